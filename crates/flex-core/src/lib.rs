@@ -1,0 +1,2 @@
+//! The engine.
+#![no_std]

@@ -1,0 +1,2 @@
+//! Vectorised transcendental functions.
+#![no_std]
