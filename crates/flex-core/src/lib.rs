@@ -1,2 +1,27 @@
-//! The engine.
-#![no_std]
+//! The engine of Flex: a CPU tensor library in pure Rust, free of any deep-learning framework's traits.
+//!
+//! A [`Tensor`] is a shared byte buffer plus a [`Layout`] of signed strides. View operations move no data;
+//! compute operations take tensors by value, reuse a buffer that nobody else holds, and otherwise write into a
+//! pooled one. Every operation validates its arguments at the door and returns [`Result`].
+//!
+//! `flex-core` builds without `std` (it needs `alloc`).
+#![cfg_attr(not(feature = "std"), no_std)]
+#![deny(missing_docs)]
+
+extern crate alloc;
+
+#[macro_use]
+pub mod dtype;
+pub mod error;
+pub mod layout;
+pub mod movement;
+pub mod parallel;
+pub mod storage;
+mod tensor;
+pub mod walk;
+
+pub use burn_std::{BoolStore, Bytes, DType, Shape, Slice, bf16, f16};
+pub use dtype::{Element, Scalar};
+pub use error::{Error, Result};
+pub use layout::Layout;
+pub use tensor::Tensor;

@@ -1,0 +1,3 @@
+//! Data movement.
+
+pub(crate) mod materialise;

@@ -1,0 +1,148 @@
+//! The only place that decides how many threads run and how work is split among them.
+//!
+//! Splitting is by fixed block sizes that depend on the problem alone, never on the number of threads, so results
+//! are the same bits on any machine. Without the `rayon` feature everything runs on the calling thread.
+
+use core::ops::Range;
+
+/// Memory-bound work smaller than this (bytes read plus written) stays on the calling thread.
+///
+/// Waking rayon's workers costs some 5 to 10 us; one core streams about 20 bytes per ns out of L2.
+pub const MIN_BYTES: usize = 256 * 1024;
+
+/// Arithmetic smaller than this (floating-point operations, or their equivalent in time) stays on the calling thread.
+pub const MIN_FLOPS: usize = 256 * 1024;
+
+/// How much there is to do, to decide whether threads pay.
+#[derive(Clone, Copy, Debug)]
+pub enum Work {
+    /// Bytes read plus bytes written, for work bound by memory.
+    Bytes(usize),
+    /// Operations, for work bound by arithmetic; a transcendental function counts about 16.
+    Flops(usize),
+}
+
+impl Work {
+    /// Whether threads pay for this amount of work on this machine.
+    pub fn is_parallel(self) -> bool {
+        let enough = match self {
+            Work::Bytes(n) => n >= MIN_BYTES,
+            Work::Flops(n) => n >= MIN_FLOPS,
+        };
+        enough && threads() > 1
+    }
+}
+
+/// Number of threads that parallel sections use.
+pub fn threads() -> usize {
+    #[cfg(feature = "rayon")]
+    {
+        rayon::current_num_threads()
+    }
+    #[cfg(not(feature = "rayon"))]
+    {
+        1
+    }
+}
+
+/// Calls `f` with consecutive ranges of at most `block` indices that cover `0..n`, in parallel when `work` pays.
+///
+/// The ranges are `[k*block, min((k+1)*block, n))` whatever the number of threads.
+///
+/// # Panics
+/// When `block` is zero.
+pub fn for_each_block(n: usize, block: usize, work: Work, f: impl Fn(Range<usize>) + Sync) {
+    assert!(block > 0, "for_each_block: the block size is zero");
+    let blocks = n.div_ceil(block);
+    let run = |k: usize| f(k * block..((k + 1) * block).min(n));
+    #[cfg(feature = "rayon")]
+    if blocks > 1 && work.is_parallel() {
+        use rayon::prelude::*;
+        (0..blocks).into_par_iter().for_each(run);
+        return;
+    }
+    let _ = work;
+    (0..blocks).for_each(run);
+}
+
+/// Splits `out` into consecutive chunks of `chunk` elements (the last may be shorter) and calls `f(k, chunk_k)` for
+/// each, in parallel when `work` pays.
+///
+/// # Panics
+/// When `chunk` is zero.
+pub fn for_each_chunk<T: Send>(out: &mut [T], chunk: usize, work: Work, f: impl Fn(usize, &mut [T]) + Sync) {
+    assert!(chunk > 0, "for_each_chunk: the chunk size is zero");
+    #[cfg(feature = "rayon")]
+    if out.len() > chunk && work.is_parallel() {
+        use rayon::prelude::*;
+        out.par_chunks_mut(chunk).enumerate().for_each(|(k, c)| f(k, c));
+        return;
+    }
+    let _ = work;
+    for (k, c) in out.chunks_mut(chunk).enumerate() {
+        f(k, c);
+    }
+}
+
+/// [`for_each_chunk`] over two outputs that advance together: chunk `k` of `a` has `chunk_a` elements and goes
+/// with chunk `k` of `b` of `chunk_b` elements.
+///
+/// # Panics
+/// When a chunk size is zero or the two outputs have different numbers of chunks.
+pub fn for_each_chunk2<A: Send, B: Send>(
+    a: &mut [A],
+    chunk_a: usize,
+    b: &mut [B],
+    chunk_b: usize,
+    work: Work,
+    f: impl Fn(usize, &mut [A], &mut [B]) + Sync,
+) {
+    assert!(chunk_a > 0 && chunk_b > 0, "for_each_chunk2: a chunk size is zero");
+    assert_eq!(
+        a.len().div_ceil(chunk_a),
+        b.len().div_ceil(chunk_b),
+        "for_each_chunk2: the outputs have different numbers of chunks"
+    );
+    #[cfg(feature = "rayon")]
+    if a.len() > chunk_a && work.is_parallel() {
+        use rayon::prelude::*;
+        a.par_chunks_mut(chunk_a)
+            .zip(b.par_chunks_mut(chunk_b))
+            .enumerate()
+            .for_each(|(k, (a, b))| f(k, a, b));
+        return;
+    }
+    let _ = work;
+    for (k, (a, b)) in a.chunks_mut(chunk_a).zip(b.chunks_mut(chunk_b)).enumerate() {
+        f(k, a, b);
+    }
+}
+
+/// Computes `f` for each block of at most `block` indices of `0..n` (in parallel when `work` pays) and returns the
+/// results in block order, ready for a reduction whose order does not depend on the threads.
+///
+/// # Panics
+/// When `block` is zero.
+pub fn map_blocks<R: Send>(
+    n: usize,
+    block: usize,
+    work: Work,
+    f: impl Fn(Range<usize>) -> R + Sync,
+) -> alloc::vec::Vec<R> {
+    assert!(block > 0, "map_blocks: the block size is zero");
+    let blocks = n.div_ceil(block);
+    let run = |k: usize| f(k * block..((k + 1) * block).min(n));
+    #[cfg(feature = "rayon")]
+    if blocks > 1 && work.is_parallel() {
+        use rayon::prelude::*;
+        return (0..blocks).into_par_iter().map(run).collect();
+    }
+    let _ = work;
+    (0..blocks).map(run).collect()
+}
+
+/// Number of consecutive rows that one task should take, so that a task moves at least [`MIN_BYTES`] / 2 when each
+/// row costs `bytes_per_row`. At least one.
+pub fn rows_per_task(bytes_per_row: usize) -> usize {
+    (MIN_BYTES / 2).div_ceil(bytes_per_row.max(1)).max(1)
+}

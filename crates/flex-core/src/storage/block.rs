@@ -1,0 +1,74 @@
+//! A 64-byte aligned piece of memory from the global allocator, always initialised.
+
+use super::ALIGN;
+use alloc::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use core::mem::MaybeUninit;
+use core::ptr::NonNull;
+
+/// Alignment asked of the allocator. Larger alignments make it zero memory by hand, touching every page, where
+/// `calloc` hands out pages that the system has zeroed already; so [`ALIGN`] is reached by offsetting instead.
+const SYSTEM_ALIGN: usize = 16;
+
+/// An owned block of initialised bytes that starts at a multiple of [`ALIGN`].
+pub struct Block {
+    /// What the allocator returned.
+    base: NonNull<u8>,
+    /// Distance from `base` to the aligned start; less than [`ALIGN`].
+    lead: usize,
+    /// Usable bytes from the aligned start on.
+    capacity: usize,
+}
+
+// SAFETY: a `Block` owns its memory, as a `Box<[u8]>` does; no thread-bound state is attached to it.
+unsafe impl Send for Block {}
+// SAFETY: shared access only reads, through `as_slice`.
+unsafe impl Sync for Block {}
+
+impl Block {
+    /// A zeroed block of at least `capacity` usable bytes.
+    ///
+    /// # Panics
+    /// When `capacity` exceeds what the address space can hold; aborts as `Vec` does when memory is exhausted.
+    pub fn new(capacity: usize) -> Self {
+        let layout = Self::layout(capacity);
+        // SAFETY: the layout's size is at least `ALIGN`, so it is not zero.
+        let base = unsafe { alloc_zeroed(layout) };
+        let Some(base) = NonNull::new(base) else { handle_alloc_error(layout) };
+        let lead = base.as_ptr().align_offset(ALIGN);
+        debug_assert!(lead < ALIGN);
+        Self { base, lead, capacity }
+    }
+
+    fn layout(capacity: usize) -> Layout {
+        capacity
+            .checked_add(ALIGN)
+            .and_then(|size| Layout::from_size_align(size, SYSTEM_ALIGN).ok())
+            .unwrap_or_else(|| panic!("storage: a buffer of {capacity} bytes exceeds the address space"))
+    }
+
+    /// Usable bytes.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// The bytes. All are initialised; the type is what `AllocationController` asks for.
+    pub fn as_slice(&self) -> &[MaybeUninit<u8>] {
+        // SAFETY: `lead < ALIGN` and `ALIGN + capacity` bytes were allocated, so the range lies inside of the
+        // allocation; `&self` keeps writers away.
+        unsafe { core::slice::from_raw_parts(self.base.as_ptr().add(self.lead).cast(), self.capacity) }
+    }
+
+    /// The bytes, writable. Callers must not write uninitialised bytes; `storage` hands this only to `Bytes`, which
+    /// upholds that.
+    pub fn as_mut_slice(&mut self) -> &mut [MaybeUninit<u8>] {
+        // SAFETY: as in `as_slice`; `&mut self` makes the access exclusive.
+        unsafe { core::slice::from_raw_parts_mut(self.base.as_ptr().add(self.lead).cast(), self.capacity) }
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with the layout that this capacity gives.
+        unsafe { dealloc(self.base.as_ptr(), Self::layout(self.capacity)) }
+    }
+}
