@@ -12,12 +12,26 @@ extern crate alloc;
 
 #[macro_use]
 pub mod dtype;
+pub mod attention;
+pub mod conv;
+pub mod elementwise;
 pub mod error;
+pub mod fft;
+pub mod index;
 pub mod layout;
+pub mod loss;
+pub mod matmul;
 pub mod movement;
+pub mod norm;
 pub mod parallel;
+pub mod pool;
+pub mod quant;
+pub mod random;
+pub mod reduce;
+pub mod sort;
 pub mod storage;
 mod tensor;
+pub mod vision;
 pub mod walk;
 
 pub use burn_std::{BoolStore, Bytes, DType, Shape, Slice, bf16, f16};
