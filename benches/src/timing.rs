@@ -1,0 +1,90 @@
+//! Timing several closures in turn.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+/// How long to measure a case.
+#[derive(Clone, Copy, Debug)]
+pub struct Budget {
+    /// Time spent on all peers of a case together.
+    pub per_case: Duration,
+    /// Fewest samples per peer, even when that overruns the time.
+    pub min_samples: usize,
+}
+
+/// Shortest sample: calls are repeated within a sample until it lasts this long, so that the clock's own cost and
+/// resolution (some 30 ns) vanish.
+const SAMPLE: Duration = Duration::from_micros(100);
+/// Most samples per peer.
+const MAX_SAMPLES: usize = 2001;
+
+/// Median seconds per call of each peer; `None` where there is no peer.
+pub fn time_in_turn(peers: &mut [Option<Box<dyn FnMut()>>], budget: Budget) -> Vec<Option<f64>> {
+    let repeats: Vec<usize> = peers.iter_mut().map(|peer| peer.as_mut().map_or(0, |run| calibrate(run))).collect();
+    let mut samples: Vec<Vec<f64>> = vec![Vec::new(); peers.len()];
+    let start = Instant::now();
+    for round in 0..MAX_SAMPLES {
+        if round >= budget.min_samples && start.elapsed() > budget.per_case {
+            break;
+        }
+        for ((peer, &repeats), samples) in peers.iter_mut().zip(&repeats).zip(&mut samples) {
+            let Some(run) = peer else { continue };
+            let start = Instant::now();
+            for _ in 0..repeats {
+                black_box(&mut *run)();
+            }
+            samples.push(start.elapsed().as_secs_f64() / repeats as f64);
+        }
+    }
+    samples.into_iter().map(median).collect()
+}
+
+/// Calls per sample; also warms caches, pools and lazily built plans.
+fn calibrate(run: &mut Box<dyn FnMut()>) -> usize {
+    run();
+    let mut repeats = 1;
+    loop {
+        let start = Instant::now();
+        for _ in 0..repeats {
+            run();
+        }
+        let elapsed = start.elapsed();
+        if elapsed >= SAMPLE {
+            return repeats;
+        }
+        let wanted = SAMPLE.as_secs_f64() / elapsed.as_secs_f64().max(1e-9);
+        repeats = (repeats as f64 * wanted.clamp(1.5, 100.0)).ceil() as usize;
+    }
+}
+
+fn median(mut samples: Vec<f64>) -> Option<f64> {
+    samples.sort_by(f64::total_cmp);
+    samples.get(samples.len() / 2).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slower_work_takes_longer_and_absent_peers_stay_absent() {
+        let spin = |n: u64| -> Option<Box<dyn FnMut()>> {
+            Some(Box::new(move || {
+                let mut x = 1u64;
+                for _ in 0..n {
+                    x = black_box(x.wrapping_mul(6364136223846793005));
+                }
+            }))
+        };
+        let budget = Budget { per_case: Duration::from_millis(20), min_samples: 3 };
+        let times = time_in_turn(&mut [spin(1_000), None, spin(100_000)], budget);
+        assert_eq!(times[1], None);
+        assert!(times[2].unwrap() > 10.0 * times[0].unwrap());
+    }
+
+    #[test]
+    fn the_median_ignores_outliers() {
+        assert_eq!(median(vec![3.0, 1.0, 100.0]), Some(3.0));
+        assert_eq!(median(vec![]), None);
+    }
+}
