@@ -4,7 +4,6 @@
 
 use flex_math::*;
 use std::hint::black_box;
-use std::mem::MaybeUninit;
 use std::time::Instant;
 
 const LEN: usize = 16 * 1024;
@@ -25,7 +24,9 @@ fn time(mut f: impl FnMut()) -> f64 {
 
 /// Evenly spaced arguments.
 fn ramp(lo: f64, hi: f64) -> Vec<f64> {
-    (0..LEN).map(|i| lo + (hi - lo) * i as f64 / LEN as f64).collect()
+    (0..LEN)
+        .map(|i| lo + (hi - lo) * i as f64 / LEN as f64)
+        .collect()
 }
 
 fn unary<F>(name: &str, f: F, lo: f64, hi: f64)
@@ -39,10 +40,10 @@ where
     let x32: Vec<f32> = x64.iter().map(|&x| x as f32).collect();
     let x16: Vec<half::f16> = x32.iter().map(|&x| half::f16::from_f32(x)).collect();
     let xb16: Vec<half::bf16> = x32.iter().map(|&x| half::bf16::from_f32(x)).collect();
-    let mut y32 = vec![MaybeUninit::uninit(); LEN];
-    let mut y64 = vec![MaybeUninit::uninit(); LEN];
-    let mut y16 = vec![MaybeUninit::uninit(); LEN];
-    let mut yb16 = vec![MaybeUninit::uninit(); LEN];
+    let mut y32 = vec![0f32; LEN];
+    let mut y64 = vec![0f64; LEN];
+    let mut y16 = vec![half::f16::ZERO; LEN];
+    let mut yb16 = vec![half::bf16::ZERO; LEN];
     println!(
         "{name:12} {:8.3} {:8.3} {:8.3} {:8.3}",
         time(|| map(f, black_box(&x32), &mut y32)),
@@ -62,8 +63,8 @@ where
     let (a64, b64) = (ramp(lo, hi), ramp(hi, lo / 2.0));
     let narrow = |x: &[f64]| x.iter().map(|&x| x as f32).collect::<Vec<_>>();
     let (a32, b32) = (narrow(&a64), narrow(&b64));
-    let mut y32 = vec![MaybeUninit::uninit(); LEN];
-    let mut y64 = vec![MaybeUninit::uninit(); LEN];
+    let mut y32 = vec![0f32; LEN];
+    let mut y64 = vec![0f64; LEN];
     println!(
         "{name:12} {:8.3} {:8.3}",
         time(|| map2(f, black_box(&a32), &b32, &mut y32)),
@@ -73,7 +74,10 @@ where
 
 fn main() {
     println!("{}, ns per element", simd::isa_name());
-    println!("{:12} {:>8} {:>8} {:>8} {:>8}", "", "f32", "f64", "f16", "bf16");
+    println!(
+        "{:12} {:>8} {:>8} {:>8} {:>8}",
+        "", "f32", "f64", "f16", "bf16"
+    );
     unary("sqrt", Sqrt, 0.1, 10.0);
     unary("recip", Recip, 0.1, 10.0);
     unary("exp", Exp, -10.0, 10.0);

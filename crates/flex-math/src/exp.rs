@@ -115,7 +115,10 @@ fn expm1_reduced<S: Simd, T: Float>(r: Vector<S, T>) -> Vector<S, T> {
 
 /// `exp(x + low)` for `x` within the limits of exp and `low` far below it.
 #[inline(always)]
-pub(crate) fn exp_scaled_with<S: Simd, T: Float>(x: Vector<S, T>, low: Vector<S, T>) -> Scaled<S, T> {
+pub(crate) fn exp_scaled_with<S: Simd, T: Float>(
+    x: Vector<S, T>,
+    low: Vector<S, T>,
+) -> Scaled<S, T> {
     let (t, r) = reduce(x);
     let p = expm1_reduced(r + low) + splat(1.0);
     let (s1, s2) = pow2_split(t);

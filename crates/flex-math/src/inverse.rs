@@ -1,7 +1,7 @@
 //! asin, acos, atan, atan2.
 use crate::simd::*;
-use crate::trig::{stub, per_lane};
 use crate::slice::{lanes, lanes_mut};
+use crate::trig::{per_lane, stub};
 use crate::{BinaryFn, Float, UnaryFn};
 /// Constants of the inverse trigonometric functions.
 pub trait InverseConsts: Scalar {}

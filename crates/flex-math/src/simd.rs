@@ -48,7 +48,10 @@ pub fn isa_name() -> &'static str {
 /// Runs `op` on every instruction set of this machine, widest first, and hands each output with the name of its
 /// instruction set to `report`. For tests that compare the backends.
 #[doc(hidden)]
-pub fn for_each_isa<Op: WithSimd + Clone>(op: Op, mut report: impl FnMut(&'static str, Op::Output)) {
+pub fn for_each_isa<Op: WithSimd + Clone>(
+    op: Op,
+    mut report: impl FnMut(&'static str, Op::Output),
+) {
     #[cfg(all(feature = "simd", target_arch = "x86_64"))]
     {
         let best = Arch::detect();

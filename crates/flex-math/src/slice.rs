@@ -3,21 +3,19 @@
 //! A driver walks over whole vectors and finishes with one vector that holds the rest, padded with ones, so that
 //! the last elements go through the same instructions as the others.
 
-use core::mem::MaybeUninit;
-
 use crate::simd::{Simd, Vector, WithSimd, dispatch};
 use crate::{BinaryFn, Float, UnaryFn};
 
-/// Writes `f(src[i])` to `dst[i]`; afterwards all of `dst` is initialised.
+/// Writes `f(src[i])` to `dst[i]`.
 ///
 /// # Panics
 ///
 /// If the lengths differ.
-pub fn map<T: Float, F: UnaryFn<T>>(f: F, src: &[T], dst: &mut [MaybeUninit<T>]) {
+pub fn map<T: Float, F: UnaryFn<T>>(f: F, src: &[T], dst: &mut [T]) {
     same_len("map", src.len(), dst.len());
     // SAFETY: both point to `src.len()` elements, which is `dst.len()`; `src` and `dst` are a shared and an
     // exclusive borrow, so they do not overlap, and `src` is initialised.
-    unsafe { run1(f, src.as_ptr(), dst.as_mut_ptr().cast(), src.len()) }
+    unsafe { run1(f, src.as_ptr(), dst.as_mut_ptr(), src.len()) }
 }
 
 /// Replaces each element by `f` of it.
@@ -28,17 +26,25 @@ pub fn map_in_place<T: Float, F: UnaryFn<T>>(f: F, data: &mut [T]) {
     unsafe { run1(f, ptr, ptr, data.len()) }
 }
 
-/// Writes `f(a[i], b[i])` to `dst[i]`; afterwards all of `dst` is initialised.
+/// Writes `f(a[i], b[i])` to `dst[i]`.
 ///
 /// # Panics
 ///
 /// If the lengths differ.
-pub fn map2<T: Float, F: BinaryFn<T>>(f: F, a: &[T], b: &[T], dst: &mut [MaybeUninit<T>]) {
+pub fn map2<T: Float, F: BinaryFn<T>>(f: F, a: &[T], b: &[T], dst: &mut [T]) {
     same_len("map2", a.len(), b.len());
     same_len("map2", a.len(), dst.len());
     // SAFETY: the three slices have the same length, the sources are initialised, and `dst`, borrowed
     // exclusively, overlaps neither.
-    unsafe { run2(f, Each(a.as_ptr()), Each(b.as_ptr()), dst.as_mut_ptr().cast(), a.len()) }
+    unsafe {
+        run2(
+            f,
+            Each(a.as_ptr()),
+            Each(b.as_ptr()),
+            dst.as_mut_ptr(),
+            a.len(),
+        )
+    }
 }
 
 /// Replaces each `a[i]` by `f(a[i], b[i])`.
@@ -54,16 +60,16 @@ pub fn map2_in_place<T: Float, F: BinaryFn<T>>(f: F, a: &mut [T], b: &[T]) {
     unsafe { run2(f, Each(ptr.cast_const()), Each(b.as_ptr()), ptr, a.len()) }
 }
 
-/// Writes `f(a[i], b)` to `dst[i]`; afterwards all of `dst` is initialised.
+/// Writes `f(a[i], b)` to `dst[i]`.
 ///
 /// # Panics
 ///
 /// If the lengths differ.
-pub fn map2_scalar_rhs<T: Float, F: BinaryFn<T>>(f: F, a: &[T], b: T, dst: &mut [MaybeUninit<T>]) {
+pub fn map2_scalar_rhs<T: Float, F: BinaryFn<T>>(f: F, a: &[T], b: T, dst: &mut [T]) {
     same_len("map2_scalar_rhs", a.len(), dst.len());
     // SAFETY: `a` and `dst` have the same length, `a` is initialised, and `dst`, borrowed exclusively, does not
     // overlap it.
-    unsafe { run2(f, Each(a.as_ptr()), Same(b), dst.as_mut_ptr().cast(), a.len()) }
+    unsafe { run2(f, Each(a.as_ptr()), Same(b), dst.as_mut_ptr(), a.len()) }
 }
 
 /// Replaces each `a[i]` by `f(a[i], b)`.
@@ -73,16 +79,16 @@ pub fn map2_scalar_rhs_in_place<T: Float, F: BinaryFn<T>>(f: F, a: &mut [T], b: 
     unsafe { run2(f, Each(ptr.cast_const()), Same(b), ptr, a.len()) }
 }
 
-/// Writes `f(a, b[i])` to `dst[i]`; afterwards all of `dst` is initialised.
+/// Writes `f(a, b[i])` to `dst[i]`.
 ///
 /// # Panics
 ///
 /// If the lengths differ.
-pub fn map2_scalar_lhs<T: Float, F: BinaryFn<T>>(f: F, a: T, b: &[T], dst: &mut [MaybeUninit<T>]) {
+pub fn map2_scalar_lhs<T: Float, F: BinaryFn<T>>(f: F, a: T, b: &[T], dst: &mut [T]) {
     same_len("map2_scalar_lhs", b.len(), dst.len());
     // SAFETY: `b` and `dst` have the same length, `b` is initialised, and `dst`, borrowed exclusively, does not
     // overlap it.
-    unsafe { run2(f, Same(a), Each(b.as_ptr()), dst.as_mut_ptr().cast(), b.len()) }
+    unsafe { run2(f, Same(a), Each(b.as_ptr()), dst.as_mut_ptr(), b.len()) }
 }
 
 /// Replaces each `b[i]` by `f(a, b[i])`.
@@ -109,7 +115,10 @@ pub fn eval2_scalar<T: Float, F: BinaryFn<T>>(f: F, a: T, b: T) -> T {
 #[inline]
 #[track_caller]
 pub(crate) fn same_len(op: &str, expected: usize, got: usize) {
-    assert!(expected == got, "flex_math::{op}: slices of {expected} and {got} elements, expected the same length");
+    assert!(
+        expected == got,
+        "flex_math::{op}: slices of {expected} and {got} elements, expected the same length"
+    );
 }
 
 /// The lanes of a vector as a slice.
@@ -156,7 +165,12 @@ impl<T: Float, F: UnaryFn<T>> WithSimd for Run1<T, F> {
 ///
 /// As [`run1`].
 #[inline(always)]
-pub(crate) unsafe fn walk1<S: Simd, T: Float, F: UnaryFn<T>>(f: F, src: *const T, dst: *mut T, len: usize) {
+pub(crate) unsafe fn walk1<S: Simd, T: Float, F: UnaryFn<T>>(
+    f: F,
+    src: *const T,
+    dst: *mut T,
+    len: usize,
+) {
     let step = T::lanes::<S>();
     let whole = len - len % step;
     let mut i = 0;
@@ -173,7 +187,9 @@ pub(crate) unsafe fn walk1<S: Simd, T: Float, F: UnaryFn<T>>(f: F, src: *const T
         let mut x: Vector<S, T> = T::one().splat();
         let rest = len - i;
         // SAFETY: `rest < step` elements remain from `i` on in the source, and the lanes of `x`, a local, hold more.
-        unsafe { core::ptr::copy_nonoverlapping(src.add(i), lanes_mut(&mut x)[..rest].as_mut_ptr(), rest) };
+        unsafe {
+            core::ptr::copy_nonoverlapping(src.add(i), lanes_mut(&mut x)[..rest].as_mut_ptr(), rest)
+        };
         let y = f.eval(x);
         // SAFETY: likewise for the destination and the lanes of `y`.
         unsafe { core::ptr::copy_nonoverlapping(lanes(&y)[..rest].as_ptr(), dst.add(i), rest) };
@@ -211,7 +227,13 @@ impl<T: Float> Operand<T> for Each<T> {
     unsafe fn rest<S: Simd>(self, i: usize, rest: usize) -> Vector<S, T> {
         let mut x: Vector<S, T> = T::one().splat();
         // SAFETY: the caller vouches for `rest` elements from `i` on; slicing checks that the lanes hold as many.
-        unsafe { core::ptr::copy_nonoverlapping(self.0.add(i), lanes_mut(&mut x)[..rest].as_mut_ptr(), rest) };
+        unsafe {
+            core::ptr::copy_nonoverlapping(
+                self.0.add(i),
+                lanes_mut(&mut x)[..rest].as_mut_ptr(),
+                rest,
+            )
+        };
         x
     }
 }
@@ -233,7 +255,13 @@ impl<T: Float> Operand<T> for Same<T> {
 /// Both operands must be readable and `dst` writable for `len` elements, and `dst` must either be the very pointer
 /// of an operand or not overlap it.
 #[inline(always)]
-unsafe fn run2<T: Float, F: BinaryFn<T>, A: Operand<T>, B: Operand<T>>(f: F, a: A, b: B, dst: *mut T, len: usize) {
+unsafe fn run2<T: Float, F: BinaryFn<T>, A: Operand<T>, B: Operand<T>>(
+    f: F,
+    a: A,
+    b: B,
+    dst: *mut T,
+    len: usize,
+) {
     dispatch(Run2 { f, a, b, dst, len });
 }
 
@@ -262,7 +290,13 @@ impl<T: Float, F: BinaryFn<T>, A: Operand<T>, B: Operand<T>> WithSimd for Run2<T
 /// `a` and `b` must be readable and `dst` writable for `len` elements, and `dst` must either be `a` or `b` itself or not
 /// overlap it.
 #[inline(always)]
-pub(crate) unsafe fn walk2<S: Simd, T: Float, F: BinaryFn<T>>(f: F, a: *const T, b: *const T, dst: *mut T, len: usize) {
+pub(crate) unsafe fn walk2<S: Simd, T: Float, F: BinaryFn<T>>(
+    f: F,
+    a: *const T,
+    b: *const T,
+    dst: *mut T,
+    len: usize,
+) {
     // SAFETY: the caller vouches for the same.
     unsafe { walk_operands::<S, T, F, _, _>(f, Each(a), Each(b), dst, len) }
 }
