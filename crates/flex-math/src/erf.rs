@@ -158,8 +158,20 @@ pub(crate) fn erf_small<S: Simd, T: Float>(x: Vector<S, T>) -> Vector<S, T> {
 /// `erfcx(y) = exp(y^2) erfc(y)` for `y = 2 scale x` in `[0, ERFC_MAX]`.
 #[inline(always)]
 pub(crate) fn erfcx<S: Simd, T: Float>(x: Vector<S, T>, scale: T) -> Vector<S, T> {
-    let w = splat::<S, T>(1.0) / madd(x, scale.splat(), splat(1.0));
-    w * poly(w + w - splat(1.0), T::ERFCX_POLY)
+    let one = splat::<S, T>(1.0);
+    let d = madd(x, scale.splat(), one);
+    let w = one / d;
+    // The rounding errors of d and w are worth 3 ULP of the result: w + w_lo is the quotient without them.
+    let d_lo = if fused::<S, T>() {
+        x.fma(scale.splat::<S>(), one - d)
+    } else {
+        let (scaled, scaled_lo) = two_prod(x, scale.splat());
+        ((one - d) + scaled) + scaled_lo
+    };
+    let (product, product_lo) = two_prod(w, d);
+    let w_lo = w * (((one - product) - product_lo) - w * d_lo);
+    let g = poly((w + w - one) + (w_lo + w_lo), T::ERFCX_POLY);
+    madd(w, g, w_lo * g)
 }
 
 /// `exp(-a b)`, taken apart, without the rounding error of the product. `a b` must be positive.
