@@ -1,5 +1,8 @@
 //! Matrix products.
 
+#[allow(dead_code)] // Until the operations use all of it.
+pub(crate) mod gemm;
+
 use crate::error::{Error, Result};
 use crate::{BoolStore, DType, Scalar, Shape, Slice, Tensor};
 use alloc::vec::Vec;
