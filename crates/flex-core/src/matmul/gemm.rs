@@ -114,6 +114,37 @@ impl<'a, T> MatRef<'a, T> {
     pub fn layout(&self) -> MatLayout {
         self.layout
     }
+
+    /// The whole slice, which the layout's positions index.
+    pub fn data(&self) -> &'a [T] {
+        self.data
+    }
+}
+
+impl<'a, T: Copy> MatRef<'a, T> {
+    fn position(&self, i: usize, j: usize) -> usize {
+        let l = &self.layout;
+        l.offset.wrapping_add_signed(i as isize * l.row_stride + j as isize * l.col_stride)
+    }
+
+    /// The element `(i, j)`.
+    ///
+    /// # Panics
+    /// When that lies outside of the slice.
+    #[inline(always)]
+    pub fn at(&self, i: usize, j: usize) -> T {
+        self.data[self.position(i, j)]
+    }
+
+    /// `len` elements of row `i` from column `j` on, when they are neighbours in memory.
+    ///
+    /// # Panics
+    /// When they lie outside of the slice.
+    #[inline(always)]
+    pub fn row_run(&self, i: usize, j: usize, len: usize) -> Option<&'a [T]> {
+        let start = self.position(i, j);
+        (self.layout.col_stride == 1).then(|| &self.data[start..start + len])
+    }
 }
 
 /// A matrix to write. Invariant: the layout stays inside of the slice and maps no two elements to one position.
