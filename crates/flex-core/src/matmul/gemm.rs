@@ -115,6 +115,18 @@ impl<'a, T> MatRef<'a, T> {
         self.layout
     }
 
+    /// `len` rows from `first` on.
+    ///
+    /// # Panics
+    /// When there are not as many.
+    pub fn rows(self, first: usize, len: usize) -> Self {
+        assert!(first <= self.layout.rows && len <= self.layout.rows - first, "gemm: rows out of range");
+        // Rows of a matrix that fits fit. Without rows or columns the offset may be anything.
+        let offset =
+            self.layout.offset.wrapping_add_signed((first as isize).wrapping_mul(self.layout.row_stride));
+        Self::new(self.data, MatLayout { rows: len, offset, ..self.layout })
+    }
+
     /// The whole slice, which the layout's positions index.
     pub fn data(&self) -> &'a [T] {
         self.data
