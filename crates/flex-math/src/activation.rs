@@ -2,7 +2,7 @@
 //!
 //! All of them keep their relative accuracy where the result is tiny, down to the smallest subnormal.
 
-use crate::erf::{erfcx, exp_neg_prod};
+use crate::erf::{erf_small, erfcx, exp_neg_prod};
 use crate::exp::{Scaled, exp_scaled, exp_scaled_with};
 use crate::float::*;
 use crate::log::ln_1p;
@@ -96,7 +96,11 @@ impl<T: Float> UnaryFn<T> for Gelu {
         let head = tail.e.p * tail.e.s1;
         let below = ((neg(tail.a) * head) * tail.r) * tail.e.s2;
         let above = x * (splat::<S, T>(1.0) - head * tail.r * tail.e.s2);
-        x.lt(splat(0.0)).select(below, above)
+        let far = x.lt(splat(0.0)).select(below, above);
+        // Up to where erf is 1/2, erfcx would lose more bits than the sum.
+        let u = x * T::FRAC_1_SQRT_2.splat();
+        let half = x * splat(0.5);
+        abs(u).lt(splat(0.46875)).select(madd(half, erf_small(u), half), far)
     }
 }
 
@@ -113,7 +117,7 @@ impl<S: Simd, T: Float> Tail<S, T> {
         let a = at_most(abs(x), T::GELU_MAX);
         let half = splat(0.5);
         let e = exp_neg_prod(a * half, a);
-        let r = erfcx(a * T::FRAC_1_SQRT_2.splat()) * half;
+        let r = erfcx(a, T::FRAC_1_SQRT_8) * half;
         Self { a, e, r }
     }
 }

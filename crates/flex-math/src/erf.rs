@@ -24,6 +24,7 @@ pub trait ErfConsts: Scalar {
     /// `2 sqrt(2/pi) * 0.044715` in two parts.
     const GELU_C3: (Self, Self);
     const FRAC_1_SQRT_2: Self;
+    const FRAC_1_SQRT_8: Self;
     /// `1 / sqrt(2 pi)`.
     const FRAC_1_SQRT_TAU: Self;
     /// Up to here `erf(x) = x + x P(x^2)`.
@@ -43,6 +44,7 @@ impl ErfConsts for f32 {
     const GELU_C1: (f32, f32) = (1.595_769_2, -4.534_068e-8);
     const GELU_C3: (f32, f32) = (0.071_354_814, 2.398_832_4e-9);
     const FRAC_1_SQRT_2: f32 = core::f32::consts::FRAC_1_SQRT_2;
+    const FRAC_1_SQRT_8: f32 = core::f32::consts::FRAC_1_SQRT_2 / 2.0;
     const FRAC_1_SQRT_TAU: f32 = 0.398_942_28;
     const ERF_SMALL: f32 = 0.925;
     /// Degree 6, error of erf 2^-31.0.
@@ -93,6 +95,7 @@ impl ErfConsts for f64 {
     const GELU_C1: (f64, f64) = (1.5957691216057308, -9.969_308_809_110_92e-17);
     const GELU_C3: (f64, f64) = (0.07135481627260025, -6.175_149_918_155_315e-19);
     const FRAC_1_SQRT_2: f64 = core::f64::consts::FRAC_1_SQRT_2;
+    const FRAC_1_SQRT_8: f64 = core::f64::consts::FRAC_1_SQRT_2 / 2.0;
     const FRAC_1_SQRT_TAU: f64 = 0.398_942_280_401_432_68;
     const ERF_SMALL: f64 = 1.0;
     /// Degree 11, error of erf 2^-57.0.
@@ -142,14 +145,20 @@ impl ErfConsts for f64 {
     #[inline(always)]
     fn erf_large<S: Simd>(x: Vector<S, Self>) -> Vector<S, Self> {
         let x = at_most(x, 6.0);
-        splat::<S, f64>(1.0) - exp_moderate(neg(x * x)) * erfcx(x)
+        splat::<S, f64>(1.0) - exp_moderate(neg(x * x)) * erfcx(x, 0.5)
     }
 }
 
-/// `exp(x^2) erfc(x)` for `0 <= x <= ERFC_MAX`.
+/// `erf(x)` up to `ERF_SMALL`.
 #[inline(always)]
-pub(crate) fn erfcx<S: Simd, T: Float>(x: Vector<S, T>) -> Vector<S, T> {
-    let w = splat::<S, T>(1.0) / madd(x, splat(0.5), splat(1.0));
+pub(crate) fn erf_small<S: Simd, T: Float>(x: Vector<S, T>) -> Vector<S, T> {
+    madd(x, poly(x * x, T::ERF_POLY), x)
+}
+
+/// `erfcx(y) = exp(y^2) erfc(y)` for `y = 2 scale x` in `[0, ERFC_MAX]`.
+#[inline(always)]
+pub(crate) fn erfcx<S: Simd, T: Float>(x: Vector<S, T>, scale: T) -> Vector<S, T> {
+    let w = splat::<S, T>(1.0) / madd(x, scale.splat(), splat(1.0));
     w * poly(w + w - splat(1.0), T::ERFCX_POLY)
 }
 
@@ -170,8 +179,7 @@ impl<T: Float> UnaryFn<T> for Erf {
     #[inline(always)]
     fn eval<S: Simd>(self, x: Vector<S, T>) -> Vector<S, T> {
         let a = abs(x);
-        let small = madd(a, poly(a * a, T::ERF_POLY), a);
-        let y = a.lt(T::ERF_SMALL.splat()).select(small, T::erf_large(a));
+        let y = a.lt(T::ERF_SMALL.splat()).select(erf_small(a), T::erf_large(a));
         with_sign(y, sign_of(x))
     }
 }
@@ -187,7 +195,9 @@ impl<T: Float> UnaryFn<T> for Erfc {
     fn eval<S: Simd>(self, x: Vector<S, T>) -> Vector<S, T> {
         let a = at_most(abs(x), T::ERFC_MAX);
         let Scaled { p, s1, s2 } = exp_neg_prod(a, a);
-        let y = ((p * s1) * erfcx(a)) * s2;
+        let y = ((p * s1) * erfcx(a, num(0.5))) * s2;
+        // Up to where erf is 1/2, erfcx would lose more bits than the subtraction.
+        let y = a.lt(splat(0.46875)).select(splat::<S, T>(1.0) - erf_small(a), y);
         x.lt(splat(0.0)).select(splat::<S, T>(2.0) - y, y)
     }
 }

@@ -15,9 +15,11 @@ pub trait ExpConsts: Scalar {
     const LN_2: Self;
     const NEG_LN2_HI: Self;
     const NEG_LN2_LO: Self;
-    /// exp overflows at this argument.
+    /// exp overflows at this argument, and so does its half.
     const EXP_MAX: Self;
-    /// exp rounds to zero at this argument.
+    /// expm1 overflows at this argument, and its exponent is still in range.
+    const EXPM1_MAX: Self;
+    /// exp rounds to zero at this argument, and so does its product with the argument.
     const EXP_MIN: Self;
     /// exp2 overflows at this argument.
     const EXP2_MAX: Self;
@@ -34,8 +36,9 @@ impl ExpConsts for f32 {
     const LN_2: f32 = core::f32::consts::LN_2;
     const NEG_LN2_HI: f32 = -0.693359375;
     const NEG_LN2_LO: f32 = 2.121_944_4e-4;
-    const EXP_MAX: f32 = 89.0;
-    const EXP_MIN: f32 = -104.0;
+    const EXP_MAX: f32 = 90.0;
+    const EXPM1_MAX: f32 = 89.0;
+    const EXP_MIN: f32 = -125.0;
     const EXP2_MAX: f32 = 128.5;
     const EXP2_MIN: f32 = -150.5;
     const EXPM1_MIN: f32 = -18.0;
@@ -54,8 +57,9 @@ impl ExpConsts for f64 {
     const LN_2: f64 = core::f64::consts::LN_2;
     const NEG_LN2_HI: f64 = -6.931_471_803_691_238e-1;
     const NEG_LN2_LO: f64 = -1.908_214_929_270_587_7e-10;
-    const EXP_MAX: f64 = 710.0;
-    const EXP_MIN: f64 = -746.0;
+    const EXP_MAX: f64 = 711.0;
+    const EXPM1_MAX: f64 = 710.0;
+    const EXP_MIN: f64 = -760.0;
     const EXP2_MAX: f64 = 1024.5;
     const EXP2_MIN: f64 = -1075.5;
     const EXPM1_MIN: f64 = -38.0;
@@ -120,7 +124,10 @@ pub(crate) fn exp_scaled_with<S: Simd, T: Float>(
     low: Vector<S, T>,
 ) -> Scaled<S, T> {
     let (t, r) = reduce(x);
-    let p = expm1_reduced(r + low) + splat(1.0);
+    // 1 + r rounds: what it loses joins the small terms.
+    let one = splat::<S, T>(1.0);
+    let (sum, err) = fast_two_sum(one, r);
+    let p = sum + (err + madd(r * r, poly(r, T::EXP_POLY), low));
     let (s1, s2) = pow2_split(t);
     Scaled { p, s1, s2 }
 }
@@ -196,7 +203,7 @@ pub struct Expm1;
 impl<T: Float> UnaryFn<T> for Expm1 {
     #[inline(always)]
     fn eval<S: Simd>(self, x: Vector<S, T>) -> Vector<S, T> {
-        let y = at_least(at_most(x, T::EXP_MAX), T::EXPM1_MIN);
+        let y = at_least(at_most(x, T::EXPM1_MAX), T::EXPM1_MIN);
         let (t, r) = reduce(y);
         // Half of the result, since 2^n may overflow where 2^n (1 + p) - 1 does not.
         let half_s = pow2(t - splat(1.0));

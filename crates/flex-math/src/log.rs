@@ -161,12 +161,13 @@ pub(crate) fn ln_1p<S: Simd, T: Float>(x: Vector<S, T>) -> Vector<S, T> {
 #[inline(always)]
 pub(crate) fn ln_1p_with<S: Simd, T: Float>(x: Vector<S, T>, low: Vector<S, T>) -> Vector<S, T> {
     let (u, err) = two_sum(splat::<S, T>(1.0), x);
-    let err = u.lt(T::LOG1P_LARGE.splat()).select(err + low, splat(0.0));
     let (j, f) = decompose(u);
     // 2^-e, from the biased exponent 2 bias - (e + bias).
     let exponent_bits = j & T::EXPONENT_MASK.splat();
     let scale = float(T::TWICE_BIAS.splat() - exponent_bits);
-    ln_from(exponent(j), madd(err, scale, f))
+    // For large numbers the error does not matter, and the scale leaves the range.
+    let f = u.lt(T::LOG1P_LARGE.splat()).select(madd(err + low, scale, f), f);
+    ln_from(exponent(j), f)
 }
 
 /// `ln(x)`.

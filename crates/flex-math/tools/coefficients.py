@@ -111,6 +111,9 @@ cos_q = taylor_safe(
 )
 tan_q = taylor_safe(sqrt_arg(lambda r: (mp.tan(r) / r - 1) / r**2), lambda z: mpf(1) / 3 + 2 * z / 15, TINY)
 sinh_q = taylor_safe(sqrt_arg(lambda r: (mp.sinh(r) / r - 1) / r**2), lambda z: mpf(1) / 6 + z / 120, TINY)
+tanh_q = taylor_safe(
+    sqrt_arg(lambda r: (mp.tanh(r) / r - 1) / r**2), lambda z: -mpf(1) / 3 + 2 * z / 15, TINY
+)
 asin_q = taylor_safe(
     sqrt_arg(lambda r: (mp.asin(r) / r - 1) / r**2), lambda z: mpf(1) / 6 + 3 * z / 40, TINY
 )
@@ -162,6 +165,8 @@ FITS = {
     "TAN_F64": (tan_q, 0, PIO4**2, 13, lambda z: z),
     "SINH_F32": (sinh_q, 0, 1, 3, lambda z: z),
     "SINH_F64": (sinh_q, 0, 1, 6, lambda z: z),
+    "TANH_F32": (tanh_q, 0, mpf("0.3907"), 4, lambda z: z),
+    "TANH_F64": (tanh_q, 0, mpf("0.3907"), 10, lambda z: z),
     "ASIN_F32": (asin_q, 0, mpf(1) / 4, 4, lambda z: z),
     "ASIN_F64": (asin_q, 0, mpf(1) / 4, 11, lambda z: z),
     "ATAN_F32": (atan_q, 0, TAN8, 4, lambda z: z),
