@@ -1,224 +1,170 @@
-//! Elementwise operations.
+//! Elementwise operations: unary, binary, comparison, logic, mask, cast and activation.
+//!
+//! An operation names a kernel (what happens to elements, `kernel.rs` and `float.rs`) and hands it to the one driver
+//! (`driver.rs`), which decides where the output lies and cuts the operands into runs (`runs.rs`). So a new function
+//! is one small type with one expression, plus its line in the table of its operation.
+//!
+//! What all operations share: operands broadcast together; the output takes over the buffer of an operand that
+//! nobody else holds, if it has the output's shape; and a dense operand's order of axes in memory is kept, so that a
+//! transposed tensor costs what a contiguous one does. Results do not depend on layouts or on the number of threads.
 
-use crate::error::{Error, Result};
-use crate::{BoolStore, DType, Scalar, Shape, Slice, Tensor};
-use alloc::vec::Vec;
-#[allow(dead_code)]
-fn _u(_: Option<(Scalar, Shape, Slice, DType, BoolStore)>) -> Vec<u8> {
-    Vec::new()
-}
+mod activation;
+mod binary;
+mod cast;
+mod compare;
+mod driver;
+mod float;
+mod kernel;
+mod mask;
+mod number;
+mod remainder;
+mod runs;
+mod unary;
+
+#[cfg(test)]
+mod tests;
+
+pub use activation::{clamp, hard_sigmoid, leaky_relu, prelu};
+pub use binary::{binary, binary_scalar, scalar_binary};
+pub use cast::cast;
+pub use compare::{compare, compare_scalar, is_inf, is_nan, logical, logical_not};
+pub use mask::{mask_fill, mask_where};
+pub use unary::unary;
+
 /// One-operand operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum Unary {
+    /// Absolute value; wraps for the smallest integer.
     Abs,
+    /// Negation; wraps for integers.
     Neg,
+    /// -1, 0 or 1; 0 for NaN.
     Sign,
+    /// `1 / x`.
     Recip,
+    /// Square root.
     Sqrt,
+    /// `e^x`.
     Exp,
+    /// `e^x - 1`, accurate near zero.
     Expm1,
+    /// Natural logarithm.
     Ln,
+    /// `ln(1 + x)`, accurate near zero.
     Log1p,
+    /// Sine.
     Sin,
+    /// Cosine.
     Cos,
+    /// Tangent.
     Tan,
+    /// Hyperbolic sine.
     Sinh,
+    /// Hyperbolic cosine.
     Cosh,
+    /// Hyperbolic tangent.
     Tanh,
+    /// Inverse sine.
     Asin,
+    /// Inverse cosine.
     Acos,
+    /// Inverse tangent.
     Atan,
+    /// Inverse hyperbolic sine.
     Asinh,
+    /// Inverse hyperbolic cosine.
     Acosh,
+    /// Inverse hyperbolic tangent.
     Atanh,
+    /// Error function.
     Erf,
+    /// Largest integer not above.
     Floor,
+    /// Smallest integer not below.
     Ceil,
+    /// Integer part, towards zero.
     Trunc,
+    /// Nearest integer, halves to even.
     Round,
+    /// `max(x, 0)`; NaN stays.
     Relu,
+    /// `1 / (1 + e^-x)`.
     Sigmoid,
+    /// `ln(sigmoid(x))`, without overflow.
     LogSigmoid,
+    /// `x/2 * (1 + erf(x / sqrt 2))`.
     Gelu,
+    /// `x * sigmoid(x)`.
     Silu,
+    /// Every bit flipped; integers only.
     BitNot,
 }
-/// Two-operand operations. `Rem` has the sign of the divisor (Python). The `*Grad` ones take (input or output as Burn's trait names it, grad).
+
+/// Two-operand operations. See [`binary`] for the outcomes at the edges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum Binary {
+    /// Sum.
     Add,
+    /// Difference.
     Sub,
+    /// Product.
     Mul,
+    /// Quotient, truncated for integers.
     Div,
+    /// Remainder, with the sign of the divisor as in Python.
     Rem,
+    /// `lhs` to the power `rhs`.
     Pow,
+    /// Angle of the point `(rhs, lhs)`: the operands are y, x.
     Atan2,
+    /// The larger one, NaN when either is.
     Max,
+    /// The smaller one, NaN when either is.
     Min,
+    /// Bitwise and.
     BitAnd,
+    /// Bitwise or.
     BitOr,
+    /// Bitwise exclusive or.
     BitXor,
+    /// Left shift.
     Shl,
+    /// Right shift; arithmetic for signed integers.
     Shr,
+    /// `(output of relu, gradient)`: the gradient where the output is above zero.
     ReluGrad,
+    /// `(output of sigmoid, gradient)`: `output * (1 - output) * gradient`.
     SigmoidGrad,
+    /// `(input of gelu, gradient)`: the exact derivative times the gradient.
     GeluGrad,
+    /// `(input of log_sigmoid, gradient)`: `sigmoid(-x) * gradient`.
     LogSigmoidGrad,
 }
+
 /// Comparisons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum Compare {
+    /// `==`.
     Eq,
+    /// `!=`, true for NaN.
     Ne,
+    /// `<`.
     Lt,
+    /// `<=`.
     Le,
+    /// `>`.
     Gt,
+    /// `>=`.
     Ge,
 }
+
 /// Boolean connectives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum Logical {
+    /// Both.
     And,
+    /// At least one.
     Or,
+    /// Exactly one.
     Xor,
-}
-/// See the module docs.
-///
-/// # Errors
-/// Pending.
-pub fn unary(op: Unary, tensor: Tensor) -> Result<Tensor> {
-    let _ = (&op, &tensor);
-    Err(Error::argument("unary", "operation", "pending", "an implementation"))
-}
-/// See the module docs.
-///
-/// # Errors
-/// Pending.
-pub fn binary(op: Binary, lhs: Tensor, rhs: Tensor) -> Result<Tensor> {
-    let _ = (&op, &lhs, &rhs);
-    Err(Error::argument("binary", "operation", "pending", "an implementation"))
-}
-/// See the module docs.
-///
-/// # Errors
-/// Pending.
-pub fn binary_scalar(op: Binary, lhs: Tensor, rhs: Scalar) -> Result<Tensor> {
-    let _ = (&op, &lhs, &rhs);
-    Err(Error::argument("binary_scalar", "operation", "pending", "an implementation"))
-}
-/// See the module docs.
-///
-/// # Errors
-/// Pending.
-pub fn scalar_binary(op: Binary, lhs: Scalar, rhs: Tensor) -> Result<Tensor> {
-    let _ = (&op, &lhs, &rhs);
-    Err(Error::argument("scalar_binary", "operation", "pending", "an implementation"))
-}
-/// See the module docs.
-///
-/// # Errors
-/// Pending.
-pub fn compare(op: Compare, lhs: Tensor, rhs: Tensor, store: BoolStore) -> Result<Tensor> {
-    let _ = (&op, &lhs, &rhs, &store);
-    Err(Error::argument("compare", "operation", "pending", "an implementation"))
-}
-/// See the module docs.
-///
-/// # Errors
-/// Pending.
-pub fn compare_scalar(op: Compare, lhs: Tensor, rhs: Scalar, store: BoolStore) -> Result<Tensor> {
-    let _ = (&op, &lhs, &rhs, &store);
-    Err(Error::argument("compare_scalar", "operation", "pending", "an implementation"))
-}
-/// See the module docs.
-///
-/// # Errors
-/// Pending.
-pub fn logical(op: Logical, lhs: Tensor, rhs: Tensor) -> Result<Tensor> {
-    let _ = (&op, &lhs, &rhs);
-    Err(Error::argument("logical", "operation", "pending", "an implementation"))
-}
-/// See the module docs.
-///
-/// # Errors
-/// Pending.
-pub fn logical_not(tensor: Tensor) -> Result<Tensor> {
-    let _ = (&tensor);
-    Err(Error::argument("logical_not", "operation", "pending", "an implementation"))
-}
-/// See the module docs.
-///
-/// # Errors
-/// Pending.
-pub fn is_nan(tensor: Tensor, store: BoolStore) -> Result<Tensor> {
-    let _ = (&tensor, &store);
-    Err(Error::argument("is_nan", "operation", "pending", "an implementation"))
-}
-/// See the module docs.
-///
-/// # Errors
-/// Pending.
-pub fn is_inf(tensor: Tensor, store: BoolStore) -> Result<Tensor> {
-    let _ = (&tensor, &store);
-    Err(Error::argument("is_inf", "operation", "pending", "an implementation"))
-}
-/// See the module docs.
-///
-/// # Errors
-/// Pending.
-pub fn clamp(tensor: Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
-    let _ = (&tensor, &min, &max);
-    Err(Error::argument("clamp", "operation", "pending", "an implementation"))
-}
-/// See the module docs.
-///
-/// # Errors
-/// Pending.
-pub fn mask_where(tensor: Tensor, mask: Tensor, value: Tensor) -> Result<Tensor> {
-    let _ = (&tensor, &mask, &value);
-    Err(Error::argument("mask_where", "operation", "pending", "an implementation"))
-}
-/// See the module docs.
-///
-/// # Errors
-/// Pending.
-pub fn mask_fill(tensor: Tensor, mask: Tensor, value: Scalar) -> Result<Tensor> {
-    let _ = (&tensor, &mask, &value);
-    Err(Error::argument("mask_fill", "operation", "pending", "an implementation"))
-}
-/// See the module docs.
-///
-/// # Errors
-/// Pending.
-pub fn cast(tensor: Tensor, dtype: DType) -> Result<Tensor> {
-    let _ = (&tensor, &dtype);
-    Err(Error::argument("cast", "operation", "pending", "an implementation"))
-}
-/// See the module docs.
-///
-/// # Errors
-/// Pending.
-pub fn leaky_relu(tensor: Tensor, slope: f64) -> Result<Tensor> {
-    let _ = (&tensor, &slope);
-    Err(Error::argument("leaky_relu", "operation", "pending", "an implementation"))
-}
-/// See the module docs.
-///
-/// # Errors
-/// Pending.
-pub fn prelu(tensor: Tensor, alpha: Tensor) -> Result<Tensor> {
-    let _ = (&tensor, &alpha);
-    Err(Error::argument("prelu", "operation", "pending", "an implementation"))
-}
-/// See the module docs.
-///
-/// # Errors
-/// Pending.
-pub fn hard_sigmoid(tensor: Tensor, alpha: f64, beta: f64) -> Result<Tensor> {
-    let _ = (&tensor, &alpha, &beta);
-    Err(Error::argument("hard_sigmoid", "operation", "pending", "an implementation"))
 }

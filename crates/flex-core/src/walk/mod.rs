@@ -60,6 +60,41 @@ impl<const N: usize> Walk<N> {
         Self { axes: merged, offsets: layouts.map(Layout::offset) }
     }
 
+    /// The nest over operands that broadcast to a dense output, in the order in which the output's elements lie in
+    /// memory: step `i` of the nest, counted row by row, is element `i` of the output's flat run. The output itself
+    /// is not an operand. `stride(n, axis)` is operand `n`'s stride along an axis of the output, zero where it is
+    /// stretched; `offsets` are the positions of the operands' first elements.
+    pub fn following(
+        output: &Layout,
+        mut offsets: [usize; N],
+        stride: impl Fn(usize, usize) -> isize,
+    ) -> Self {
+        let shape = output.shape();
+        let mut order: SmallVec<[usize; 6]> = (0..shape.len()).filter(|&k| shape[k] != 1).collect();
+        order.sort_by_key(|&k| core::cmp::Reverse(output.strides()[k].unsigned_abs()));
+        let mut axes: SmallVec<[Axis<N>; 6]> = SmallVec::new();
+        for k in order {
+            let mut axis = Axis { size: shape[k], strides: core::array::from_fn(|n| stride(n, k)) };
+            if output.strides()[k] < 0 && axis.size > 0 {
+                // Walked from its other end, so that the output advances.
+                for (offset, stride) in offsets.iter_mut().zip(&mut axis.strides) {
+                    *offset = offset.wrapping_add_signed((axis.size as isize - 1) * *stride);
+                    *stride = -*stride;
+                }
+            }
+            match axes.last_mut() {
+                Some(outer) if (0..N).all(|n| outer.strides[n] == axis.strides[n] * axis.size as isize) => {
+                    *outer = Axis { size: outer.size * axis.size, strides: axis.strides };
+                }
+                _ => axes.push(axis),
+            }
+        }
+        if axes.is_empty() {
+            axes.push(Axis { size: 1, strides: [1; N] });
+        }
+        Self { axes, offsets }
+    }
+
     /// The axes, outermost first.
     pub fn axes(&self) -> &[Axis<N>] {
         &self.axes
@@ -202,6 +237,30 @@ mod tests {
         let t = a.clone().swap_axes(0, 2).unwrap();
         let walk = Walk::new([&t, &t]);
         assert_eq!((walk.rows(), walk.inner().size), (1, 60));
+    }
+
+    #[test]
+    fn following_an_output_visits_operands_in_its_memory_order() {
+        let shape = Shape::from(vec![2, 3, 4]);
+        let operand = Layout::contiguous(Shape::from(vec![2, 1, 4])).flip(&[0]).unwrap();
+        let operand = crate::layout::expand_like("test", &operand, &shape).unwrap();
+        let plain = Layout::contiguous(shape.clone());
+        let permuted = Layout::contiguous(Shape::from(vec![4, 2, 3])).permute(&[1, 2, 0]).unwrap();
+        for output in
+            [plain.clone(), permuted.clone(), permuted.flip(&[0, 2]).unwrap(), plain.flip(&[1]).unwrap()]
+        {
+            let walk = Walk::following(&output, [operand.offset()], |_, k| operand.strides()[k]);
+            let inner = walk.inner();
+            let mut got = vec![];
+            walk.for_each_row(0..walk.rows(), |[at]| {
+                got.extend((0..inner.size).map(|i| at.wrapping_add_signed(i as isize * inner.strides[0])));
+            });
+            let mut want = vec![usize::MAX; 24];
+            for (i, j, k) in (0..24).map(|f| (f / 12, f / 4 % 3, f % 4)) {
+                want[output.position(&[i, j, k])] = operand.position(&[i, j, k]);
+            }
+            assert_eq!(got, want, "{output:?}");
+        }
     }
 
     #[test]

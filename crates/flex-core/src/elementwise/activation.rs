@@ -1,0 +1,107 @@
+//! Clamping, and activations that take parameters.
+
+use super::binary::{Prelu, float, number};
+use super::driver::{Cost, Input, Op, ScalarBytes, run};
+use super::float::{Float, Plain};
+use super::kernel::{Fn3, Kernel, Map3};
+use super::number::Number;
+use crate::error::{Error, Result, check_same_dtype};
+use crate::layout::broadcast_shapes;
+use crate::{Element, Scalar, Tensor};
+
+/// Holds each element between two bounds, either of which may be left out. As in PyTorch, the result is `max` where
+/// `min` exceeds it, NaN elements stay NaN, and a bound of NaN makes every float NaN. Bounds outside of an integer
+/// dtype are held to it first.
+///
+/// # Errors
+/// A tensor of booleans, or a bound of NaN for integers.
+pub fn clamp(tensor: Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
+    let name = "clamp";
+    let dtype = tensor.dtype();
+    let has_nan = [min, max].iter().flatten().any(|bound| bound.to_f64().is_nan());
+    if has_nan && !dtype.is_float() {
+        return Err(Error::argument(name, "bound", "NaN", "a number, since the tensor holds integers"));
+    }
+    // Either bound alone is a maximum or minimum with two equal bounds on the open side.
+    let [low, high] = dispatch!(number name, dtype, T => {
+        let (least, greatest) = T::bounds();
+        let (open_low, open_high) = if T::IS_FLOAT {
+            (T::from_f64(f64::NEG_INFINITY), T::from_f64(f64::INFINITY))
+        } else {
+            (least, greatest)
+        };
+        let low = min.map_or(open_low, Scalar::saturate::<T>);
+        let high = max.map_or(open_high, Scalar::saturate::<T>);
+        Ok([low, high].map(ScalarBytes::new))
+    })?;
+    if has_nan {
+        return Tensor::full(tensor.shape().clone(), f64::NAN, dtype);
+    }
+    let kernel = if dtype.is_float() {
+        dispatch!(float name, dtype, T => Ok(T::kernel::<3, Plain<Clamp>>()))?
+    } else {
+        let kernel: &'static dyn Kernel<3> = dispatch!(int name, dtype, T => Ok(Map3::<T, Clamp>::KERNEL))?;
+        kernel
+    };
+    let op = Op { name, kernel, dtype, cost: Cost::Memory, reuse: [true, false, false] };
+    run(op, [Input::Tensor(tensor), Input::Scalar(low), Input::Scalar(high)])
+}
+
+/// `x` where it is not negative, `slope * x` elsewhere. NaN stays.
+///
+/// # Errors
+/// A tensor that is not of floats.
+pub fn leaky_relu(tensor: Tensor, slope: f64) -> Result<Tensor> {
+    let dtype = tensor.dtype();
+    let kernel = float::<Plain<Prelu>>("leaky_relu", dtype)?;
+    let slope = number("leaky_relu", dtype, slope.into())?;
+    let op = Op { name: "leaky_relu", kernel, dtype, cost: Cost::Memory, reuse: [true, false] };
+    run(op, [Input::Tensor(tensor), slope])
+}
+
+/// [`leaky_relu`] with a slope per element; `alpha` broadcasts to the tensor's shape, so one slope has shape `[1]` and
+/// slopes per channel of `[N, C, ...]` have shape `[1, C, 1, ...]`.
+///
+/// # Errors
+/// Tensors that are not of one float dtype, or an `alpha` that does not broadcast to the tensor's shape.
+pub fn prelu(tensor: Tensor, alpha: Tensor) -> Result<Tensor> {
+    let dtype = tensor.dtype();
+    check_same_dtype("prelu", dtype, alpha.dtype())?;
+    let kernel = float::<Plain<Prelu>>("prelu", dtype)?;
+    if broadcast_shapes("prelu", tensor.shape(), alpha.shape())? != *tensor.shape() {
+        let expected = "a slope that broadcasts to the shape of the input";
+        return Err(Error::shapes("prelu", tensor.shape(), alpha.shape(), expected));
+    }
+    let op = Op { name: "prelu", kernel, dtype, cost: Cost::Memory, reuse: [true; 2] };
+    run(op, [Input::Tensor(tensor), Input::Tensor(alpha)])
+}
+
+/// `alpha * x + beta`, held between 0 and 1. NaN stays.
+///
+/// # Errors
+/// A tensor that is not of floats.
+pub fn hard_sigmoid(tensor: Tensor, alpha: f64, beta: f64) -> Result<Tensor> {
+    let name = "hard_sigmoid";
+    let dtype = tensor.dtype();
+    let kernel = dispatch!(float name, dtype, T => Ok(T::kernel::<3, Plain<HardSigmoid>>()))?;
+    let (alpha, beta) = (number(name, dtype, alpha.into())?, number(name, dtype, beta.into())?);
+    let op = Op { name, kernel, dtype, cost: Cost::Memory, reuse: [true, false, false] };
+    run(op, [Input::Tensor(tensor), alpha, beta])
+}
+
+struct Clamp;
+impl<T: Number> Fn3<T> for Clamp {
+    #[inline(always)]
+    fn at(x: T, low: T, high: T) -> T {
+        let x = if x < low { low } else { x };
+        if x > high { high } else { x }
+    }
+}
+
+struct HardSigmoid;
+impl<T: Number> Fn3<T> for HardSigmoid {
+    #[inline(always)]
+    fn at(x: T, alpha: T, beta: T) -> T {
+        Clamp::at(x.mul(alpha).add(beta), T::ZERO, T::ONE)
+    }
+}

@@ -1,0 +1,268 @@
+//! Functions of two elements.
+
+use super::Binary;
+use super::Unary;
+use super::driver::{Cost, Input, Op, ScalarBytes, run};
+use super::float::{Family, Float, Plain, Vectors};
+use super::kernel::{Fn1, Fn2, Kernel, Map2};
+use super::number::{Integer, Number};
+use super::remainder::Remainder;
+use super::unary::unary;
+use crate::error::{Error, Result, check_same_dtype};
+use crate::{DType, Element, Scalar, Tensor};
+use flex_math::simd::{Simd, Vector};
+use flex_math::{BinaryFn, Float as MathFloat, UnaryFn};
+
+/// Applies `op` to each pair of elements of two tensors of one dtype, which broadcast together.
+///
+/// `Add`, `Sub`, `Mul`, `Div`, `Rem`, `Pow`, `Max` and `Min` take floats and integers; the bitwise ones integers;
+/// `Atan2` and the gradients floats. Every outcome is defined:
+///
+/// * Integers wrap. `x / 0` and `x % 0` are 0, `MIN / -1` is `MIN`. `Div` of integers truncates.
+/// * `Rem` has the sign of the divisor.
+/// * `Pow` of integers is exact and wraps; a negative exponent gives 0, except for bases 1 and -1.
+/// * `Shl` and `Shr` by a negative count or one not below the width leave 0, or the sign for `Shr`.
+/// * `Max` and `Min` are NaN when either operand is.
+///
+/// # Errors
+/// Different dtypes, one that `op` does not take, or shapes that do not broadcast.
+pub fn binary(op: Binary, lhs: Tensor, rhs: Tensor) -> Result<Tensor> {
+    let name = op.name();
+    check_same_dtype(name, lhs.dtype(), rhs.dtype())?;
+    run_op(op, lhs.dtype(), [Input::Tensor(lhs), Input::Tensor(rhs)])
+}
+
+/// [`binary`] with a number on the right, cast to the tensor's dtype. Half precision computes in f32 and keeps the
+/// number in f32.
+///
+/// # Errors
+/// A dtype that `op` does not take.
+pub fn binary_scalar(op: Binary, lhs: Tensor, rhs: Scalar) -> Result<Tensor> {
+    let dtype = lhs.dtype();
+    if op == Binary::Pow && dtype.is_float() {
+        return power(lhs, rhs);
+    }
+    let rhs = number(op.name(), dtype, rhs)?;
+    run_op(op, dtype, [Input::Tensor(lhs), rhs])
+}
+
+/// [`binary`] with a number on the left; see [`binary_scalar`].
+///
+/// # Errors
+/// A dtype that `op` does not take.
+pub fn scalar_binary(op: Binary, lhs: Scalar, rhs: Tensor) -> Result<Tensor> {
+    let dtype = rhs.dtype();
+    let lhs = number(op.name(), dtype, lhs)?;
+    run_op(op, dtype, [lhs, Input::Tensor(rhs)])
+}
+
+fn run_op(op: Binary, dtype: DType, inputs: [Input; 2]) -> Result<Tensor> {
+    let (kernel, cost) = kernel(op, dtype)?;
+    run(Op { name: op.name(), kernel, dtype, cost, reuse: [true; 2] }, inputs)
+}
+
+/// Powers of floats with one exponent: the common ones by arithmetic.
+fn power(base: Tensor, exponent: Scalar) -> Result<Tensor> {
+    let (name, dtype) = (Binary::Pow.name(), base.dtype());
+    let kernel = match exponent.to_f64() {
+        1.0 => return dispatch!(float name, dtype, _T => Ok(base)),
+        -1.0 => return unary(Unary::Recip, base),
+        2.0 => dispatch!(float name, dtype, T => Ok(T::kernel::<1, Plain<Square>>()))?,
+        3.0 => dispatch!(float name, dtype, T => Ok(T::kernel::<1, Plain<Cube>>()))?,
+        _ => return run_op(Binary::Pow, dtype, [Input::Tensor(base), number(name, dtype, exponent)?]),
+    };
+    run(Op { name, kernel, dtype, cost: Cost::Memory, reuse: [true] }, [Input::Tensor(base)])
+}
+
+/// A scalar as an operand of tensors of `dtype`; for halves it stays f32.
+pub(super) fn number(name: &'static str, dtype: DType, value: Scalar) -> Result<Input> {
+    dispatch!(number name, dtype, T => Ok(Input::Scalar(match size_of::<T>() {
+        2 if T::IS_FLOAT => ScalarBytes::new(value.cast::<f32>()),
+        _ => ScalarBytes::new(value.cast::<T>()),
+    })))
+}
+
+impl Binary {
+    /// The name that errors use.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Binary::Add => "add",
+            Binary::Sub => "sub",
+            Binary::Mul => "mul",
+            Binary::Div => "div",
+            Binary::Rem => "remainder",
+            Binary::Pow => "pow",
+            Binary::Atan2 => "atan2",
+            Binary::Max => "max_pair",
+            Binary::Min => "min_pair",
+            Binary::BitAnd => "bitwise_and",
+            Binary::BitOr => "bitwise_or",
+            Binary::BitXor => "bitwise_xor",
+            Binary::Shl => "bitwise_left_shift",
+            Binary::Shr => "bitwise_right_shift",
+            Binary::ReluGrad => "relu_backward",
+            Binary::SigmoidGrad => "sigmoid_backward",
+            Binary::GeluGrad => "gelu_backward",
+            Binary::LogSigmoidGrad => "log_sigmoid_backward",
+        }
+    }
+}
+
+/// The kernel of `op` over `dtype`, and its cost.
+fn kernel(op: Binary, dtype: DType) -> Result<(&'static dyn Kernel<2>, Cost)> {
+    let name = op.name();
+    Ok(match op {
+        Binary::Add => (wrapping::<Add>(name, dtype)?, Cost::Memory),
+        Binary::Sub => (wrapping::<Sub>(name, dtype)?, Cost::Memory),
+        Binary::Mul => (wrapping::<Mul>(name, dtype)?, Cost::Memory),
+        Binary::Max => (ordered::<Max>(name, dtype)?, Cost::Memory),
+        Binary::Min => (ordered::<Min>(name, dtype)?, Cost::Memory),
+        Binary::Div if dtype.is_float() => (float::<Plain<Div>>(name, dtype)?, Cost::Memory),
+        Binary::Div => (integer::<Div>(name, dtype, "a float or integer dtype")?, Cost::SCALAR),
+        Binary::Rem if dtype.is_float() => (float::<Remainder>(name, dtype)?, Cost::SCALAR),
+        Binary::Rem => (integer::<Rem>(name, dtype, "a float or integer dtype")?, Cost::SCALAR),
+        Binary::Pow if dtype.is_float() => (float::<Vectors<flex_math::Pow>>(name, dtype)?, Cost::Flops(48)),
+        Binary::Pow => (integer::<Pow>(name, dtype, "a float or integer dtype")?, Cost::MATH),
+        Binary::Atan2 => (float::<Vectors<flex_math::Atan2>>(name, dtype)?, Cost::MATH),
+        Binary::BitAnd => (bitwise::<BitAnd>(name, dtype)?, Cost::Memory),
+        Binary::BitOr => (bitwise::<BitOr>(name, dtype)?, Cost::Memory),
+        Binary::BitXor => (bitwise::<BitXor>(name, dtype)?, Cost::Memory),
+        // A negative count, read as unsigned, is out of range too.
+        Binary::Shl => (bitwise::<Shl>(name, dtype)?, Cost::Memory),
+        Binary::Shr => (integer::<Shr>(name, dtype, "an integer dtype")?, Cost::Memory),
+        Binary::ReluGrad => (float::<Plain<ReluGrad>>(name, dtype)?, Cost::Memory),
+        Binary::SigmoidGrad => (float::<Plain<SigmoidGrad>>(name, dtype)?, Cost::Memory),
+        Binary::GeluGrad => (float::<Vectors<flex_math::GeluGrad>>(name, dtype)?, Cost::Flops(32)),
+        Binary::LogSigmoidGrad => (float::<Vectors<LogSigmoidGrad>>(name, dtype)?, Cost::MATH),
+    })
+}
+
+pub(super) fn float<K: Family<2>>(name: &'static str, dtype: DType) -> Result<&'static dyn Kernel<2>> {
+    dispatch!(float name, dtype, T => Ok(T::kernel::<2, K>()))
+}
+
+/// A function of floats, and of integers in which signed and unsigned give the same bits.
+fn wrapping<F>(name: &'static str, dtype: DType) -> Result<&'static dyn Kernel<2>>
+where
+    F: Fn2<f32> + Fn2<f64> + Fn2<u8> + Fn2<u16> + Fn2<u32> + Fn2<u64> + 'static,
+{
+    if dtype.is_float() {
+        return float::<Plain<F>>(name, dtype);
+    }
+    if dtype.is_bool() {
+        return Err(Error::dtype(name, dtype, "a float or integer dtype"));
+    }
+    dispatch!(bits name, dtype, T => Ok(Map2::<T, F>::KERNEL))
+}
+
+/// A function of integers in which signed and unsigned give the same bits.
+pub(super) fn bitwise<F>(name: &'static str, dtype: DType) -> Result<&'static dyn Kernel<2>>
+where
+    F: Fn2<u8> + Fn2<u16> + Fn2<u32> + Fn2<u64> + 'static,
+{
+    if !(dtype.is_int() || dtype.is_uint()) {
+        return Err(Error::dtype(name, dtype, "an integer dtype"));
+    }
+    dispatch!(bits name, dtype, T => Ok(Map2::<T, F>::KERNEL))
+}
+
+/// A function of floats and of each integer type.
+fn ordered<F>(name: &'static str, dtype: DType) -> Result<&'static dyn Kernel<2>>
+where
+    F: Fn2<f32> + Fn2<f64> + 'static,
+    F: Fn2<i8> + Fn2<i16> + Fn2<i32> + Fn2<i64> + Fn2<u8> + Fn2<u16> + Fn2<u32> + Fn2<u64>,
+{
+    if dtype.is_float() {
+        return float::<Plain<F>>(name, dtype);
+    }
+    integer::<F>(name, dtype, "a float or integer dtype")
+}
+
+/// A function of each integer type.
+fn integer<F>(name: &'static str, dtype: DType, expected: &'static str) -> Result<&'static dyn Kernel<2>>
+where
+    F: Fn2<i8> + Fn2<i16> + Fn2<i32> + Fn2<i64> + Fn2<u8> + Fn2<u16> + Fn2<u32> + Fn2<u64> + 'static,
+{
+    if !(dtype.is_int() || dtype.is_uint()) {
+        return Err(Error::dtype(name, dtype, expected));
+    }
+    dispatch!(int name, dtype, T => Ok(Map2::<T, F>::KERNEL))
+}
+
+/// Functions of two elements as kernels.
+macro_rules! fn2 {
+    ($($bound:ident $name:ident: |$a:ident, $b:ident| $value:expr;)*) => {$(
+        pub(super) struct $name;
+        impl<T: $bound> Fn2<T> for $name {
+            type Out = T;
+            #[inline(always)]
+            fn at($a: T, $b: T) -> T {
+                $value
+            }
+        }
+    )*};
+}
+
+fn2! {
+    Number Add: |a, b| a.add(b);
+    Number Sub: |a, b| a.sub(b);
+    Number Mul: |a, b| a.mul(b);
+    Number Div: |a, b| a.div(b);
+    Number Max: |a, b| a.max(b);
+    Number Min: |a, b| a.min(b);
+    Integer Rem: |a, b| a.rem(b);
+    Integer Pow: |a, b| a.pow(b);
+    Integer Shl: |a, b| a.shl(b);
+    Integer Shr: |a, b| a.shr(b);
+    Bits BitAnd: |a, b| a & b;
+    Bits BitOr: |a, b| a | b;
+    Bits BitXor: |a, b| a ^ b;
+    // Burn masks the gradient where the output is not above zero, so NaN outputs let it pass.
+    Number ReluGrad: |output, grad| if output <= T::ZERO { T::ZERO } else { grad };
+    Number SigmoidGrad: |output, grad| output.mul(T::ONE.sub(output)).mul(grad);
+    // Not a maximum: NaN stays.
+    Number Prelu: |x, slope| if x < T::ZERO { x.mul(slope) } else { x };
+}
+
+pub(super) trait Bits:
+    Element
+    + core::ops::BitAnd<Output = Self>
+    + core::ops::BitOr<Output = Self>
+    + core::ops::BitXor<Output = Self>
+{
+}
+impl<T> Bits for T where
+    T: Element
+        + core::ops::BitAnd<Output = Self>
+        + core::ops::BitOr<Output = Self>
+        + core::ops::BitXor<Output = Self>
+{
+}
+
+struct Square;
+impl<T: Number> Fn1<T> for Square {
+    type Out = T;
+    #[inline(always)]
+    fn at(a: T) -> T {
+        a.mul(a)
+    }
+}
+
+struct Cube;
+impl<T: Number> Fn1<T> for Cube {
+    type Out = T;
+    #[inline(always)]
+    fn at(a: T) -> T {
+        a.mul(a).mul(a)
+    }
+}
+
+/// `(x, grad) -> grad * sigmoid(-x)`.
+#[derive(Clone, Copy, Default)]
+struct LogSigmoidGrad;
+impl<T: MathFloat> BinaryFn<T> for LogSigmoidGrad {
+    #[inline(always)]
+    fn eval<S: Simd>(self, x: Vector<S, T>, grad: Vector<S, T>) -> Vector<S, T> {
+        flex_math::Sigmoid.eval(x * (-T::one()).splat()) * grad
+    }
+}

@@ -1,0 +1,195 @@
+//! Conversion between dtypes.
+
+use super::driver::{Cost, Input, Op, run};
+use super::kernel::{Fn1, Kernel, Map1};
+use crate::error::Result;
+use crate::{BoolStore, DType, Element, Tensor, bf16, f16};
+use core::marker::PhantomData;
+use flex_math::half::Half;
+use num_traits::AsPrimitive;
+
+/// Converts each element to `dtype`, with the rules of Rust's `as`: floats to integers truncate and saturate (NaN
+/// becomes 0), integers to narrower integers wrap, and what becomes a float is rounded once, to nearest even. Numbers
+/// become true unless they are zero; booleans become 0 and 1.
+///
+/// Nothing is copied where the bits stay the same: to the same dtype, between integers of one width, and between the
+/// two ways of storing booleans.
+///
+/// # Errors
+/// A dtype that the engine does not store.
+pub fn cast(tensor: Tensor, dtype: DType) -> Result<Tensor> {
+    let from = tensor.dtype();
+    if from == dtype {
+        return dispatch!(bits "cast", dtype, _T => Ok(tensor));
+    }
+    let is_integer = |d: DType| d.is_int() || d.is_uint();
+    let same_bits = from.is_bool() && (dtype.is_bool() || matches!(dtype, DType::U8 | DType::I8))
+        || is_integer(from) && is_integer(dtype) && from.size() == dtype.size();
+    if same_bits {
+        return dispatch!(bits "cast", dtype, _T => Ok(tensor.with_dtype(dtype)));
+    }
+    let kernel = kernel(from, dtype)?;
+    let op = Op { name: "cast", kernel, dtype, cost: Cost::Memory, reuse: [true] };
+    run(op, [Input::Tensor(tensor)])
+}
+
+/// The kernel from one dtype to another.
+fn kernel(from: DType, to: DType) -> Result<&'static dyn Kernel<1>> {
+    // Booleans are bytes holding the numbers 0 and 1.
+    let from = if let DType::Bool(BoolStore::Native | BoolStore::U8) = from { DType::U8 } else { from };
+    if to.is_bool() {
+        dispatch!(bits "cast", to, _T => Ok(()))?;
+        return if from.is_float() {
+            dispatch!(float "cast", from, T => Ok(Map1::<T, NotZero>::KERNEL))
+        } else {
+            dispatch!(bits "cast", from, T => Ok(Map1::<T, NotZero>::KERNEL))
+        };
+    }
+    if to.is_float() {
+        return dispatch!(number "cast", from, S => dispatch!(float "cast", to, D => Ok(D::kernel_from::<S>())));
+    }
+    if from.is_float() {
+        return dispatch!(float "cast", from, S => dispatch!(int "cast", to, D => Ok(Map1::<S, As<D>>::KERNEL)));
+    }
+    // Signed or unsigned, the target gets the same bits.
+    dispatch!(int "cast", from, S => dispatch!(bits "cast", to, D => Ok(Map1::<S, As<D>>::KERNEL)))
+}
+
+/// Elements to convert.
+trait Source: Element {
+    /// The type that the element converts from: f32 for halves, itself otherwise.
+    type Wide: Copy + AsPrimitive<f32> + AsPrimitive<f64>;
+    /// The element in that type, exactly.
+    fn wide(self) -> Self::Wide;
+    /// The element rounded to f32 towards the neighbour whose last bit is odd, so that rounding once more, to a half,
+    /// gives what rounding once would have given (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums",
+    /// 2008).
+    fn to_odd(self) -> f32;
+}
+
+macro_rules! impl_source {
+    ($($ty:ty: |$x:ident| $odd:expr;)*) => {$(
+        impl Source for $ty {
+            type Wide = $ty;
+            #[inline(always)]
+            fn wide(self) -> $ty {
+                self
+            }
+            #[inline(always)]
+            fn to_odd(self) -> f32 {
+                let $x = self;
+                $odd
+            }
+        }
+    )*};
+}
+
+impl_source! {
+    f32: |x| x;
+    f64: |x| odd(x);
+    i8: |x| x as f32;
+    i16: |x| x as f32;
+    i32: |x| odd(x as f64);
+    i64: |x| odd(if x.unsigned_abs() < 1 << 53 { x } else { x & !0x7ff | (((x & 0x7ff != 0) as i64) << 11) } as f64);
+    u8: |x| x as f32;
+    u16: |x| x as f32;
+    u32: |x| odd(x as f64);
+    // The bits that f64 has no room for count only as zero or not zero.
+    u64: |x| odd(if x < 1 << 53 { x } else { x & !0x7ff | (((x & 0x7ff != 0) as u64) << 11) } as f64);
+}
+
+macro_rules! impl_half_source {
+    ($($ty:ty)*) => {$(
+        impl Source for $ty {
+            type Wide = f32;
+            #[inline(always)]
+            fn wide(self) -> f32 {
+                <$ty>::widen(self.bits())
+            }
+            #[inline(always)]
+            fn to_odd(self) -> f32 {
+                self.wide()
+            }
+        }
+    )*};
+}
+
+impl_half_source!(f16 bf16);
+
+/// `x` rounded to odd.
+#[inline(always)]
+fn odd(x: f64) -> f32 {
+    let near = x as f32;
+    let back = near as f64;
+    // Infinity lies above every finite number, so what overflowed comes back to the largest number, which is odd.
+    let down = near.to_bits().wrapping_sub((back.abs() > x.abs()) as u32);
+    // NaN is neither: it stays as it is.
+    let inexact = back < x || back > x;
+    f32::from_bits(if inexact { down | 1 } else { near.to_bits() })
+}
+
+/// Float dtypes to convert to.
+trait Target: Element {
+    /// The kernel from `S`.
+    fn kernel_from<S: Source>() -> &'static dyn Kernel<1>;
+}
+
+impl Target for f32 {
+    fn kernel_from<S: Source>() -> &'static dyn Kernel<1> {
+        Map1::<S, As<f32>>::KERNEL
+    }
+}
+
+impl Target for f64 {
+    fn kernel_from<S: Source>() -> &'static dyn Kernel<1> {
+        Map1::<S, As<f64>>::KERNEL
+    }
+}
+
+impl Target for f16 {
+    fn kernel_from<S: Source>() -> &'static dyn Kernel<1> {
+        Map1::<S, Narrow<f16>>::KERNEL
+    }
+}
+
+impl Target for bf16 {
+    fn kernel_from<S: Source>() -> &'static dyn Kernel<1> {
+        Map1::<S, Narrow<bf16>>::KERNEL
+    }
+}
+
+/// Conversion by `as`.
+struct As<D>(PhantomData<D>);
+impl<S: Source, D: Element> Fn1<S> for As<D>
+where
+    S::Wide: AsPrimitive<D>,
+{
+    type Out = D;
+    #[inline(always)]
+    fn at(a: S) -> D {
+        a.wide().as_()
+    }
+}
+
+/// Rounding to a half.
+struct Narrow<H>(PhantomData<H>);
+impl<S: Source, H: Half + Element> Fn1<S> for Narrow<H> {
+    type Out = H;
+    #[inline(always)]
+    fn at(a: S) -> H {
+        H::from_pattern(H::narrow(a.to_odd()))
+    }
+}
+
+/// Anything but zero is true, NaN included.
+struct NotZero;
+impl<S: Source> Fn1<S> for NotZero
+where
+    S::Wide: Element,
+{
+    type Out = u8;
+    #[inline(always)]
+    fn at(a: S) -> u8 {
+        (a.wide() != S::Wide::ZERO) as u8
+    }
+}

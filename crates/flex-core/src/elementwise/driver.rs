@@ -1,0 +1,264 @@
+//! The one way from tensors to kernels: where the output lies, and which runs of elements the kernel sees.
+//!
+//! Operands broadcast together. The output is, in this order of preference, the buffer of an operand that nobody
+//! else holds; the dense layout that all full-sized operands share, so that `x.T + 1` costs what `x + 1` does; or a
+//! fresh buffer whose axes follow the operands' strides, as PyTorch's `TensorIterator` orders them. In each case it
+//! is written from its first to its last element in memory, chunk by chunk, and chunks are what threads share.
+
+use super::kernel::Kernel;
+use super::runs;
+use crate::error::{Error, Result};
+use crate::layout::{Layout, Strides, broadcast_shapes, contiguous_strides};
+use crate::parallel::Work;
+use crate::{DType, Element, Shape, Tensor};
+use smallvec::SmallVec;
+
+/// What an operation does to elements, and what it costs.
+#[derive(Clone, Copy)]
+pub(crate) struct Op<const N: usize> {
+    /// Name for errors.
+    pub name: &'static str,
+    /// The loops.
+    pub kernel: &'static dyn Kernel<N>,
+    /// Dtype of the output.
+    pub dtype: DType,
+    /// What one element costs.
+    pub cost: Cost,
+    /// Operands in whose buffer the output may lie, if it has the same element size.
+    pub reuse: [bool; N],
+}
+
+/// What one element costs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Cost {
+    /// Less than moving it.
+    Memory,
+    /// About this many floating-point operations.
+    Flops(usize),
+}
+
+impl Cost {
+    /// A transcendental function.
+    pub(crate) const MATH: Self = Cost::Flops(16);
+    /// Arithmetic that does not vectorise, such as 64-bit integer division.
+    pub(crate) const SCALAR: Self = Cost::Flops(8);
+
+    /// The work on `n` elements, of which each moves `bytes`. Half precision passes through conversions.
+    pub(crate) fn work(self, n: usize, bytes: usize) -> Work {
+        match self {
+            Cost::Memory => Work::Bytes(n.saturating_mul(bytes)),
+            Cost::Flops(flops) => Work::Flops(n.saturating_mul(flops)),
+        }
+    }
+}
+
+/// An operand as it comes to [`run`].
+#[derive(Debug)]
+pub(crate) enum Input {
+    /// A tensor.
+    Tensor(Tensor),
+    /// A number that the kernel takes for every element.
+    Scalar(ScalarBytes),
+    /// Taken out of the operands: it lies in the output.
+    Output,
+}
+
+/// The bytes of one number.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ScalarBytes {
+    bytes: [u8; 8],
+    len: usize,
+}
+
+impl ScalarBytes {
+    /// The bytes of `value`.
+    pub(crate) fn new<T: Element>(value: T) -> Self {
+        let mut bytes = [0; 8];
+        bytes[..size_of::<T>()].copy_from_slice(bytemuck::bytes_of(&value));
+        Self { bytes, len: size_of::<T>() }
+    }
+
+    fn as_slice(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+impl Input {
+    fn tensor(&self) -> Option<&Tensor> {
+        match self {
+            Input::Tensor(tensor) => Some(tensor),
+            _ => None,
+        }
+    }
+}
+
+/// Runs a kernel over operands that broadcast together; at least one is a tensor.
+///
+/// # Errors
+/// Shapes that do not broadcast, in the name of the operation.
+pub(crate) fn run<const N: usize>(op: Op<N>, mut inputs: [Input; N]) -> Result<Tensor> {
+    let shape = common_shape(op.name, &inputs)?;
+    let count = shape.num_elements();
+    if count == 0 {
+        return dispatch!(bits op.name, op.dtype, T => Tensor::build::<T>(op.name, shape, op.dtype, |_| ()));
+    }
+    let moved: usize = inputs.iter().filter_map(Input::tensor).map(|t| t.dtype().size()).sum();
+    let work = op.cost.work(count, moved + op.dtype.size());
+
+    let reusable = |input: &Input| {
+        input.tensor().is_some_and(|t| {
+            t.dtype().size() == op.dtype.size()
+                && *t.shape() == shape
+                && t.is_unique()
+                && t.layout().is_dense()
+        })
+    };
+    if let Some(n) = (0..N).find(|&n| op.reuse[n] && reusable(&inputs[n])) {
+        let Input::Tensor(target) = core::mem::replace(&mut inputs[n], Input::Output) else {
+            unreachable!("only tensors are reusable");
+        };
+        let layout = target.layout().clone();
+        let mut target = target.with_dtype(op.dtype);
+        dispatch!(bits op.name, op.dtype, T => {
+            let out = target.dense_mut::<T>().expect("unique and dense");
+            fill(op, bytemuck::cast_slice_mut(out), &layout, &inputs, work)
+        })?;
+        return Ok(target);
+    }
+
+    let layout = output_layout(shape, &inputs);
+    let flat = Shape::from([count]);
+    let out = dispatch!(bits op.name, op.dtype, T => {
+        Tensor::try_build::<T>(op.name, flat, op.dtype, |out| {
+            fill(op, bytemuck::cast_slice_mut(out), &layout, &inputs, work)
+        })
+    })?;
+    Ok(out.with_layout(layout))
+}
+
+/// Computes the output `out`, whose elements `layout` names, in the order in which they lie in memory.
+fn fill<const N: usize>(
+    op: Op<N>,
+    out: &mut [u8],
+    layout: &Layout,
+    inputs: &[Input; N],
+    work: Work,
+) -> Result<()> {
+    let size = op.dtype.size();
+    let mut operands: [runs::Operand<'_>; N] = [const { runs::Operand::OUTPUT }; N];
+    for (operand, input) in operands.iter_mut().zip(inputs) {
+        *operand = match input {
+            Input::Output => runs::Operand::OUTPUT,
+            Input::Scalar(value) => runs::Operand::same(value.as_slice()),
+            Input::Tensor(tensor) => {
+                let bytes = storage_bytes(op.name, tensor)?;
+                let size = tensor.dtype().size();
+                let from = tensor.layout();
+                if from.num_elements() == 1 {
+                    runs::Operand::same(&bytes[from.offset() * size..][..size])
+                } else if same_order(from, layout) {
+                    let span = from.span();
+                    runs::Operand::each(&bytes[span.start * size..span.end * size], size)
+                } else {
+                    runs::Operand::strided(bytes, size, from)
+                }
+            }
+        };
+    }
+    runs::run(op.kernel, out, size, layout, operands, work);
+    Ok(())
+}
+
+/// The whole buffer of a tensor.
+fn storage_bytes<'a>(op: &'static str, tensor: &'a Tensor) -> Result<&'a [u8]> {
+    dispatch!(bits op, tensor.dtype(), T => Ok(bytemuck::cast_slice(tensor.storage::<T>())))
+}
+
+/// The shape that all tensors broadcast to.
+fn common_shape<const N: usize>(op: &'static str, inputs: &[Input; N]) -> Result<Shape> {
+    let mut tensors = inputs.iter().filter_map(Input::tensor);
+    let Some(first) = tensors.next() else {
+        return Err(Error::argument(op, "operands", "no tensor", "at least one tensor"));
+    };
+    let mut shape = first.shape().clone();
+    for tensor in tensors {
+        if *tensor.shape() != shape {
+            shape = broadcast_shapes(op, &shape, tensor.shape())?;
+        }
+    }
+    Ok(shape)
+}
+
+/// Whether `operand`, dense, has the shape of `output` and its elements in the same order in memory. `output` is
+/// dense.
+fn same_order(operand: &Layout, output: &Layout) -> bool {
+    operand.shape() == output.shape() && {
+        let axes = operand.shape().iter().zip(operand.strides()).zip(output.strides());
+        // Axes of size one are never stepped along. Equal strides also make the operand dense, as the output is.
+        axes.into_iter().all(|((&size, a), b)| size == 1 || a == b)
+    }
+}
+
+/// The layout of a fresh output.
+fn output_layout<const N: usize>(shape: Shape, inputs: &[Input; N]) -> Layout {
+    let full = || inputs.iter().filter_map(Input::tensor).map(Tensor::layout).filter(|l| *l.shape() == shape);
+    if full().all(Layout::is_contiguous) && full().next().is_some() {
+        return Layout::contiguous(shape);
+    }
+    if let Some(first) = full().next()
+        && first.is_dense()
+        && full().all(|l| same_order(l, first))
+    {
+        let offset = first.offset() - first.span().start;
+        return Layout::new(shape, first.strides().into(), offset);
+    }
+    // Axes from the fastest to the slowest.
+    let rank = shape.len();
+    let strides: SmallVec<[Strides; 3]> = inputs
+        .iter()
+        .filter_map(Input::tensor)
+        .map(|t| (0..rank).map(|axis| stretched_stride(t.layout(), &shape, axis)).collect())
+        .collect();
+    let mut order: SmallVec<[usize; 6]> = (0..rank).rev().collect();
+    for i in 1..rank {
+        let mut at = i;
+        for k in (0..i).rev() {
+            match faster(&strides, &shape, order[at], order[k]) {
+                Some(true) => {
+                    order.swap(at, k);
+                    at = k;
+                }
+                Some(false) => break,
+                None => {}
+            }
+        }
+    }
+    let mut output = contiguous_strides(&shape);
+    let mut step = 1isize;
+    for axis in order {
+        output[axis] = step;
+        step *= shape[axis] as isize;
+    }
+    Layout::new(shape, output, 0)
+}
+
+/// Whether axis `a` should be stepped along before axis `b`: the first operand that moves along both decides. `None`
+/// when no operand can tell.
+fn faster(strides: &[Strides], shape: &[usize], a: usize, b: usize) -> Option<bool> {
+    if shape[a] == 1 || shape[b] == 1 {
+        return None;
+    }
+    strides
+        .iter()
+        .map(|s| (s[a].unsigned_abs(), s[b].unsigned_abs()))
+        .find(|&(a, b)| a != 0 && b != 0 && a != b)
+        .map(|(a, b)| a < b)
+}
+
+/// The stride of an operand along an axis of the shape that it broadcasts to.
+pub(super) fn stretched_stride(layout: &Layout, shape: &[usize], axis: usize) -> isize {
+    match (axis + layout.rank()).checked_sub(shape.len()) {
+        Some(own) if layout.shape()[own] == shape[axis] => layout.strides()[own],
+        _ => 0,
+    }
+}

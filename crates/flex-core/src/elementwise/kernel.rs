@@ -1,0 +1,220 @@
+//! Kernels: what happens to a run of elements, once layouts are out of the way.
+//!
+//! A [`Kernel`] sees bytes, so that one driver serves every dtype; the adapters here give the bytes their types and
+//! hold the loops. The loops are plain Rust compiled inside `flex_math::simd::dispatch`, which vectorises them for
+//! the instruction set of the machine.
+
+use crate::Element;
+use core::marker::PhantomData;
+use flex_math::simd::{Simd, WithSimd, dispatch};
+
+/// Computes a run of output elements from runs of `N` operands.
+pub(crate) trait Kernel<const N: usize>: Sync {
+    /// Writes every element of `out`.
+    fn run(&self, out: &mut [u8], src: [Src<'_>; N]);
+}
+
+/// An operand of one run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Src<'a> {
+    /// As many elements as the output.
+    Each(&'a [u8]),
+    /// One element that stands for all.
+    Same(&'a [u8]),
+    /// The operand lies in the output, element for element, and is overwritten. At most one operand of a run, of
+    /// the output's element size.
+    Out,
+}
+
+/// [`Src`] with its type.
+#[derive(Clone, Copy)]
+pub(crate) enum Typed<'a, T> {
+    Each(&'a [T]),
+    Same(T),
+    Out,
+}
+
+impl<'a> Src<'a> {
+    /// The operand as elements of `T`.
+    #[inline]
+    pub(crate) fn typed<T: Element>(self) -> Typed<'a, T> {
+        match self {
+            Src::Each(bytes) => Typed::Each(bytemuck::cast_slice(bytes)),
+            Src::Same(bytes) => Typed::Same(bytemuck::pod_read_unaligned(bytes)),
+            Src::Out => Typed::Out,
+        }
+    }
+}
+
+/// A function of one element.
+pub(crate) trait Fn1<A> {
+    /// Type of the result.
+    type Out: Element;
+    /// The result.
+    fn at(a: A) -> Self::Out;
+}
+
+/// A function of two elements.
+pub(crate) trait Fn2<T> {
+    /// Type of the result.
+    type Out: Element;
+    /// The result.
+    fn at(a: T, b: T) -> Self::Out;
+}
+
+/// A function of an element and two constants.
+pub(crate) trait Fn3<T> {
+    /// The result, of the element's type.
+    fn at(a: T, p: T, q: T) -> T;
+}
+
+/// [`Fn1`] as a kernel.
+pub(crate) struct Map1<A, F>(PhantomData<fn(A) -> F>);
+
+impl<A: Element, F: Fn1<A> + 'static> Map1<A, F> {
+    pub(crate) const KERNEL: &'static dyn Kernel<1> = &Self(PhantomData);
+}
+
+impl<A: Element, F: Fn1<A> + 'static> Kernel<1> for Map1<A, F> {
+    fn run(&self, out: &mut [u8], [a]: [Src<'_>; 1]) {
+        dispatch(Loop1::<A, F> { out: bytemuck::cast_slice_mut(out), a: a.typed() });
+    }
+}
+
+struct Loop1<'a, A, F: Fn1<A>> {
+    out: &'a mut [F::Out],
+    a: Typed<'a, A>,
+}
+
+impl<A: Element, F: Fn1<A>> WithSimd for Loop1<'_, A, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self) {
+        match self.a {
+            Typed::Each(a) => each1(self.out, a, F::at),
+            Typed::Same(a) => self.out.fill(F::at(a)),
+            // Across types of one size the old bits are read as the one and written as the other.
+            Typed::Out => {
+                for o in self.out {
+                    *o = F::at(bytemuck::cast(*o));
+                }
+            }
+        }
+    }
+}
+
+#[inline(always)]
+pub(crate) fn each1<A: Copy, O>(out: &mut [O], a: &[A], f: impl Fn(A) -> O) {
+    assert!(out.len() == a.len(), "kernel: operand length");
+    for (o, a) in out.iter_mut().zip(a) {
+        *o = f(*a);
+    }
+}
+
+/// [`Fn2`] as a kernel.
+pub(crate) struct Map2<T, F>(PhantomData<fn(T) -> F>);
+
+impl<T: Element, F: Fn2<T> + 'static> Map2<T, F> {
+    pub(crate) const KERNEL: &'static dyn Kernel<2> = &Self(PhantomData);
+}
+
+impl<T: Element, F: Fn2<T> + 'static> Kernel<2> for Map2<T, F> {
+    fn run(&self, out: &mut [u8], [a, b]: [Src<'_>; 2]) {
+        dispatch(Loop2::<T, F> { out: bytemuck::cast_slice_mut(out), a: a.typed(), b: b.typed() });
+    }
+}
+
+struct Loop2<'a, T, F: Fn2<T>> {
+    out: &'a mut [F::Out],
+    a: Typed<'a, T>,
+    b: Typed<'a, T>,
+}
+
+impl<T: Element, F: Fn2<T>> WithSimd for Loop2<'_, T, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self) {
+        let out = self.out;
+        match (self.a, self.b) {
+            (Typed::Each(a), Typed::Each(b)) => {
+                assert!(out.len() == a.len() && out.len() == b.len(), "kernel: operand length");
+                for ((o, a), b) in out.iter_mut().zip(a).zip(b) {
+                    *o = F::at(*a, *b);
+                }
+            }
+            (Typed::Each(a), Typed::Same(b)) => each1(out, a, |a| F::at(a, b)),
+            (Typed::Same(a), Typed::Each(b)) => each1(out, b, |b| F::at(a, b)),
+            (Typed::Same(a), Typed::Same(b)) => out.fill(F::at(a, b)),
+            (Typed::Out, Typed::Each(b)) => update(out, b, |o, b| F::at(bytemuck::cast(o), b)),
+            (Typed::Each(a), Typed::Out) => update(out, a, |o, a| F::at(a, bytemuck::cast(o))),
+            (Typed::Out, Typed::Same(b)) => {
+                for o in out {
+                    *o = F::at(bytemuck::cast(*o), b);
+                }
+            }
+            (Typed::Same(a), Typed::Out) => {
+                for o in out {
+                    *o = F::at(a, bytemuck::cast(*o));
+                }
+            }
+            (Typed::Out, Typed::Out) => {
+                for o in out {
+                    let x = bytemuck::cast(*o);
+                    *o = F::at(x, x);
+                }
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn update<A: Copy, O: Copy>(out: &mut [O], a: &[A], f: impl Fn(O, A) -> O) {
+    assert!(out.len() == a.len(), "kernel: operand length");
+    for (o, a) in out.iter_mut().zip(a) {
+        *o = f(*o, *a);
+    }
+}
+
+/// [`Fn3`] as a kernel; the second and third operand are [`Src::Same`].
+pub(crate) struct Map3<T, F>(PhantomData<fn(T) -> F>);
+
+impl<T: Element, F: Fn3<T> + 'static> Map3<T, F> {
+    pub(crate) const KERNEL: &'static dyn Kernel<3> = &Self(PhantomData);
+}
+
+impl<T: Element, F: Fn3<T> + 'static> Kernel<3> for Map3<T, F> {
+    fn run(&self, out: &mut [u8], [a, p, q]: [Src<'_>; 3]) {
+        let (Typed::Same(p), Typed::Same(q)) = (p.typed(), q.typed()) else {
+            unreachable!("the parameters are constants");
+        };
+        dispatch(Loop3::<T, F> { out: bytemuck::cast_slice_mut(out), a: a.typed(), p, q, f: PhantomData });
+    }
+}
+
+struct Loop3<'a, T, F> {
+    out: &'a mut [T],
+    a: Typed<'a, T>,
+    p: T,
+    q: T,
+    f: PhantomData<F>,
+}
+
+impl<T: Element, F: Fn3<T>> WithSimd for Loop3<'_, T, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self) {
+        let Self { out, a, p, q, .. } = self;
+        match a {
+            Typed::Each(a) => each1(out, a, |a| F::at(a, p, q)),
+            Typed::Same(a) => out.fill(F::at(a, p, q)),
+            Typed::Out => {
+                for o in out {
+                    *o = F::at(*o, p, q);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! The remainder of floats, with the sign of the divisor.
+//!
+//! `a - floor(a / b) * b`, which is exact while the quotient is small, vectorised; the rest element by element with
+//! the exact `fmod` of the language. As in PyTorch, a remainder of zero has the sign of `a`, and one that rounds up to
+//! the divisor stays there.
+
+use super::float::Family;
+use super::kernel::{Kernel, Src, Typed};
+use crate::Element;
+use core::marker::PhantomData;
+use flex_math::simd::{Simd, WithSimd, dispatch};
+
+/// Elements that are computed before the few that need the slow way are mended.
+const BLOCK: usize = 64;
+
+/// The kernels of the remainder.
+pub(crate) struct Remainder;
+
+impl Family<2> for Remainder {
+    const SINGLE: &'static dyn Kernel<2> = &Rem::<f32>(PhantomData);
+    const DOUBLE: &'static dyn Kernel<2> = &Rem::<f64>(PhantomData);
+}
+
+/// Floats with a remainder.
+trait FloatRem: Element {
+    /// The remainder, and whether it is right: it is unless the quotient is huge or something is not finite.
+    fn fast(a: Self, b: Self) -> (Self, bool);
+    /// The remainder by `fmod`.
+    fn exact(a: Self, b: Self) -> Self;
+}
+
+/// 1.5 * 2^52: adding and subtracting it rounds to an integer, on every instruction set.
+const MAGIC: f64 = 6_755_399_441_055_744.0;
+
+/// Largest integer not above `q`, for `|q| < 2^51`.
+#[inline(always)]
+fn floor(q: f64) -> f64 {
+    let nearest = (q + MAGIC) - MAGIC;
+    nearest - if nearest > q { 1.0 } else { 0.0 }
+}
+
+impl FloatRem for f32 {
+    #[inline(always)]
+    fn fast(a: f32, b: f32) -> (f32, bool) {
+        // In f64. Quotients of f32 that are not integers stay 2^-24 away from them, so up to 2^28 rounding does not
+        // reach one, and its product with b is exact.
+        let q = a as f64 / b as f64;
+        let r = (a as f64 - floor(q) * b as f64) as f32;
+        let r = if r == 0.0 { f32::from_bits(a.to_bits() & (1 << 31)) } else { r };
+        (r, q.abs() < 268_435_456.0 && b.abs() < f32::INFINITY)
+    }
+
+    fn exact(a: f32, b: f32) -> f32 {
+        let r = a % b;
+        if r != 0.0 && (r < 0.0) != (b < 0.0) { r + b } else { r }
+    }
+}
+
+impl FloatRem for f64 {
+    #[inline(always)]
+    fn fast(a: f64, b: f64) -> (f64, bool) {
+        let q = a / b;
+        // One rounding, of the final result. The quotient may have rounded up to the next integer; then the remainder
+        // comes out a little below zero, exactly, and one more divisor mends it.
+        let r = num_traits::Float::mul_add(-floor(q), b, a);
+        let r = if r != 0.0 && (r < 0.0) != (b < 0.0) { r + b } else { r };
+        let r = if r == 0.0 { f64::from_bits(a.to_bits() & (1 << 63)) } else { r };
+        (r, q.abs() < 1_125_899_906_842_624.0 && b.abs() < f64::INFINITY)
+    }
+
+    fn exact(a: f64, b: f64) -> f64 {
+        let r = a % b;
+        if r != 0.0 && (r < 0.0) != (b < 0.0) { r + b } else { r }
+    }
+}
+
+struct Rem<T>(PhantomData<T>);
+
+impl<T: FloatRem> Kernel<2> for Rem<T> {
+    fn run(&self, out: &mut [u8], [a, b]: [Src<'_>; 2]) {
+        dispatch(Loop { out: bytemuck::cast_slice_mut::<u8, T>(out), a: a.typed(), b: b.typed() });
+    }
+}
+
+struct Loop<'a, T> {
+    out: &'a mut [T],
+    a: Typed<'a, T>,
+    b: Typed<'a, T>,
+}
+
+impl<T: FloatRem> WithSimd for Loop<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self) {
+        // Ones make the unused end of the last block ordinary.
+        let mut a = [T::ONE; BLOCK];
+        let mut b = [T::ONE; BLOCK];
+        for (k, out) in self.out.chunks_mut(BLOCK).enumerate() {
+            load(&mut a[..out.len()], self.a, k, out);
+            load(&mut b[..out.len()], self.b, k, out);
+            let mut result = [T::ZERO; BLOCK];
+            let mut all = true;
+            for i in 0..BLOCK {
+                let (r, right) = T::fast(a[i], b[i]);
+                result[i] = r;
+                all &= right;
+            }
+            if !all {
+                for i in 0..BLOCK {
+                    if !T::fast(a[i], b[i]).1 {
+                        result[i] = T::exact(a[i], b[i]);
+                    }
+                }
+            }
+            let len = out.len();
+            out.copy_from_slice(&result[..len]);
+        }
+    }
+}
+
+#[inline(always)]
+fn load<T: Copy>(block: &mut [T], operand: Typed<'_, T>, k: usize, out: &[T]) {
+    match operand {
+        Typed::Each(values) => block.copy_from_slice(&values[k * BLOCK..][..block.len()]),
+        Typed::Same(value) => block.fill(value),
+        Typed::Out => block.copy_from_slice(out),
+    }
+}
