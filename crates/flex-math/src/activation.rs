@@ -55,7 +55,7 @@ impl<T: Float> UnaryFn<T> for LogSigmoid {
 
 /// `x * sigmoid(x)`.
 ///
-/// Error below 3 ULP for f32 and f64 over the whole range, subnormal results included. Its value at minus infinity is the
+/// Error below 3.2 ULP for f32 and f64 over the whole range, subnormal results included. Its value at minus infinity is the
 /// limit, -0.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silu;
@@ -84,8 +84,8 @@ fn scaled_sigmoid<S: Simd, T: Float>(x: Vector<S, T>, e: Scaled<S, T>) -> Vector
 
 /// `x * Phi(x) = x/2 * (1 + erf(x / sqrt 2))`, with the relative accuracy of erfc for negative `x`.
 ///
-/// Error below 4 ULP for f32 and f64 over the whole range, subnormal results included. Its value at minus infinity is
-/// the limit, -0.
+/// Error below 4.5 ULP for f32 and f64 over the whole range, subnormal results included; below 4 ULP on machines with
+/// a fused multiply-add. Its value at minus infinity is the limit, -0.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Gelu;
 
@@ -100,7 +100,9 @@ impl<T: Float> UnaryFn<T> for Gelu {
         // Up to where erf is 1/2, erfcx would lose more bits than the sum.
         let u = x * T::FRAC_1_SQRT_2.splat();
         let half = x * splat(0.5);
-        abs(u).lt(splat(0.46875)).select(madd(half, erf_small(u), half), far)
+        abs(u)
+            .lt(splat(0.46875))
+            .select(half * (erf_small(u) + splat(1.0)), far)
     }
 }
 
@@ -132,10 +134,9 @@ impl<T: Float> BinaryFn<T> for GeluGrad {
     #[inline(always)]
     fn eval<S: Simd>(self, x: Vector<S, T>, grad: Vector<S, T>) -> Vector<S, T> {
         let Tail { a, e, r } = Tail::of(x);
-        let density = e.p * e.s1 * e.s2;
         let slope = a * T::FRAC_1_SQRT_TAU.splat();
         // Phi(-a) - a phi(a) below zero, and 1 minus that above.
-        let below = density * (r - slope);
+        let below = (e.p * e.s1) * (r - slope) * e.s2;
         let d = x.lt(splat(0.0)).select(below, splat::<S, T>(1.0) - below);
         // Far below zero the derivative is 0 whatever x; NaN has to come through.
         x.eq(x).select(d, x) * grad

@@ -139,7 +139,11 @@ impl<T: Float> UnaryFn<T> for Acos {
 
 /// `atan(t) + offset` for a `t` in `[-tan(pi/8), tan(pi/8)]`.
 #[inline(always)]
-fn atan_reduced<S: Simd, T: Float>(t: Vector<S, T>, hi: Vector<S, T>, lo: Vector<S, T>) -> Vector<S, T> {
+fn atan_reduced<S: Simd, T: Float>(
+    t: Vector<S, T>,
+    hi: Vector<S, T>,
+    lo: Vector<S, T>,
+) -> Vector<S, T> {
     let z = t * t;
     let tail = madd(t * z, poly(z, T::ATAN_POLY), lo);
     let (sum, err) = fast_two_sum(hi, t);
@@ -167,7 +171,8 @@ fn atan_quotient<S: Simd, T: Float>(a: Vector<S, T>, b: Vector<S, T>) -> Vector<
     let zero = splat::<S, T>(0.0);
     let low = || a.le(b * T::TAN_PI_8.splat());
     let middle = || a.le(b * T::TAN_3_PI_8.splat());
-    let pick = |l: Vector<S, T>, m: Vector<S, T>, h: Vector<S, T>| low().select(l, middle().select(m, h));
+    let pick =
+        |l: Vector<S, T>, m: Vector<S, T>, h: Vector<S, T>| low().select(l, middle().select(m, h));
     let t = pick(a, a - b, neg(b)) / pick(b, a + b, a);
     let hi = pick(zero, T::FRAC_PI_4.0.splat(), T::FRAC_PI_2.0.splat());
     let lo = pick(zero, T::FRAC_PI_4.1.splat(), T::FRAC_PI_2.1.splat());
@@ -188,7 +193,10 @@ impl<T: Float> BinaryFn<T> for Atan2 {
         // Both infinite: the diagonal. Both zero: the positive axis.
         let both_infinite = || a.eq(T::INF.splat()) & b.eq(T::INF.splat());
         let both_zero = a.eq(splat(0.0)) & b.eq(splat(0.0));
-        let (a, b) = (both_infinite().select(one, a), both_infinite().select(one, b));
+        let (a, b) = (
+            both_infinite().select(one, a),
+            both_infinite().select(one, b),
+        );
         let b = both_zero.select(one, b);
         let huge = a.gt(T::SUM_MAX.splat()) | b.gt(T::SUM_MAX.splat());
         let scale = huge.select(splat(0.25), one);

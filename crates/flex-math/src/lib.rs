@@ -19,6 +19,8 @@
 //! the element alone, never on its position in the slice; it may differ in the last bits between
 //! instruction sets, because only some of them have a fused multiply-add.
 #![no_std]
+// Coefficients stand as the tools print them, with a digit to spare.
+#![allow(clippy::excessive_precision)]
 
 mod activation;
 mod erf;

@@ -1,0 +1,173 @@
+//! Index tensors: checked once, then read as `usize`.
+
+use crate::error::{Error, Result};
+use crate::layout::Layout;
+use crate::parallel::{self, Work};
+use crate::walk::Walk;
+use crate::{DType, Element, Tensor};
+use flex_math::simd::vectorize;
+
+/// Indices that are converted at a time: 2 KiB, well inside the first cache.
+pub(super) const BLOCK: usize = 256;
+
+/// The elements of an integer tensor that [`Indices::checked`] found to be in range.
+///
+/// They are not negative, so their bits read as an unsigned integer are their value: four widths are all there is.
+pub(super) struct Indices<'a> {
+    data: Data<'a>,
+    layout: &'a Layout,
+}
+
+enum Data<'a> {
+    U8(&'a [u8]),
+    U16(&'a [u16]),
+    U32(&'a [u32]),
+    U64(&'a [u64]),
+}
+
+impl<'a> Indices<'a> {
+    /// Reads `tensor` after checking that its elements lie in `0..size`, where `size` is that of `axis`.
+    ///
+    /// # Errors
+    /// A dtype that is not an integer; the first index, in row-major order, that is out of range.
+    pub(super) fn checked(op: &'static str, tensor: &'a Tensor, axis: usize, size: usize) -> Result<Self> {
+        check(op, tensor, axis, size)?;
+        let data = match tensor.dtype().size() {
+            1 => Data::U8(tensor.storage()),
+            2 => Data::U16(tensor.storage()),
+            4 => Data::U32(tensor.storage()),
+            _ => Data::U64(tensor.storage()),
+        };
+        Ok(Self { data, layout: tensor.layout() })
+    }
+
+    /// Where the indices lie; positions of [`get`](Self::get) and [`read`](Self::read) count as it does.
+    pub(super) fn layout(&self) -> &Layout {
+        self.layout
+    }
+
+    /// The index at one position.
+    #[inline]
+    pub(super) fn get(&self, position: usize) -> usize {
+        match self.data {
+            Data::U8(data) => data[position].into(),
+            Data::U16(data) => data[position].into(),
+            Data::U32(data) => data[position] as usize,
+            Data::U64(data) => data[position] as usize,
+        }
+    }
+
+    /// `out.len()` indices, `stride` apart from `start` on.
+    pub(super) fn read(&self, start: usize, stride: isize, out: &mut [usize]) {
+        fn convert<T: Copy>(
+            data: &[T],
+            start: usize,
+            stride: isize,
+            out: &mut [usize],
+            widen: impl Fn(T) -> usize,
+        ) {
+            if stride == 1 {
+                let row = &data[start..start + out.len()];
+                out.iter_mut().zip(row).for_each(|(o, &i)| *o = widen(i));
+            } else {
+                let mut at = start;
+                for o in out {
+                    *o = widen(data[at]);
+                    at = at.wrapping_add_signed(stride);
+                }
+            }
+        }
+        match self.data {
+            Data::U8(data) => convert(data, start, stride, out, usize::from),
+            Data::U16(data) => convert(data, start, stride, out, usize::from),
+            Data::U32(data) => convert(data, start, stride, out, |i| i as usize),
+            Data::U64(data) => convert(data, start, stride, out, |i| i as usize),
+        }
+    }
+
+    /// All indices in row-major order.
+    pub(super) fn to_vec(&self) -> alloc::vec::Vec<usize> {
+        let mut list = alloc::vec![0; self.layout.num_elements()];
+        if list.is_empty() {
+            return list;
+        }
+        let walk = Walk::new([&Layout::contiguous(self.layout.shape().clone()), self.layout]);
+        let inner = walk.inner();
+        let mut rows = list.chunks_exact_mut(inner.size);
+        walk.for_each_row(0..walk.rows(), |[_, start]| {
+            self.read(start, inner.strides[1], rows.next().expect("as many rows as chunks"));
+        });
+        list
+    }
+}
+
+/// `Ok` when all elements of an integer tensor lie in `0..size`.
+pub(super) fn check(op: &'static str, tensor: &Tensor, axis: usize, size: usize) -> Result<()> {
+    dispatch!(int op, tensor.dtype(), T => match first_outside::<T>(tensor, size) {
+        None => Ok(()),
+        Some(index) => {
+            let signed = T::bounds().0 != T::ZERO;
+            let index: i128 = if signed { index.to_i64().into() } else { (index.to_i64() as u64).into() };
+            Err(Error::index(op, index, axis, size))
+        }
+    })
+}
+
+/// The first element in row-major order that is not in `0..size`.
+fn first_outside<T: Element>(tensor: &Tensor, size: usize) -> Option<T> {
+    if tensor.num_elements() == 0 {
+        return None;
+    }
+    let data = tensor.storage::<T>();
+    // Axes that only repeat elements need no second look.
+    let mut layout = tensor.layout().clone();
+    for axis in 0..layout.rank() {
+        if layout.strides()[axis] == 0 {
+            layout = layout.narrow(axis, 0, 1).expect("an axis that is not empty");
+        }
+    }
+    let walk = Walk::new([&Layout::contiguous(layout.shape().clone()), &layout]);
+    let inner = walk.inner();
+    // Negative numbers become the largest unsigned ones.
+    let outside = |v: T| v.to_i64() as u64 >= size as u64;
+    let row_outside = |start: usize, len: usize| {
+        let stride = inner.strides[1];
+        if stride == 1 {
+            let row = &data[start..start + len];
+            let any = vectorize(
+                #[inline(always)]
+                || row.iter().fold(false, |any, &v| any | (v.to_i64() as u64 >= size as u64)),
+            );
+            return if any { row.iter().copied().find(|&v| outside(v)) } else { None };
+        }
+        (0..len).map(|i| data[start.wrapping_add_signed(i as isize * stride)]).find(|&v| outside(v))
+    };
+    let work = Work::Bytes(layout.num_elements() * size_of::<T>());
+    if walk.rows() == 1 {
+        let block = parallel::rows_per_task(size_of::<T>());
+        let found = parallel::map_blocks(inner.size, block, work, |range| {
+            let start = walk.offsets()[1].wrapping_add_signed(range.start as isize * inner.strides[1]);
+            row_outside(start, range.len())
+        });
+        return found.into_iter().flatten().next();
+    }
+    let block = parallel::rows_per_task(inner.size * size_of::<T>());
+    let found = parallel::map_blocks(walk.rows(), block, work, |rows| {
+        let mut found = None;
+        walk.for_each_row(rows, |[_, start]| {
+            if found.is_none() {
+                found = row_outside(start, inner.size);
+            }
+        });
+        found
+    });
+    found.into_iter().flatten().next()
+}
+
+/// `Ok` when the dtype is one of the integers.
+pub(super) fn check_index_dtype(op: &'static str, dtype: DType) -> Result<()> {
+    dispatch!(int op, dtype, T => {
+        let _ = T::DTYPE;
+        Ok(())
+    })
+}

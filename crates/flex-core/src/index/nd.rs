@@ -1,0 +1,115 @@
+//! Indexing by coordinates: the last axis of the index tensor, of size `k`, addresses the `k` leading axes of the data.
+
+use super::Update;
+use super::indices::{Indices, check_index_dtype};
+use super::rows::update_slices;
+use crate::error::{Error, Result, check_same_dtype};
+use crate::layout::checked_num_elements;
+use crate::parallel::{self, Work};
+use crate::{Shape, Tensor};
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// The slices of `tensor` at the coordinates in `indices`, of shape `[batch..., k]`: a tensor of shape
+/// `[batch..., tensor.shape[k..]...]`.
+///
+/// # Errors
+/// An index tensor without axes or not of an integer dtype, more coordinates than axes, an index out of range.
+pub fn gather_nd(tensor: Tensor, indices: Tensor) -> Result<Tensor> {
+    const OP: &str = "gather_nd";
+    let k = check(OP, &tensor, &indices)?;
+    let shape = slices_shape(&tensor, &indices, k);
+    checked_num_elements(OP, &shape)?;
+    let len: usize = tensor.shape()[k..].iter().product();
+    // Strides of the leading axes serve as they are when a slice is one run.
+    let tensor = if is_run(&tensor, k) { tensor } else { tensor.into_contiguous()? };
+    let strides = &tensor.layout().strides()[..k];
+    let starts = positions(OP, &tensor, &indices, strides)?;
+    let first = tensor.layout().offset();
+    dispatch!(bits OP, tensor.dtype(), T => {
+        let src = tensor.storage::<T>();
+        Tensor::build::<T>(OP, shape, tensor.dtype(), |out| {
+            if out.is_empty() {
+                return;
+            }
+            let work = Work::Bytes(2 * size_of_val(out) + size_of_val(&starts[..]));
+            let rows = parallel::rows_per_task(2 * len * size_of::<T>() + size_of::<usize>());
+            parallel::for_each_chunk(out, rows * len, work, |block, out| {
+                let starts = &starts[block * rows..];
+                if len == 1 {
+                    for (o, &start) in out.iter_mut().zip(starts) {
+                        *o = src[first.wrapping_add_signed(start)];
+                    }
+                } else {
+                    for (o, &start) in out.chunks_exact_mut(len).zip(starts) {
+                        o.copy_from_slice(&src[first.wrapping_add_signed(start)..][..len]);
+                    }
+                }
+            });
+        })
+    })
+}
+
+/// `tensor` with its slices at the coordinates in `indices`, of shape `[batch..., k]`, updated with `values`, of shape
+/// `[batch..., tensor.shape[k..]...]`. Updates that meet are applied in row-major order.
+///
+/// Writes in place when nobody else holds the buffer.
+///
+/// # Errors
+/// Those of [`gather_nd`], values of another dtype or shape, [`Update::Or`] of floats.
+pub fn scatter_nd(tensor: Tensor, indices: Tensor, values: Tensor, update: Update) -> Result<Tensor> {
+    const OP: &str = "scatter_nd";
+    check_same_dtype(OP, tensor.dtype(), values.dtype())?;
+    let k = check(OP, &tensor, &indices)?;
+    let expected = slices_shape(&tensor, &indices, k);
+    if values.shape() != &expected {
+        let expected = alloc::format!("values of shape {:?}", expected.as_slice());
+        return Err(Error::shape(OP, values.shape(), expected));
+    }
+    let leading = &tensor.shape()[..k];
+    let strides = crate::layout::contiguous_strides(leading);
+    let rows: Vec<usize> =
+        positions(OP, &tensor, &indices, &strides)?.into_iter().map(|row| row as usize).collect();
+    let dims = [1, leading.iter().product(), tensor.shape()[k..].iter().product()];
+    update_slices(OP, tensor, values, dims, &rows, update)
+}
+
+/// Checks what does not need the values of the indices; the number of coordinates.
+fn check(op: &'static str, tensor: &Tensor, indices: &Tensor) -> Result<usize> {
+    check_index_dtype(op, indices.dtype())?;
+    match indices.shape().last() {
+        Some(&k) if k <= tensor.rank() => Ok(k),
+        _ => {
+            let expected = alloc::format!("indices whose last axis has at most {} elements", tensor.rank());
+            Err(Error::shape(op, indices.shape(), expected))
+        }
+    }
+}
+
+/// `[batch..., tensor.shape[k..]...]`.
+fn slices_shape(tensor: &Tensor, indices: &Tensor, k: usize) -> Shape {
+    let batch = &indices.shape()[..indices.rank() - 1];
+    batch.iter().chain(&tensor.shape()[k..]).copied().collect()
+}
+
+/// Whether the axes from `k` on are row-major without gaps.
+fn is_run(tensor: &Tensor, k: usize) -> bool {
+    let layout = tensor.layout();
+    let wanted = crate::layout::contiguous_strides(&layout.shape()[k..]);
+    (k..layout.rank()).all(|axis| layout.shape()[axis] == 1 || layout.strides()[axis] == wanted[axis - k])
+}
+
+/// For each row of coordinates, the sum of their products with `strides`, after checking each against its axis.
+fn positions(op: &'static str, tensor: &Tensor, indices: &Tensor, strides: &[isize]) -> Result<Vec<isize>> {
+    let last = indices.rank() - 1;
+    let count: usize = indices.shape()[..last].iter().product();
+    let mut sums = vec![0isize; count];
+    for (axis, &stride) in strides.iter().enumerate() {
+        let column = indices.clone().narrow(last, axis, 1)?;
+        let column = Indices::checked(op, &column, axis, tensor.shape()[axis])?;
+        for (sum, index) in sums.iter_mut().zip(column.to_vec()) {
+            *sum = sum.wrapping_add((index as isize).wrapping_mul(stride));
+        }
+    }
+    Ok(sums)
+}

@@ -1,0 +1,118 @@
+//! From a mask to indices.
+
+use crate::error::{Error, Result};
+use crate::parallel::{self, Work};
+use crate::{DType, Element, Tensor};
+use alloc::vec;
+use alloc::vec::Vec;
+use flex_math::simd::vectorize;
+
+const OP: &str = "nonzero";
+
+/// Mask elements that one task looks at.
+const BLOCK: usize = 1 << 16;
+
+/// The indices of the elements of a boolean tensor that are true, in row-major order: `[count, rank]`.
+///
+/// # Errors
+/// A tensor that is not boolean, an index dtype that is not an integer or cannot hold the sizes.
+pub fn nonzero(tensor: Tensor, index_dtype: DType) -> Result<Tensor> {
+    if !tensor.dtype().is_bool() {
+        return Err(Error::dtype(OP, tensor.dtype(), "a bool dtype"));
+    }
+    let tensor = tensor.into_contiguous()?;
+    let (shape, rank) = (tensor.shape().clone(), tensor.rank());
+    let mask = tensor.as_slice::<u8>().expect("contiguous");
+    dispatch!(int OP, index_dtype, I => {
+        // The largest index on each axis.
+        let holds = |size: &usize| {
+            let last = size.saturating_sub(1) as u64;
+            let index = I::from_u64(last);
+            index >= I::ZERO && index.to_i64() as u64 == last
+        };
+        if !shape.iter().all(holds) {
+            let expected = alloc::format!("axes whose indices fit {}", index_dtype.name());
+            return Err(Error::shape(OP, &shape, expected));
+        }
+        let work = Work::Bytes(mask.len());
+        let counts = parallel::map_blocks(mask.len(), BLOCK, work, |range| count(&mask[range]));
+        let total: usize = counts.iter().sum();
+        Tensor::build::<I>(OP, [total, rank], index_dtype, |out| {
+            if out.is_empty() {
+                return;
+            }
+            let mut rest = out;
+            let mut parts: Vec<&mut [I]> = Vec::with_capacity(counts.len());
+            for count in counts {
+                let (part, tail) = rest.split_at_mut(count * rank);
+                parts.push(part);
+                rest = tail;
+            }
+            parallel::for_each_chunk(&mut parts, 1, work, |k, part| {
+                let first = k * BLOCK;
+                let mask = &mask[first..(first + BLOCK).min(mask.len())];
+                list(mask, first, &shape, part[0]);
+            });
+        })
+    })
+}
+
+/// Number of nonzero bytes.
+fn count(mask: &[u8]) -> usize {
+    vectorize(
+        #[inline(always)]
+        || {
+            // Runs short enough for sums of bytes not to overflow.
+            mask.chunks(128).map(|run| run.iter().fold(0u8, |sum, &b| sum + (b != 0) as u8) as usize).sum()
+        },
+    )
+}
+
+/// Writes the indices of the true elements of `mask`, which starts at flat position `first` of a tensor of this shape.
+fn list<I: Element>(mask: &[u8], first: usize, shape: &[usize], out: &mut [I]) {
+    let (&width, outer) = shape.split_last().expect("elements without axes have no indices");
+    let rank = shape.len();
+    let mut index = vec![0usize; outer.len()];
+    let mut row = first / width;
+    let mut column = first % width;
+    for (i, &size) in index.iter_mut().zip(outer).rev() {
+        *i = row % size;
+        row /= size;
+    }
+    let mut prefix: Vec<I> = index.iter().map(|&i| I::from_u64(i as u64)).collect();
+    let mut targets = out.chunks_exact_mut(rank);
+    let mut rest = mask;
+    while !rest.is_empty() {
+        let (run, tail) = rest.split_at(rest.len().min(width - column));
+        for_each_true(run, |i| {
+            let target = targets.next().expect("as many as were counted");
+            target[..rank - 1].copy_from_slice(&prefix);
+            target[rank - 1] = I::from_u64((column + i) as u64);
+        });
+        (rest, column) = (tail, 0);
+        for ((i, p), &size) in index.iter_mut().zip(&mut prefix).zip(outer).rev() {
+            *i = if *i + 1 == size { 0 } else { *i + 1 };
+            *p = I::from_u64(*i as u64);
+            if *i != 0 {
+                break;
+            }
+        }
+    }
+}
+
+/// Calls `f` with the position of each nonzero byte; eight zeros are passed over at a time.
+#[inline(always)]
+fn for_each_true(mask: &[u8], mut f: impl FnMut(usize)) {
+    for (k, bytes) in mask.chunks(8).enumerate() {
+        let mut eight = [0u8; 8];
+        eight[..bytes.len()].copy_from_slice(bytes);
+        if u64::from_ne_bytes(eight) == 0 {
+            continue;
+        }
+        for (i, &b) in bytes.iter().enumerate() {
+            if b != 0 {
+                f(8 * k + i);
+            }
+        }
+    }
+}

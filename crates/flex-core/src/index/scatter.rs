@@ -1,0 +1,195 @@
+//! Updating by index along one axis, element by element.
+
+use super::Update;
+use super::indices::{BLOCK, Indices};
+use super::take::check_index_shape;
+use super::update::{Kernel, kernel, narrow, widen, widens};
+use crate::error::{Error, Result, check_axis, check_same_dtype};
+use crate::movement::into_writable;
+use crate::parallel::{self, Work};
+use crate::{Element, Tensor};
+use alloc::vec;
+use alloc::vec::Vec;
+
+const OP: &str = "scatter";
+
+/// `tensor[i, indices[i, j, k], k] = update(tensor[i, indices[i, j, k], k], values[i, j, k])` (for axis 1 of three).
+/// `values` has the shape of `indices`, which has the rank of `tensor`, and on the other axes at most its sizes.
+///
+/// Writes in place when nobody else holds the buffer.
+///
+/// # Errors
+/// An axis out of range, shapes or dtypes that do not fit, an index dtype that is not an integer, an index out of
+/// range, [`Update::Or`] of floats.
+pub fn scatter(
+    axis: usize,
+    tensor: Tensor,
+    indices: Tensor,
+    values: Tensor,
+    update: Update,
+) -> Result<Tensor> {
+    check_axis(OP, axis, tensor.rank())?;
+    check_same_dtype(OP, tensor.dtype(), values.dtype())?;
+    check_index_shape(OP, axis, tensor.shape(), indices.shape())?;
+    if values.shape() != indices.shape() {
+        let expected = "one value for each index";
+        return Err(Error::shapes(OP, indices.shape(), values.shape(), expected));
+    }
+    let dtype = tensor.dtype();
+    if widens(dtype, update) {
+        let sum = scatter(axis, widen(OP, tensor)?, indices, widen(OP, values)?, update)?;
+        return narrow(OP, sum, dtype);
+    }
+    let indices = indices.into_contiguous()?;
+    let checked = Indices::checked(OP, &indices, axis, tensor.shape()[axis])?;
+    dispatch!(bits OP, dtype, B => {
+        let kernel = kernel::<B>(OP, dtype, update)?;
+        if values.num_elements() == 0 {
+            return Ok(tensor);
+        }
+        let values = values.into_contiguous()?;
+        let mut tensor = into_writable(tensor)?;
+        let plan = Plan::new(tensor.shape(), indices.shape(), axis);
+        let out = tensor.dense_mut::<B>().expect("the only owner, contiguous");
+        plan.run(&kernel, out, &checked, values.as_slice::<B>().expect("contiguous"));
+        Ok(tensor)
+    })
+}
+
+/// Fewest and most columns that a thread owns when threads share the columns of one block.
+const COLUMNS: [usize; 2] = [16, 256];
+
+/// Bytes of the copy that such a thread works on; within the second cache.
+const COLUMN_BYTES: usize = 256 * 1024;
+
+/// The target as row-major `[outer, size, inner]`, the updates as row-major `[update_outer, count, update_inner]`.
+struct Plan {
+    size: usize,
+    inner: usize,
+    count: usize,
+    update_inner: usize,
+    /// Outer block of the target for each outer block of the updates; `None` when they are the same.
+    outer_at: Option<Vec<usize>>,
+    /// Likewise for the inner elements.
+    inner_at: Option<Vec<usize>>,
+}
+
+impl Plan {
+    fn new(shape: &[usize], updates: &[usize], axis: usize) -> Self {
+        Self {
+            size: shape[axis],
+            inner: shape[axis + 1..].iter().product(),
+            count: updates[axis],
+            update_inner: updates[axis + 1..].iter().product(),
+            outer_at: positions(&shape[..axis], &updates[..axis]),
+            inner_at: positions(&shape[axis + 1..], &updates[axis + 1..]),
+        }
+    }
+
+    fn run<B: Element>(&self, kernel: &Kernel<B>, out: &mut [B], indices: &Indices, values: &[B]) {
+        let block = self.size * self.inner;
+        let updates = self.count * self.update_inner;
+        let outer = out.len() / block;
+        // Each update reads an index and a value, and reads and writes its target.
+        let bytes = size_of::<usize>() + 3 * size_of::<B>();
+        let work = Work::Bytes(values.len() * bytes);
+        let columns = (COLUMN_BYTES / (self.size * size_of::<B>())).clamp(COLUMNS[0], COLUMNS[1]);
+        // Copying a column in and out must not cost more than updating it.
+        let by_columns =
+            outer == 1 && self.inner_at.is_none() && self.inner >= 2 * columns && 2 * self.count >= self.size;
+        if by_columns && work.is_parallel() {
+            self.run_columns(kernel, out, indices, values, columns, work);
+            return;
+        }
+        let blocks = parallel::rows_per_task(updates * bytes);
+        parallel::for_each_chunk(out, blocks * block, work, |k, out| {
+            let first = k * blocks;
+            let last = first + out.len() / block;
+            let range = match &self.outer_at {
+                None => first..last,
+                Some(at) => at.partition_point(|&o| o < first)..at.partition_point(|&o| o < last),
+            };
+            for o in range {
+                let target = self.outer_at.as_ref().map_or(o, |at| at[o]) - first;
+                let values = &values[o * updates..][..updates];
+                self.run_block(kernel, &mut out[target * block..][..block], indices, o * updates, values);
+            }
+        });
+    }
+
+    /// One outer block; its indices begin at `first`.
+    fn run_block<B: Element>(
+        &self,
+        kernel: &Kernel<B>,
+        out: &mut [B],
+        indices: &Indices,
+        first: usize,
+        values: &[B],
+    ) {
+        let mut buffer = [0usize; BLOCK];
+        let mut column = 0;
+        for (k, values) in values.chunks(BLOCK).enumerate() {
+            let positions = &mut buffer[..values.len()];
+            indices.read(first + k * BLOCK, 1, positions);
+            if self.inner > 1 {
+                let mut rest = &mut positions[..];
+                while !rest.is_empty() {
+                    let len = rest.len().min(self.update_inner - column);
+                    let (run, tail) = rest.split_at_mut(len);
+                    match &self.inner_at {
+                        None => run.iter_mut().zip(column..).for_each(|(p, i)| *p = *p * self.inner + i),
+                        Some(at) => {
+                            run.iter_mut().zip(&at[column..]).for_each(|(p, i)| *p = *p * self.inner + i)
+                        }
+                    }
+                    column = if column + len == self.update_inner { 0 } else { column + len };
+                    rest = tail;
+                }
+            }
+            (kernel.at)(out, positions, values);
+        }
+    }
+
+    /// A single outer block with many columns: each thread copies some columns together, updates the copy and writes it
+    /// back.
+    fn run_columns<B: Element>(
+        &self,
+        kernel: &Kernel<B>,
+        out: &mut [B],
+        indices: &Indices,
+        values: &[B],
+        columns: usize,
+        work: Work,
+    ) {
+        let mut parts: Vec<Vec<&mut [B]>> =
+            (0..self.inner.div_ceil(columns)).map(|_| Vec::with_capacity(self.size)).collect();
+        for row in out.chunks_exact_mut(self.inner) {
+            parts.iter_mut().zip(row.chunks_mut(columns)).for_each(|(part, piece)| part.push(piece));
+        }
+        parallel::for_each_chunk(&mut parts, 1, work, |k, part| {
+            let pieces = &mut part[0];
+            let (first, width) = (k * columns, pieces[0].len());
+            let mut copy = pieces.concat();
+            let mut positions = vec![0usize; width];
+            for row in 0..self.count {
+                let start = row * self.inner + first;
+                indices.read(start, 1, &mut positions);
+                positions.iter_mut().enumerate().for_each(|(i, p)| *p = *p * width + i);
+                (kernel.at)(&mut copy, &positions, &values[start..start + width]);
+            }
+            pieces.iter_mut().zip(copy.chunks_exact(width)).for_each(|(to, from)| to.copy_from_slice(from));
+        });
+    }
+}
+
+/// Row-major positions in `shape` of the elements of its corner of shape `corner`; `None` when that is all of it.
+fn positions(shape: &[usize], corner: &[usize]) -> Option<Vec<usize>> {
+    if shape == corner {
+        return None;
+    }
+    let mut list = vec![0];
+    for (&size, &len) in shape.iter().zip(corner) {
+        list = list.iter().flat_map(|&at| (0..len).map(move |i| at * size + i)).collect();
+    }
+    Some(list)
+}

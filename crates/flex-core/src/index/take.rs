@@ -1,0 +1,166 @@
+//! Reading by index along one axis.
+//!
+//! [`gather`] and [`select`] are one loop over the output. Beside the output's own layout it walks two more of the same
+//! shape: the tensor's, whose indexed axis gets stride zero, and the index tensor's, which in `select` has stride zero
+//! on all other axes. Where the index does not change along the innermost axis, a row is one copy; that holds for
+//! `select`, and for `gather` with an expanded index tensor alike.
+
+use super::indices::{BLOCK, Indices};
+use crate::error::{Error, Result, check_axis, check_rank};
+use crate::layout::{Layout, Strides, checked_num_elements};
+use crate::parallel::{self, Work};
+use crate::walk::{Walk, gather_row};
+use crate::{Element, Shape, Tensor};
+
+/// `out[i, j, k] = tensor[i, indices[i, j, k], k]` (for axis 1 of three). The result has the shape of `indices`, which
+/// has the rank of `tensor`, and on the other axes at most its sizes.
+///
+/// # Errors
+/// An axis out of range, shapes that do not fit, an index dtype that is not an integer, an index out of range.
+pub fn gather(axis: usize, tensor: Tensor, indices: Tensor) -> Result<Tensor> {
+    const OP: &str = "gather";
+    check_axis(OP, axis, tensor.rank())?;
+    check_index_shape(OP, axis, tensor.shape(), indices.shape())?;
+    let shape = indices.shape().clone();
+    let index_layout = indices.layout().clone();
+    take(OP, axis, &tensor, &indices, index_layout, shape)
+}
+
+/// `out[i, j, k] = tensor[i, indices[j], k]` (for axis 1 of three): the slices that a 1-D index tensor names.
+///
+/// # Errors
+/// An axis out of range, an index tensor that is not 1-D or not of an integer dtype, an index out of range.
+pub fn select(tensor: Tensor, axis: usize, indices: Tensor) -> Result<Tensor> {
+    select_named("select", tensor, axis, indices)
+}
+
+/// Rows of `weights` (`[n, d]`) for each index: `[..., d]` for `indices` of shape `[...]`.
+///
+/// # Errors
+/// Weights that are not 2-D, an index dtype that is not an integer, an index out of range.
+pub fn embedding(weights: Tensor, indices: Tensor) -> Result<Tensor> {
+    const OP: &str = "embedding";
+    check_rank(OP, weights.shape(), 2, "weights of two axes")?;
+    let mut shape = indices.shape().clone();
+    shape.push(weights.shape()[1]);
+    let indices = flatten(indices)?;
+    select_named(OP, weights, 0, indices)?.reshape(shape)
+}
+
+/// All elements as one axis.
+pub(super) fn flatten(tensor: Tensor) -> Result<Tensor> {
+    let count = tensor.num_elements();
+    tensor.reshape([count])
+}
+
+/// The rule for the index tensor of `gather` and `scatter`.
+pub(super) fn check_index_shape(
+    op: &'static str,
+    axis: usize,
+    shape: &[usize],
+    indices: &[usize],
+) -> Result<()> {
+    let fits = shape.len() == indices.len() && (0..shape.len()).all(|k| k == axis || indices[k] <= shape[k]);
+    if fits {
+        return Ok(());
+    }
+    let expected =
+        alloc::format!("indices of the same rank that are no larger on the axes other than {axis}");
+    Err(Error::shapes(op, shape, indices, expected))
+}
+
+/// [`select`] in the name of another operation.
+fn select_named(op: &'static str, tensor: Tensor, axis: usize, indices: Tensor) -> Result<Tensor> {
+    check_axis(op, axis, tensor.rank())?;
+    check_rank(op, indices.shape(), 1, "indices of one axis")?;
+    let mut shape = tensor.shape().clone();
+    shape.as_mut_slice()[axis] = indices.num_elements();
+    checked_num_elements(op, &shape)?;
+    let mut strides = Strides::from_elem(0, shape.len());
+    strides[axis] = indices.layout().strides()[0];
+    let index_layout = Layout::new(shape.clone(), strides, indices.layout().offset());
+    take(op, axis, &tensor, &indices, index_layout, shape)
+}
+
+/// The loop of this module: an output of `shape`, each element of which reads the index that `index_layout` has there.
+fn take(
+    op: &'static str,
+    axis: usize,
+    tensor: &Tensor,
+    indices: &Tensor,
+    index_layout: Layout,
+    shape: Shape,
+) -> Result<Tensor> {
+    let checked = Indices::checked(op, indices, axis, tensor.shape()[axis])?;
+    dispatch!(bits op, tensor.dtype(), T => {
+        Tensor::build::<T>(op, shape.clone(), tensor.dtype(), |out| {
+            if out.is_empty() {
+                return;
+            }
+            let layout = tensor.layout();
+            let mut strides: Strides = layout.strides().into();
+            let axis_stride = core::mem::replace(&mut strides[axis], 0);
+            let source = Layout::new(shape.clone(), strides, layout.offset());
+            let walk = Walk::new([&Layout::contiguous(shape), &source, &index_layout]);
+            take_rows(tensor.storage::<T>(), axis_stride, &checked, &walk, out);
+        })
+    })
+}
+
+fn take_rows<T: Element>(src: &[T], axis_stride: isize, indices: &Indices, walk: &Walk<3>, out: &mut [T]) {
+    let [_, step, index_step] = walk.inner().strides;
+    if index_step == 0 {
+        for_each_row(walk, out, 2 * size_of::<T>(), |[_, start, index], row| {
+            let start = start.wrapping_add_signed(indices.get(index) as isize * axis_stride);
+            gather_row(src, start, step, row);
+        });
+        return;
+    }
+    for_each_row(walk, out, 2 * size_of::<T>() + size_of::<usize>(), |[_, start, index], row| {
+        let (mut start, mut index) = (start, index);
+        let mut block = [0usize; BLOCK];
+        for piece in row.chunks_mut(BLOCK) {
+            let block = &mut block[..piece.len()];
+            indices.read(index, index_step, block);
+            let mut at = start;
+            for (o, &i) in piece.iter_mut().zip(&*block) {
+                *o = src[at.wrapping_add_signed((i as isize).wrapping_mul(axis_stride))];
+                at = at.wrapping_add_signed(step);
+            }
+            start = at;
+            index = index.wrapping_add_signed(piece.len() as isize * index_step);
+        }
+    });
+}
+
+/// Calls `f` with the positions and the elements of each row of a row-major output, the walk's first operand. Long rows
+/// come in several pieces, so that threads can share them.
+fn for_each_row<T: Send, const N: usize>(
+    walk: &Walk<N>,
+    out: &mut [T],
+    bytes_per_element: usize,
+    f: impl Fn([usize; N], &mut [T]) + Sync,
+) {
+    let inner = walk.inner();
+    let task = parallel::rows_per_task(bytes_per_element);
+    // Whole rows where they are short.
+    let task = if inner.size < task { task - task % inner.size } else { task };
+    let work = Work::Bytes(bytes_per_element * out.len());
+    parallel::for_each_chunk(out, task, work, |k, chunk| {
+        let first = k * task;
+        let rows = first / inner.size..(first + chunk.len()).div_ceil(inner.size);
+        let mut skip = first % inner.size;
+        let mut rest = chunk;
+        walk.for_each_row(rows, |mut positions| {
+            let len = rest.len().min(inner.size - skip);
+            let (row, tail) = core::mem::take(&mut rest).split_at_mut(len);
+            if skip != 0 {
+                for (position, stride) in positions.iter_mut().zip(inner.strides) {
+                    *position = position.wrapping_add_signed(skip as isize * stride);
+                }
+            }
+            f(positions, row);
+            (rest, skip) = (tail, 0);
+        });
+    });
+}
