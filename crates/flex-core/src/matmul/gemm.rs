@@ -1,0 +1,384 @@
+//! The one call into the `gemm` crate, behind a checked interface over slices.
+//!
+//! `gemm` takes raw pointers and strides and trusts them. Here a matrix is a slice, an offset and two strides that
+//! were checked to stay inside of the slice when the matrix was made, so that safe code cannot reach outside of it.
+//! `gemm` detects AVX-512, AVX2 or NEON at run time and packs operands as it needs them, so any strides are
+//! accepted: transposed, flipped, stepped or expanded matrices are multiplied without a copy.
+
+use crate::dtype::Element;
+
+/// The types that `gemm` has kernels for here.
+pub(crate) trait GemmFloat: Element {}
+impl GemmFloat for f32 {}
+impl GemmFloat for f64 {}
+
+/// Whether a product may use the thread pool. Inside of a parallel section it must not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Threads {
+    /// The calling thread alone.
+    One,
+    /// All threads of the pool, when the product is large enough.
+    Pool,
+}
+
+/// Where the elements of a matrix lie in a slice: element `(i, j)` at `offset + i*row_stride + j*col_stride`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MatLayout {
+    pub rows: usize,
+    pub cols: usize,
+    pub offset: usize,
+    pub row_stride: isize,
+    pub col_stride: isize,
+}
+
+impl MatLayout {
+    /// A row-major matrix without gaps from the start of the slice on.
+    pub fn row_major(rows: usize, cols: usize) -> Self {
+        Self { rows, cols, offset: 0, row_stride: cols as isize, col_stride: 1 }
+    }
+
+    /// A column-major matrix without gaps from the start of the slice on.
+    pub fn col_major(rows: usize, cols: usize) -> Self {
+        Self { rows, cols, offset: 0, row_stride: 1, col_stride: rows as isize }
+    }
+
+    /// The same layout from another offset on.
+    pub fn at(self, offset: usize) -> Self {
+        Self { offset, ..self }
+    }
+
+    /// Rows and columns exchanged.
+    pub fn transposed(self) -> Self {
+        Self {
+            rows: self.cols,
+            cols: self.rows,
+            offset: self.offset,
+            row_stride: self.col_stride,
+            col_stride: self.row_stride,
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.rows == 0 || self.cols == 0
+    }
+
+    /// Whether every element lies in a slice of `len` elements. Computed without wrapping.
+    fn fits(&self, len: usize) -> bool {
+        if self.is_empty() {
+            return true;
+        }
+        let reach = |size: usize, stride: isize| (size as i128 - 1) * stride as i128;
+        let (r, c) = (reach(self.rows, self.row_stride), reach(self.cols, self.col_stride));
+        // Each product is below 2^127 in magnitude; their sums are taken checked.
+        let lowest = (self.offset as i128).checked_add(r.min(0)).and_then(|v| v.checked_add(c.min(0)));
+        let highest = (self.offset as i128).checked_add(r.max(0)).and_then(|v| v.checked_add(c.max(0)));
+        matches!((lowest, highest), (Some(low), Some(high)) if low >= 0 && high < len as i128)
+    }
+
+    /// Whether two different elements never lie at the same position: the inner axis (smaller stride) moves, and
+    /// the outer one steps over all of it.
+    fn is_injective(&self) -> bool {
+        let (r, c) = (self.row_stride.unsigned_abs() as u128, self.col_stride.unsigned_abs() as u128);
+        let (rows, cols) = (self.rows as u128, self.cols as u128);
+        match (rows, cols) {
+            (0, _) | (_, 0) | (1, 1) => true,
+            (_, 1) => r > 0,
+            (1, _) => c > 0,
+            _ => (c > 0 && r > (cols - 1) * c) || (r > 0 && c > (rows - 1) * r),
+        }
+    }
+}
+
+/// A matrix to read. Invariant: the layout stays inside of the slice.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MatRef<'a, T> {
+    data: &'a [T],
+    layout: MatLayout,
+}
+
+impl<'a, T> MatRef<'a, T> {
+    /// # Panics
+    /// When an element lies outside of `data`.
+    pub fn new(data: &'a [T], layout: MatLayout) -> Self {
+        assert!(layout.fits(data.len()), "gemm: {layout:?} leaves a slice of {} elements", data.len());
+        Self { data, layout }
+    }
+
+    /// Rows and columns exchanged.
+    pub fn transposed(self) -> Self {
+        // The positions are the same set, so the invariant holds.
+        Self { layout: self.layout.transposed(), ..self }
+    }
+
+    /// The layout.
+    pub fn layout(&self) -> MatLayout {
+        self.layout
+    }
+
+    /// The whole slice, which the layout's positions index.
+    pub fn data(&self) -> &'a [T] {
+        self.data
+    }
+}
+
+impl<'a, T: Copy> MatRef<'a, T> {
+    fn position(&self, i: usize, j: usize) -> usize {
+        let l = &self.layout;
+        l.offset.wrapping_add_signed(i as isize * l.row_stride + j as isize * l.col_stride)
+    }
+
+    /// The element `(i, j)`.
+    ///
+    /// # Panics
+    /// When that lies outside of the slice.
+    #[inline(always)]
+    pub fn at(&self, i: usize, j: usize) -> T {
+        self.data[self.position(i, j)]
+    }
+
+    /// `len` elements of row `i` from column `j` on, when they are neighbours in memory.
+    ///
+    /// # Panics
+    /// When they lie outside of the slice.
+    #[inline(always)]
+    pub fn row_run(&self, i: usize, j: usize, len: usize) -> Option<&'a [T]> {
+        let start = self.position(i, j);
+        (self.layout.col_stride == 1).then(|| &self.data[start..start + len])
+    }
+}
+
+/// A matrix to write. Invariant: the layout stays inside of the slice and maps no two elements to one position.
+#[derive(Debug)]
+pub(crate) struct MatMut<'a, T> {
+    data: &'a mut [T],
+    layout: MatLayout,
+}
+
+impl<'a, T> MatMut<'a, T> {
+    /// # Panics
+    /// When an element lies outside of `data`, or two elements may lie at the same position.
+    pub fn new(data: &'a mut [T], layout: MatLayout) -> Self {
+        assert!(layout.fits(data.len()), "gemm: {layout:?} leaves a slice of {} elements", data.len());
+        assert!(layout.is_injective(), "gemm: elements of the destination {layout:?} overlap");
+        Self { data, layout }
+    }
+}
+
+/// `dst = alpha * a @ b + beta * dst`. With `beta` zero, `dst` is not read: stale NaN in it do not matter.
+///
+/// The order in which products are summed depends on the shapes alone, not on the number of threads.
+///
+/// # Panics
+/// When the shapes do not fit together. Operations validate their tensors before they come here.
+pub(crate) fn gemm_into<T: GemmFloat>(
+    dst: MatMut<'_, T>,
+    a: MatRef<'_, T>,
+    b: MatRef<'_, T>,
+    alpha: T,
+    beta: T,
+    threads: Threads,
+) {
+    let (d, l, r) = (dst.layout, a.layout, b.layout);
+    let (m, n, k) = (d.rows, d.cols, l.cols);
+    assert!(
+        l.rows == m && r.cols == n && r.rows == k,
+        "gemm: cannot multiply {}x{} by {}x{} into {m}x{n}",
+        l.rows,
+        l.cols,
+        r.rows,
+        r.cols
+    );
+    if d.is_empty() {
+        return;
+    }
+    let parallelism = match threads {
+        Threads::One => gemm::Parallelism::None,
+        #[cfg(feature = "rayon")]
+        Threads::Pool => gemm::Parallelism::Rayon(0),
+        #[cfg(not(feature = "rayon"))]
+        Threads::Pool => gemm::Parallelism::None,
+    };
+    let read_dst = beta != T::ZERO;
+    // Operands without elements (k = 0) are not read; their offsets were not checked, so they are not used.
+    let start = |layout: &MatLayout| if k == 0 { 0 } else { layout.offset };
+    // SAFETY:
+    // * The types: `GemmFloat` is implemented for f32 and f64 alone, which `gemm` has kernels for.
+    // * Bounds: `gemm` addresses element (i, j) of each matrix at its pointer plus i*rs + j*cs with i and j below
+    //   the sizes that are passed. `MatRef::new` and `MatMut::new` are the only constructors, the fields are
+    //   private, and both assert in exact arithmetic that all those positions, counted from the start of the slice,
+    //   lie inside of it. The sizes of the three matrices were asserted above to agree on m, n and k. Partial
+    //   tiles are loaded with masks or through packing buffers of `gemm`'s own.
+    // * Provenance: negative strides reach below the offset, so the pointers are taken from the whole slice
+    //   (`as_ptr().add(offset)`), not from its tail. The offsets are in bounds: element (0, 0) of a matrix that is
+    //   not empty lies there, and that of an empty operand is replaced by zero.
+    // * Aliasing: `dst` is an exclusive borrow, so it overlaps neither operand; its layout is injective, so threads
+    //   of `gemm`, which split the destination by elements, never write to one position.
+    // * Initialised: slices of f32 and f64 are; with `read_dst` false `dst` is written without being read.
+    unsafe {
+        gemm::gemm(
+            m,
+            n,
+            k,
+            dst.data.as_mut_ptr().add(d.offset),
+            d.col_stride,
+            d.row_stride,
+            read_dst,
+            a.data.as_ptr().add(start(&l)),
+            l.col_stride,
+            l.row_stride,
+            b.data.as_ptr().add(start(&r)),
+            r.col_stride,
+            r.row_stride,
+            beta,
+            alpha,
+            false,
+            false,
+            false,
+            parallelism,
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    fn at(data: &[f64], l: &MatLayout, i: usize, j: usize) -> f64 {
+        let position = l.offset as isize + i as isize * l.row_stride + j as isize * l.col_stride;
+        data[position as usize]
+    }
+
+    /// Every layout of a `rows x cols` matrix that stays in a buffer: transposed, flipped, stepped, expanded.
+    fn layouts(rows: usize, cols: usize, writable: bool) -> Vec<(MatLayout, usize)> {
+        let plain = MatLayout::row_major(rows, cols);
+        let len = rows * cols;
+        let last = len.saturating_sub(1);
+        let mut list = vec![
+            (plain, len),
+            (MatLayout::col_major(rows, cols), len),
+            (plain.at(3), len + 3),
+            (MatLayout { row_stride: -plain.row_stride, col_stride: -1, offset: last, ..plain }, len.max(1)),
+            (
+                MatLayout { row_stride: 2 * cols as isize + 1, col_stride: 2, ..plain },
+                rows * (2 * cols + 1) + 2 * cols,
+            ),
+        ];
+        if !writable {
+            list.push((MatLayout { row_stride: 0, ..plain }, cols.max(1)));
+            list.push((MatLayout { col_stride: 0, row_stride: 1, ..plain }, rows.max(1)));
+            list.push((MatLayout { row_stride: 1, col_stride: 1, ..plain }, rows + cols));
+        }
+        list
+    }
+
+    fn fill<T: GemmFloat>(len: usize, seed: u64) -> Vec<T> {
+        let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+        (0..len)
+            .map(|_| {
+                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                T::from_f64((state >> 40) as f64 / (1u64 << 24) as f64 - 0.5)
+            })
+            .collect()
+    }
+
+    fn check<T: GemmFloat>(m: usize, n: usize, k: usize, tolerance: f64) {
+        for (da, la) in layouts(m, k, false) {
+            for (db, lb) in layouts(k, n, false) {
+                for (dd, ld) in layouts(m, n, true) {
+                    for beta in [0.0, 1.0, -0.5] {
+                        let (a, b): (Vec<T>, Vec<T>) = (fill(la, 1), fill(lb, 2));
+                        let mut d: Vec<T> = fill(ld, 3);
+                        let before: Vec<f64> = d.iter().map(|v| v.to_f64()).collect();
+                        if beta == 0.0 {
+                            d.iter_mut().for_each(|v| *v = T::from_f64(f64::NAN));
+                        }
+                        gemm_into(
+                            MatMut::new(&mut d, dd),
+                            MatRef::new(&a, da),
+                            MatRef::new(&b, db),
+                            T::from_f64(1.5),
+                            T::from_f64(beta),
+                            Threads::Pool,
+                        );
+                        let wide = |v: &[T]| v.iter().map(|v| v.to_f64()).collect::<Vec<f64>>();
+                        let (a, b, d) = (wide(&a), wide(&b), wide(&d));
+                        for i in 0..m {
+                            for j in 0..n {
+                                let mut want = if beta == 0.0 { 0.0 } else { beta * at(&before, &dd, i, j) };
+                                for p in 0..k {
+                                    want += 1.5 * at(&a, &da, i, p) * at(&b, &db, p, j);
+                                }
+                                let got = at(&d, &dd, i, j);
+                                let bound = tolerance * (1.0 + k as f64);
+                                assert!(
+                                    (got - want).abs() <= bound,
+                                    "{m}x{n}x{k} {got} {want} {dd:?} {da:?} {db:?}"
+                                );
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn any_strides_match_the_definition() {
+        for (m, n, k) in [(1, 1, 1), (3, 4, 5), (17, 33, 2), (1, 20, 9), (20, 1, 9), (65, 18, 31), (5, 7, 0)]
+        {
+            check::<f32>(m, n, k, 1e-6);
+            check::<f64>(m, n, k, 1e-15);
+        }
+    }
+
+    #[test]
+    fn matrices_that_leave_their_slice_are_refused() {
+        let data = [0f32; 12];
+        let plain = MatLayout::row_major(3, 4);
+        let bad = [
+            plain.at(1),
+            MatLayout { row_stride: 5, ..plain },
+            MatLayout { row_stride: -1, ..plain },
+            MatLayout { row_stride: isize::MAX, ..plain },
+            MatLayout { row_stride: isize::MIN, col_stride: isize::MAX, ..plain },
+            MatLayout { rows: usize::MAX, ..plain },
+            MatLayout { rows: usize::MAX, row_stride: isize::MAX, ..plain }.at(usize::MAX),
+        ];
+        for layout in bad {
+            assert!(!layout.fits(data.len()), "{layout:?}");
+        }
+        assert!(plain.fits(12) && MatLayout { rows: 0, ..plain }.at(99).fits(0));
+    }
+
+    #[test]
+    fn overlapping_destinations_are_refused() {
+        let plain = MatLayout::row_major(3, 4);
+        for (row_stride, col_stride) in [(0, 1), (1, 0), (1, 1), (3, 1), (2, 3), (-3, 1)] {
+            assert!(!MatLayout { row_stride, col_stride, ..plain }.is_injective());
+        }
+        for (row_stride, col_stride) in [(4, 1), (1, 3), (-4, 1), (9, 2)] {
+            assert!(MatLayout { row_stride, col_stride, ..plain }.is_injective());
+        }
+    }
+
+    #[test]
+    fn threads_do_not_change_the_bits() {
+        let (m, n, k) = (150, 170, 600);
+        let (a, b): (Vec<f32>, Vec<f32>) = (fill(m * k, 1), fill(k * n, 2));
+        let run = |threads| {
+            let mut d = vec![0f32; m * n];
+            gemm_into(
+                MatMut::new(&mut d, MatLayout::row_major(m, n)),
+                MatRef::new(&a, MatLayout::row_major(m, k)),
+                MatRef::new(&b, MatLayout::row_major(k, n)),
+                1.0,
+                0.0,
+                threads,
+            );
+            d
+        };
+        assert_eq!(run(Threads::One), run(Threads::Pool));
+    }
+}

@@ -1,0 +1,242 @@
+//! Matrix times vector: `y = W x` for a matrix of any size, at the speed at which memory delivers `W`.
+//!
+//! Which loop runs depends on how `W` lies in memory. Where a row of `W` is contiguous, an element of `y` is a dot
+//! product, taken with many partial sums. Where a column is, `y` is a sum of scaled columns, taken for several
+//! columns at a time. Long sums are cut into blocks whose results are added at the end, which keeps the
+//! rounding error down and gives threads something to do when `y` is short.
+
+use super::lane::Lane;
+use crate::dtype::Element;
+use crate::parallel::{self, Work};
+use crate::storage;
+use crate::walk::gather_row;
+use alloc::vec;
+use alloc::vec::Vec;
+use flex_math::simd::vectorize;
+
+/// Bytes of `W` per task: enough to pay for handing a task over, few enough to balance.
+const TASK_BYTES: usize = 256 * 1024;
+/// Partial sums of a dot product: two AVX-512 vectors of f32, times [`DOT_ROWS`] rows.
+const DOT_LANES: usize = 32;
+/// Rows of dot products that go over `x` together.
+const DOT_ROWS: usize = 4;
+/// Scaled columns that are added in one pass over `y`.
+const AXPY_COLUMNS: usize = 8;
+/// Elements of `y` that stay in the first cache while columns are added to them.
+const AXPY_TILE: usize = 4096;
+
+/// `W` of the product: element `(i, p)` at `offset + i*row + p*col`, one of the strides being 1.
+#[derive(Clone, Copy)]
+pub(crate) struct Matrix<'a, T> {
+    pub data: &'a [T],
+    pub offset: usize,
+    pub row: isize,
+    pub col: isize,
+}
+
+impl<'a, T> Matrix<'a, T> {
+    /// `len` consecutive elements from `(i, p)` on.
+    #[inline(always)]
+    fn run(&self, i: usize, p: usize, len: usize) -> &'a [T] {
+        let start = self.offset.wrapping_add_signed(i as isize * self.row + p as isize * self.col);
+        &self.data[start..start + len]
+    }
+}
+
+/// `y = W x`, or `y += W x`; `W` has `y.len()` rows and `x.len()` columns. In parallel unless `serial`.
+///
+/// # Panics
+/// When `W` leaves its slice or has no unit stride.
+pub(crate) fn gemv<T: Lane>(y: &mut [T], w: Matrix<'_, T>, x: &[T::Acc], accumulate: bool, serial: bool) {
+    let (n, k) = (y.len(), x.len());
+    let bytes = n * k * size_of::<T>();
+    let work = Work::Bytes(if serial { 0 } else { bytes });
+    if w.col == 1 || k == 1 {
+        let w = Matrix { col: 1, ..w };
+        // Short outputs of long sums are cut along the sum, by lengths that depend on the shape alone.
+        let block = k_block(k, TASK_BYTES / size_of::<T>() / n.clamp(1, DOT_ROWS));
+        if n <= DOT_ROWS && block < k {
+            let parts = parallel::map_blocks(k, block, work, |range| {
+                let mut part = [T::Acc::ZERO; DOT_ROWS];
+                dots(&mut part[..n], w, 0, range.start, &x[range]);
+                part
+            });
+            let mut sums = vec![T::Acc::ZERO; n];
+            for part in parts {
+                for (sum, value) in sums.iter_mut().zip(part) {
+                    *sum = T::add(*sum, value);
+                }
+            }
+            return finish::<T>(y, &sums, accumulate);
+        }
+        let rows = (TASK_BYTES / (k * size_of::<T>()).max(1)).max(1).next_multiple_of(DOT_ROWS);
+        parallel::for_each_chunk(y, rows, work, |task, y| {
+            let mut sums = [T::Acc::ZERO; 64];
+            for (part, y) in y.chunks_mut(64).enumerate() {
+                let first = task * rows + part * 64;
+                dots(&mut sums[..y.len()], w, first, 0, x);
+                finish::<T>(y, &sums[..y.len()], accumulate);
+            }
+        });
+        return;
+    }
+    assert!(w.row == 1 || n == 1, "gemv: no unit stride");
+    let w = Matrix { row: 1, ..w };
+    let block = k_block(k, TASK_BYTES / size_of::<T>() / n);
+    if n >= 4 * AXPY_TILE || block >= k {
+        let tile = if n >= 4 * AXPY_TILE { AXPY_TILE } else { n };
+        parallel::for_each_chunk(y, tile, work, |task, y| {
+            let mut sums = vec![T::Acc::ZERO; y.len()];
+            axpys::<T>(&mut sums, w, task * tile, 0, x);
+            finish::<T>(y, &sums, accumulate);
+        });
+        return;
+    }
+    // A task sums a block of columns into a row of `partial`; the rows are added afterwards.
+    let blocks = k.div_ceil(block);
+    let mut partial = storage::alloc(blocks * n * size_of::<T::Acc>());
+    let partial: &mut [T::Acc] = bytemuck::cast_slice_mut(&mut partial);
+    parallel::for_each_chunk(partial, n, work, |task, sums| {
+        sums.fill(T::Acc::ZERO);
+        let range = task * block..((task + 1) * block).min(k);
+        axpys::<T>(sums, w, 0, range.start, &x[range]);
+    });
+    let (sums, rest) = partial.split_at_mut(n);
+    vectorize(
+        #[inline(always)]
+        || {
+            for row in rest.chunks_exact(n) {
+                for (sum, value) in sums.iter_mut().zip(row) {
+                    *sum = T::add(*sum, *value);
+                }
+            }
+        },
+    );
+    finish::<T>(y, sums, accumulate);
+}
+
+/// The vector operand as a contiguous run of accumulator values.
+pub(crate) fn gather<T: Lane>(data: &[T], offset: usize, stride: isize, len: usize) -> Vec<T::Acc> {
+    let mut run = vec![T::ZERO; len];
+    gather_row(data, offset, stride, &mut run);
+    run.into_iter().map(T::widen).collect()
+}
+
+/// Length of the blocks of a sum of `k` terms: about `target`, and never less than 256, so that adding the
+/// blocks up costs nothing beside them.
+fn k_block(k: usize, target: usize) -> usize {
+    let target = target.max(256);
+    if k < 2 * target { k.max(1) } else { target.next_multiple_of(AXPY_COLUMNS) }
+}
+
+/// Rounds sums to the output.
+fn finish<T: Lane>(y: &mut [T], sums: &[T::Acc], accumulate: bool) {
+    vectorize(
+        #[inline(always)]
+        || {
+            if accumulate {
+                for (y, sum) in y.iter_mut().zip(sums) {
+                    *y = T::narrow(T::add(y.widen(), *sum));
+                }
+            } else {
+                for (y, sum) in y.iter_mut().zip(sums) {
+                    *y = T::narrow(*sum);
+                }
+            }
+        },
+    );
+}
+
+/// `sums[i] = W[first + i, p..] . x`, rows being contiguous.
+fn dots<T: Lane>(sums: &mut [T::Acc], w: Matrix<'_, T>, first: usize, p: usize, x: &[T::Acc]) {
+    vectorize(
+        #[inline(always)]
+        || {
+            let k = x.len();
+            for (group, sums) in sums.chunks_mut(DOT_ROWS).enumerate() {
+                let i = first + group * DOT_ROWS;
+                if let [a, b, c, d] = sums {
+                    let rows = [w.run(i, p, k), w.run(i + 1, p, k), w.run(i + 2, p, k), w.run(i + 3, p, k)];
+                    [*a, *b, *c, *d] = dot::<T, DOT_ROWS>(rows, x);
+                } else {
+                    for (r, sum) in sums.iter_mut().enumerate() {
+                        [*sum] = dot::<T, 1>([w.run(i + r, p, k)], x);
+                    }
+                }
+            }
+        },
+    );
+}
+
+/// Dot products of `R` rows with `x`.
+#[inline(always)]
+fn dot<T: Lane, const R: usize>(rows: [&[T]; R], x: &[T::Acc]) -> [T::Acc; R] {
+    let mut sums = [[T::Acc::ZERO; DOT_LANES]; R];
+    let (x_body, x_tail) = x.as_chunks::<DOT_LANES>();
+    let split = x_body.len() * DOT_LANES;
+    let rows = rows.map(|row| row.split_at(split));
+    let bodies = rows.map(|(body, _)| body.as_chunks::<DOT_LANES>().0);
+    for (c, x) in x_body.iter().enumerate() {
+        for r in 0..R {
+            let w = &bodies[r][c];
+            for l in 0..DOT_LANES {
+                sums[r][l] = T::mul_add(w[l].widen(), x[l], sums[r][l]);
+            }
+        }
+    }
+    let mut out = [T::Acc::ZERO; R];
+    for r in 0..R {
+        for (l, (w, x)) in rows[r].1.iter().zip(x_tail).enumerate() {
+            sums[r][l] = T::mul_add(w.widen(), *x, sums[r][l]);
+        }
+        let mut width = DOT_LANES / 2;
+        while width > 0 {
+            for l in 0..width {
+                sums[r][l] = T::add(sums[r][l], sums[r][l + width]);
+            }
+            width /= 2;
+        }
+        out[r] = sums[r][0];
+    }
+    out
+}
+
+/// `sums[i] += sum over p of W[first + i, start + p] * x[p]`, columns being contiguous.
+fn axpys<T: Lane>(sums: &mut [T::Acc], w: Matrix<'_, T>, first: usize, start: usize, x: &[T::Acc]) {
+    vectorize(
+        #[inline(always)]
+        || {
+            for (tile, sums) in sums.chunks_mut(AXPY_TILE).enumerate() {
+                let (i, n) = (first + tile * AXPY_TILE, sums.len());
+                let (groups, rest) = x.as_chunks::<AXPY_COLUMNS>();
+                for (g, x) in groups.iter().enumerate() {
+                    let p = start + g * AXPY_COLUMNS;
+                    let columns = core::array::from_fn(
+                        #[inline(always)]
+                        |c| w.run(i, p + c, n),
+                    );
+                    axpy::<T, AXPY_COLUMNS>(sums, columns, x);
+                }
+                for (c, x) in rest.iter().enumerate() {
+                    let column = w.run(i, start + groups.len() * AXPY_COLUMNS + c, n);
+                    axpy::<T, 1>(sums, [column], &[*x]);
+                }
+            }
+        },
+    );
+}
+
+/// `sums += columns x`.
+#[inline(always)]
+fn axpy<T: Lane, const C: usize>(sums: &mut [T::Acc], columns: [&[T]; C], x: &[T::Acc; C]) {
+    let n = sums.len();
+    let columns = columns.map(|column| &column[..n]);
+    for j in 0..n {
+        // The terms are added up on their own first: fewer roundings on the long sum.
+        let mut term = T::mul_add(columns[0][j].widen(), x[0], T::Acc::ZERO);
+        for c in 1..C {
+            term = T::mul_add(columns[c][j].widen(), x[c], term);
+        }
+        sums[j] = T::add(sums[j], term);
+    }
+}

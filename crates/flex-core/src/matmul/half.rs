@@ -1,0 +1,110 @@
+//! Matrix products of f16 and bf16: blocks are converted to f32, multiplied and summed in f32, and rounded once.
+//!
+//! Converting a block of the operands costs a few bytes of traffic per element and is used `m` or `n` times, so the
+//! speed is that of f32. The f32 copies are bounded by the block sizes, not by the operands.
+
+use super::gemm::{MatLayout, MatMut, MatRef, Threads, gemm_into};
+use super::lane::Lane;
+use crate::parallel::{self, Work};
+use crate::storage;
+use flex_math::simd::vectorize;
+
+/// Terms of the sums per block.
+const K_BLOCK: usize = 512;
+/// Rows of the output per block.
+const M_BLOCK: usize = 1024;
+
+/// `dst = a @ b`, or `dst += a @ b`; `dst` is row-major.
+///
+/// # Panics
+/// When the shapes do not fit together.
+pub(crate) fn gemm<H: Lane<Acc = f32>>(
+    dst: &mut [H],
+    a: MatRef<'_, H>,
+    b: MatRef<'_, H>,
+    accumulate: bool,
+    threads: Threads,
+) {
+    let (m, n, k) = (a.layout().rows, b.layout().cols, a.layout().cols);
+    assert!(b.layout().rows == k && dst.len() == m * n, "gemm: the shapes do not fit together");
+    let (mb, kb) = (m.min(M_BLOCK), k.min(K_BLOCK));
+    let mut buffers = [mb * n, mb * kb, kb * n].map(|len| storage::alloc(len * size_of::<f32>()));
+    let [sums, left, right] = buffers.each_mut().map(|bytes| bytemuck::cast_slice_mut::<u8, f32>(bytes));
+    for (block, dst) in dst.chunks_mut(M_BLOCK * n.max(1)).enumerate() {
+        let rows = dst.len() / n;
+        let sums = &mut sums[..rows * n];
+        if accumulate {
+            convert(sums, dst, threads, H::widen);
+        }
+        for start in (0..k).step_by(K_BLOCK) {
+            let terms = (k - start).min(K_BLOCK);
+            let a = widen(left, a, [block * M_BLOCK, start], [rows, terms], threads);
+            let b = widen(right, b, [start, 0], [terms, n], threads);
+            let beta = if accumulate || start > 0 { 1.0 } else { 0.0 };
+            gemm_into(MatMut::new(sums, MatLayout::row_major(rows, n)), a, b, 1.0, beta, threads);
+        }
+        convert(dst, sums, threads, H::narrow);
+    }
+}
+
+/// The block of `source` from `at` on, of size `size`, converted into the front of `buffer`. The axis that is
+/// contiguous in the source stays so.
+fn widen<'a, H: Lane<Acc = f32>>(
+    buffer: &'a mut [f32],
+    source: MatRef<'_, H>,
+    at: [usize; 2],
+    size: [usize; 2],
+    threads: Threads,
+) -> MatRef<'a, f32> {
+    let layout = source.layout();
+    let by_columns = layout.row_stride == 1 && layout.col_stride != 1;
+    let (outer, inner, stride, step) = if by_columns {
+        (size[1], size[0], layout.col_stride, layout.row_stride)
+    } else {
+        (size[0], size[1], layout.row_stride, layout.col_stride)
+    };
+    let first = layout
+        .offset
+        .wrapping_add_signed(at[0] as isize * layout.row_stride + at[1] as isize * layout.col_stride);
+    let data = source.data();
+    let buffer = &mut buffer[..outer * inner];
+    let bytes = if threads == Threads::Pool { buffer.len() * 6 } else { 0 };
+    let rows = parallel::rows_per_task(inner * 6);
+    parallel::for_each_chunk(buffer, rows * inner.max(1), Work::Bytes(bytes), |task, chunk| {
+        for (i, row) in chunk.chunks_mut(inner.max(1)).enumerate() {
+            let start = first.wrapping_add_signed((task * rows + i) as isize * stride);
+            if step == 1 {
+                let from = &data[start..start + row.len()];
+                vectorize(
+                    #[inline(always)]
+                    || row.iter_mut().zip(from).for_each(|(to, from)| *to = from.widen()),
+                );
+            } else {
+                for (p, to) in row.iter_mut().enumerate() {
+                    *to = data[start.wrapping_add_signed(p as isize * step)].widen();
+                }
+            }
+        }
+    });
+    let layout = MatLayout::row_major(outer, inner);
+    let matrix = MatRef::new(&*buffer, layout);
+    if by_columns { matrix.transposed() } else { matrix }
+}
+
+/// Converts slices of the same length.
+fn convert<A: Copy + Send + Sync, B: Send>(
+    to: &mut [B],
+    from: &[A],
+    threads: Threads,
+    f: impl Fn(A) -> B + Sync + Copy,
+) {
+    const CHUNK: usize = 32 * 1024;
+    let bytes = if threads == Threads::Pool { to.len() * 6 } else { 0 };
+    parallel::for_each_chunk(to, CHUNK, Work::Bytes(bytes), |k, to| {
+        let from = &from[k * CHUNK..][..to.len()];
+        vectorize(
+            #[inline(always)]
+            || to.iter_mut().zip(from).for_each(|(to, from)| *to = f(*from)),
+        );
+    });
+}

@@ -1,0 +1,136 @@
+//! Matrix products of integers: exact modulo 2^bits, blocked and vectorised.
+//!
+//! The classic scheme of Goto and van de Geijn (Anatomy of High-Performance Matrix Multiplication, 2008) in plain
+//! loops: the right operand is packed into panels of [`PANEL_BYTES`], the left one into strips of [`MR`] rows, and a
+//! kernel of fixed size keeps `MR` panels' worth of sums in registers.
+
+use super::gemm::{MatRef, Threads};
+use super::lane::Lane;
+use crate::dtype::Element;
+use crate::parallel::{self, Work};
+use crate::storage;
+use flex_math::simd::vectorize;
+
+/// Rows of the kernel.
+const MR: usize = 4;
+/// Width of the kernel: two AVX-512 registers.
+const PANEL_BYTES: usize = 128;
+/// Terms per pass: a panel of 64 KiB stays in the second cache.
+const K_BLOCK: usize = 512;
+/// Rows of the output per task.
+const TASK_ROWS: usize = 32;
+/// Below this many multiplications packing costs more than it brings.
+const MIN_PACKED: usize = 16 * 16 * 16;
+
+/// `dst = a @ b`, or `dst += a @ b`; `dst` is row-major.
+///
+/// # Panics
+/// When the shapes do not fit together.
+pub(crate) fn gemm<T: Lane>(
+    dst: &mut [T],
+    a: MatRef<'_, T>,
+    b: MatRef<'_, T>,
+    accumulate: bool,
+    threads: Threads,
+) {
+    let (m, n, k) = (a.layout().rows, b.layout().cols, a.layout().cols);
+    assert!(b.layout().rows == k && dst.len() == m * n, "gemm: the shapes do not fit together");
+    if !accumulate {
+        dst.fill(T::ZERO);
+    }
+    if m.saturating_mul(n).saturating_mul(k) <= MIN_PACKED {
+        return small(dst, a, b);
+    }
+    match size_of::<T::Acc>() {
+        2 => packed::<T, 64>(dst, a, b, threads),
+        4 => packed::<T, 32>(dst, a, b, threads),
+        _ => packed::<T, 16>(dst, a, b, threads),
+    }
+}
+
+/// `dst += a @ b` without packing.
+fn small<T: Lane>(dst: &mut [T], a: MatRef<'_, T>, b: MatRef<'_, T>) {
+    let (n, k) = (b.layout().cols, a.layout().cols);
+    for (i, row) in dst.chunks_exact_mut(n).enumerate() {
+        for p in 0..k {
+            let x = a.at(i, p).widen();
+            for (j, y) in row.iter_mut().enumerate() {
+                *y = T::narrow(T::mul_add(x, b.at(p, j).widen(), y.widen()));
+            }
+        }
+    }
+}
+
+/// `dst += a @ b` through packed panels of `NR` columns.
+fn packed<T: Lane, const NR: usize>(dst: &mut [T], a: MatRef<'_, T>, b: MatRef<'_, T>, threads: Threads) {
+    let (m, n, k) = (a.layout().rows, b.layout().cols, a.layout().cols);
+    assert_eq!(NR * size_of::<T::Acc>(), PANEL_BYTES);
+    let panels = n.div_ceil(NR);
+    let flops = if threads == Threads::Pool { 2 * m * n * k } else { 0 };
+    let mut buffer = storage::alloc(panels * k * PANEL_BYTES);
+    let packed: &mut [T::Acc] = bytemuck::cast_slice_mut(&mut buffer);
+    let bytes = if threads == Threads::Pool { n * k * size_of::<T>() + panels * k * PANEL_BYTES } else { 0 };
+    parallel::for_each_chunk(packed, k * NR, Work::Bytes(bytes), |panel, out| {
+        let first = panel * NR;
+        let width = NR.min(n - first);
+        for (p, row) in out.chunks_exact_mut(NR).enumerate() {
+            match b.row_run(p, first, width) {
+                Some(run) => row.iter_mut().zip(run).for_each(|(to, from)| *to = from.widen()),
+                None => {
+                    row[..width].iter_mut().enumerate().for_each(|(j, to)| *to = b.at(p, first + j).widen())
+                }
+            }
+            row[width..].fill(T::Acc::ZERO);
+        }
+    });
+    let packed = &*packed;
+    parallel::for_each_chunk(dst, TASK_ROWS * n, Work::Flops(flops), |task, dst| {
+        let mut strip = [[T::Acc::ZERO; MR]; K_BLOCK];
+        for start in (0..k).step_by(K_BLOCK) {
+            let terms = (k - start).min(K_BLOCK);
+            for (s, rows) in dst.chunks_mut(MR * n).enumerate() {
+                let (first, height) = (task * TASK_ROWS + s * MR, rows.len() / n);
+                for (p, column) in strip[..terms].iter_mut().enumerate() {
+                    *column = core::array::from_fn(|i| {
+                        if i < height { a.at(first + i, start + p).widen() } else { T::Acc::ZERO }
+                    });
+                }
+                strip_times_panels::<T, NR>(rows, n, &strip[..terms], packed, k, start);
+            }
+        }
+    });
+}
+
+/// Adds the product of a strip with all panels to up to [`MR`] rows of the output.
+fn strip_times_panels<T: Lane, const NR: usize>(
+    rows: &mut [T],
+    n: usize,
+    strip: &[[T::Acc; MR]],
+    packed: &[T::Acc],
+    k: usize,
+    start: usize,
+) {
+    vectorize(
+        #[inline(always)]
+        || {
+            for (j, panel) in packed.chunks_exact(k * NR).enumerate() {
+                let panel = &panel.as_chunks::<NR>().0[start..start + strip.len()];
+                let mut sums = [[T::Acc::ZERO; NR]; MR];
+                for (left, right) in strip.iter().zip(panel) {
+                    for i in 0..MR {
+                        for l in 0..NR {
+                            sums[i][l] = T::mul_add(left[i], right[l], sums[i][l]);
+                        }
+                    }
+                }
+                let first = j * NR;
+                let width = NR.min(n - first);
+                for (row, sums) in rows.chunks_exact_mut(n).zip(&sums) {
+                    for (y, sum) in row[first..first + width].iter_mut().zip(sums) {
+                        *y = T::narrow(T::add(y.widen(), *sum));
+                    }
+                }
+            }
+        },
+    );
+}

@@ -1,0 +1,109 @@
+//! Linear layers, forward and backward.
+
+use super::gemv::{Matrix, gemv};
+use super::product;
+use crate::Tensor;
+use crate::dtype::Element;
+use crate::error::{Error, Result, check_rank, check_same_dtype};
+use crate::matmul::lane::Lane;
+use alloc::vec;
+
+/// `x @ weight + bias`: `[.., d_in]` times `[d_in, d_out]`, plus `[d_out]`, gives `[.., d_out]`.
+///
+/// The bias is where the sums start, not another pass over the output.
+///
+/// # Errors
+/// Dtypes that differ, a weight of other than two axes, sizes that do not fit together.
+pub fn linear(x: Tensor, weight: Tensor, bias: Option<Tensor>) -> Result<Tensor> {
+    let op = "linear";
+    check_rank(op, weight.shape(), 2, "a weight of shape [d_in, d_out]")?;
+    rows_times(op, x, weight, bias)
+}
+
+/// Gradient of [`linear`] with respect to `x`: `grad @ weight^T`, `[.., d_out]` to `[.., d_in]`.
+///
+/// # Errors
+/// Dtypes that differ, a weight of other than two axes, sizes that do not fit together.
+pub fn linear_x_backward(weight: Tensor, grad: Tensor) -> Result<Tensor> {
+    let op = "linear_x_backward";
+    check_rank(op, weight.shape(), 2, "a weight of shape [d_in, d_out]")?;
+    rows_times(op, grad, weight.swap_axes(0, 1)?, None)
+}
+
+/// `x @ matrix + bias` for `x` of any rank from one on.
+fn rows_times(op: &'static str, x: Tensor, matrix: Tensor, bias: Option<Tensor>) -> Result<Tensor> {
+    match x.rank() {
+        0 => Err(Error::shape(op, x.shape(), "at least one axis")),
+        1 => {
+            let d = x.shape()[0];
+            let out = product(op, x.reshape([1, d])?, matrix, bias)?;
+            let d = out.shape()[1];
+            out.reshape([d])
+        }
+        _ => product(op, x, matrix, bias),
+    }
+}
+
+/// Gradient of [`linear`] with respect to the weight: `x^T @ grad` summed over the leading axes, `[.., d_in]` and
+/// `[.., d_out]` to `[d_in, d_out]`.
+///
+/// The leading axes are one long sum of one product; there is no product per batch element.
+///
+/// # Errors
+/// Dtypes that differ, leading axes that differ, no axes.
+pub fn linear_weight_backward(x: Tensor, grad: Tensor) -> Result<Tensor> {
+    let op = "linear_weight_backward";
+    check_same_dtype(op, x.dtype(), grad.dtype())?;
+    let (xs, gs) = (x.shape().to_vec(), grad.shape().to_vec());
+    let (Some((&d_in, x_lead)), Some((&d_out, g_lead))) = (xs.split_last(), gs.split_last()) else {
+        return Err(Error::shapes(op, &xs, &gs, "[.., d_in] and [.., d_out]"));
+    };
+    if x_lead != g_lead {
+        return Err(Error::shapes(op, &xs, &gs, "equal leading axes"));
+    }
+    let rows: usize = x_lead.iter().product();
+    let x = x.reshape([rows, d_in])?.swap_axes(0, 1)?;
+    product(op, x, grad.reshape([rows, d_out])?, None)
+}
+
+/// Gradient of [`linear`] with respect to the bias: the sum over all axes but the last, `[.., d_out]` to `[d_out]`.
+///
+/// Summed in blocks; f16 and bf16 in f32.
+///
+/// # Errors
+/// No axes, a dtype that is not a float.
+pub fn linear_bias_backward(grad: Tensor) -> Result<Tensor> {
+    let op = "linear_bias_backward";
+    let Some(&d_out) = grad.shape().last() else {
+        return Err(Error::shape(op, grad.shape(), "at least one axis"));
+    };
+    let rows: usize = grad.shape()[..grad.rank() - 1].iter().product();
+    let mut grad = grad.reshape([rows, d_out])?;
+    let strides = grad.layout().strides();
+    if strides[0] != 1 && strides[1] != 1 {
+        grad = grad.into_contiguous()?;
+    }
+    dispatch!(float op, grad.dtype(), T => sum_rows::<T>(op, &grad, rows, d_out))
+}
+
+/// The sum of the rows as a product with a vector of ones.
+fn sum_rows<T: Lane>(op: &'static str, grad: &Tensor, rows: usize, d_out: usize) -> Result<Tensor> {
+    let layout = grad.layout();
+    Tensor::build::<T>(op, [d_out], grad.dtype(), |out| {
+        if rows == 0 {
+            return out.fill(T::ZERO);
+        }
+        if d_out == 0 {
+            return;
+        }
+        let (row, col) = (layout.strides()[1], layout.strides()[0]);
+        let ones = vec![T::Acc::ONE; rows];
+        gemv(
+            out,
+            Matrix { data: grad.storage::<T>(), offset: layout.offset(), row, col },
+            &ones,
+            false,
+            false,
+        );
+    })
+}
