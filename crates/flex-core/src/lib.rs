@@ -33,6 +33,7 @@ pub mod storage;
 mod tensor;
 pub mod vision;
 pub mod walk;
+mod wide;
 
 pub use burn_std::{BoolStore, Bytes, DType, Shape, Slice, bf16, f16};
 pub use dtype::{Element, Scalar};

@@ -24,9 +24,7 @@ fn time(mut f: impl FnMut()) -> f64 {
 
 /// Evenly spaced arguments.
 fn ramp(lo: f64, hi: f64) -> Vec<f64> {
-    (0..LEN)
-        .map(|i| lo + (hi - lo) * i as f64 / LEN as f64)
-        .collect()
+    (0..LEN).map(|i| lo + (hi - lo) * i as f64 / LEN as f64).collect()
 }
 
 fn unary<F>(name: &str, f: F, lo: f64, hi: f64)
@@ -74,10 +72,7 @@ where
 
 fn main() {
     println!("{}, ns per element", simd::isa_name());
-    println!(
-        "{:12} {:>8} {:>8} {:>8} {:>8}",
-        "", "f32", "f64", "f16", "bf16"
-    );
+    println!("{:12} {:>8} {:>8} {:>8} {:>8}", "", "f32", "f64", "f16", "bf16");
     unary("sqrt", Sqrt, 0.1, 10.0);
     unary("recip", Recip, 0.1, 10.0);
     unary("exp", Exp, -10.0, 10.0);

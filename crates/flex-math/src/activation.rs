@@ -159,12 +159,7 @@ impl<T: Float> UnaryFn<T> for GeluTanh {
         // 2 u = a (c1 + c3 a^2), every step with its rounding error, which exp would magnify.
         let (square, square_lo) = two_prod(a, a);
         let (cube, cube_lo) = two_prod(square, T::GELU_C3.0.splat());
-        let cube_lo = cube_lo
-            + madd(
-                square_lo,
-                T::GELU_C3.0.splat(),
-                square * T::GELU_C3.1.splat(),
-            );
+        let cube_lo = cube_lo + madd(square_lo, T::GELU_C3.0.splat(), square * T::GELU_C3.1.splat());
         let (sum, sum_lo) = two_sum(T::GELU_C1.0.splat(), cube);
         let sum_lo = sum_lo + (cube_lo + T::GELU_C1.1.splat());
         let (u, u_lo) = two_prod(sum, a);

@@ -43,13 +43,8 @@ impl ExpConsts for f32 {
     const EXP2_MIN: f32 = -150.5;
     const EXPM1_MIN: f32 = -18.0;
     /// Degree 4, error of exp 2^-28.3.
-    const EXP_POLY: &'static [f32] = &[
-        4.999999343e-1,
-        1.666652041e-1,
-        4.166839089e-2,
-        8.368744121e-3,
-        1.381453025e-3,
-    ];
+    const EXP_POLY: &'static [f32] =
+        &[4.999999343e-1, 1.666652041e-1, 4.166839089e-2, 8.368744121e-3, 1.381453025e-3];
 }
 
 impl ExpConsts for f64 {
@@ -119,10 +114,7 @@ fn expm1_reduced<S: Simd, T: Float>(r: Vector<S, T>) -> Vector<S, T> {
 
 /// `exp(x + low)` for `x` within the limits of exp and `low` far below it.
 #[inline(always)]
-pub(crate) fn exp_scaled_with<S: Simd, T: Float>(
-    x: Vector<S, T>,
-    low: Vector<S, T>,
-) -> Scaled<S, T> {
+pub(crate) fn exp_scaled_with<S: Simd, T: Float>(x: Vector<S, T>, low: Vector<S, T>) -> Scaled<S, T> {
     let (t, r) = reduce(x);
     // 1 + r rounds: what it loses joins the small terms.
     let one = splat::<S, T>(1.0);

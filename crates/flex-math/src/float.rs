@@ -172,17 +172,9 @@ pub(crate) fn fused<S: Simd, T: Float>() -> bool {
 
 /// `a * b + c`, rounded once where that is fast and twice elsewhere. For steps whose error bound allows both.
 #[inline(always)]
-pub(crate) fn madd<S: Simd, T: Float>(
-    a: Vector<S, T>,
-    b: Vector<S, T>,
-    c: Vector<S, T>,
-) -> Vector<S, T> {
+pub(crate) fn madd<S: Simd, T: Float>(a: Vector<S, T>, b: Vector<S, T>, c: Vector<S, T>) -> Vector<S, T> {
     // Not `mul_add` alone: on the scalar backend that is an exact, slow, fused call per lane.
-    if fused::<S, T>() {
-        a.fma(b, c)
-    } else {
-        a * b + c
-    }
+    if fused::<S, T>() { a.fma(b, c) } else { a * b + c }
 }
 
 /// Horner's scheme; `coefficients` from the lowest power up.
@@ -208,22 +200,14 @@ fn min_max_keeps_nan<S: Simd, T: Float>() -> bool {
 #[inline(always)]
 pub(crate) fn at_most<S: Simd, T: Float>(x: Vector<S, T>, limit: T) -> Vector<S, T> {
     let limit: Vector<S, T> = limit.splat();
-    if min_max_keeps_nan::<S, T>() {
-        limit.min(x)
-    } else {
-        x.gt(limit).select(limit, x)
-    }
+    if min_max_keeps_nan::<S, T>() { limit.min(x) } else { x.gt(limit).select(limit, x) }
 }
 
 /// `x` where it is above `limit`, else `limit`; NaN stays NaN.
 #[inline(always)]
 pub(crate) fn at_least<S: Simd, T: Float>(x: Vector<S, T>, limit: T) -> Vector<S, T> {
     let limit: Vector<S, T> = limit.splat();
-    if min_max_keeps_nan::<S, T>() {
-        limit.max(x)
-    } else {
-        x.lt(limit).select(limit, x)
-    }
+    if min_max_keeps_nan::<S, T>() { limit.max(x) } else { x.lt(limit).select(limit, x) }
 }
 
 /// Only the sign bit of each lane, to be put on an odd function's value by [`with_sign`].
@@ -234,10 +218,7 @@ pub(crate) fn sign_of<S: Simd, T: Float>(x: Vector<S, T>) -> Vector<S, T::Int> {
 
 /// `x` with `sign` flipped onto it.
 #[inline(always)]
-pub(crate) fn with_sign<S: Simd, T: Float>(
-    x: Vector<S, T>,
-    sign: Vector<S, T::Int>,
-) -> Vector<S, T> {
+pub(crate) fn with_sign<S: Simd, T: Float>(x: Vector<S, T>, sign: Vector<S, T::Int>) -> Vector<S, T> {
     float(bits(x) ^ sign)
 }
 
@@ -262,10 +243,7 @@ pub(crate) fn upper<S: Simd, T: Float>(x: Vector<S, T>) -> Vector<S, T> {
 /// `a * b` without error, as a rounded product and its rounding error (Dekker 1971, or one fused
 /// multiply-add where the machine has it). Exact unless the product leaves the normal range.
 #[inline(always)]
-pub(crate) fn two_prod<S: Simd, T: Float>(
-    a: Vector<S, T>,
-    b: Vector<S, T>,
-) -> (Vector<S, T>, Vector<S, T>) {
+pub(crate) fn two_prod<S: Simd, T: Float>(a: Vector<S, T>, b: Vector<S, T>) -> (Vector<S, T>, Vector<S, T>) {
     let hi = a * b;
     let lo = if fused::<S, T>() {
         a.fma(b, neg(hi))
@@ -279,10 +257,7 @@ pub(crate) fn two_prod<S: Simd, T: Float>(
 
 /// `a + b` without error, as a rounded sum and its rounding error (Knuth's TwoSum).
 #[inline(always)]
-pub(crate) fn two_sum<S: Simd, T: Float>(
-    a: Vector<S, T>,
-    b: Vector<S, T>,
-) -> (Vector<S, T>, Vector<S, T>) {
+pub(crate) fn two_sum<S: Simd, T: Float>(a: Vector<S, T>, b: Vector<S, T>) -> (Vector<S, T>, Vector<S, T>) {
     let hi = a + b;
     let v = hi - a;
     (hi, (a - (hi - v)) + (b - v))

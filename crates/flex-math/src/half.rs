@@ -28,11 +28,7 @@ impl Half for f16 {
         let magnitude = (bits as u32 & 0x7fff) << 13;
         // As f32, that has the exponent bias of f16: 2^112 corrects it, and normalises subnormals on the way.
         let value = f32::from_bits(magnitude) * 5.192_296_858_534_828e33;
-        let special = if magnitude >= 0x7c00 << 13 {
-            0x7f80_0000
-        } else {
-            0
-        };
+        let special = if magnitude >= 0x7c00 << 13 { 0x7f80_0000 } else { 0 };
         f32::from_bits(value.to_bits() | special | (bits as u32 & 0x8000) << 16)
     }
 
@@ -45,9 +41,7 @@ impl Half for f16 {
         let odd = (a >> 13) & 1;
         let normal = (a.wrapping_sub(112 << 23).wrapping_add(0xfff + odd)) >> 13;
         // Subnormal results: adding 0.5 lets the floating-point unit round to multiples of 2^-24.
-        let subnormal = (f32::from_bits(a) + 0.5)
-            .to_bits()
-            .wrapping_sub(0.5f32.to_bits());
+        let subnormal = (f32::from_bits(a) + 0.5).to_bits().wrapping_sub(0.5f32.to_bits());
         // From 65520 on the result is infinite; NaN keeps the top of its payload.
         let nan = 0x7e00 | ((a >> 13) & 0x3ff);
         let huge = if a > 0x7f80_0000 { nan } else { 0x7c00 };
@@ -83,11 +77,7 @@ impl Half for bf16 {
         let a = value.to_bits();
         let rounded = a.wrapping_add(0x7fff + ((a >> 16) & 1)) >> 16;
         let nan = (a >> 16) | 0x40;
-        (if a & 0x7fff_ffff > 0x7f80_0000 {
-            nan
-        } else {
-            rounded
-        }) as u16
+        (if a & 0x7fff_ffff > 0x7f80_0000 { nan } else { rounded }) as u16
     }
 
     #[inline(always)]
@@ -168,15 +158,7 @@ pub fn map2_half<H: Half, F: BinaryFn<f32>>(f: F, a: &[H], b: &[H], dst: &mut [H
     same_len("map2_half", a.len(), dst.len());
     // SAFETY: the three slices have the same length, the sources are initialised, and `dst`, borrowed exclusively,
     // overlaps neither.
-    unsafe {
-        run2(
-            f,
-            Source::Each(a.as_ptr()),
-            Source::Each(b.as_ptr()),
-            dst.as_mut_ptr(),
-            a.len(),
-        )
-    }
+    unsafe { run2(f, Source::Each(a.as_ptr()), Source::Each(b.as_ptr()), dst.as_mut_ptr(), a.len()) }
 }
 
 /// Replaces each `a[i]` by `f(a[i], b[i])`, computed in f32.
@@ -189,15 +171,7 @@ pub fn map2_half_in_place<H: Half, F: BinaryFn<f32>>(f: F, a: &mut [H], b: &[H])
     let ptr = a.as_mut_ptr();
     // SAFETY: both slices have the same length and are initialised; the destination is the first source itself,
     // borrowed exclusively, so it does not overlap the second.
-    unsafe {
-        run2(
-            f,
-            Source::Each(ptr.cast_const()),
-            Source::Each(b.as_ptr()),
-            ptr,
-            a.len(),
-        )
-    }
+    unsafe { run2(f, Source::Each(ptr.cast_const()), Source::Each(b.as_ptr()), ptr, a.len()) }
 }
 
 /// Writes `f(a[i], b)`, computed in f32, to `dst[i]`.
@@ -209,30 +183,14 @@ pub fn map2_half_scalar_rhs<H: Half, F: BinaryFn<f32>>(f: F, a: &[H], b: f32, ds
     same_len("map2_half_scalar_rhs", a.len(), dst.len());
     // SAFETY: `a` and `dst` have the same length, `a` is initialised, and `dst`, borrowed exclusively, does not
     // overlap it.
-    unsafe {
-        run2(
-            f,
-            Source::Each(a.as_ptr()),
-            Source::Same(b),
-            dst.as_mut_ptr(),
-            a.len(),
-        )
-    }
+    unsafe { run2(f, Source::Each(a.as_ptr()), Source::Same(b), dst.as_mut_ptr(), a.len()) }
 }
 
 /// Replaces each `a[i]` by `f(a[i], b)`, computed in f32.
 pub fn map2_half_scalar_rhs_in_place<H: Half, F: BinaryFn<f32>>(f: F, a: &mut [H], b: f32) {
     let ptr = a.as_mut_ptr();
     // SAFETY: the slice is initialised and exclusively borrowed, and is source and destination at once.
-    unsafe {
-        run2(
-            f,
-            Source::Each(ptr.cast_const()),
-            Source::Same(b),
-            ptr,
-            a.len(),
-        )
-    }
+    unsafe { run2(f, Source::Each(ptr.cast_const()), Source::Same(b), ptr, a.len()) }
 }
 
 /// Writes `f(a, b[i])`, computed in f32, to `dst[i]`.
@@ -244,30 +202,14 @@ pub fn map2_half_scalar_lhs<H: Half, F: BinaryFn<f32>>(f: F, a: f32, b: &[H], ds
     same_len("map2_half_scalar_lhs", b.len(), dst.len());
     // SAFETY: `b` and `dst` have the same length, `b` is initialised, and `dst`, borrowed exclusively, does not
     // overlap it.
-    unsafe {
-        run2(
-            f,
-            Source::Same(a),
-            Source::Each(b.as_ptr()),
-            dst.as_mut_ptr(),
-            b.len(),
-        )
-    }
+    unsafe { run2(f, Source::Same(a), Source::Each(b.as_ptr()), dst.as_mut_ptr(), b.len()) }
 }
 
 /// Replaces each `b[i]` by `f(a, b[i])`, computed in f32.
 pub fn map2_half_scalar_lhs_in_place<H: Half, F: BinaryFn<f32>>(f: F, a: f32, b: &mut [H]) {
     let ptr = b.as_mut_ptr();
     // SAFETY: the slice is initialised and exclusively borrowed, and is source and destination at once.
-    unsafe {
-        run2(
-            f,
-            Source::Same(a),
-            Source::Each(ptr.cast_const()),
-            ptr,
-            b.len(),
-        )
-    }
+    unsafe { run2(f, Source::Same(a), Source::Each(ptr.cast_const()), ptr, b.len()) }
 }
 
 /// An operand of a binary driver.
@@ -346,13 +288,7 @@ impl<H: Half, F: UnaryFn<f32>> WithSimd for Run1<H, F> {
 /// Both operands must be readable and `dst` writable for `len` elements, and `dst` must either be the very pointer of
 /// an operand or not overlap it.
 #[inline(always)]
-unsafe fn run2<H: Half, F: BinaryFn<f32>>(
-    f: F,
-    a: Source<H>,
-    b: Source<H>,
-    dst: *mut H,
-    len: usize,
-) {
+unsafe fn run2<H: Half, F: BinaryFn<f32>>(f: F, a: Source<H>, b: Source<H>, dst: *mut H, len: usize) {
     dispatch(Run2 { f, a, b, dst, len });
 }
 

@@ -29,12 +29,7 @@ impl HyperbolicConsts for f32 {
         -5.716612306e-3,
     ];
     /// Degree 3, error of sinh 2^-34.0.
-    const SINH_POLY: &'static [f32] = &[
-        1.666666649e-1,
-        8.333350597e-3,
-        1.983606634e-4,
-        2.817439191e-6,
-    ];
+    const SINH_POLY: &'static [f32] = &[1.666666649e-1, 8.333350597e-3, 1.983606634e-4, 2.817439191e-6];
     const ASINH_LARGE: f32 = 1e6;
 }
 

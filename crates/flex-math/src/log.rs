@@ -121,9 +121,7 @@ pub(crate) fn split<S: Simd, T: Float>(x: Vector<S, T>) -> (Vector<S, T>, Vector
     let subnormal = x.lt(T::MIN_NORMAL.splat());
     let normal = subnormal.select(x * T::NORMALISE.splat(), x);
     let zero = splat::<S, T>(0.0);
-    let lift = x
-        .lt(T::MIN_NORMAL.splat())
-        .select(T::NORMALISE_EXPONENT.splat(), zero);
+    let lift = x.lt(T::MIN_NORMAL.splat()).select(T::NORMALISE_EXPONENT.splat(), zero);
     let (j, f) = decompose(normal);
     (exponent(j) - lift, f)
 }
@@ -237,10 +235,6 @@ pub struct Log10;
 impl<T: Float> UnaryFn<T> for Log10 {
     #[inline(always)]
     fn eval<S: Simd>(self, x: Vector<S, T>) -> Vector<S, T> {
-        log_base(
-            x,
-            (T::LOG10E_HI, T::LOG10E_LO),
-            (T::LOG10_2_HI, T::LOG10_2_LO),
-        )
+        log_base(x, (T::LOG10E_HI, T::LOG10E_LO), (T::LOG10_2_HI, T::LOG10_2_LO))
     }
 }

@@ -5,9 +5,9 @@
 //! a load and a predicted branch.
 
 pub use macerator::{
-    Mask, MaskOps, Scalar, Simd, VAbs, VAdd, VBitAnd, VBitNot, VBitOr, VBitXor, VCeil, VDiv, VEq,
-    VFloor, VFma, VMaskReduce, VMul, VMulAdd, VOrd, VRecip, VRoundTiesEven, VRoundToInt, VSelect,
-    VShl, VShr, VSqrt, VSub, VToFloat, VTrunc, VTruncToInt, Vector, WithSimd,
+    Mask, MaskOps, Scalar, Simd, VAbs, VAdd, VBitAnd, VBitNot, VBitOr, VBitXor, VCeil, VDiv, VEq, VFloor,
+    VFma, VMaskReduce, VMul, VMulAdd, VOrd, VRecip, VRoundTiesEven, VRoundToInt, VSelect, VShl, VShr, VSqrt,
+    VSub, VToFloat, VTrunc, VTruncToInt, Vector, WithSimd,
 };
 
 use macerator::Arch;
@@ -48,10 +48,7 @@ pub fn isa_name() -> &'static str {
 /// Runs `op` on every instruction set of this machine, widest first, and hands each output with the name of its
 /// instruction set to `report`. For tests that compare the backends.
 #[doc(hidden)]
-pub fn for_each_isa<Op: WithSimd + Clone>(
-    op: Op,
-    mut report: impl FnMut(&'static str, Op::Output),
-) {
+pub fn for_each_isa<Op: WithSimd + Clone>(op: Op, mut report: impl FnMut(&'static str, Op::Output)) {
     #[cfg(all(feature = "simd", target_arch = "x86_64"))]
     {
         let best = Arch::detect();
@@ -71,11 +68,7 @@ pub fn for_each_isa<Op: WithSimd + Clone>(
 
 #[inline(always)]
 fn selected() -> Arch {
-    if cfg!(feature = "simd") {
-        Arch::detect()
-    } else {
-        Arch::Scalar
-    }
+    if cfg!(feature = "simd") { Arch::detect() } else { Arch::Scalar }
 }
 
 fn name(arch: Arch) -> &'static str {

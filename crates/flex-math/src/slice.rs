@@ -36,15 +36,7 @@ pub fn map2<T: Float, F: BinaryFn<T>>(f: F, a: &[T], b: &[T], dst: &mut [T]) {
     same_len("map2", a.len(), dst.len());
     // SAFETY: the three slices have the same length, the sources are initialised, and `dst`, borrowed
     // exclusively, overlaps neither.
-    unsafe {
-        run2(
-            f,
-            Each(a.as_ptr()),
-            Each(b.as_ptr()),
-            dst.as_mut_ptr(),
-            a.len(),
-        )
-    }
+    unsafe { run2(f, Each(a.as_ptr()), Each(b.as_ptr()), dst.as_mut_ptr(), a.len()) }
 }
 
 /// Replaces each `a[i]` by `f(a[i], b[i])`.
@@ -165,12 +157,7 @@ impl<T: Float, F: UnaryFn<T>> WithSimd for Run1<T, F> {
 ///
 /// As [`run1`].
 #[inline(always)]
-pub(crate) unsafe fn walk1<S: Simd, T: Float, F: UnaryFn<T>>(
-    f: F,
-    src: *const T,
-    dst: *mut T,
-    len: usize,
-) {
+pub(crate) unsafe fn walk1<S: Simd, T: Float, F: UnaryFn<T>>(f: F, src: *const T, dst: *mut T, len: usize) {
     let step = T::lanes::<S>();
     let whole = len - len % step;
     let mut i = 0;
@@ -187,9 +174,7 @@ pub(crate) unsafe fn walk1<S: Simd, T: Float, F: UnaryFn<T>>(
         let mut x: Vector<S, T> = T::one().splat();
         let rest = len - i;
         // SAFETY: `rest < step` elements remain from `i` on in the source, and the lanes of `x`, a local, hold more.
-        unsafe {
-            core::ptr::copy_nonoverlapping(src.add(i), lanes_mut(&mut x)[..rest].as_mut_ptr(), rest)
-        };
+        unsafe { core::ptr::copy_nonoverlapping(src.add(i), lanes_mut(&mut x)[..rest].as_mut_ptr(), rest) };
         let y = f.eval(x);
         // SAFETY: likewise for the destination and the lanes of `y`.
         unsafe { core::ptr::copy_nonoverlapping(lanes(&y)[..rest].as_ptr(), dst.add(i), rest) };
@@ -228,11 +213,7 @@ impl<T: Float> Operand<T> for Each<T> {
         let mut x: Vector<S, T> = T::one().splat();
         // SAFETY: the caller vouches for `rest` elements from `i` on; slicing checks that the lanes hold as many.
         unsafe {
-            core::ptr::copy_nonoverlapping(
-                self.0.add(i),
-                lanes_mut(&mut x)[..rest].as_mut_ptr(),
-                rest,
-            )
+            core::ptr::copy_nonoverlapping(self.0.add(i), lanes_mut(&mut x)[..rest].as_mut_ptr(), rest)
         };
         x
     }

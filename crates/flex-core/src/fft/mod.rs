@@ -1,25 +1,195 @@
-//! Real Fourier transforms.
+//! Real Fourier transforms of any length, along any axis.
+//!
+//! ```text
+//! rfft   X[k] = sum_j x[j] exp(-2 pi i j k / n),   k = 0 ..= n/2
+//! irfft  x[j] = 1/n sum_k X[k] exp(2 pi i j k / n),  with X[n-k] the conjugate of X[k]
+//! ```
+//!
+//! `real` turns a real transform into a complex one of half the length where the length is even, and `plan` keeps
+//! what depends on the length alone. Complex transforms come from `rustfft` with the feature `std`, from
+//! `mixed_radix` without.
 
-use crate::error::{Error, Result};
-use crate::{BoolStore, DType, Scalar, Shape, Slice, Tensor};
+#[cfg(any(test, not(feature = "std")))]
+mod mixed_radix;
+mod plan;
+mod real;
+#[cfg(test)]
+mod tests;
+
+use crate::error::{Error, Result, check_axis, check_same_dtype};
+use crate::layout::checked_num_elements;
+use crate::parallel::{self, Work};
+use crate::wide::Wide;
+use crate::{Shape, Tensor, storage};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
-#[allow(dead_code)]
-fn _u(_: Option<(Scalar, Shape, Slice, DType, BoolStore)>) -> Vec<u8> {
-    Vec::new()
-}
-/// See the module docs.
+use plan::{FftFloat, plan};
+use real::RealFft;
+
+/// Spectrum `(re, im)` of a real signal along `axis`: `n / 2 + 1` bins, where `n` is the length of the axis unless
+/// given. A longer signal is cut to `n`, a shorter one is continued with zeros.
 ///
 /// # Errors
-/// Pending.
+/// A dtype that is not float, an axis out of range or empty, or `n` of zero.
 pub fn rfft(signal: Tensor, axis: usize, n: Option<usize>) -> Result<(Tensor, Tensor)> {
-    let _ = (&signal, &axis, &n);
-    Err(Error::argument("rfft", "operation", "pending", "an implementation"))
+    const OP: &str = "rfft";
+    check_float(OP, &signal)?;
+    check_axis(OP, axis, signal.rank())?;
+    let n = check_length(OP, signal.shape(), axis, n.unwrap_or(signal.shape()[axis]))?;
+    let last = signal.rank() - 1;
+    let signal = signal.swap_axes(axis, last)?.into_contiguous()?;
+    let (re, im) = dispatch!(float OP, signal.dtype(), T => {
+        forward::<T>(OP, &signal, n, &*plan::<<T as Wide>::Acc>(n))
+    })?;
+    // Bins lie next to each other in memory, whichever axis was transformed.
+    Ok((re.swap_axes(axis, last)?, im.swap_axes(axis, last)?))
 }
-/// See the module docs.
+
+/// Real signal of `n` samples from its spectrum along `axis`, the inverse of [`rfft`]; `n` is `2 * (bins - 1)` unless
+/// given. Bins above `n / 2` are ignored, missing ones are zero. The imaginary parts of bin 0 and, for even `n`, of bin
+/// `n / 2` are taken as zero.
 ///
 /// # Errors
-/// Pending.
+/// A dtype that is not float, `re` and `im` of different shapes or dtypes, an axis out of range or empty, or a length
+/// of zero (a single bin without `n`).
 pub fn irfft(re: Tensor, im: Tensor, axis: usize, n: Option<usize>) -> Result<Tensor> {
-    let _ = (&re, &im, &axis, &n);
-    Err(Error::argument("irfft", "operation", "pending", "an implementation"))
+    const OP: &str = "irfft";
+    check_float(OP, &re)?;
+    check_same_dtype(OP, re.dtype(), im.dtype())?;
+    if re.shape() != im.shape() {
+        return Err(Error::shapes(OP, re.shape(), im.shape(), "real and imaginary parts of the same shape"));
+    }
+    check_axis(OP, axis, re.rank())?;
+    let bins = re.shape()[axis];
+    let n = check_length(OP, re.shape(), axis, n.unwrap_or(2 * bins.saturating_sub(1)))?;
+    let last = re.rank() - 1;
+    let re = re.swap_axes(axis, last)?.into_contiguous()?;
+    let im = im.swap_axes(axis, last)?.into_contiguous()?;
+    let signal = dispatch!(float OP, re.dtype(), T => {
+        inverse::<T>(OP, &re, &im, n, &*plan::<<T as Wide>::Acc>(n))
+    })?;
+    signal.swap_axes(axis, last)
 }
+
+fn check_float(op: &'static str, x: &Tensor) -> Result<()> {
+    if x.dtype().is_float() {
+        return Ok(());
+    }
+    Err(Error::dtype(op, x.dtype(), "a float dtype (f64, f32, f16, bf16)"))
+}
+
+/// `n`, when a transform of this length of an axis makes sense.
+fn check_length(op: &'static str, shape: &[usize], axis: usize, n: usize) -> Result<usize> {
+    if shape[axis] == 0 {
+        return Err(Error::shape(op, shape, alloc::format!("at least one element along axis {axis}")));
+    }
+    if n == 0 {
+        return Err(Error::argument(op, "length of the transform", n, "at least 1"));
+    }
+    // Also what the working buffers need: a complex transform of any length fits into 8 n elements.
+    checked_num_elements(op, &[n, 8])?;
+    Ok(n)
+}
+
+/// `shape` with `len` elements along the last axis.
+fn with_last(shape: &Shape, len: usize) -> Shape {
+    let mut shape = shape.clone();
+    let last = shape.len() - 1;
+    shape[last] = len;
+    shape
+}
+
+/// Operations of one transform.
+fn flops(n: usize) -> usize {
+    (n.ilog2() as usize + 2).saturating_mul(n).saturating_mul(2)
+}
+
+/// Transforms per task: enough arithmetic to be worth a task, some 10 us. A row of 4096 is enough by itself.
+fn rows_per_task(n: usize) -> usize {
+    const FLOPS_PER_TASK: usize = 64 * 1024;
+    FLOPS_PER_TASK.div_ceil(flops(n))
+}
+
+fn forward<T: Wide>(
+    op: &'static str,
+    signal: &Tensor,
+    n: usize,
+    plan: &RealFft<T::Acc>,
+) -> Result<(Tensor, Tensor)>
+where
+    T::Acc: FftFloat,
+{
+    let (len, bins) = (signal.shape()[signal.rank() - 1], n / 2 + 1);
+    let src = signal.as_slice::<T>().expect("contiguous");
+    let shape = with_last(signal.shape(), bins);
+    let rows = src.len() / len;
+    let work = Work::Flops(rows.saturating_mul(flops(n)));
+    let mut im = None;
+    let re = Tensor::try_build::<T>(op, shape.clone(), signal.dtype(), |re| {
+        im = Some(Tensor::build::<T>(op, shape.clone(), signal.dtype(), |im| {
+            let block = rows_per_task(n);
+            parallel::for_each_chunk2(re, block * bins, im, block * bins, work, |k, re, im| {
+                let mut scratch = storage::alloc((n + plan.scratch_len()) * size_of::<T::Acc>());
+                let (padded, scratch) = bytemuck::cast_slice_mut::<u8, T::Acc>(&mut scratch).split_at_mut(n);
+                let (mut wide, mut narrow_re, mut narrow_im) = (Vec::new(), Vec::new(), Vec::new());
+                let rows = src[k * block * len..].chunks_exact(len);
+                for ((row, re), im) in rows.zip(re.chunks_exact_mut(bins)).zip(im.chunks_exact_mut(bins)) {
+                    let row = T::widen(&row[..len.min(n)], &mut wide);
+                    let row = if len < n { continue_with_zeros(row, padded) } else { row };
+                    T::narrow(re, &mut narrow_re, |re| {
+                        T::narrow(im, &mut narrow_im, |im| plan.forward(row, re, im, scratch))
+                    });
+                }
+            });
+        })?);
+        Ok(())
+    })?;
+    Ok((re, im.expect("built with the real part")))
+}
+
+fn inverse<T: Wide>(
+    op: &'static str,
+    re: &Tensor,
+    im: &Tensor,
+    n: usize,
+    plan: &RealFft<T::Acc>,
+) -> Result<Tensor>
+where
+    T::Acc: FftFloat,
+{
+    let (len, bins) = (re.shape()[re.rank() - 1], n / 2 + 1);
+    let (re_src, im_src) = (re.as_slice::<T>().expect("contiguous"), im.as_slice::<T>().expect("contiguous"));
+    let rows = re_src.len() / len;
+    let work = Work::Flops(rows.saturating_mul(flops(n)));
+    Tensor::build::<T>(op, with_last(re.shape(), n), re.dtype(), |out| {
+        let block = rows_per_task(n);
+        parallel::for_each_chunk(out, block * n, work, |k, out| {
+            let mut scratch = storage::alloc((2 * bins + plan.scratch_len()) * size_of::<T::Acc>());
+            let (padded, scratch) =
+                bytemuck::cast_slice_mut::<u8, T::Acc>(&mut scratch).split_at_mut(2 * bins);
+            let (padded_re, padded_im) = padded.split_at_mut(bins);
+            let (mut wide_re, mut wide_im, mut narrow) = (Vec::new(), Vec::new(), Vec::new());
+            for (r, out) in out.chunks_exact_mut(n).enumerate() {
+                let range = (k * block + r) * len..(k * block + r) * len + len.min(bins);
+                let mut re = T::widen(&re_src[range.clone()], &mut wide_re);
+                let mut im = T::widen(&im_src[range], &mut wide_im);
+                if len < bins {
+                    re = continue_with_zeros(re, padded_re);
+                    im = continue_with_zeros(im, padded_im);
+                }
+                T::narrow(out, &mut narrow, |out| plan.inverse(re, im, out, scratch));
+            }
+        });
+    })
+}
+
+/// A copy of `row` in `buffer`, with zeros up to the end.
+fn continue_with_zeros<'a, A: FftFloat>(row: &[A], buffer: &'a mut [A]) -> &'a [A] {
+    let (head, tail) = buffer.split_at_mut(row.len());
+    head.copy_from_slice(row);
+    tail.fill(A::ZERO);
+    buffer
+}
+
+/// A plan that several calls share.
+type Shared<A> = Arc<RealFft<A>>;

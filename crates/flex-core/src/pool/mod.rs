@@ -1,98 +1,52 @@
 //! Pooling over one or two spatial axes.
+//!
+//! Inputs are `[batch, channels, length]` or `[batch, channels, height, width]`; a 1-D input is a plane of height one.
+//! `plan` turns options into two axes of windows, `fold` reduces windows along both axes, one after
+//! the other (a maximum or a sum over a rectangle is that of its rows' maxima or sums), and the operations
+//! say what is folded and how the result is finished.
+//!
+//! Sizes follow PyTorch: with `ceil_mode` a last, partial window is kept when it starts inside of the input or its
+//! leading padding. A window that sees nothing but padding has the maximum `-inf` and the average 0; PyTorch refuses
+//! the paddings (more than half of the kernel) that lead there, Burn does not.
 
-use crate::error::{Error, Result};
-use crate::{BoolStore, DType, Scalar, Shape, Slice, Tensor};
-use alloc::vec::Vec;
-#[allow(dead_code)]
-fn _u(_: Option<(Scalar, Shape, Slice, DType, BoolStore)>) -> Vec<u8> {
-    Vec::new()
-}
-/// Options of max pooling.
+mod avg;
+mod fold;
+mod max;
+mod max_indices;
+mod plan;
+#[cfg(test)]
+mod tests;
+
+pub use avg::{adaptive_avg_pool, adaptive_avg_pool_backward, avg_pool, avg_pool_backward};
+pub use max::max_pool;
+pub use max_indices::{max_pool_backward, max_pool_with_indices};
+
+/// Options of max pooling, one value per spatial axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct MaxPoolOptions<const N: usize> {
+    /// Number of taps of a window.
     pub kernel: [usize; N],
+    /// Distance between neighbouring windows.
     pub stride: [usize; N],
+    /// Elements of `-inf` on both ends of the axis.
     pub padding: [usize; N],
+    /// Distance between neighbouring taps of a window.
     pub dilation: [usize; N],
+    /// Whether a last window that sticks out of the padded input is kept.
     pub ceil_mode: bool,
 }
-/// Options of average pooling.
+
+/// Options of average pooling, one value per spatial axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct AvgPoolOptions<const N: usize> {
+    /// Number of taps of a window.
     pub kernel: [usize; N],
+    /// Distance between neighbouring windows.
     pub stride: [usize; N],
+    /// Zeros on both ends of the axis.
     pub padding: [usize; N],
+    /// Whether the divisor counts padding. It never counts what lies beyond the padding.
     pub count_include_pad: bool,
+    /// Whether a last window that sticks out of the padded input is kept.
     pub ceil_mode: bool,
-}
-/// See the module docs.
-///
-/// # Errors
-/// Pending.
-pub fn max_pool<const N: usize>(x: Tensor, options: &MaxPoolOptions<N>) -> Result<Tensor> {
-    let _ = (&x, &options);
-    Err(Error::argument("max_pool", "operation", "pending", "an implementation"))
-}
-/// See the module docs.
-///
-/// # Errors
-/// Pending.
-pub fn max_pool_with_indices<const N: usize>(
-    x: Tensor,
-    options: &MaxPoolOptions<N>,
-    index_dtype: DType,
-) -> Result<(Tensor, Tensor)> {
-    let _ = (&x, &options, &index_dtype);
-    Err(Error::argument("max_pool_with_indices", "operation", "pending", "an implementation"))
-}
-/// See the module docs.
-///
-/// # Errors
-/// Pending.
-pub fn max_pool_backward<const N: usize>(
-    x: Tensor,
-    grad: Tensor,
-    indices: Tensor,
-    options: &MaxPoolOptions<N>,
-) -> Result<Tensor> {
-    let _ = (&x, &grad, &indices, &options);
-    Err(Error::argument("max_pool_backward", "operation", "pending", "an implementation"))
-}
-/// See the module docs.
-///
-/// # Errors
-/// Pending.
-pub fn avg_pool<const N: usize>(x: Tensor, options: &AvgPoolOptions<N>) -> Result<Tensor> {
-    let _ = (&x, &options);
-    Err(Error::argument("avg_pool", "operation", "pending", "an implementation"))
-}
-/// See the module docs.
-///
-/// # Errors
-/// Pending.
-pub fn avg_pool_backward<const N: usize>(
-    x: Tensor,
-    grad: Tensor,
-    options: &AvgPoolOptions<N>,
-) -> Result<Tensor> {
-    let _ = (&x, &grad, &options);
-    Err(Error::argument("avg_pool_backward", "operation", "pending", "an implementation"))
-}
-/// See the module docs.
-///
-/// # Errors
-/// Pending.
-pub fn adaptive_avg_pool<const N: usize>(x: Tensor, size: [usize; N]) -> Result<Tensor> {
-    let _ = (&x, &size);
-    Err(Error::argument("adaptive_avg_pool", "operation", "pending", "an implementation"))
-}
-/// See the module docs.
-///
-/// # Errors
-/// Pending.
-pub fn adaptive_avg_pool_backward<const N: usize>(x: Tensor, grad: Tensor) -> Result<Tensor> {
-    let _ = (&x, &grad);
-    Err(Error::argument("adaptive_avg_pool_backward", "operation", "pending", "an implementation"))
 }

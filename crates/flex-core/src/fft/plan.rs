@@ -1,0 +1,113 @@
+//! Complex transforms of a length, and the cache of plans.
+
+use super::Shared;
+use super::real::RealFft;
+use crate::wide::Accumulator;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use num_complex::Complex;
+use spin::Mutex;
+
+/// A complex transform of a fixed length, not scaled: `X[k] = sum_j x[j] exp(-+2 pi i j k / n)`.
+pub(super) trait ComplexFft<A>: Send + Sync {
+    /// Length of the working memory for either call, in complex elements.
+    fn scratch_len(&self) -> usize;
+    /// Transforms `input` to `output`.
+    fn out_of_place(&self, input: &[Complex<A>], output: &mut [Complex<A>], scratch: &mut [Complex<A>]);
+    /// Transforms `data` in place.
+    fn in_place(&self, data: &mut [Complex<A>], scratch: &mut [Complex<A>]);
+}
+
+/// f32 or f64: where complex transforms come from, and where plans are kept.
+pub(super) trait FftFloat: Accumulator + bytemuck::Pod {
+    /// The transform of length `n`, inverse or not.
+    fn complex_fft(n: usize, inverse: bool) -> Arc<dyn ComplexFft<Self>>;
+    /// The plans made so far.
+    fn cache() -> &'static Mutex<Vec<(usize, Shared<Self>)>>;
+}
+
+#[cfg(feature = "std")]
+impl<A: FftFloat + rustfft::FftNum> ComplexFft<A> for Arc<dyn rustfft::Fft<A>> {
+    fn scratch_len(&self) -> usize {
+        self.get_immutable_scratch_len().max(self.get_inplace_scratch_len())
+    }
+
+    fn out_of_place(&self, input: &[Complex<A>], output: &mut [Complex<A>], scratch: &mut [Complex<A>]) {
+        self.process_immutable_with_scratch(input, output, scratch);
+    }
+
+    fn in_place(&self, data: &mut [Complex<A>], scratch: &mut [Complex<A>]) {
+        self.process_with_scratch(data, scratch);
+    }
+}
+
+macro_rules! impl_fft_float {
+    ($($ty:ty),*) => {$(
+        impl FftFloat for $ty {
+            #[cfg(feature = "std")]
+            fn complex_fft(n: usize, inverse: bool) -> Arc<dyn ComplexFft<$ty>> {
+                let mut planner = rustfft::FftPlanner::<$ty>::new();
+                let fft = if inverse { planner.plan_fft_inverse(n) } else { planner.plan_fft_forward(n) };
+                Arc::new(fft)
+            }
+
+            #[cfg(not(feature = "std"))]
+            fn complex_fft(n: usize, inverse: bool) -> Arc<dyn ComplexFft<$ty>> {
+                super::mixed_radix::complex_fft(n, inverse)
+            }
+
+            fn cache() -> &'static Mutex<Vec<(usize, Shared<$ty>)>> {
+                static CACHE: Mutex<Vec<(usize, Shared<$ty>)>> = Mutex::new(Vec::new());
+                &CACHE
+            }
+        }
+    )*};
+}
+impl_fft_float!(f32, f64);
+
+/// Lengths whose plans are kept, the latest used.
+const KEPT: usize = 16;
+
+/// The plan for real transforms of length `n`, from the cache when it is there.
+pub(super) fn plan<A: FftFloat>(n: usize) -> Shared<A> {
+    plan_in(A::cache(), n)
+}
+
+fn plan_in<A: FftFloat>(cache: &Mutex<Vec<(usize, Shared<A>)>>, n: usize) -> Shared<A> {
+    if let Some(plan) = use_cached(&mut cache.lock(), n) {
+        return plan;
+    }
+    // Planning takes a while; nobody waits for it.
+    let plan = Arc::new(RealFft::new(n));
+    let mut cache = cache.lock();
+    if let Some(plan) = use_cached(&mut cache, n) {
+        return plan;
+    }
+    cache.truncate(KEPT - 1);
+    cache.insert(0, (n, Arc::clone(&plan)));
+    plan
+}
+
+/// The plan for `n`, moved to the front of the cache.
+fn use_cached<A>(cache: &mut Vec<(usize, Shared<A>)>, n: usize) -> Option<Shared<A>> {
+    let at = cache.iter().position(|(len, _)| *len == n)?;
+    cache[..=at].rotate_right(1);
+    Some(Arc::clone(&cache[0].1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plans_are_shared_and_their_number_is_bounded() {
+        let cache = Mutex::new(Vec::new());
+        let first = plan_in::<f32>(&cache, 60);
+        assert!(Arc::ptr_eq(&first, &plan_in(&cache, 60)));
+        for n in 61..61 + 2 * KEPT {
+            plan_in(&cache, n);
+        }
+        assert_eq!(cache.lock().len(), KEPT);
+        assert!(!Arc::ptr_eq(&first, &plan_in(&cache, 60)));
+    }
+}

@@ -1,0 +1,218 @@
+//! Average pooling, over windows of a fixed size or as many as the output has elements.
+
+use super::AvgPoolOptions;
+use super::fold::{Fold, Scratch, Split, Sum, fold_piece};
+use super::plan::{Axis, Plan, per_axis};
+use crate::Tensor;
+use crate::error::{Error, Result};
+use crate::parallel::{self, Work};
+use crate::wide::{Accumulator, Wide, take};
+use alloc::vec::Vec;
+use flex_math::simd::vectorize;
+
+/// Mean over windows of `x`, `[batch, channels, (height,) width]`.
+///
+/// # Errors
+/// A dtype that is not float, a rank other than `N + 2`, an empty spatial axis, a kernel or stride of zero, or a
+/// kernel that is larger than the padded input.
+pub fn avg_pool<const N: usize>(x: Tensor, options: &AvgPoolOptions<N>) -> Result<Tensor> {
+    const OP: &str = "avg_pool";
+    let plan = plan(OP, &x, options)?;
+    forward(OP, &plan, x, options.count_include_pad)
+}
+
+/// Gradient of [`avg_pool`] with respect to `x`: each element of `grad` is spread evenly over its window.
+///
+/// # Errors
+/// Those of [`avg_pool`], and a `grad` that has not the shape of its output or not the dtype of `x`.
+pub fn avg_pool_backward<const N: usize>(
+    x: Tensor,
+    grad: Tensor,
+    options: &AvgPoolOptions<N>,
+) -> Result<Tensor> {
+    const OP: &str = "avg_pool_backward";
+    let plan = plan(OP, &x, options)?;
+    backward(OP, &plan, &x, grad, options.count_include_pad)
+}
+
+/// Mean over `size` windows per spatial axis, where window `i` of `n` covers `floor(i*len/n) .. ceil((i+1)*len/n)`.
+///
+/// # Errors
+/// A dtype that is not float, a rank other than `N + 2`, or an empty spatial axis.
+pub fn adaptive_avg_pool<const N: usize>(x: Tensor, size: [usize; N]) -> Result<Tensor> {
+    const OP: &str = "adaptive_avg_pool";
+    let plan = Plan::new::<N>(OP, &x, |k, input| Ok(Axis::adaptive(input, per_axis(size, 1)[k])))?;
+    forward(OP, &plan, x, false)
+}
+
+/// Gradient of [`adaptive_avg_pool`] with respect to `x`; the spatial shape of `grad` is the size.
+///
+/// # Errors
+/// Those of [`adaptive_avg_pool`], and a `grad` of another rank, batch, channel count or dtype than `x`.
+pub fn adaptive_avg_pool_backward<const N: usize>(x: Tensor, grad: Tensor) -> Result<Tensor> {
+    const OP: &str = "adaptive_avg_pool_backward";
+    if grad.rank() != N + 2 {
+        return Err(Error::shape(OP, grad.shape(), alloc::format!("a gradient of rank {}", N + 2)));
+    }
+    let size: [usize; N] = core::array::from_fn(|k| grad.shape()[k + 2]);
+    let plan = Plan::new::<N>(OP, &x, |k, input| Ok(Axis::adaptive(input, per_axis(size, 1)[k])))?;
+    backward(OP, &plan, &x, grad, false)
+}
+
+fn plan<const N: usize>(op: &'static str, x: &Tensor, options: &AvgPoolOptions<N>) -> Result<Plan> {
+    Plan::new::<N>(op, x, |k, input| {
+        Axis::regular(
+            op,
+            input,
+            per_axis(options.kernel, 1)[k],
+            per_axis(options.stride, 1)[k],
+            per_axis(options.padding, 0)[k],
+            1,
+            options.ceil_mode,
+        )
+    })
+}
+
+/// The divisor of each window of an axis. Windows that see nothing divide their zero by one.
+fn divisors<A: Accumulator>(axis: &Axis, count_include_pad: bool) -> Vec<A> {
+    (0..axis.output).map(|i| A::from_f64(axis.divisor(i, count_include_pad).max(1) as f64)).collect()
+}
+
+fn forward(op: &'static str, plan: &Plan, x: Tensor, count_include_pad: bool) -> Result<Tensor> {
+    let x = x.into_contiguous()?;
+    dispatch!(float op, x.dtype(), T => run_forward::<T>(op, plan, &x, count_include_pad))
+}
+
+fn run_forward<T: Wide>(op: &'static str, plan: &Plan, x: &Tensor, count_include_pad: bool) -> Result<Tensor>
+where
+    Sum: Fold<T::Acc>,
+{
+    let src = x.as_slice::<T>().expect("contiguous");
+    let row_divisors = divisors::<T::Acc>(&plan.rows, count_include_pad);
+    let col_divisors = divisors::<T::Acc>(&plan.cols, count_include_pad);
+    Tensor::build::<T>(op, plan.out_shape.clone(), x.dtype(), |out| {
+        let chunk = plan.chunk(size_of::<T>());
+        parallel::for_each_chunk(out, chunk, Work::Bytes(plan.bytes(size_of::<T>())), |k, out| {
+            let (mut wide, mut narrow, mut scratch) = (Vec::new(), Vec::new(), Scratch::new());
+            let mut rest = out;
+            for piece in plan.pieces(k * chunk..k * chunk + rest.len()) {
+                let (out, tail) = core::mem::take(&mut rest).split_at_mut(piece.len());
+                rest = tail;
+                let rows = plan.rows.reach(piece.rows.clone());
+                let start = piece.plane * plan.input_plane();
+                let block = &src[start + rows.start * plan.cols.input..start + rows.end * plan.cols.input];
+                let block = T::widen(block, &mut wide);
+                let divisors = &col_divisors[piece.cols.clone()];
+                T::narrow(out, &mut narrow, |out| {
+                    vectorize(
+                        #[inline(always)]
+                        || {
+                            fold_piece::<T::Acc, Sum>(
+                                plan,
+                                &piece,
+                                block,
+                                rows.start,
+                                out,
+                                &mut scratch,
+                                #[inline(always)]
+                                |i, row| {
+                                    let divisor = row_divisors[i];
+                                    for (o, d) in row.iter_mut().zip(divisors) {
+                                        *o = *o / (*d * divisor);
+                                    }
+                                },
+                            )
+                        },
+                    );
+                });
+            }
+        });
+    })
+}
+
+fn backward(
+    op: &'static str,
+    plan: &Plan,
+    x: &Tensor,
+    grad: Tensor,
+    count_include_pad: bool,
+) -> Result<Tensor> {
+    plan.check_grad(op, x, &grad)?;
+    let grad = grad.into_contiguous()?;
+    dispatch!(float op, x.dtype(), T => run_backward::<T>(op, plan, x, &grad, count_include_pad))
+}
+
+fn run_backward<T: Wide>(
+    op: &'static str,
+    plan: &Plan,
+    x: &Tensor,
+    grad: &Tensor,
+    count_include_pad: bool,
+) -> Result<Tensor> {
+    let src = grad.as_slice::<T>().expect("contiguous");
+    let row_divisors = divisors::<T::Acc>(&plan.rows, count_include_pad);
+    let col_divisors = divisors::<T::Acc>(&plan.cols, count_include_pad);
+    Tensor::build::<T>(op, x.shape().clone(), x.dtype(), |out| {
+        let (input_plane, output_plane) = (plan.input_plane(), plan.output_plane());
+        let planes = parallel::rows_per_task((input_plane + output_plane).saturating_mul(size_of::<T>()));
+        let work = Work::Bytes(plan.bytes(size_of::<T>()));
+        parallel::for_each_chunk(out, planes * input_plane, work, |k, out| {
+            let (mut wide, mut narrow, mut row) = (Vec::new(), Vec::new(), Vec::new());
+            let first = k * planes;
+            for (plane, out) in out.chunks_exact_mut(input_plane).enumerate() {
+                let grads = T::widen(&src[(first + plane) * output_plane..][..output_plane], &mut wide);
+                T::narrow(out, &mut narrow, |out| {
+                    vectorize(
+                        #[inline(always)]
+                        || spread_plane(plan, grads, &row_divisors, &col_divisors, &mut row, out),
+                    );
+                });
+            }
+        });
+    })
+}
+
+/// Spreads the gradient of one plane.
+#[inline(always)]
+fn spread_plane<A: Accumulator>(
+    plan: &Plan,
+    grads: &[A],
+    row_divisors: &[A],
+    col_divisors: &[A],
+    scratch: &mut Vec<A>,
+    out: &mut [A],
+) {
+    out.fill(A::ZERO);
+    let (width, out_width) = (plan.cols.input, plan.cols.output);
+    if out_width == 0 {
+        return;
+    }
+    let split = Split::new(&plan.cols, &(0..out_width));
+    let shares_len = out_width;
+    let phases_len = split.map_or(0, |s| s.phases_len());
+    let buffer = take(scratch, width + shares_len + phases_len);
+    let (row, rest) = buffer.split_at_mut(width);
+    let (shares, phases) = rest.split_at_mut(shares_len);
+    for (i, grads) in grads.chunks_exact(out_width).enumerate() {
+        for ((share, g), d) in shares.iter_mut().zip(grads).zip(col_divisors) {
+            *share = *g / (*d * row_divisors[i]);
+        }
+        match &split {
+            Some(split) => split.spread(shares, phases, row),
+            None => {
+                row.fill(A::ZERO);
+                for (j, share) in shares.iter().enumerate() {
+                    let taps = plan.cols.taps(j);
+                    for o in row[taps.start..].iter_mut().step_by(taps.step).take(taps.count) {
+                        *o = *o + *share;
+                    }
+                }
+            }
+        }
+        for r in plan.rows.taps(i).iter() {
+            for (o, v) in out[r * width..][..width].iter_mut().zip(&*row) {
+                *o = *o + *v;
+            }
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! Reduces rectangular windows: along the columns first, then along each row.
+//!
+//! For an output row, the input rows that its windows see are folded into one row, elementwise. Along that row, a
+//! window's taps lie `stride` apart from those of its neighbour; splitting the row by phase (position modulo
+//! stride) turns each tap into a contiguous run, and folding runs is again elementwise:
+//!
+//! ```text
+//! stride 2:   row      a0 b0 a1 b1 a2 b2 ...
+//!             phase 0  a0 a1 a2 ...    phase 1  b0 b1 b2 ...
+//!             taps 0, 1, 2 of outputs 0, 1, ...: (a0 b0 a1), (a1 b1 a2), ...
+//!                                        = phase 0, phase 1, phase 0 shifted by one
+//! ```
+//!
+//! Phases carry the neutral element where the padding lies, so no loop has a border case.
+
+use super::plan::{Axis, Piece, Plan, Windows};
+use crate::wide::{Accumulator, take};
+use alloc::vec::Vec;
+use core::ops::Range;
+
+/// An associative operation with a neutral element.
+pub(super) trait Fold<A>: Copy + Sync {
+    /// What padding counts as.
+    const NEUTRAL: A;
+    /// Combines two values.
+    fn join(a: A, b: A) -> A;
+}
+
+/// The larger value; NaN when either is NaN.
+#[derive(Clone, Copy)]
+pub(super) struct Max;
+/// The sum.
+#[derive(Clone, Copy)]
+pub(super) struct Sum;
+
+macro_rules! impl_fold {
+    ($($ty:ty),*) => {$(
+        impl Fold<$ty> for Max {
+            const NEUTRAL: $ty = <$ty>::NEG_INFINITY;
+            #[inline(always)]
+            fn join(a: $ty, b: $ty) -> $ty {
+                // The first selection is one instruction, which drops a NaN in `b`; the second puts it back.
+                let larger = if b > a { b } else { a };
+                if b.is_nan() { b } else { larger }
+            }
+        }
+        impl Fold<$ty> for Sum {
+            const NEUTRAL: $ty = 0.0;
+            #[inline(always)]
+            fn join(a: $ty, b: $ty) -> $ty {
+                a + b
+            }
+        }
+    )*};
+}
+impl_fold!(f32, f64);
+
+/// Row buffers, kept from row to row.
+pub(super) struct Scratch<A> {
+    row: Vec<A>,
+    phases: Phases<A>,
+}
+
+impl<A: Accumulator> Scratch<A> {
+    pub fn new() -> Self {
+        Self { row: Vec::new(), phases: Phases::new() }
+    }
+}
+
+/// Folds the windows of `piece` into `out`. `src` holds rows `first_row..` of the input plane; `finish(i, row)` sees
+/// each output row when it is complete.
+#[inline(always)]
+pub(super) fn fold_piece<A: Accumulator, F: Fold<A>>(
+    plan: &Plan,
+    piece: &Piece,
+    src: &[A],
+    first_row: usize,
+    out: &mut [A],
+    scratch: &mut Scratch<A>,
+    finish: impl Fn(usize, &mut [A]),
+) {
+    let width = plan.cols.input;
+    let reach = plan.cols.reach(piece.cols.clone());
+    let split = Split::new(&plan.cols, &piece.cols);
+    for (i, out_row) in piece.rows.clone().zip(out.chunks_exact_mut(piece.cols.len())) {
+        let taps = plan.rows.taps(i);
+        let row = |r: usize| &src[(r - first_row) * width..][reach.clone()];
+        // One input row needs no folding and no copy.
+        let folded: &[A] = if taps.count == 1 {
+            row(taps.start)
+        } else {
+            let folded = take(&mut scratch.row, reach.len());
+            fold_rows::<A, F>(taps.iter().map(row), folded);
+            folded
+        };
+        match &split {
+            Some(split) => {
+                scratch.phases.fill(split, folded, reach.start, F::NEUTRAL);
+                fold_phases::<A, F>(split, &scratch.phases, out_row);
+            }
+            None => {
+                for (j, o) in piece.cols.clone().zip(out_row.iter_mut()) {
+                    let taps = plan.cols.taps(j);
+                    *o = if taps.count == 0 {
+                        F::NEUTRAL
+                    } else {
+                        fold_run::<A, F>(&folded[taps.start - reach.start..], taps.count, taps.step)
+                    };
+                }
+            }
+        }
+        finish(i, out_row);
+    }
+}
+
+/// Folds rows elementwise.
+#[inline(always)]
+fn fold_rows<'a, A: Accumulator, F: Fold<A>>(mut rows: impl Iterator<Item = &'a [A]>, out: &mut [A]) {
+    match (rows.next(), rows.next(), rows.next()) {
+        (Some(a), Some(b), Some(c)) => {
+            for (((o, a), b), c) in out.iter_mut().zip(a).zip(b).zip(c) {
+                *o = F::join(F::join(*a, *b), *c);
+            }
+        }
+        (Some(a), Some(b), None) => {
+            for ((o, a), b) in out.iter_mut().zip(a).zip(b) {
+                *o = F::join(*a, *b);
+            }
+        }
+        (Some(a), _, _) => out.copy_from_slice(a),
+        (None, _, _) => out.fill(F::NEUTRAL),
+    }
+    while let Some(a) = rows.next() {
+        if let Some(b) = rows.next() {
+            for ((o, a), b) in out.iter_mut().zip(a).zip(b) {
+                *o = F::join(F::join(*o, *a), *b);
+            }
+        } else {
+            for (o, a) in out.iter_mut().zip(a) {
+                *o = F::join(*o, *a);
+            }
+        }
+    }
+}
+
+/// Folds the taps of all windows; each is a contiguous run of a phase.
+#[inline(always)]
+fn fold_phases<A: Accumulator, F: Fold<A>>(split: &Split, phases: &Phases<A>, out: &mut [A]) {
+    let n = out.len();
+    fold_rows::<A, F>((0..split.kernel).map(|k| phases.tap(split, k, n)), out);
+}
+
+/// Folds `count` elements of `src` that lie `step` apart, in independent lanes.
+#[inline(always)]
+fn fold_run<A: Accumulator, F: Fold<A>>(src: &[A], count: usize, step: usize) -> A {
+    const LANES: usize = 16;
+    let mut lanes = [F::NEUTRAL; LANES];
+    if step == 1 {
+        let (blocks, rest) = src[..count].as_chunks::<LANES>();
+        for block in blocks {
+            for (lane, v) in lanes.iter_mut().zip(block) {
+                *lane = F::join(*lane, *v);
+            }
+        }
+        for (lane, v) in lanes.iter_mut().zip(rest) {
+            *lane = F::join(*lane, *v);
+        }
+    } else {
+        for (k, v) in src.iter().step_by(step).take(count).enumerate() {
+            lanes[k % LANES] = F::join(lanes[k % LANES], *v);
+        }
+    }
+    let mut width = LANES;
+    while width > 1 {
+        width /= 2;
+        for k in 0..width {
+            lanes[k] = F::join(lanes[k], lanes[k + width]);
+        }
+    }
+    lanes[0]
+}
+
+/// Geometry of a row that is split by phase.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Split {
+    pub kernel: usize,
+    stride: usize,
+    dilation: usize,
+    /// Input position of element 0 of phase 0; negative in the padding.
+    origin: isize,
+    /// Elements per phase.
+    len: usize,
+}
+
+impl Split {
+    /// The split for a run of output columns; `None` where windows are better folded one by one: adaptive ones,
+    /// strides that would cut the row into many short phases, and kernels that reach far out of the input.
+    pub fn new(axis: &Axis, cols: &Range<usize>) -> Option<Self> {
+        let Windows::Regular { kernel, stride, padding, dilation } = axis.windows else { return None };
+        let extent = (kernel - 1) * dilation + 1;
+        if stride > 4 || kernel > 32 || extent > super::plan::TILE {
+            return None;
+        }
+        let origin = (cols.start * stride) as isize - padding as isize;
+        Some(Self { kernel, stride, dilation, origin, len: cols.len() + (extent - 1) / stride })
+    }
+}
+
+impl Split {
+    /// Elements of all phases together.
+    pub fn phases_len(&self) -> usize {
+        self.len * self.stride
+    }
+
+    /// Input position of tap `k` of window `j`, which must lie inside of the axis.
+    #[inline(always)]
+    pub fn position(&self, j: usize, k: usize, axis: &Axis) -> usize {
+        let Windows::Regular { padding, .. } = axis.windows else { return 0 };
+        (j * self.stride + k * self.dilation).saturating_sub(padding)
+    }
+
+    /// The adjoint of folding sums: adds each share to all taps of its window. `row` is the whole input row and
+    /// is overwritten; `phases` is a buffer of [`phases_len`](Self::phases_len).
+    #[inline(always)]
+    pub fn spread<A: Accumulator>(&self, shares: &[A], phases: &mut [A], row: &mut [A]) {
+        phases.fill(A::ZERO);
+        for k in 0..self.kernel {
+            let offset = k * self.dilation;
+            let run = &mut phases[(offset % self.stride) * self.len + offset / self.stride..];
+            for (o, share) in run.iter_mut().zip(shares) {
+                *o = *o + *share;
+            }
+        }
+        row.fill(A::ZERO);
+        for (p, phase) in phases.chunks_exact(self.len).enumerate() {
+            let start = self.origin + p as isize;
+            let low = ((-start).max(0) as usize).div_ceil(self.stride);
+            let from = start + (low * self.stride) as isize;
+            if low < self.len && from < row.len() as isize {
+                for (o, v) in row[from as usize..].iter_mut().step_by(self.stride).zip(&phase[low..]) {
+                    *o = *v;
+                }
+            }
+        }
+    }
+}
+
+/// The phases of a row, one after the other.
+pub(super) struct Phases<A> {
+    data: Vec<A>,
+    len: usize,
+}
+
+impl<A: Accumulator> Phases<A> {
+    /// No phases yet.
+    pub fn new() -> Self {
+        Self { data: Vec::new(), len: 0 }
+    }
+
+    /// Splits `row`, which holds the input positions from `first` on.
+    #[inline(always)]
+    pub fn fill(&mut self, split: &Split, row: &[A], first: usize, neutral: A) {
+        self.len = split.len;
+        let data = take(&mut self.data, split.len * split.stride);
+        for (p, phase) in data.chunks_exact_mut(split.len).enumerate() {
+            // Element q lies at `start + q * stride` of `row`.
+            let start = split.origin + p as isize - first as isize;
+            let stride = split.stride as isize;
+            let low = ((-start).max(0) as usize).div_ceil(split.stride).min(split.len);
+            let high = ((row.len() as isize - start).max(0) as usize).div_ceil(split.stride);
+            let high = high.clamp(low, split.len);
+            phase[..low].fill(neutral);
+            phase[high..].fill(neutral);
+            if low < high {
+                let from = (start + low as isize * stride) as usize;
+                match split.stride {
+                    1 => phase[low..high].copy_from_slice(&row[from..from + high - low]),
+                    2 => every::<A, 2>(&row[from..], &mut phase[low..high]),
+                    3 => every::<A, 3>(&row[from..], &mut phase[low..high]),
+                    _ => every::<A, 4>(&row[from..], &mut phase[low..high]),
+                }
+            }
+        }
+    }
+
+    /// Tap `k` of `n` neighbouring windows.
+    #[inline(always)]
+    pub fn tap(&self, split: &Split, k: usize, n: usize) -> &[A] {
+        let offset = k * split.dilation;
+        &self.data[(offset % split.stride) * self.len + offset / split.stride..][..n]
+    }
+}
+
+/// Every `S`-th element of `src`.
+#[inline(always)]
+fn every<A: Copy, const S: usize>(src: &[A], out: &mut [A]) {
+    let last = out.len() - 1;
+    let (blocks, _) = src[..last * S].as_chunks::<S>();
+    for (o, block) in out.iter_mut().zip(blocks) {
+        *o = block[0];
+    }
+    out[last] = src[last * S];
+}

@@ -1,0 +1,80 @@
+//! Max pooling without indices.
+
+use super::MaxPoolOptions;
+use super::fold::{Max, Scratch, fold_piece};
+use super::plan::{Axis, Plan, per_axis};
+use crate::Tensor;
+use crate::error::Result;
+use crate::parallel::{self, Work};
+use crate::wide::Wide;
+use alloc::vec::Vec;
+use flex_math::simd::vectorize;
+
+/// Plans a max pooling of `x`.
+pub(super) fn plan<const N: usize>(
+    op: &'static str,
+    x: &Tensor,
+    options: &MaxPoolOptions<N>,
+) -> Result<Plan> {
+    Plan::new::<N>(op, x, |k, input| {
+        Axis::regular(
+            op,
+            input,
+            per_axis(options.kernel, 1)[k],
+            per_axis(options.stride, 1)[k],
+            per_axis(options.padding, 0)[k],
+            per_axis(options.dilation, 1)[k],
+            options.ceil_mode,
+        )
+    })
+}
+
+/// Maximum over windows of `x`, `[batch, channels, (height,) width]`. NaN wins over every number.
+///
+/// # Errors
+/// A dtype that is not float, a rank other than `N + 2`, an empty spatial axis, a kernel, stride or dilation of zero,
+/// or a kernel that is larger than the padded input.
+pub fn max_pool<const N: usize>(x: Tensor, options: &MaxPoolOptions<N>) -> Result<Tensor> {
+    const OP: &str = "max_pool";
+    let plan = plan(OP, &x, options)?;
+    let x = x.into_contiguous()?;
+    dispatch!(float OP, x.dtype(), T => run::<T>(OP, &plan, &x))
+}
+
+fn run<T: Wide>(op: &'static str, plan: &Plan, x: &Tensor) -> Result<Tensor>
+where
+    Max: super::fold::Fold<T::Acc>,
+{
+    let src = x.as_slice::<T>().expect("contiguous");
+    Tensor::build::<T>(op, plan.out_shape.clone(), x.dtype(), |out| {
+        let chunk = plan.chunk(size_of::<T>());
+        parallel::for_each_chunk(out, chunk, Work::Bytes(plan.bytes(size_of::<T>())), |k, out| {
+            let (mut wide, mut narrow, mut scratch) = (Vec::new(), Vec::new(), Scratch::new());
+            let mut rest = out;
+            for piece in plan.pieces(k * chunk..k * chunk + rest.len()) {
+                let (out, tail) = core::mem::take(&mut rest).split_at_mut(piece.len());
+                rest = tail;
+                let rows = plan.rows.reach(piece.rows.clone());
+                let start = piece.plane * plan.input_plane();
+                let block = &src[start + rows.start * plan.cols.input..start + rows.end * plan.cols.input];
+                let block = T::widen(block, &mut wide);
+                T::narrow(out, &mut narrow, |out| {
+                    vectorize(
+                        #[inline(always)]
+                        || {
+                            fold_piece::<T::Acc, Max>(
+                                plan,
+                                &piece,
+                                block,
+                                rows.start,
+                                out,
+                                &mut scratch,
+                                |_, _| (),
+                            )
+                        },
+                    );
+                });
+            }
+        });
+    })
+}

@@ -1,0 +1,274 @@
+//! Max pooling that also says where each maximum came from, and its gradient.
+
+use super::MaxPoolOptions;
+use super::fold::{Phases, Split};
+use super::max;
+use super::plan::{Axis, Piece, Plan, Windows};
+use crate::error::{Error, Result};
+use crate::parallel::{self, Work};
+use crate::wide::{Accumulator, Wide, take};
+use crate::{DType, Element, Tensor};
+use alloc::vec::Vec;
+use flex_math::simd::vectorize;
+
+/// [`max_pool`](super::max_pool) and, for each maximum, its flat index within the spatial plane of the input
+/// (`row * width + column`), in `index_dtype`. Of equal maxima the first in row-major order counts, of several NaN
+/// the last, as in PyTorch. A window of padding alone gives the index of the element nearest to it.
+///
+/// # Errors
+/// Those of [`max_pool`](super::max_pool), and an `index_dtype` that is not an integer type or too narrow to number
+/// the elements of a plane.
+pub fn max_pool_with_indices<const N: usize>(
+    x: Tensor,
+    options: &MaxPoolOptions<N>,
+    index_dtype: DType,
+) -> Result<(Tensor, Tensor)> {
+    const OP: &str = "max_pool_with_indices";
+    let plan = max::plan(OP, &x, options)?;
+    let largest = plan.input_plane() - 1;
+    dispatch!(int OP, index_dtype, I => {
+        let (_, max) = I::bounds();
+        if (largest as i128) > (max.to_i64() as i128 & u64::MAX as i128) {
+            let expected = alloc::format!("one that holds indices up to {largest}");
+            return Err(Error::argument(OP, "index dtype", index_dtype.name(), expected));
+        }
+        Ok(())
+    })?;
+    let x = x.into_contiguous()?;
+    dispatch!(float OP, x.dtype(), T => {
+        // Indices are not negative, so their bits are those of the unsigned type.
+        dispatch!(bits OP, index_dtype, I => run::<T, I>(OP, &plan, &x, index_dtype))
+    })
+}
+
+fn run<T: Wide, I: Element>(
+    op: &'static str,
+    plan: &Plan,
+    x: &Tensor,
+    index_dtype: DType,
+) -> Result<(Tensor, Tensor)> {
+    let src = x.as_slice::<T>().expect("contiguous");
+    let mut indices = None;
+    let values = Tensor::try_build::<T>(op, plan.out_shape.clone(), x.dtype(), |out| {
+        indices = Some(Tensor::build::<I>(op, plan.out_shape.clone(), index_dtype, |out_indices| {
+            let chunk = plan.chunk(size_of::<T>());
+            let work = Work::Bytes(plan.bytes(size_of::<T>()));
+            parallel::for_each_chunk2(out, chunk, out_indices, chunk, work, |k, out, out_indices| {
+                let (mut wide, mut narrow, mut scratch) = (Vec::new(), Vec::new(), Search::new());
+                let (mut rest, mut rest_indices) = (out, out_indices);
+                for piece in plan.pieces(k * chunk..k * chunk + rest.len()) {
+                    let (out, tail) = core::mem::take(&mut rest).split_at_mut(piece.len());
+                    rest = tail;
+                    let (out_indices, tail) = core::mem::take(&mut rest_indices).split_at_mut(piece.len());
+                    rest_indices = tail;
+                    let rows = plan.rows.reach(piece.rows.clone());
+                    let start = piece.plane * plan.input_plane();
+                    let block = start + rows.start * plan.cols.input..start + rows.end * plan.cols.input;
+                    let block = T::widen(&src[block], &mut wide);
+                    T::narrow(out, &mut narrow, |out| {
+                        vectorize(
+                            #[inline(always)]
+                            || search_piece(plan, &piece, block, rows.start, out, out_indices, &mut scratch),
+                        );
+                    });
+                }
+            });
+        })?);
+        Ok(())
+    })?;
+    Ok((values, indices.expect("built with the values")))
+}
+
+/// Bits of a winner that hold the column; [`Split`] is for kernels of at most 32 columns.
+const COL_BITS: u32 = 5;
+
+/// Row buffers, kept from row to row.
+struct Search<A> {
+    phases: Phases<A>,
+    /// Which tap won: its row, shifted by [`COL_BITS`], and its column.
+    winners: Vec<u32>,
+}
+
+impl<A: Accumulator> Search<A> {
+    fn new() -> Self {
+        Self { phases: Phases::new(), winners: Vec::new() }
+    }
+}
+
+/// Maxima and their indices of one piece. The search cannot be separated by axis like a plain maximum, since ties
+/// are settled in row-major order; all taps of a row of windows are compared at a time instead.
+#[inline(always)]
+fn search_piece<A: Accumulator, I: Element>(
+    plan: &Plan,
+    piece: &Piece,
+    src: &[A],
+    first_row: usize,
+    out: &mut [A],
+    out_indices: &mut [I],
+    scratch: &mut Search<A>,
+) {
+    let (width, n) = (plan.cols.input, piece.cols.len());
+    let reach = plan.cols.reach(piece.cols.clone());
+    let split = Split::new(&plan.cols, &piece.cols);
+    let rows = out.chunks_exact_mut(n).zip(out_indices.chunks_exact_mut(n));
+    for (i, (out_row, index_row)) in piece.rows.clone().zip(rows) {
+        let row_taps = plan.rows.taps(i);
+        let numbered = row_taps.count < 1 << (u32::BITS - COL_BITS - 1);
+        let Some(split) = split.as_ref().filter(|_| numbered) else {
+            search_each(plan, piece, i, src, first_row, out_row, index_row);
+            continue;
+        };
+        let winners = take(&mut scratch.winners, n);
+        winners.fill(u32::MAX);
+        out_row.fill(A::neg_infinity());
+        for (ky, r) in row_taps.iter().enumerate() {
+            let row = &src[(r - first_row) * width..][reach.clone()];
+            scratch.phases.fill(split, row, reach.start, A::neg_infinity());
+            for kx in 0..split.kernel {
+                let tap = (ky << COL_BITS | kx) as u32;
+                let values = scratch.phases.tap(split, kx, n);
+                for ((best, winner), v) in out_row.iter_mut().zip(&mut *winners).zip(values) {
+                    let wins = *v > *best || v.is_nan();
+                    *best = if wins { *v } else { *best };
+                    *winner = if wins { tap } else { *winner };
+                }
+            }
+        }
+        for ((j, index), winner) in piece.cols.clone().zip(index_row).zip(&*winners) {
+            let (row, col) = match *winner {
+                // Nothing was larger than -inf: the first element of the window, or the one nearest to it.
+                u32::MAX => (row_taps.start, plan.cols.taps(j).start),
+                tap => {
+                    let (ky, kx) = (tap >> COL_BITS, tap & ((1 << COL_BITS) - 1));
+                    (row_taps.start + ky as usize * row_taps.step, split.position(j, kx as usize, &plan.cols))
+                }
+            };
+            *index = I::from_u64((row * width + col) as u64);
+        }
+    }
+}
+
+/// A row of windows, one window at a time.
+#[inline(always)]
+fn search_each<A: Accumulator, I: Element>(
+    plan: &Plan,
+    piece: &Piece,
+    i: usize,
+    src: &[A],
+    first_row: usize,
+    out: &mut [A],
+    out_indices: &mut [I],
+) {
+    let width = plan.cols.input;
+    let row_taps = plan.rows.taps(i);
+    for ((j, out), index) in piece.cols.clone().zip(out).zip(out_indices) {
+        let col_taps = plan.cols.taps(j);
+        let (mut best, mut at) = (A::neg_infinity(), row_taps.start * width + col_taps.start);
+        for r in row_taps.iter() {
+            let row = &src[(r - first_row) * width..][..width];
+            for c in col_taps.iter() {
+                if row[c] > best || row[c].is_nan() {
+                    (best, at) = (row[c], r * width + c);
+                }
+            }
+        }
+        (*out, *index) = (best, I::from_u64(at as u64));
+    }
+}
+
+/// Gradient of [`max_pool_with_indices`] with respect to `x`: each element of `grad` goes to the input element that
+/// its index names; several to one element add up. Windows of padding alone pass nothing on.
+///
+/// # Errors
+/// Those of [`max_pool`](super::max_pool), a `grad` or `indices` that has not the shape of the output, a `grad` of
+/// another dtype than `x`, `indices` that are not integers, and an index that lies outside of the plane.
+pub fn max_pool_backward<const N: usize>(
+    x: Tensor,
+    grad: Tensor,
+    indices: Tensor,
+    options: &MaxPoolOptions<N>,
+) -> Result<Tensor> {
+    const OP: &str = "max_pool_backward";
+    let plan = max::plan(OP, &x, options)?;
+    plan.check_grad(OP, &x, &grad)?;
+    if indices.shape() != &plan.out_shape {
+        let expected = alloc::format!("indices of shape {:?}", plan.out_shape.as_slice());
+        return Err(Error::shapes(OP, grad.shape(), indices.shape(), expected));
+    }
+    let (grad, indices) = (grad.into_contiguous()?, indices.into_contiguous()?);
+    dispatch!(int OP, indices.dtype(), I => {
+        let plane = plan.input_plane();
+        match first_outside(indices.as_slice::<I>().expect("contiguous"), plane) {
+            Some(index) => Err(Error::index(OP, index, N + 1, plane)),
+            None => Ok(()),
+        }
+    })?;
+    dispatch!(float OP, x.dtype(), T => {
+        dispatch!(bits OP, indices.dtype(), I => run_backward::<T, I>(OP, &plan, &x, &grad, &indices))
+    })
+}
+
+/// The first index that is not in `0..size`.
+fn first_outside<I: Element>(indices: &[I], size: usize) -> Option<i128> {
+    const BLOCK: usize = 16 * 1024;
+    // `u64` above `i64::MAX` turns negative, which is outside too.
+    let outside = |i: &I| i.to_i64() < 0 || i.to_i64() as u64 >= size as u64;
+    let work = Work::Bytes(size_of_val(indices));
+    let blocks = parallel::map_blocks(indices.len(), BLOCK, work, |range| {
+        let bad = vectorize(
+            #[inline(always)]
+            || indices[range.clone()].iter().fold(false, |bad, i| bad | outside(i)),
+        );
+        bad.then(|| indices[range].iter().copied().find(outside)).flatten()
+    });
+    blocks.into_iter().flatten().next().map(|i| match I::DTYPE {
+        DType::U64 => i.to_i64() as u64 as i128,
+        _ => i.to_i64() as i128,
+    })
+}
+
+fn run_backward<T: Wide, I: Element>(
+    op: &'static str,
+    plan: &Plan,
+    x: &Tensor,
+    grad: &Tensor,
+    indices: &Tensor,
+) -> Result<Tensor> {
+    let src = grad.as_slice::<T>().expect("contiguous");
+    let indices = indices.as_slice::<I>().expect("contiguous");
+    let (live_rows, live_cols) = (live(&plan.rows), live(&plan.cols));
+    Tensor::build::<T>(op, x.shape().clone(), x.dtype(), |out| {
+        let (input_plane, output_plane) = (plan.input_plane(), plan.output_plane());
+        let bytes_per_plane = input_plane * size_of::<T>() + output_plane * (size_of::<T>() + size_of::<I>());
+        let planes = parallel::rows_per_task(bytes_per_plane);
+        let work = Work::Bytes(plan.planes * bytes_per_plane);
+        parallel::for_each_chunk(out, planes * input_plane, work, |k, out| {
+            let (mut wide, mut narrow) = (Vec::new(), Vec::new());
+            let first = k * planes;
+            for (plane, out) in out.chunks_exact_mut(input_plane).enumerate() {
+                let range = (first + plane) * output_plane..(first + plane + 1) * output_plane;
+                let grads = T::widen(&src[range.clone()], &mut wide);
+                let indices = &indices[range];
+                T::narrow(out, &mut narrow, |out| {
+                    out.fill(T::Acc::ZERO);
+                    let width = plan.cols.output;
+                    let rows = grads.chunks_exact(width).zip(indices.chunks_exact(width));
+                    for (_, (grads, indices)) in live_rows.iter().zip(rows).filter(|(live, _)| **live) {
+                        for ((g, i), live) in grads.iter().zip(indices).zip(&live_cols) {
+                            if *live {
+                                let o = &mut out[i.to_i64() as usize];
+                                *o = *o + *g;
+                            }
+                        }
+                    }
+                });
+            }
+        });
+    })
+}
+
+/// For each window of an axis, whether it sees an element.
+fn live(axis: &Axis) -> Vec<bool> {
+    debug_assert!(matches!(axis.windows, Windows::Regular { .. }));
+    (0..axis.output).map(|i| axis.taps(i).count > 0).collect()
+}
