@@ -1,0 +1,110 @@
+//! The backend and its device.
+
+use super::{FlexQTensor, FlexTensor, random};
+use alloc::string::String;
+use burn_backend::ops::TransactionOps;
+use burn_backend::{
+    Backend, BackendTypes, BoolStore, DType, DTypeUsage, DTypeUsageSet, Device, DeviceId, DeviceOps, Element,
+    bf16, f16,
+};
+use core::fmt;
+use core::marker::PhantomData;
+
+/// The CPU backend. `F` and `I` are the element types of tensors created without naming a dtype.
+///
+/// Burn keeps the default dtypes per device for the life of the process: among several `Flex<_, _>` in one program,
+/// the one that touches the device first (or a call of `set_default_dtypes`) decides for all of them. The types
+/// that scalars are read as (`into_scalar`) are always those named here.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Flex<F = f32, I = i32> {
+    elements: PhantomData<(F, I)>,
+}
+
+/// Default float element types of [`Flex`].
+pub trait FlexFloat: Element {}
+impl FlexFloat for f64 {}
+impl FlexFloat for f32 {}
+impl FlexFloat for f16 {}
+impl FlexFloat for bf16 {}
+
+/// Default integer element types of [`Flex`].
+pub trait FlexInt: Element {}
+impl FlexInt for i64 {}
+impl FlexInt for i32 {}
+impl FlexInt for i16 {}
+impl FlexInt for i8 {}
+impl FlexInt for u64 {}
+impl FlexInt for u32 {}
+impl FlexInt for u16 {}
+impl FlexInt for u8 {}
+
+/// The one device of [`Flex`]: the machine's processor.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct FlexDevice;
+
+impl fmt::Debug for FlexDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Cpu")
+    }
+}
+
+impl fmt::Display for FlexDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Cpu")
+    }
+}
+
+impl Device for FlexDevice {
+    fn from_id(_: DeviceId) -> Self {
+        Self
+    }
+
+    fn to_id(&self) -> DeviceId {
+        DeviceId::new(0, 0)
+    }
+}
+
+impl DeviceOps for FlexDevice {}
+
+impl<F: FlexFloat, I: FlexInt> BackendTypes for Flex<F, I> {
+    type Device = FlexDevice;
+
+    type FloatTensorPrimitive = FlexTensor;
+    type FloatElem = F;
+
+    type IntTensorPrimitive = FlexTensor;
+    type IntElem = I;
+
+    type BoolTensorPrimitive = FlexTensor;
+    type BoolElem = bool;
+
+    type QuantizedTensorPrimitive = FlexQTensor;
+}
+
+impl<F: FlexFloat, I: FlexInt> Backend for Flex<F, I> {
+    fn name(_: &FlexDevice) -> String {
+        "flex".into()
+    }
+
+    fn seed(_: &FlexDevice, seed: u64) {
+        random::seed(seed);
+    }
+
+    fn memory_cleanup(_: &FlexDevice) {
+        crate::memory::cleanup();
+    }
+
+    fn device_count(_: u16) -> usize {
+        1
+    }
+
+    fn dtype_usage(_: &FlexDevice, dtype: DType) -> DTypeUsageSet {
+        match dtype {
+            DType::QFloat(_) => DTypeUsage::Storage.into(),
+            DType::Flex32 | DType::Bool(BoolStore::U32) => DTypeUsageSet::empty(),
+            _ => DTypeUsage::general(),
+        }
+    }
+}
+
+impl<F: FlexFloat, I: FlexInt> TransactionOps<Self> for Flex<F, I> {}

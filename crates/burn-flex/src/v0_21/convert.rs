@@ -1,0 +1,196 @@
+//! Between Burn's vocabulary and the engine's.
+
+use super::{FlexQTensor, FlexTensor};
+use alloc::string::ToString;
+use alloc::vec::Vec;
+use burn_backend::ops::{self, GridSamplePaddingMode, InterpolateMode};
+use burn_backend::tensor::IndexingUpdateOp;
+use burn_backend::{BoolStore, DType, ExecutionError, Scalar, TensorData};
+use flex_core::index::Update;
+use flex_core::quant::QTensor;
+use flex_core::vision::{GridPadding, Interpolation};
+use flex_core::{Error, Result, Tensor, attention, conv};
+
+/// Turns the engine's refusal into a panic that carries its message: Burn's traits return no `Result`.
+pub(super) trait OrPanic {
+    /// What comes out when the engine accepted.
+    type Output;
+
+    /// The wrapped result.
+    ///
+    /// # Panics
+    /// With the engine's message, which starts with the operation's name.
+    #[track_caller]
+    fn or_panic(self) -> Self::Output;
+}
+
+macro_rules! or_panic {
+    ($($engine:ty => $burn:ty: $wrap:expr;)*) => {$(
+        impl OrPanic for Result<$engine> {
+            type Output = $burn;
+
+            #[track_caller]
+            fn or_panic(self) -> $burn {
+                match self {
+                    Ok(value) => $wrap(value),
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        }
+    )*};
+}
+
+or_panic! {
+    Tensor => FlexTensor: FlexTensor;
+    (Tensor, Tensor) => (FlexTensor, FlexTensor): |(a, b)| (FlexTensor(a), FlexTensor(b));
+    QTensor => FlexQTensor: FlexQTensor;
+    conv::DeformConvGradients => conv::DeformConvGradients: |gradients| gradients;
+}
+
+/// Unwraps a list of tensors.
+pub(super) fn inner(tensors: Vec<FlexTensor>) -> Vec<Tensor> {
+    tensors.into_iter().map(|t| t.0).collect()
+}
+
+/// Unwraps an optional tensor.
+pub(super) fn optional(tensor: Option<FlexTensor>) -> Option<Tensor> {
+    tensor.map(|t| t.0)
+}
+
+pub(super) fn scalar(value: Scalar) -> flex_core::Scalar {
+    match value {
+        Scalar::Float(v) => flex_core::Scalar::Float(v),
+        Scalar::Int(v) => flex_core::Scalar::Int(v),
+        Scalar::UInt(v) => flex_core::Scalar::UInt(v),
+        Scalar::Bool(v) => flex_core::Scalar::Bool(v),
+    }
+}
+
+/// A tensor of data whose dtype `accepts` admits; the buffer is adopted without a copy.
+pub(super) fn from_data(
+    data: TensorData,
+    op: &'static str,
+    expected: &'static str,
+    accepts: fn(DType) -> bool,
+) -> Result<Tensor> {
+    if !accepts(data.dtype) {
+        return Err(Error::dtype(op, data.dtype, expected));
+    }
+    Tensor::from_bytes(data.bytes, data.shape, data.dtype)
+}
+
+/// The tensor's data; the buffer is handed out without a copy when nobody else holds it.
+pub(super) fn into_data(tensor: FlexTensor) -> core::result::Result<TensorData, ExecutionError> {
+    let (shape, dtype) = (tensor.0.shape().clone(), tensor.0.dtype());
+    let bytes = tensor.0.into_bytes().map_err(execution_error)?;
+    Ok(TensorData::from_bytes(bytes, shape, dtype))
+}
+
+pub(super) fn execution_error(error: Error) -> ExecutionError {
+    ExecutionError::WithContext { reason: error.to_string() }
+}
+
+/// Exchanges the last two axes.
+pub(super) fn transpose(tensor: FlexTensor) -> Result<Tensor> {
+    match tensor.0.rank() {
+        rank @ 2.. => tensor.0.swap_axes(rank - 2, rank - 1),
+        _ => Err(Error::shape("transpose", tensor.0.shape(), "at least two axes")),
+    }
+}
+
+/// How a bool tensor is stored, for operations whose result is stored like their input.
+pub(super) fn store_of(tensor: &FlexTensor) -> BoolStore {
+    match tensor.0.dtype() {
+        DType::Bool(store) => store,
+        _ => BoolStore::Native,
+    }
+}
+
+/// The dtype of index outputs where Burn's trait has no argument for it: `preferred`, unless the largest of `size`
+/// indices does not fit, which takes `i64` instead of wrapping.
+pub(super) fn index_dtype(preferred: DType, size: usize) -> DType {
+    let largest: u64 = match preferred {
+        DType::I8 => i8::MAX as u64,
+        DType::U8 => u8::MAX as u64,
+        DType::I16 => i16::MAX as u64,
+        DType::U16 => u16::MAX as u64,
+        DType::I32 => i32::MAX as u64,
+        DType::U32 => u32::MAX as u64,
+        _ => return preferred,
+    };
+    if size as u64 <= largest.saturating_add(1) { preferred } else { DType::I64 }
+}
+
+/// [`index_dtype`] of indices along an axis of an integer tensor, preferring the tensor's own dtype.
+pub(super) fn axis_index_dtype(tensor: &FlexTensor, axis: usize) -> DType {
+    // An axis out of range is left to the operation to refuse.
+    index_dtype(tensor.0.dtype(), tensor.0.shape().get(axis).copied().unwrap_or(0))
+}
+
+pub(super) fn update(op: IndexingUpdateOp) -> Update {
+    match op {
+        IndexingUpdateOp::Assign => Update::Assign,
+        IndexingUpdateOp::Add => Update::Add,
+        IndexingUpdateOp::Mul => Update::Mul,
+        IndexingUpdateOp::Min => Update::Min,
+        IndexingUpdateOp::Max => Update::Max,
+    }
+}
+
+pub(super) fn interpolation(mode: InterpolateMode) -> Interpolation {
+    match mode {
+        InterpolateMode::Nearest => Interpolation::Nearest,
+        InterpolateMode::Bilinear => Interpolation::Bilinear,
+        InterpolateMode::Bicubic => Interpolation::Bicubic,
+        InterpolateMode::Lanczos3 => Interpolation::Lanczos3,
+    }
+}
+
+pub(super) fn grid_padding(mode: GridSamplePaddingMode) -> GridPadding {
+    match mode {
+        GridSamplePaddingMode::Zeros => GridPadding::Zeros,
+        GridSamplePaddingMode::Border => GridPadding::Border,
+        GridSamplePaddingMode::Reflection => GridPadding::Reflection,
+    }
+}
+
+pub(super) fn conv_options<const N: usize>(options: ops::ConvOptions<N>) -> conv::ConvOptions<N> {
+    let ops::ConvOptions { stride, padding, dilation, groups } = options;
+    conv::ConvOptions { stride, padding, dilation, groups }
+}
+
+pub(super) fn conv_transpose_options<const N: usize>(
+    options: ops::ConvTransposeOptions<N>,
+) -> conv::ConvTransposeOptions<N> {
+    let ops::ConvTransposeOptions { stride, padding, padding_out, dilation, groups } = options;
+    conv::ConvTransposeOptions { stride, padding, padding_out, dilation, groups }
+}
+
+pub(super) fn deform_conv_options(options: ops::DeformConvOptions<2>) -> conv::DeformConvOptions {
+    let ops::DeformConvOptions { stride, padding, dilation, weight_groups, offset_groups } = options;
+    conv::DeformConvOptions { stride, padding, dilation, weight_groups, offset_groups }
+}
+
+pub(super) fn unfold_options(options: ops::UnfoldOptions) -> conv::UnfoldOptions {
+    let ops::UnfoldOptions { stride, padding, dilation } = options;
+    conv::UnfoldOptions { stride, padding, dilation }
+}
+
+pub(super) fn attention_options(options: ops::AttentionModuleOptions) -> attention::AttentionOptions {
+    let ops::AttentionModuleOptions { scale, softcap, is_causal } = options;
+    attention::AttentionOptions { scale, softcap, is_causal }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn index_outputs_keep_the_dtype_while_every_index_fits() {
+        assert_eq!(index_dtype(DType::I8, 128), DType::I8);
+        assert_eq!(index_dtype(DType::I8, 129), DType::I64);
+        assert_eq!(index_dtype(DType::U8, 256), DType::U8);
+        assert_eq!(index_dtype(DType::U8, 257), DType::I64);
+        assert_eq!(index_dtype(DType::U64, usize::MAX), DType::U64);
+    }
+}

@@ -1,0 +1,95 @@
+//! The tensor primitives: the engine's tensors under names that may carry Burn's traits.
+
+use burn_backend::quantization::{QuantScheme, QuantStore};
+use burn_backend::{DType, QTensorPrimitive, Shape, TensorMetadata};
+use flex_core::Tensor;
+use flex_core::quant::QTensor;
+
+/// A float, integer or bool tensor of [`Flex`](crate::Flex).
+///
+/// Clones and views share one buffer; a write goes to a buffer that nobody else holds.
+#[derive(Clone, Debug)]
+pub struct FlexTensor(pub(super) Tensor);
+
+impl FlexTensor {
+    /// The engine's tensor, which tells layout, buffer and sharing.
+    pub fn as_core(&self) -> &Tensor {
+        &self.0
+    }
+
+    /// Hands out the engine's tensor without a copy.
+    pub fn into_core(self) -> Tensor {
+        self.0
+    }
+
+    /// Whether both tensors are views of one buffer.
+    pub fn shares_storage(&self, other: &Self) -> bool {
+        self.0.shares_storage(&other.0)
+    }
+}
+
+impl From<Tensor> for FlexTensor {
+    fn from(tensor: Tensor) -> Self {
+        Self(tensor)
+    }
+}
+
+impl TensorMetadata for FlexTensor {
+    fn dtype(&self) -> DType {
+        self.0.dtype()
+    }
+
+    fn shape(&self) -> Shape {
+        self.0.shape().clone()
+    }
+
+    fn rank(&self) -> usize {
+        self.0.rank()
+    }
+}
+
+/// A quantized tensor of [`Flex`](crate::Flex): values, scales, and the scheme that ties them.
+#[derive(Clone, Debug)]
+pub struct FlexQTensor(pub(super) QTensor);
+
+impl FlexQTensor {
+    /// The engine's quantized tensor.
+    pub fn as_core(&self) -> &QTensor {
+        &self.0
+    }
+
+    /// Hands out the engine's quantized tensor without a copy.
+    pub fn into_core(self) -> QTensor {
+        self.0
+    }
+}
+
+impl From<QTensor> for FlexQTensor {
+    fn from(tensor: QTensor) -> Self {
+        Self(tensor)
+    }
+}
+
+impl TensorMetadata for FlexQTensor {
+    fn dtype(&self) -> DType {
+        DType::QFloat(self.0.scheme)
+    }
+
+    fn shape(&self) -> Shape {
+        self.0.values.shape().clone()
+    }
+
+    fn rank(&self) -> usize {
+        self.0.values.rank()
+    }
+}
+
+impl QTensorPrimitive for FlexQTensor {
+    fn scheme(&self) -> &QuantScheme {
+        &self.0.scheme
+    }
+
+    fn default_scheme() -> QuantScheme {
+        QuantScheme::default().with_store(QuantStore::Native)
+    }
+}

@@ -1,0 +1,105 @@
+//! No trait default remains by accident: every method of Burn's backend traits is defined here, or left to its
+//! default for a reason that this table states.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// Defaults that are meant, by trait: a method, or a prefix and a star.
+const LEFT_TO_DEFAULTS: &[(&str, &str, &str)] = &[
+    ("Backend", "ad_enabled", "false is the truth: Autodiff wraps this backend"),
+    ("Backend", "memory_persistent_allocations", "the pool has one mode"),
+    ("Backend", "supports_dtype", "derived from dtype_usage"),
+    ("Backend", "sync", "operations are done when they return"),
+    ("Backend", "staging", "there is no other memory to stage for"),
+    ("FloatTensorOps", "float_detach", "only autodiff backends have something to detach"),
+    ("FloatTensorOps", "float_set_require_grad", "only autodiff backends track gradients"),
+    ("FloatTensorOps", "float_is_require_grad", "only autodiff backends track gradients"),
+    ("QTensorOps", "q_detach", "only autodiff backends have something to detach"),
+    ("QTensorOps", "q_set_require_grad", "only autodiff backends track gradients"),
+    ("QTensorOps", "q_is_require_grad", "only autodiff backends track gradients"),
+    ("QTensorOps", "q_cat", "the scales differ between tensors, so values cannot be moved as they are"),
+    ("QTensorOps", "q_abs", "|-128| is not an i8, so values cannot be negated as they are"),
+    ("QTensorOps", "q_max_*", "composed of q_argmax and q_gather, which are native"),
+    ("QTensorOps", "q_min_*", "composed of q_argmin and q_gather, which are native"),
+    ("QTensorOps", "q_sort_with_indices", "indices come from the dequantized values, which order the same"),
+    ("QTensorOps", "q_add*", "computes on floats"),
+    ("QTensorOps", "q_sub*", "computes on floats"),
+    ("QTensorOps", "q_mul*", "computes on floats"),
+    ("QTensorOps", "q_div*", "computes on floats"),
+    ("QTensorOps", "q_clamp*", "computes on floats"),
+    ("QTensorOps", "q_matmul", "computes on floats"),
+    ("QTensorOps", "q_neg", "computes on floats"),
+    ("QTensorOps", "q_recip", "computes on floats"),
+    ("QTensorOps", "q_sum*", "computes on floats"),
+    ("QTensorOps", "q_prod*", "computes on floats"),
+    ("QTensorOps", "q_mean*", "computes on floats"),
+    ("QTensorOps", "q_cum*", "computes on floats"),
+    ("QTensorOps", "q_exp", "computes on floats"),
+    ("QTensorOps", "q_log*", "computes on floats"),
+    ("QTensorOps", "q_pow*", "computes on floats"),
+    ("QTensorOps", "q_sqrt", "computes on floats"),
+    ("QTensorOps", "q_cos*", "computes on floats"),
+    ("QTensorOps", "q_sin*", "computes on floats"),
+    ("QTensorOps", "q_tan*", "computes on floats"),
+    ("QTensorOps", "q_erf", "computes on floats"),
+    ("QTensorOps", "q_any*", "computes on floats"),
+    ("QTensorOps", "q_all*", "computes on floats"),
+    ("TransactionOps", "tr_execute", "reads the tensors one after the other, which moves no data here"),
+];
+
+#[test]
+fn every_trait_method_is_defined_or_left_to_its_default_for_a_reason() {
+    let defined = defined_names();
+    let mut unexplained = Vec::new();
+    let mut used = BTreeSet::new();
+    let methods = include_str!("trait_methods.txt").lines().filter(|line| !line.starts_with('#'));
+    for line in methods {
+        let [owner, method, kind] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("malformed: {line}") };
+        let reason = LEFT_TO_DEFAULTS.iter().position(|(t, pattern, _)| *t == owner && matches(pattern, method));
+        match (defined.contains(method), reason) {
+            (true, Some(k)) if !LEFT_TO_DEFAULTS[k].1.ends_with('*') => {
+                panic!("{owner}::{method} is defined, yet the table of defaults names it");
+            }
+            (true, _) => {}
+            (false, Some(k)) => {
+                println!("{owner}::{method} keeps its default: {}", LEFT_TO_DEFAULTS[k].2);
+                used.insert(k);
+            }
+            (false, None) => unexplained.push(format!("{owner}::{method} ({kind})")),
+        }
+    }
+    assert!(unexplained.is_empty(), "neither defined nor explained: {unexplained:#?}");
+    let stale: Vec<_> = (0..LEFT_TO_DEFAULTS.len()).filter(|k| !used.contains(k)).map(|k| LEFT_TO_DEFAULTS[k]).collect();
+    assert!(stale.is_empty(), "explained, yet no such default remains: {stale:?}");
+}
+
+fn matches(pattern: &str, method: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(prefix) => method.starts_with(prefix),
+        None => pattern == method,
+    }
+}
+
+/// Names that the adapter's sources define: `fn name` anywhere, and `name(...)` at the start of a line of an `ops!`
+/// table, where calls are never at the start of a line.
+fn defined_names() -> BTreeSet<String> {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/v0_21");
+    let mut names = BTreeSet::new();
+    for file in std::fs::read_dir(sources).expect("the adapter's sources") {
+        let text = std::fs::read_to_string(file.expect("an entry").path()).expect("a source file");
+        for line in text.lines() {
+            let line = line.trim_start();
+            let line = line.strip_prefix("async ").unwrap_or(line);
+            let candidate = match line.strip_prefix("fn ") {
+                Some(rest) => rest,
+                None if line.contains(": ") || line.ends_with('(') => line,
+                None => continue,
+            };
+            let name: String = candidate.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+            if candidate[name.len()..].starts_with(['(', '<']) {
+                names.insert(name);
+            }
+        }
+    }
+    names
+}
