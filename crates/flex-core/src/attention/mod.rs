@@ -9,7 +9,6 @@ mod plan;
 mod tile;
 
 use crate::Tensor;
-use crate::dtype::Element;
 use crate::error::Result;
 use crate::matmul::gemm::{MatLayout, MatRef};
 use crate::norm::work::FloatElement;

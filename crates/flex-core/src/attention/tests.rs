@@ -1,7 +1,7 @@
 //! Attention against its definition, composed step by step in f64.
 
 use super::*;
-use crate::{DType, bf16, f16};
+use crate::{DType, Element, bf16, f16};
 use alloc::vec;
 
 fn sample<T: Element>(shape: &[usize], seed: usize) -> Tensor {

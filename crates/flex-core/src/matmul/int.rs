@@ -6,10 +6,11 @@
 
 use super::gemm::{MatRef, Threads};
 use super::lane::Lane;
+use super::vectors::{load, store};
 use crate::dtype::Element;
 use crate::parallel::{self, Work};
 use crate::storage;
-use flex_math::simd::vectorize;
+use flex_math::simd::{Simd, VMulAdd, Vector, WithSimd, dispatch, vectorize};
 
 /// Rows of the kernel.
 const MR: usize = 4;
@@ -110,27 +111,54 @@ fn strip_times_panels<T: Lane, const NR: usize>(
     k: usize,
     start: usize,
 ) {
-    vectorize(
-        #[inline(always)]
-        || {
-            for (j, panel) in packed.chunks_exact(k * NR).enumerate() {
-                let panel = &panel.as_chunks::<NR>().0[start..start + strip.len()];
-                let mut sums = [[T::Acc::ZERO; NR]; MR];
-                for (left, right) in strip.iter().zip(panel) {
-                    for i in 0..MR {
-                        for l in 0..NR {
-                            sums[i][l] = T::mul_add(left[i], right[l], sums[i][l]);
-                        }
-                    }
-                }
-                let first = j * NR;
-                let width = NR.min(n - first);
-                for (row, sums) in rows.chunks_exact_mut(n).zip(&sums) {
+    let mut sums = [[T::Acc::ZERO; NR]; MR];
+    for (j, panel) in packed.chunks_exact(k * NR).enumerate() {
+        let panel = &panel.as_chunks::<NR>().0[start..start + strip.len()];
+        dispatch(Kernel { strip, panel, sums: &mut sums });
+        let first = j * NR;
+        let width = NR.min(n - first);
+        let sums = &sums;
+        vectorize(
+            #[inline(always)]
+            || {
+                for (row, sums) in rows.chunks_exact_mut(n).zip(sums) {
                     for (y, sum) in row[first..first + width].iter_mut().zip(sums) {
                         *y = T::narrow(T::add(y.widen(), *sum));
                     }
                 }
+            },
+        );
+    }
+}
+
+/// `sums = strip^T @ panel`, two vectors of columns at a time: eight sums in registers.
+struct Kernel<'a, A, const NR: usize> {
+    strip: &'a [[A; MR]],
+    panel: &'a [[A; NR]],
+    sums: &'a mut [[A; NR]; MR],
+}
+
+impl<A: VMulAdd, const NR: usize> WithSimd for Kernel<'_, A, NR> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self) {
+        let lanes = A::lanes::<S>();
+        // A panel is as wide as two of the widest vectors; a single lane (the scalar backend) goes by pairs too.
+        for first in (0..NR).step_by(2 * lanes) {
+            let mut sums: [[Vector<S, A>; 2]; MR] = [[A::default().splat(); 2]; MR];
+            for (left, right) in self.strip.iter().zip(self.panel) {
+                let right: [Vector<S, A>; 2] = [load(&right[first..]), load(&right[first + lanes..])];
+                for i in 0..MR {
+                    let left: Vector<S, A> = left[i].splat();
+                    sums[i][0] = left.mul_add(right[0], sums[i][0]);
+                    sums[i][1] = left.mul_add(right[1], sums[i][1]);
+                }
             }
-        },
-    );
+            for i in 0..MR {
+                store(sums[i][0], &mut self.sums[i][first..]);
+                store(sums[i][1], &mut self.sums[i][first + lanes..]);
+            }
+        }
+    }
 }
