@@ -289,31 +289,18 @@ impl<T: Real> Dots<'_, T> {
     fn tile<S: Simd, const R: usize, const J: usize>(&self, row: usize, column: usize, sums: &mut [T]) {
         let Pairs { g, g_row, g_image, p, p_image, offsets, rows, images, len } = self.pairs;
         let lanes = T::lanes::<S>();
+        let whole = len - len % lanes;
         let mut acc = [[T::ZERO.splat(); J]; R];
         for image in 0..images {
             let mut a = [&g[..0]; R];
             for (r, a) in a.iter_mut().enumerate() {
-                *a = &g[image * g_image + (row + r).min(rows - 1) * g_row..][..len];
+                *a = &g[image * g_image + (row + r).min(rows - 1) * g_row..][..whole];
             }
             let mut b = [&p[..0]; J];
             for (j, b) in b.iter_mut().enumerate() {
-                *b = &p[image * p_image + offsets[(column + j).min(offsets.len() - 1)]..][..len];
+                *b = &p[image * p_image + offsets[(column + j).min(offsets.len() - 1)]..][..whole];
             }
-            let whole = len - len % lanes;
-            let mut t = 0;
-            while t < whole {
-                let mut x = [T::ZERO.splat(); R];
-                for (x, a) in x.iter_mut().zip(&a) {
-                    *x = load::<S, T>(&a[t..t + lanes]);
-                }
-                for j in 0..J {
-                    let y = load::<S, T>(&b[j][t..t + lanes]);
-                    for r in 0..R {
-                        acc[r][j] = x[r].mul_add(y, acc[r][j]);
-                    }
-                }
-                t += lanes;
-            }
+            acc = multiply_add::<S, T, R, J>(acc, a, b, whole);
         }
         for r in 0..R {
             for j in 0..J {
@@ -322,6 +309,32 @@ impl<T: Real> Dots<'_, T> {
             }
         }
     }
+}
+
+/// `acc[r][j] + a[r] * b[j]`, summed over `len` elements, whole vectors.
+#[inline(always)]
+fn multiply_add<S: Simd, T: Real, const R: usize, const J: usize>(
+    mut acc: [[Vector<S, T>; J]; R],
+    a: [&[T]; R],
+    b: [&[T]; J],
+    len: usize,
+) -> [[Vector<S, T>; J]; R] {
+    let lanes = T::lanes::<S>();
+    let mut t = 0;
+    while t < len {
+        let mut x = [T::ZERO.splat(); R];
+        for r in 0..R {
+            x[r] = load::<S, T>(&a[r][t..t + lanes]);
+        }
+        for j in 0..J {
+            let y = load::<S, T>(&b[j][t..t + lanes]);
+            for r in 0..R {
+                acc[r][j] = x[r].mul_add(y, acc[r][j]);
+            }
+        }
+        t += lanes;
+    }
+    acc
 }
 
 #[inline(always)]
