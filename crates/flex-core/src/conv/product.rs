@@ -89,7 +89,14 @@ impl<T: Real> Windows<'_, T> {
             n += V * lanes;
         }
         while n < self.len {
-            // The last vector overlaps the one before it where it can, so that it stays inside of the window.
+            // The last tile overlaps the one before it where it can: whole vectors, inside of the windows.
+            let rest = self.len - n;
+            if rest > lanes && self.len >= V * lanes {
+                let at = self.len - V * lanes;
+                let tile = self.tile::<S, R, V>(row, at);
+                self.store(row, at, V * lanes, &tile);
+                break;
+            }
             let at = if self.len >= lanes { n.min(self.len - lanes) } else { 0 };
             let tile = if self.len >= lanes { self.tile::<S, R, 1>(row, at) } else { self.edge::<S, R>(row) };
             self.store(row, at, lanes.min(self.len), &tile);
@@ -244,12 +251,15 @@ impl<T: Real> Dots<'_, T> {
         let columns = self.pairs.offsets.len();
         let mut column = 0;
         while column < columns {
-            let tile = self.tile::<S, R, J>(row, column);
-            for (r, tile) in tile.iter().enumerate() {
-                for (j, sums) in tile.iter().enumerate() {
-                    if row + r < self.pairs.rows && column + j < columns {
-                        self.out[(row + r) * columns + column + j] += sum_lanes(sums);
-                    }
+            // The accumulators pass through memory: summed where they are, they would be spilled in the hot loop.
+            let mut sums = [T::ZERO; 4 * 6 * 16];
+            let lanes = T::lanes::<S>();
+            self.tile::<S, R, J>(row, column, &mut sums);
+            for (k, sums) in sums.chunks_exact(lanes).take(R * J).enumerate() {
+                let (r, j) = (row + k / J, column + k % J);
+                if r < self.pairs.rows && j < columns {
+                    let rest = self.rest(lanes, r, j);
+                    self.out[r * columns + j] += sum_lanes(sums) + rest;
                 }
             }
             column += J;
@@ -257,59 +267,95 @@ impl<T: Real> Dots<'_, T> {
         R
     }
 
-    /// `R` rows times `J` windows; those past the end repeat the last.
+    /// The sum over the positions past the last whole vector.
     #[inline(always)]
-    fn tile<S: Simd, const R: usize, const J: usize>(
-        &self,
-        row: usize,
-        column: usize,
-    ) -> [[Vector<S, T>; J]; R] {
+    fn rest(&self, lanes: usize, row: usize, column: usize) -> T {
+        let Pairs { g, g_row, g_image, p, p_image, offsets, images, len, .. } = self.pairs;
+        let mut sum = T::ZERO;
+        if !len.is_multiple_of(lanes) {
+            for image in 0..images {
+                let a = &g[image * g_image + row * g_row..][..len];
+                let b = &p[image * p_image + offsets[column]..][..len];
+                for t in len - len % lanes..len {
+                    sum += a[t] * b[t];
+                }
+            }
+        }
+        sum
+    }
+
+    /// `R` rows times `J` windows, over whole vectors of positions; those past the end repeat the last.
+    #[inline(always)]
+    fn tile<S: Simd, const R: usize, const J: usize>(&self, row: usize, column: usize, sums: &mut [T]) {
         let Pairs { g, g_row, g_image, p, p_image, offsets, rows, images, len } = self.pairs;
         let lanes = T::lanes::<S>();
+        let whole = len - len % lanes;
         let mut acc = [[T::ZERO.splat(); J]; R];
         for image in 0..images {
             let mut a = [&g[..0]; R];
             for (r, a) in a.iter_mut().enumerate() {
-                *a = &g[image * g_image + (row + r).min(rows - 1) * g_row..][..len];
+                *a = &g[image * g_image + (row + r).min(rows - 1) * g_row..][..whole];
             }
             let mut b = [&p[..0]; J];
             for (j, b) in b.iter_mut().enumerate() {
-                *b = &p[image * p_image + offsets[(column + j).min(offsets.len() - 1)]..][..len];
+                *b = &p[image * p_image + offsets[(column + j).min(offsets.len() - 1)]..][..whole];
             }
-            let whole = len - len % lanes;
-            let mut t = 0;
-            while t < whole {
-                let mut x = [T::ZERO.splat(); R];
-                for (x, a) in x.iter_mut().zip(&a) {
-                    *x = load::<S, T>(&a[t..t + lanes]);
-                }
-                for j in 0..J {
-                    let y = load::<S, T>(&b[j][t..t + lanes]);
-                    for r in 0..R {
-                        acc[r][j] = x[r].mul_add(y, acc[r][j]);
-                    }
-                }
-                t += lanes;
-            }
-            if whole < len {
-                for j in 0..J {
-                    let y = load_part::<S, T>(&b[j][whole..]);
-                    for r in 0..R {
-                        acc[r][j] = load_part::<S, T>(&a[r][whole..]).mul_add(y, acc[r][j]);
-                    }
-                }
+            acc = multiply_add::<S, T, R, J>(acc, a, b, whole);
+        }
+        for r in 0..R {
+            for j in 0..J {
+                let values: &[T] = bytemuck::cast_slice(core::slice::from_ref(&acc[r][j]));
+                sums[(r * J + j) * lanes..][..lanes].copy_from_slice(values);
             }
         }
-        acc
     }
 }
 
+/// `acc[r][j] + a[r] * b[j]`, summed over `len` elements, whole vectors.
 #[inline(always)]
-fn sum_lanes<S: Simd, T: Real>(vector: &Vector<S, T>) -> T {
-    let lanes: &[T] = bytemuck::cast_slice(core::slice::from_ref(vector));
-    let mut sums = [T::ZERO; 16];
-    sums[..lanes.len()].copy_from_slice(lanes);
-    let mut width = lanes.len();
+fn multiply_add<S: Simd, T: Real, const R: usize, const J: usize>(
+    mut acc: [[Vector<S, T>; J]; R],
+    a: [&[T]; R],
+    b: [&[T]; J],
+    len: usize,
+) -> [[Vector<S, T>; J]; R] {
+    let lanes = T::lanes::<S>();
+    let mut t = 0;
+    while t < len {
+        let mut x = [T::ZERO.splat(); R];
+        for r in 0..R {
+            x[r] = load::<S, T>(&a[r][t..t + lanes]);
+        }
+        for j in 0..J {
+            let y = load::<S, T>(&b[j][t..t + lanes]);
+            for r in 0..R {
+                acc[r][j] = x[r].mul_add(y, acc[r][j]);
+            }
+        }
+        t += lanes;
+    }
+    acc
+}
+
+#[inline(always)]
+fn sum_lanes<T: Real>(lanes: &[T]) -> T {
+    // Arrays of a known size stay in registers.
+    match lanes.len() {
+        16 => halve::<T, 8>(lanes),
+        8 => halve::<T, 4>(lanes),
+        4 => halve::<T, 2>(lanes),
+        _ => lanes.iter().fold(T::ZERO, |sum, &v| sum + v),
+    }
+}
+
+/// The sum of `2 * H` values, by halves.
+#[inline(always)]
+fn halve<T: Real, const H: usize>(values: &[T]) -> T {
+    let mut sums = [T::ZERO; H];
+    for i in 0..H {
+        sums[i] = values[i] + values[i + H];
+    }
+    let mut width = H;
     while width > 1 {
         width /= 2;
         for i in 0..width {

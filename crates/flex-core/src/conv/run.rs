@@ -24,7 +24,7 @@ const TASK_FLOPS: usize = 1024 * 1024;
 /// stay in the cache. Larger ones are packed first and multiplied by several tasks.
 const WHOLE_FLOPS: usize = 8 * 1024 * 1024;
 /// Bytes of planes that are kept at a time.
-pub(super) const PLANES_BYTES: usize = 16 * 1024 * 1024;
+pub(super) const PLANES_BYTES: usize = 4 * 1024 * 1024;
 /// Tasks that a large problem is cut into at least, where it allows it.
 const MIN_TASKS: usize = 16;
 
@@ -134,6 +134,7 @@ pub(super) fn transpose_weight<T: Element>(program: &Program, g: &Geometry, weig
     let taps = g.taps();
     let mut rest = out;
     for group in 0..g.groups {
+        let weight = &weight[group * g.grid_channels * g.image_channels * taps..];
         for pass in &program.passes {
             let per_row = pass.offsets.len();
             let (block, tail) = rest.split_at_mut(program.rows * per_row);
@@ -142,18 +143,47 @@ pub(super) fn transpose_weight<T: Element>(program: &Program, g: &Geometry, weig
                 continue;
             }
             let work = Work::Bytes(2 * size_of_val(block));
-            for_each_chunk(block, BLOCK_ROWS * per_row, work, |k, block| {
-                for grid_channel in 0..g.grid_channels {
-                    for (r, row) in block.chunks_exact_mut(per_row).enumerate() {
-                        let channel = (group * g.grid_channels + grid_channel) * g.image_channels;
-                        let src = &weight[(channel + k * BLOCK_ROWS + r) * taps..][..taps];
-                        let dst = &mut row[grid_channel * pass.taps.len()..][..pass.taps.len()];
-                        for (d, &tap) in dst.iter_mut().zip(&pass.taps) {
-                            *d = src[tap];
-                        }
-                    }
+            for_each_chunk(block, TRANSPOSE_ROWS * per_row, work, |k, block| {
+                let (weight, stride) = (&weight[k * TRANSPOSE_ROWS * taps..], g.image_channels * taps);
+                // The usual kernels, all of whose taps are in one pass: copies of a known length.
+                match (pass.taps.len() == taps, taps) {
+                    (true, 1) => transpose_whole::<T, 1>(weight, stride, per_row, block),
+                    (true, 9) => transpose_whole::<T, 9>(weight, stride, per_row, block),
+                    (true, 25) => transpose_whole::<T, 25>(weight, stride, per_row, block),
+                    _ => transpose_some(weight, stride, taps, &pass.taps, per_row, block),
                 }
             });
+        }
+    }
+}
+
+/// Rows that [`transpose_weight`] writes side by side: whole cache lines are read even where there is one tap.
+const TRANSPOSE_ROWS: usize = 16;
+
+/// Row `r` of `out` gathers `weight[i * stride + r * N..][..N]` for each `i`.
+fn transpose_whole<T: Element, const N: usize>(weight: &[T], stride: usize, per_row: usize, out: &mut [T]) {
+    let rows = out.len() / per_row;
+    for (i, weight) in weight.chunks(stride).take(per_row / N).enumerate() {
+        for (r, from) in weight[..rows * N].as_chunks::<N>().0.iter().enumerate() {
+            out[r * per_row + i * N..][..N].copy_from_slice(from);
+        }
+    }
+}
+
+/// The same for the listed ones of all `taps`.
+fn transpose_some<T: Element>(
+    weight: &[T],
+    stride: usize,
+    taps: usize,
+    listed: &[usize],
+    per_row: usize,
+    out: &mut [T],
+) {
+    for (i, weight) in weight.chunks(stride).take(per_row / listed.len()).enumerate() {
+        for (row, weight) in out.chunks_exact_mut(per_row).zip(weight.chunks_exact(taps)) {
+            for (to, &tap) in row[i * listed.len()..][..listed.len()].iter_mut().zip(listed) {
+                *to = weight[tap];
+            }
         }
     }
 }

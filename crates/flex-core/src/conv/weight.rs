@@ -56,9 +56,9 @@ pub(super) fn weight_gradient<S: Store>(
 
     let direct_image = planes.is_source().then(|| S::borrow(image)).flatten();
     let direct_grid = (positions == grid_len).then(|| S::borrow(grid)).flatten();
-    // Without planes of our own there is nothing to read past the last window.
+    // In place only without a rest of elements that do not fill a vector.
     let (direct_image, direct_grid) = match (direct_image, direct_grid) {
-        (Some(image), Some(grid)) => (Some(image), Some(grid)),
+        (Some(image), Some(grid)) if positions == wide => (Some(image), Some(grid)),
         _ => (None, None),
     };
     let direct = direct_image.is_some();
@@ -69,8 +69,7 @@ pub(super) fn weight_gradient<S: Store>(
             segments.extend((0..size_h).map(|h| ((d * pitch_h + h) * pitch_w, size_w)));
         }
     } else {
-        let end = if direct { positions } else { wide };
-        segments.extend((0..end).step_by(SEGMENT).map(|start| (start, SEGMENT.min(end - start))));
+        segments.extend((0..wide).step_by(SEGMENT).map(|start| (start, SEGMENT.min(wide - start))));
     }
 
     let image_planes = planes.len() * g.groups;
@@ -93,7 +92,6 @@ pub(super) fn weight_gradient<S: Store>(
         }
         let p = direct_image.unwrap_or(&p_scratch);
         let rows_of = direct_grid.unwrap_or(&g_scratch);
-        let row_len = if direct { grid_len } else { wide };
         for_each_chunk(out, per_task * columns, work, |task, out| {
             let mut row = task * per_task;
             let mut out = out;
@@ -105,9 +103,9 @@ pub(super) fn weight_gradient<S: Store>(
                     let images = (2 * SEGMENT / len).max(1);
                     for i in (0..count).step_by(images) {
                         let pairs = Pairs {
-                            g: &rows_of[(i * total + row) * row_len + start..],
-                            g_row: row_len,
-                            g_image: total * row_len,
+                            g: &rows_of[(i * total + row) * wide + start..],
+                            g_row: wide,
+                            g_image: total * wide,
                             p: &p[i * image_planes + group * planes.len() + start..],
                             p_image: image_planes,
                             offsets: &pass.offsets,
