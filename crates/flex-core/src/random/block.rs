@@ -1,0 +1,202 @@
+//! From random words to blocks of numbers.
+
+use flex_math::simd::vectorize;
+use flex_math::{Cos, Ln, Sin, Sqrt, map, map_in_place};
+
+/// Numbers in a block. A block's words and intermediate values stay in the first cache.
+pub(super) const LEN: usize = 1024;
+
+/// Counters that a block owns: two words for each number, four words for each counter. Single-word kinds leave half of
+/// them unused, so that the stream moves on the same way for all.
+pub(super) const COUNTERS: u64 = LEN as u64 / 2;
+
+/// 2^-32.
+const WORD: f32 = 1.0 / 4_294_967_296.0;
+
+/// The uniform distribution over `[low, low + span)`, as values of the output's dtype.
+pub(super) struct Uniform {
+    pub low: f64,
+    pub span: f64,
+    /// The largest value below the end, to which results that round to the end are held.
+    pub below: f64,
+}
+
+impl Uniform {
+    /// One word for each number, of which 24 bits are used.
+    pub fn fill_f32(&self, words: &[u32], out: &mut [f32]) {
+        let (low, span, below) = (self.low as f32, self.span as f32, self.below as f32);
+        vectorize(
+            #[inline(always)]
+            || {
+                for (o, &word) in out.iter_mut().zip(words) {
+                    // 24 bits fit i32, whose conversion every vector unit has.
+                    let unit = ((word >> 8) as i32) as f32 * (1.0 / 16_777_216.0);
+                    let value = low + unit * span;
+                    *o = if value > below { below } else { value };
+                }
+            },
+        );
+    }
+
+    /// Two words for each number, of which 53 bits are used.
+    pub fn fill_f64(&self, words: &[u32], out: &mut [f64]) {
+        let (low, span, below) = (self.low, self.span, self.below);
+        let (high_words, low_words) = words.split_at(out.len());
+        vectorize(
+            #[inline(always)]
+            || {
+                for ((o, &a), &b) in out.iter_mut().zip(high_words).zip(low_words) {
+                    let value = low + unit(a, b) * span;
+                    *o = if value > below { below } else { value };
+                }
+            },
+        );
+    }
+}
+
+/// 53 bits of two words as a number in `[0, 1)`.
+#[inline(always)]
+fn unit(high: u32, low: u32) -> f64 {
+    let bits = (high as u64) << 21 | (low >> 11) as u64;
+    bits as i64 as f64 * (1.0 / 9_007_199_254_740_992.0)
+}
+
+/// The normal distribution, by the method of Box and Muller (1958): an exponentially distributed squared radius and an
+/// even angle give two independent numbers.
+pub(super) struct Normal<T> {
+    pub mean: T,
+    pub std: T,
+}
+
+const HALF: usize = LEN / 2;
+
+impl Normal<f32> {
+    /// One word for each number. All 32 bits make the radius, so that the tails reach to 6.7 standard deviations.
+    pub fn fill_f32(&self, words: &[u32], out: &mut [f32]) {
+        let (mean, std) = (self.mean, self.std);
+        let mut radius = [0f32; HALF];
+        let mut angle = [0f32; HALF];
+        let (sin, cos) = out.split_at_mut(HALF);
+        vectorize(
+            #[inline(always)]
+            || {
+                for (r, &word) in radius.iter_mut().zip(&words[..HALF]) {
+                    *r = word as f32 * WORD + 0.5 * WORD;
+                }
+                for (a, &word) in angle.iter_mut().zip(&words[HALF..]) {
+                    *a = (word as i32) as f32 * (core::f32::consts::PI / 2_147_483_648.0);
+                }
+            },
+        );
+        map_in_place(Ln, &mut radius);
+        vectorize(
+            #[inline(always)]
+            || radius.iter_mut().for_each(|r| *r *= -2.0),
+        );
+        map_in_place(Sqrt, &mut radius);
+        map(Sin, &angle, sin);
+        map(Cos, &angle, cos);
+        vectorize(
+            #[inline(always)]
+            || {
+                for ((s, c), &r) in sin.iter_mut().zip(cos).zip(&radius) {
+                    *s = mean + std * (r * *s);
+                    *c = mean + std * (r * *c);
+                }
+            },
+        );
+    }
+}
+
+impl Normal<f64> {
+    /// Two words for each number.
+    pub fn fill_f64(&self, words: &[u32], out: &mut [f64]) {
+        let (mean, std) = (self.mean, self.std);
+        let mut radius = [0f64; HALF];
+        let mut angle = [0f64; HALF];
+        let (sin, cos) = out.split_at_mut(HALF);
+        let (first, second) = words.split_at(LEN);
+        vectorize(
+            #[inline(always)]
+            || {
+                for ((r, &a), &b) in radius.iter_mut().zip(&first[..HALF]).zip(&first[HALF..]) {
+                    *r = unit(a, b) + 0.5 / 9_007_199_254_740_992.0;
+                }
+                for ((o, &a), &b) in angle.iter_mut().zip(&second[..HALF]).zip(&second[HALF..]) {
+                    *o = (unit(a, b) - 0.5) * core::f64::consts::TAU;
+                }
+            },
+        );
+        map_in_place(Ln, &mut radius);
+        vectorize(
+            #[inline(always)]
+            || radius.iter_mut().for_each(|r| *r *= -2.0),
+        );
+        map_in_place(Sqrt, &mut radius);
+        map(Sin, &angle, sin);
+        map(Cos, &angle, cos);
+        vectorize(
+            #[inline(always)]
+            || {
+                for ((s, c), &r) in sin.iter_mut().zip(cos).zip(&radius) {
+                    *s = mean + std * (r * *s);
+                    *c = mean + std * (r * *c);
+                }
+            },
+        );
+    }
+}
+
+/// Whole numbers `low..low + range` (wrapping), where a range of 0 means all 2^64 of them.
+pub(super) struct Integers {
+    pub low: i64,
+    pub range: u64,
+}
+
+impl Integers {
+    /// Longest range for which one word is enough: a number's chance is then off by less than one in 2^16, against 2^-32
+    /// for two words.
+    const ONE_WORD: u64 = 1 << 16;
+
+    pub fn words_per_element(&self) -> usize {
+        if (1..=Self::ONE_WORD).contains(&self.range) { 1 } else { 2 }
+    }
+
+    /// The high part of `word * range`, which is even up to the rounding of `2^bits / range`.
+    pub fn fill(&self, words: &[u32], out: &mut [i64]) {
+        let (low, range) = (self.low, self.range);
+        if words.len() == out.len() {
+            return vectorize(
+                #[inline(always)]
+                || {
+                    for (o, &word) in out.iter_mut().zip(words) {
+                        *o = low.wrapping_add(((word as u64 * range) >> 32) as i64);
+                    }
+                },
+            );
+        }
+        let (high_words, low_words) = words.split_at(out.len());
+        let pairs = out.iter_mut().zip(high_words).zip(low_words);
+        if range == 0 {
+            for ((o, &a), &b) in pairs {
+                *o = ((a as u64) << 32 | b as u64) as i64;
+            }
+        } else if range <= 1 << 32 {
+            vectorize(
+                #[inline(always)]
+                || {
+                    for ((o, &a), &b) in pairs {
+                        let carry = (b as u64 * range) >> 32;
+                        // At most (2^32 - 1) 2^32 + 2^32 - 1.
+                        *o = low.wrapping_add(((a as u64 * range + carry) >> 32) as i64);
+                    }
+                },
+            );
+        } else {
+            for ((o, &a), &b) in pairs {
+                let word = (a as u64) << 32 | b as u64;
+                *o = low.wrapping_add(((word as u128 * range as u128) >> 64) as i64);
+            }
+        }
+    }
+}
