@@ -101,7 +101,7 @@ fn a_seed_fixes_the_numbers_of_every_distribution() {
     let _guard = ONE_AT_A_TIME.lock().unwrap();
     let device = Default::default();
     let draw = |seed| {
-        Flex::seed(&device, seed);
+        <Flex>::seed(&device, seed);
         let shape = Shape::new([3000]);
         let mut out: Vec<TensorData> = [
             Distribution::Default,
@@ -144,25 +144,25 @@ fn refusals_name_the_operation_and_leave_other_tensors_usable() {
     let device = Default::default();
     let clone = || (x.clone(), y.clone());
     let cases: Vec<(&str, Box<dyn FnOnce() + '_>)> = vec![
-        ("add", Box::new(|| drop(Flex::float_add(clone().0, clone().1)))),
-        ("matmul", Box::new(|| drop(Flex::float_matmul(clone().0, clone().1)))),
-        ("matmul", Box::new(|| drop(Flex::float_matmul(z.clone(), clone().1)))),
-        ("sum", Box::new(|| drop(Flex::float_sum_dim(clone().0, 2)))),
-        ("argmax", Box::new(|| drop(Flex::float_argmax(clone().0, 9, burn_tensor::IntDType::I32)))),
-        ("reshape", Box::new(|| drop(Flex::float_reshape(clone().0, Shape::new([5, 5]))))),
-        ("swap_dims", Box::new(|| drop(Flex::float_swap_dims(clone().0, 0, 2)))),
-        ("transpose", Box::new(|| drop(Flex::int_transpose(i.clone())))),
-        ("permute", Box::new(|| drop(Flex::float_permute(clone().0, &[0, 0])))),
-        ("flip", Box::new(|| drop(Flex::float_flip(clone().0, &[3])))),
-        ("expand", Box::new(|| drop(Flex::float_expand(clone().0, Shape::new([2, 4]))))),
-        ("cat", Box::new(|| drop(Flex::float_cat(vec![clone().0, z.clone()], 0)))),
-        ("cat", Box::new(|| drop(Flex::float_cat(vec![], 0)))),
-        ("select", Box::new(|| drop(Flex::float_select(clone().0, 0, wild.clone())))),
-        ("embedding", Box::new(|| drop(Flex::embedding(clone().0, Flex::int_reshape(wild.clone(), Shape::new([1, 2])))))),
-        ("exp", Box::new(|| drop(Flex::float_exp(i.clone())))),
-        ("float_from_data", Box::new(|| drop(Flex::float_from_data(TensorData::from([1i32]), &device)))),
-        ("int_from_data", Box::new(|| drop(Flex::int_from_data(TensorData::from([1f32]), &device)))),
-        ("full", Box::new(|| drop(Flex::float_zeros(Shape::new([usize::MAX, 2]), &device, burn_tensor::FloatDType::F32)))),
+        ("add", Box::new(|| drop(<Flex>::float_add(clone().0, clone().1)))),
+        ("matmul", Box::new(|| drop(<Flex>::float_matmul(clone().0, clone().1)))),
+        ("matmul", Box::new(|| drop(<Flex>::float_matmul(z.clone(), clone().1)))),
+        ("sum", Box::new(|| drop(<Flex>::float_sum_dim(clone().0, 2)))),
+        ("argmax", Box::new(|| drop(<Flex>::float_argmax(clone().0, 9, burn_tensor::IntDType::I32)))),
+        ("reshape", Box::new(|| drop(<Flex>::float_reshape(clone().0, Shape::new([5, 5]))))),
+        ("swap_dims", Box::new(|| drop(<Flex>::float_swap_dims(clone().0, 0, 2)))),
+        ("transpose", Box::new(|| drop(<Flex>::int_transpose(i.clone())))),
+        ("permute", Box::new(|| drop(<Flex>::float_permute(clone().0, &[0, 0])))),
+        ("flip", Box::new(|| drop(<Flex>::float_flip(clone().0, &[3])))),
+        ("expand", Box::new(|| drop(<Flex>::float_expand(clone().0, Shape::new([2, 4]))))),
+        ("cat", Box::new(|| drop(<Flex>::float_cat(vec![clone().0, z.clone()], 0)))),
+        ("cat", Box::new(|| drop(<Flex>::float_cat(vec![], 0)))),
+        ("select", Box::new(|| drop(<Flex>::float_select(clone().0, 0, wild.clone())))),
+        ("embedding", Box::new(|| drop(<Flex>::embedding(clone().0, <Flex>::int_reshape(wild.clone(), Shape::new([1, 2])))))),
+        ("exp", Box::new(|| drop(<Flex>::float_exp(i.clone())))),
+        ("float_from_data", Box::new(|| drop(<Flex>::float_from_data(TensorData::from([1i32]), &device)))),
+        ("int_from_data", Box::new(|| drop(<Flex>::int_from_data(TensorData::from([1f32]), &device)))),
+        ("full", Box::new(|| drop(<Flex>::float_zeros(Shape::new([usize::MAX, 2]), &device, burn_tensor::FloatDType::F32)))),
         ("softmax", Box::new(|| drop(<Flex as burn_tensor::ops::ActivationOps<Flex>>::softmax(clone().0, 2)))),
     ];
     for (op, case) in cases {
@@ -183,7 +183,7 @@ fn the_pool_is_readable_and_bounded() {
     assert!(memory::stats().live_bytes >= live.saturating_sub(1 << 22) + bytes);
     drop(x);
     assert!(memory::stats().cached_bytes >= bytes);
-    Flex::memory_cleanup(&Default::default());
+    <Flex>::memory_cleanup(&Default::default());
     assert!(memory::stats().cached_bytes < bytes);
     memory::set_limit(1 << 20);
     drop(make());

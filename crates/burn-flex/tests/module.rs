@@ -149,7 +149,7 @@ fn layer_norm_agrees_with_its_definition() {
         t.into_primitive().tensor()
     }
     let (x, gamma, beta) = (float::<Flex, 3>([3, 5, 33], 1), float::<Flex, 1>([33], 2), float::<Flex, 1>([33], 3));
-    let got = Flex::layer_norm(primitive(x.clone()), primitive(gamma.clone()), Some(primitive(beta.clone())), 1e-5);
+    let got = <Flex>::layer_norm(primitive(x.clone()), primitive(gamma.clone()), Some(primitive(beta.clone())), 1e-5);
     let (var, mean) = x.clone().var_mean_bias(2);
     let expected = (x - mean) / (var + 1e-5).sqrt() * gamma.unsqueeze() + beta.unsqueeze();
     let got = Tensor::<Flex, 3>::from_primitive(TensorPrimitive::Float(got));

@@ -44,6 +44,7 @@ or_panic! {
     Tensor => FlexTensor: FlexTensor;
     (Tensor, Tensor) => (FlexTensor, FlexTensor): |(a, b)| (FlexTensor(a), FlexTensor(b));
     QTensor => FlexQTensor: FlexQTensor;
+    (QTensor, Tensor) => (FlexQTensor, FlexTensor): |(a, b)| (FlexQTensor(a), FlexTensor(b));
     conv::DeformConvGradients => conv::DeformConvGradients: |gradients| gradients;
 }
 

@@ -1,44 +1,28 @@
-//! The backend's random state: one global stream of generators.
+//! The backend's random state: one generator for the process.
 //!
-//! An operation takes its generator under the lock and draws from it after releasing the lock, so that threads do
-//! not wait for each other's numbers. The generator depends on the seed and on how many operations came before,
-//! not on threads.
+//! An operation cuts its part off the stream under the lock, and draws from it after releasing the lock, so that
+//! threads do not wait for each other's numbers. What a part holds depends on the seed and on what was drawn before,
+//! not on the number of threads.
 
 use super::FlexTensor;
 use super::convert::OrPanic;
 use burn_backend::{DType, Distribution, Shape};
 use burn_std::stub::Mutex;
+use flex_core::layout::checked_num_elements;
 use flex_core::random::{self, Generator};
 
-static STREAM: Mutex<Option<Stream>> = Mutex::new(None);
+static GENERATOR: Mutex<Option<Generator>> = Mutex::new(None);
 
-struct Stream {
-    seed: u64,
-    operations: u64,
-}
-
-/// Starts the stream over.
+/// Starts the stream of a seed.
 pub(super) fn seed(seed: u64) {
     // The lock cannot be poisoned: nothing panics under it.
-    *STREAM.lock().expect("random: the stream's lock") = Some(Stream { seed, operations: 0 });
+    *GENERATOR.lock().expect("random: the generator's lock") = Some(Generator::new(seed));
 }
 
-/// The generator of the next operation.
-fn next_generator() -> Generator {
-    let mut guard = STREAM.lock().expect("random: the stream's lock");
-    let stream = guard.get_or_insert_with(|| Stream { seed: entropy(), operations: 0 });
-    let number = stream.operations;
-    stream.operations = number.wrapping_add(1);
-    Generator::new(mix(mix(stream.seed) ^ number))
-}
-
-/// The finaliser of SplitMix64 (Steele, Lea, Flood 2014): a bijection in which each input bit moves half of the
-/// output bits, so different (seed, operation) pairs of one seed never share a key.
-fn mix(value: u64) -> u64 {
-    let mut z = value.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
+/// The part of the stream that a tensor of `elements` uses.
+fn take(elements: usize) -> Generator {
+    let mut guard = GENERATOR.lock().expect("random: the generator's lock");
+    guard.get_or_insert_with(|| Generator::new(entropy())).take(elements)
 }
 
 /// A seed for programs that set none: the keys of the standard hasher come from the system's entropy.
@@ -57,15 +41,18 @@ fn entropy() -> u64 {
 }
 
 pub(super) fn float(shape: Shape, distribution: Distribution, dtype: DType) -> FlexTensor {
-    let distribution = convert(distribution, random::Distribution::Uniform { low: 0.0, high: 1.0 });
-    random::random(&mut next_generator(), shape, distribution, dtype).or_panic()
+    draw(shape, convert(distribution, random::Distribution::Standard), dtype)
 }
 
-/// Integers by default come from `[0, 255)`, as in Burn's other backends, or as much of it as the dtype holds.
+/// By default integers come from `[0, 255)`, as in Burn's other backends, or as much of it as the dtype holds.
 pub(super) fn int(shape: Shape, distribution: Distribution, dtype: DType) -> FlexTensor {
-    let high = if dtype == DType::I8 { i8::MAX as f64 } else { u8::MAX as f64 };
-    let distribution = convert(distribution, random::Distribution::Uniform { low: 0.0, high });
-    random::random(&mut next_generator(), shape, distribution, dtype).or_panic()
+    draw(shape, convert(distribution, random::Distribution::Uniform { low: 0.0, high: 255.0 }), dtype)
+}
+
+fn draw(shape: Shape, distribution: random::Distribution, dtype: DType) -> FlexTensor {
+    checked_num_elements("random", &shape)
+        .and_then(|elements| random::random(&mut take(elements), shape, distribution, dtype))
+        .or_panic()
 }
 
 fn convert(distribution: Distribution, default: random::Distribution) -> random::Distribution {

@@ -3,8 +3,9 @@
 use super::Update;
 use super::indices::Indices;
 use super::take::flatten;
-use super::update::{Kernel, kernel, narrow, widen, widens};
+use super::update::{Kernel, kernel, widens};
 use crate::error::{Error, Result, check_axis, check_rank, check_same_dtype};
+use crate::movement::convert::{from_f32, into_f32};
 use crate::movement::into_writable;
 use crate::parallel::{self, Work};
 use crate::{Element, Scalar, Tensor};
@@ -86,8 +87,8 @@ pub(super) fn update_slices(
 ) -> Result<Tensor> {
     let dtype = tensor.dtype();
     if widens(dtype, update) {
-        let sum = update_slices(op, widen(op, tensor)?, widen(op, values)?, dims, rows, update)?;
-        return narrow(op, sum, dtype);
+        let sum = update_slices(op, into_f32(op, tensor)?, into_f32(op, values)?, dims, rows, update)?;
+        return from_f32(op, sum, dtype);
     }
     dispatch!(bits op, dtype, B => {
         let kernel = kernel::<B>(op, dtype, update)?;

@@ -3,8 +3,9 @@
 use super::Update;
 use super::indices::{BLOCK, Indices};
 use super::take::check_index_shape;
-use super::update::{Kernel, kernel, narrow, widen, widens};
+use super::update::{Kernel, kernel, widens};
 use crate::error::{Error, Result, check_axis, check_same_dtype};
+use crate::movement::convert::{from_f32, into_f32};
 use crate::movement::into_writable;
 use crate::parallel::{self, Work};
 use crate::{Element, Tensor};
@@ -37,8 +38,8 @@ pub fn scatter(
     }
     let dtype = tensor.dtype();
     if widens(dtype, update) {
-        let sum = scatter(axis, widen(OP, tensor)?, indices, widen(OP, values)?, update)?;
-        return narrow(OP, sum, dtype);
+        let sum = scatter(axis, into_f32(OP, tensor)?, indices, into_f32(OP, values)?, update)?;
+        return from_f32(OP, sum, dtype);
     }
     let indices = indices.into_contiguous()?;
     let checked = Indices::checked(OP, &indices, axis, tensor.shape()[axis])?;

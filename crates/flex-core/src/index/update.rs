@@ -5,9 +5,7 @@
 
 use super::Update;
 use crate::error::{Error, Result};
-use crate::movement::convert::FloatBlock;
-use crate::parallel::{self, Work};
-use crate::{DType, Element, Tensor};
+use crate::{DType, Element};
 use burn_std::{bf16, f16};
 use core::marker::PhantomData;
 use flex_math::simd::vectorize;
@@ -149,34 +147,4 @@ int!(i64 i32 i16 i8 u64 u32 u16 u8);
 /// Whether many updates of one element would lose precision in this dtype, so that they are to be computed in `f32`.
 pub(super) fn widens(dtype: DType, update: Update) -> bool {
     matches!(dtype, DType::F16 | DType::BF16) && matches!(update, Update::Add | Update::Mul)
-}
-
-/// A half-precision tensor as row-major `f32`.
-pub(super) fn widen(op: &'static str, tensor: Tensor) -> Result<Tensor> {
-    let tensor = tensor.into_contiguous()?;
-    dispatch!(float op, tensor.dtype(), T => {
-        let src = tensor.as_slice::<T>().expect("contiguous");
-        Tensor::build::<f32>(op, tensor.shape().clone(), DType::F32, |out| {
-            let block = parallel::rows_per_task(size_of::<T>() + size_of::<f32>());
-            let work = Work::Bytes(size_of_val(src) + size_of_val(out));
-            parallel::for_each_chunk(out, block, work, |k, out| {
-                T::read_f32(&src[k * block..][..out.len()], out);
-            });
-        })
-    })
-}
-
-/// The way back from [`widen`].
-pub(super) fn narrow(op: &'static str, tensor: Tensor, dtype: DType) -> Result<Tensor> {
-    let tensor = tensor.into_contiguous()?;
-    let src = tensor.as_slice::<f32>().expect("contiguous");
-    dispatch!(float op, dtype, T => {
-        Tensor::build::<T>(op, tensor.shape().clone(), dtype, |out| {
-            let block = parallel::rows_per_task(size_of::<T>() + size_of::<f32>());
-            let work = Work::Bytes(size_of_val(src) + size_of_val(out));
-            parallel::for_each_chunk(out, block, work, |k, out| {
-                T::write_f32(&src[k * block..][..out.len()], out);
-            });
-        })
-    })
 }

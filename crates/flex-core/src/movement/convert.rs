@@ -1,6 +1,8 @@
-//! Blocks of any float dtype as `f32` and back, in whole vectors.
+//! Any float dtype as `f32` and back, in whole vectors.
 
-use crate::dtype::Element;
+use crate::error::Result;
+use crate::parallel::{self, Work};
+use crate::{DType, Element, Tensor};
 use burn_std::{bf16, f16};
 use flex_math::simd::vectorize;
 
@@ -52,4 +54,40 @@ impl FloatBlock for bf16 {
     fn write_f32(src: &[f32], dst: &mut [Self]) {
         flex_math::half::from_f32(src, dst);
     }
+}
+
+/// A float tensor as `f32`: itself when it is one, otherwise a row-major copy.
+pub(crate) fn into_f32(op: &'static str, tensor: Tensor) -> Result<Tensor> {
+    if tensor.dtype() == DType::F32 {
+        return Ok(tensor);
+    }
+    let tensor = tensor.into_contiguous()?;
+    dispatch!(float op, tensor.dtype(), T => {
+        let src = tensor.as_slice::<T>().expect("contiguous");
+        Tensor::build::<f32>(op, tensor.shape().clone(), DType::F32, |out| {
+            let block = parallel::rows_per_task(size_of::<T>() + size_of::<f32>());
+            let work = Work::Bytes(size_of_val(src) + size_of_val(out));
+            parallel::for_each_chunk(out, block, work, |k, out| {
+                T::read_f32(&src[k * block..][..out.len()], out);
+            });
+        })
+    })
+}
+
+/// An `f32` tensor in another float dtype: itself when that is `f32`, otherwise a row-major copy.
+pub(crate) fn from_f32(op: &'static str, tensor: Tensor, dtype: DType) -> Result<Tensor> {
+    if dtype == DType::F32 {
+        return Ok(tensor);
+    }
+    let tensor = tensor.into_contiguous()?;
+    let src = tensor.as_slice::<f32>().expect("contiguous");
+    dispatch!(float op, dtype, T => {
+        Tensor::build::<T>(op, tensor.shape().clone(), dtype, |out| {
+            let block = parallel::rows_per_task(size_of::<T>() + size_of::<f32>());
+            let work = Work::Bytes(size_of_val(src) + size_of_val(out));
+            parallel::for_each_chunk(out, block, work, |k, out| {
+                T::write_f32(&src[k * block..][..out.len()], out);
+            });
+        })
+    })
 }

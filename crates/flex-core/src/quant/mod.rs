@@ -1,46 +1,259 @@
-//! Quantization.
+//! Quantized tensors: small codes, and scales that turn them back into numbers.
+//!
+//! `x = scale * value(code)`, where one scale belongs to the whole tensor or to each block of it ([`QuantScheme::level`]),
+//! and the code is an integer or a tiny float ([`QuantScheme::value`], see `codec.rs`). Whatever the scheme stores, the
+//! engine holds one code per byte and `f32` scales; packing happens only where bytes come and go
+//! ([`QTensor::to_bytes`]).
+//!
+//! A block of size `b` along an axis (sizes are given for the trailing axes, others are 1) has to divide that axis, so that
+//! the scales form a tensor with one element per block: `scales.shape[k] = shape[k] / b[k]`.
+
+mod bytes;
+mod codec;
+mod kernels;
+#[cfg(test)]
+mod tests;
+mod views;
+
+pub use burn_std::quantization::QuantScheme;
+pub use views::cat;
 
 use crate::error::{Error, Result};
-use crate::{BoolStore, DType, Scalar, Shape, Slice, Tensor};
+use crate::movement::convert::{from_f32, into_f32};
+use crate::{DType, Shape, Tensor, bf16, f16};
 use alloc::vec::Vec;
-#[allow(dead_code)]
-fn _u(_: Option<(Scalar, Shape, Slice, DType, BoolStore)>) -> Vec<u8> {
-    Vec::new()
-}
-pub use burn_std::quantization::QuantScheme;
+use burn_std::quantization::{BlockSize, QuantLevel, QuantParam, QuantStore};
+use codec::Codec;
+use kernels::Scales;
+
 /// A quantized tensor.
 #[derive(Clone, Debug)]
 pub struct QTensor {
-    /// Values, as the scheme stores them.
+    /// The codes: one `i8` each, in any layout. Tiny floats are bit patterns.
     pub values: Tensor,
-    /// Scales.
+    /// The scales, `f32`: of shape `[1]` for the whole tensor, otherwise one for each block.
     pub scales: Tensor,
-    /// Scheme.
+    /// How the codes are to be read, and how bytes lay them out.
     pub scheme: QuantScheme,
 }
-/// See the module docs.
+
+impl QTensor {
+    /// A quantized tensor from its parts.
+    ///
+    /// # Errors
+    /// Values that are not `i8`, scales that are not `f32` or not one for each block, a scheme that the engine does
+    /// not know.
+    pub fn new(values: Tensor, scales: Tensor, scheme: QuantScheme) -> Result<Self> {
+        const OP: &str = "quantized tensor";
+        if values.dtype() != DType::I8 {
+            return Err(Error::dtype(OP, values.dtype(), "values of dtype i8"));
+        }
+        if scales.dtype() != DType::F32 {
+            return Err(Error::dtype(OP, scales.dtype(), "scales of dtype f32"));
+        }
+        let grid = Grid::new(OP, &scheme, values.shape())?;
+        let scales = grid.check_scales(OP, scales)?;
+        Ok(Self { values, scales, scheme })
+    }
+
+    /// Size of each axis.
+    pub fn shape(&self) -> &Shape {
+        self.values.shape()
+    }
+
+    /// Number of axes.
+    pub fn rank(&self) -> usize {
+        self.values.rank()
+    }
+
+    /// Whether one scale holds for the whole tensor, so that whatever only moves or compares elements may work on the
+    /// values alone.
+    pub fn is_per_tensor(&self) -> bool {
+        self.scheme.level == QuantLevel::Tensor
+    }
+}
+
+/// Codes of the elements of a float tensor, given the scales: `x / scale` rounded (integers half away from zero, as Burn
+/// does; tiny floats half to even) and held to the range of the codes. NaN becomes zero in integers.
+///
+/// Scales are rounded to the scheme's precision. Those that are zero or too small to divide by become the smallest
+/// normal number, so that a tensor of zeros stays one.
 ///
 /// # Errors
-/// Pending.
+/// Operands that are not floats, scales that are not one for each block, blocks that do not divide the shape, a scheme
+/// that the engine does not know.
 pub fn quantize(tensor: Tensor, scales: Tensor, scheme: QuantScheme) -> Result<QTensor> {
-    let _ = (&tensor, &scales, &scheme);
-    Err(Error::argument("quantize", "operation", "pending", "an implementation"))
+    const OP: &str = "quantize";
+    let grid = Grid::new(OP, &scheme, tensor.shape())?;
+    let scales = grid.check_scales(OP, into_f32(OP, scales)?)?;
+    let usable: Vec<f32> = scales.to_vec::<f32>().into_iter().map(|s| usable_scale(s, &scheme)).collect();
+    encode(OP, into_f32(OP, tensor)?, usable, grid, scheme)
 }
-/// See the module docs.
+
+/// [`quantize`] with the smallest scales that hold every element of their block: the largest magnitude, which NaN does
+/// not count for, over half the range of the codes.
 ///
 /// # Errors
-/// Pending.
+/// Those of [`quantize`].
 pub fn quantize_dynamic(tensor: Tensor, scheme: QuantScheme) -> Result<QTensor> {
-    let _ = (&tensor, &scheme);
-    Err(Error::argument("quantize_dynamic", "operation", "pending", "an implementation"))
+    const OP: &str = "quantize_dynamic";
+    let grid = Grid::new(OP, &scheme, tensor.shape())?;
+    let tensor = into_f32(OP, tensor)?.into_contiguous()?;
+    let (low, high) = scheme.value.range();
+    let mut scales =
+        kernels::largest_magnitudes(tensor.as_slice::<f32>().expect("contiguous"), &grid.scales());
+    scales.iter_mut().for_each(|s| *s = usable_scale(*s / ((high - low) / 2.0), &scheme));
+    encode(OP, tensor, scales, grid, scheme)
 }
-/// See the module docs.
+
+/// The numbers that a quantized tensor stands for.
 ///
 /// # Errors
-/// Pending.
+/// A dtype that is not a float.
 pub fn dequantize(tensor: QTensor, dtype: DType) -> Result<Tensor> {
-    let _ = (&tensor, &dtype);
-    Err(Error::argument("dequantize", "operation", "pending", "an implementation"))
+    const OP: &str = "dequantize";
+    let QTensor { values, scales, scheme } = tensor;
+    let grid = Grid::new(OP, &scheme, values.shape())?;
+    let codec = Codec::new(scheme.value);
+    let scales = scales.into_contiguous()?;
+    let scales = scales.as_slice::<f32>().expect("contiguous");
+    // With one scale, elements can stay in their order in memory, under the layout they had.
+    let keep = scheme.level == QuantLevel::Tensor && values.layout().is_dense();
+    let values = if keep { values } else { values.into_contiguous()? };
+    let layout = values.layout();
+    let codes = &values.storage::<i8>()[layout.span()];
+    let shape = if keep { Shape::from([codes.len()]) } else { values.shape().clone() };
+    let numbers = Tensor::build::<f32>(OP, shape, DType::F32, |out| {
+        kernels::decode(codec, codes, scales, &grid.scales(), out);
+    })?;
+    let numbers = from_f32(OP, numbers, dtype)?;
+    if !keep {
+        return Ok(numbers);
+    }
+    let first = layout.offset() - layout.span().start;
+    Ok(numbers.with_layout(crate::Layout::new(layout.shape().clone(), layout.strides().into(), first)))
+}
+
+fn encode(
+    op: &'static str,
+    tensor: Tensor,
+    scales: Vec<f32>,
+    grid: Grid,
+    scheme: QuantScheme,
+) -> Result<QTensor> {
+    let tensor = tensor.into_contiguous()?;
+    let numbers = tensor.as_slice::<f32>().expect("contiguous");
+    let codec = Codec::new(scheme.value);
+    let values = Tensor::build::<i8>(op, tensor.shape().clone(), DType::I8, |out| {
+        kernels::encode(codec, numbers, &scales, &grid.scales(), out);
+    })?;
+    Ok(QTensor { values, scales: Tensor::from_slice(&scales, grid.scales_shape())?, scheme })
+}
+
+/// A scale in the precision of the scheme, that can be divided by.
+fn usable_scale(scale: f32, scheme: &QuantScheme) -> f32 {
+    let scale = match scheme.param {
+        QuantParam::F16 => f16::from_f32(scale).to_f32(),
+        QuantParam::BF16 => bf16::from_f32(scale).to_f32(),
+        _ => scale,
+    };
+    if scale.is_normal() {
+        scale
+    } else if scale == f32::INFINITY {
+        f32::MAX
+    } else {
+        f32::MIN_POSITIVE
+    }
+}
+
+/// The blocks of a tensor of some shape.
+struct Grid {
+    shape: Shape,
+    /// Block size along each axis; `None` when one scale holds for all.
+    blocks: Option<Vec<usize>>,
+}
+
+impl Grid {
+    /// # Errors
+    /// A scheme that the engine does not know, blocks that do not divide the shape.
+    fn new(op: &'static str, scheme: &QuantScheme, shape: &Shape) -> Result<Self> {
+        let refuse = |name, got: &dyn core::fmt::Debug, expected: &'static str| {
+            Err(Error::argument(op, name, format_args!("{got:?}"), expected))
+        };
+        match scheme.store {
+            QuantStore::PackedU32(0) if codec::is_int(scheme.value) => {}
+            QuantStore::Native => {}
+            _ => {
+                let expected = "Native, or for integers PackedU32 along the innermost axis";
+                return refuse("store of the scheme", &(scheme.store, scheme.value), expected);
+            }
+        }
+        match scheme.param {
+            QuantParam::F32 | QuantParam::F16 | QuantParam::BF16 => {}
+            _ => return refuse("parameter precision of the scheme", &scheme.param, "F32, F16 or BF16"),
+        }
+        let blocks = match &scheme.level {
+            QuantLevel::Tensor => None,
+            QuantLevel::Block(size) => Some(Self::blocks(op, size, shape)?),
+        };
+        Ok(Self { shape: shape.clone(), blocks })
+    }
+
+    fn blocks(op: &'static str, size: &BlockSize, shape: &Shape) -> Result<Vec<usize>> {
+        let sizes = BlockSize::new_trim(size.as_slice());
+        let fits = sizes.len() <= shape.len();
+        let blocks: Vec<usize> = if fits {
+            let lead = shape.len() - sizes.len();
+            core::iter::repeat_n(1, lead).chain(sizes.iter().map(|&b| b.into())).collect()
+        } else {
+            Vec::new()
+        };
+        if !fits || blocks.iter().zip(shape.iter()).any(|(&b, &size)| b == 0 || size % b != 0) {
+            let expected = alloc::format!("axes that the block sizes {:?} divide", size.as_slice());
+            return Err(Error::shape(op, shape, expected));
+        }
+        Ok(blocks)
+    }
+
+    fn scales_shape(&self) -> Shape {
+        match &self.blocks {
+            None => Shape::from([1]),
+            Some(blocks) => self.shape.iter().zip(blocks).map(|(&size, &b)| size / b).collect(),
+        }
+    }
+
+    /// The scales in the shape of the grid.
+    fn check_scales(&self, op: &'static str, scales: Tensor) -> Result<Tensor> {
+        let shape = self.scales_shape();
+        if scales.num_elements() != shape.num_elements() {
+            let expected = alloc::format!("scales of shape {:?}", shape.as_slice());
+            return Err(Error::shape(op, scales.shape(), expected));
+        }
+        scales.reshape(shape)
+    }
+
+    /// How the scales go with the elements in row-major order.
+    fn scales(&self) -> Scales {
+        let Some(blocks) = &self.blocks else {
+            return Scales::One;
+        };
+        let (Some((&run, outer_blocks)), Some(&width)) = (blocks.split_last(), self.shape.last()) else {
+            return Scales::One;
+        };
+        let per_row = width / run;
+        if outer_blocks.iter().all(|&b| b == 1) {
+            return Scales::Each { run };
+        }
+        // Row-major walk over the rows: the first scale of each.
+        let outer = &self.shape[..self.shape.len() - 1];
+        let mut rows = alloc::vec![0usize];
+        for (&size, &b) in outer.iter().zip(outer_blocks) {
+            rows = rows.iter().flat_map(|&at| (0..size).map(move |i| at * (size / b) + i / b)).collect();
+        }
+        rows.iter_mut().for_each(|row| *row *= per_row);
+        let count = self.scales_shape().num_elements();
+        Scales::Rows { run, per_row, first: rows, count }
+    }
 }
 /// Pending.
 ///

@@ -45,8 +45,9 @@ impl BlockController {
 }
 
 impl AllocationController for BlockController {
+    /// The alignment that copies of the bytes are to have. `Bytes` refuses to copy to a stricter one than this.
     fn alloc_align(&self) -> usize {
-        ALIGN
+        align_of::<u128>()
     }
 
     fn property(&self) -> AllocationProperty {
@@ -83,6 +84,7 @@ mod tests {
             assert_eq!(bytes.as_ptr() as usize % ALIGN, 0);
             bytes.fill(0xA5);
             assert!(bytes.iter().all(|&b| b == 0xA5));
+            assert_eq!(bytes.clone(), bytes);
         }
     }
 }

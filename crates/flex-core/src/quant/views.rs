@@ -1,0 +1,215 @@
+//! Moving the elements of quantized tensors.
+//!
+//! With one scale for the whole tensor, whatever moves elements moves codes. With blocks, the scales are a smaller
+//! tensor of the same rank, and operations that keep blocks whole are done to both; no element changes, and
+//! reordered axes take their block sizes with them. What would tear blocks apart goes through floats: the result is
+//! quantized anew, with scales of its own.
+
+use super::{Grid, QTensor, dequantize, quantize_dynamic};
+use crate::error::{Error, Result};
+use crate::{DType, Shape, Slice, Tensor, index, movement};
+use alloc::vec::Vec;
+use burn_std::quantization::{BlockSize, QuantLevel};
+
+impl QTensor {
+    /// Applies `f`, which only moves elements, to the codes of a tensor with one scale, and to the numbers of any other.
+    ///
+    /// # Errors
+    /// Those of `f`, and of quantizing its result.
+    pub fn map_values(self, f: impl FnOnce(Tensor) -> Result<Tensor>) -> Result<Self> {
+        if self.is_per_tensor() {
+            return Ok(Self { values: f(self.values)?, ..self });
+        }
+        let scheme = self.scheme;
+        quantize_dynamic(f(dequantize(self, DType::F32)?)?, scheme)
+    }
+
+    /// Applies `f` to codes and scales, under block sizes reordered or left alone.
+    fn map_both(
+        self,
+        blocks: Option<Vec<usize>>,
+        values: impl FnOnce(Tensor) -> Result<Tensor>,
+        scales: impl FnOnce(Tensor) -> Result<Tensor>,
+    ) -> Result<Self> {
+        let mut scheme = self.scheme;
+        if let Some(blocks) = blocks {
+            let sizes: Vec<u8> = blocks.into_iter().map(|b| b as u8).collect();
+            scheme.level = QuantLevel::Block(BlockSize::new_trim(sizes));
+        }
+        Ok(Self { values: values(self.values)?, scales: scales(self.scales)?, scheme })
+    }
+
+    /// Block size along each axis; `None` with one scale for all.
+    fn blocks(&self) -> Result<Option<Vec<usize>>> {
+        Ok(Grid::new("quantized tensor", &self.scheme, self.shape())?.blocks)
+    }
+
+    /// The same elements in the same row-major order under another shape.
+    ///
+    /// # Errors
+    /// The element counts differ; blocks that do not divide the new shape.
+    pub fn reshape(self, shape: impl Into<Shape>) -> Result<Self> {
+        let shape = shape.into();
+        let Some(blocks) = self.blocks()? else {
+            return self.map_values(|t| t.reshape(shape));
+        };
+        // Blocks along the last axis alone are runs of the row-major order.
+        let runs = blocks.split_last().filter(|(_, outer)| outer.iter().all(|&b| b == 1));
+        match (runs, shape.last()) {
+            (Some((&run, _)), Some(&width)) if width % run == 0 => {
+                let mut grid = shape.clone();
+                *grid.as_mut_slice().last_mut().expect("an axis") = width / run;
+                self.map_both(None, |t| t.reshape(shape), |s| s.reshape(grid))
+            }
+            _ => self.map_values(|t| t.reshape(shape)),
+        }
+    }
+
+    /// Reorders the axes, and block sizes with them.
+    ///
+    /// # Errors
+    /// `axes` is not a permutation.
+    pub fn permute(self, axes: &[usize]) -> Result<Self> {
+        let values = self.values.clone().permute(axes)?;
+        match self.blocks()? {
+            Some(blocks) if axes.len() <= BlockSize::MAX_DIMS => {
+                let reordered = axes.iter().map(|&a| blocks[a]).collect();
+                self.map_both(Some(reordered), |_| Ok(values), |s| s.permute(axes))
+            }
+            _ => self.map_values(|t| t.permute(axes)),
+        }
+    }
+
+    /// Exchanges two axes, and their block sizes.
+    ///
+    /// # Errors
+    /// An axis out of range.
+    pub fn swap_axes(self, a: usize, b: usize) -> Result<Self> {
+        crate::error::check_axis("swap_dims", a, self.rank())?;
+        crate::error::check_axis("swap_dims", b, self.rank())?;
+        let mut axes: Vec<usize> = (0..self.rank()).collect();
+        axes.swap(a, b);
+        self.permute(&axes)
+    }
+
+    /// Reverses axes; blocks reverse with their elements.
+    ///
+    /// # Errors
+    /// An axis out of range or named twice.
+    pub fn flip(self, axes: &[usize]) -> Result<Self> {
+        if self.is_per_tensor() {
+            return self.map_values(|t| t.flip(axes));
+        }
+        self.map_both(None, |t| t.flip(axes), |s| s.flip(axes))
+    }
+
+    /// Stretches axes of size one, and adds leading axes.
+    ///
+    /// # Errors
+    /// The shape cannot be reached.
+    pub fn expand(self, shape: &[usize]) -> Result<Self> {
+        let Some(blocks) = self.blocks()? else {
+            return self.map_values(|t| t.expand(shape));
+        };
+        let lead = shape.len().saturating_sub(blocks.len());
+        let grid: Vec<usize> = shape
+            .iter()
+            .enumerate()
+            .map(|(axis, &size)| size / axis.checked_sub(lead).map_or(1, |axis| blocks[axis]))
+            .collect();
+        self.map_both(None, |t| t.expand(shape), |s| s.expand(&grid))
+    }
+
+    /// Slices the leading axes; exact where slices begin and end between blocks.
+    ///
+    /// # Errors
+    /// More slices than axes, a step of zero; blocks that do not divide the new shape.
+    pub fn slice(self, slices: &[Slice]) -> Result<Self> {
+        let Some(blocks) = self.blocks()? else {
+            return self.map_values(|t| t.slice(slices));
+        };
+        let sizes = self.shape().clone();
+        let coarse: Option<Vec<Slice>> = slices
+            .iter()
+            .zip(&blocks)
+            .zip(sizes.iter())
+            .map(|((slice, &b), &size)| {
+                let range = slice.to_range(size);
+                let whole = range.start % b == 0 && range.end % b == 0;
+                // Steps over single elements are steps over single blocks; of larger blocks none may be skipped.
+                let whole = whole && (b == 1 || slice.step.unsigned_abs() == 1);
+                let (start, end) = ((range.start / b) as isize, (range.end / b) as isize);
+                whole.then_some(Slice { start, end: Some(end), step: slice.step })
+            })
+            .collect();
+        match coarse {
+            Some(coarse) if slices.len() <= blocks.len() => {
+                self.map_both(None, |t| t.slice(slices), |s| s.slice(&coarse))
+            }
+            _ => self.map_values(|t| t.slice(slices)),
+        }
+    }
+
+    /// The slices that a 1-D index tensor names along `axis`; exact where blocks have size one along it.
+    ///
+    /// # Errors
+    /// Those of [`index::select`]; blocks that do not divide the new shape.
+    pub fn select(self, axis: usize, indices: Tensor) -> Result<Self> {
+        let blocks = self.blocks()?;
+        match blocks.as_ref().and_then(|blocks| blocks.get(axis)) {
+            Some(1) => {
+                let again = indices.clone();
+                self.map_both(None, |t| index::select(t, axis, indices), |s| index::select(s, axis, again))
+            }
+            _ => self.map_values(|t| index::select(t, axis, indices)),
+        }
+    }
+
+    /// Elements by index along `axis`, as [`index::gather`].
+    ///
+    /// # Errors
+    /// Those of [`index::gather`]; blocks that do not divide the new shape.
+    pub fn gather(self, axis: usize, indices: Tensor) -> Result<Self> {
+        self.map_values(|t| index::gather(axis, t, indices))
+    }
+
+    /// The tensor `times` times over along `axis`.
+    ///
+    /// # Errors
+    /// Those of [`movement::repeat`].
+    pub fn repeat(self, axis: usize, times: usize) -> Result<Self> {
+        if self.is_per_tensor() {
+            return self.map_values(|t| movement::repeat(t, axis, times));
+        }
+        self.map_both(None, |t| movement::repeat(t, axis, times), |s| movement::repeat(s, axis, times))
+    }
+}
+
+/// The tensors one after another along `axis`, in the scheme of the first. Exact for tensors of one scheme with blocks, and
+/// for tensors that share their one scale.
+///
+/// # Errors
+/// Those of [`movement::cat`]; blocks that do not divide the new shape.
+pub fn cat(tensors: Vec<QTensor>, axis: usize) -> Result<QTensor> {
+    let Some(first) = tensors.first() else {
+        return Err(Error::argument("cat", "number of tensors", 0, "at least 1"));
+    };
+    let scheme = first.scheme;
+    let one_scheme = tensors.iter().all(|t| t.scheme == scheme);
+    let scale = |t: &QTensor| t.scales.to_vec::<f32>()[0].to_bits();
+    if first.is_per_tensor() && one_scheme && tensors.iter().all(|t| scale(t) == scale(first)) {
+        let scales = first.scales.clone();
+        let values = movement::cat(tensors.into_iter().map(|t| t.values).collect(), axis)?;
+        return Ok(QTensor { values, scales, scheme });
+    }
+    if !first.is_per_tensor() && one_scheme {
+        let (values, scales): (Vec<_>, Vec<_>) = tensors.into_iter().map(|t| (t.values, t.scales)).unzip();
+        return Ok(QTensor {
+            values: movement::cat(values, axis)?,
+            scales: movement::cat(scales, axis)?,
+            scheme,
+        });
+    }
+    let floats = tensors.into_iter().map(|t| dequantize(t, DType::F32)).collect::<Result<Vec<_>>>()?;
+    quantize_dynamic(movement::cat(floats, axis)?, scheme)
+}
