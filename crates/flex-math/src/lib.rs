@@ -1,2 +1,71 @@
-//! Vectorised transcendental functions.
+//! Vectorised elementwise mathematics for `f32`, `f64`, `f16` and `bf16` slices.
+//!
+//! The crate has three layers, and a call passes through them in this order:
+//!
+//! 1. a slice driver ([`map`], [`map2`], ... in `slice.rs`, [`map_half`], ... in `half.rs`) takes slices,
+//!    picks the instruction set once per call ([`simd::dispatch`]) and walks over whole vectors;
+//! 2. a function object ([`Exp`], [`Tanh`], [`Pow`], ...) says what happens to one vector; it is a unit
+//!    struct that implements [`UnaryFn`] or [`BinaryFn`] for both element types;
+//! 3. the vector itself is `macerator`'s, re-exported from [`simd`].
+//!
+//! ```
+//! let mut data = [0.0f32, 1.0, f32::NEG_INFINITY];
+//! flex_math::map_in_place(flex_math::Exp, &mut data);
+//! assert_eq!(data, [1.0, core::f32::consts::E, 0.0]);
+//! ```
+//!
+//! Every function states its error bound in units in the last place (ULP) and is tested against it.
+//! Special values (NaN, signed zeros, infinities, subnormals) follow C's `math.h`. A result depends on
+//! the element alone, never on its position in the slice; it may differ in the last bits between
+//! instruction sets, because only some of them have a fused multiply-add.
 #![no_std]
+
+mod activation;
+mod erf;
+mod exp;
+mod float;
+pub mod half;
+mod hyperbolic;
+mod inverse;
+mod log;
+mod pow;
+mod root;
+pub mod simd;
+mod slice;
+mod trig;
+
+pub use activation::{Gelu, GeluGrad, GeluTanh, LogSigmoid, Sigmoid, Silu, Softplus};
+pub use erf::{Erf, Erfc};
+pub use exp::{Exp, Exp2, Expm1};
+pub use float::Float;
+pub use half::{
+    Half, map_half, map_half_in_place, map2_half, map2_half_in_place, map2_half_scalar_lhs,
+    map2_half_scalar_lhs_in_place, map2_half_scalar_rhs, map2_half_scalar_rhs_in_place,
+};
+pub use hyperbolic::{Acosh, Asinh, Atanh, Cosh, Sinh, Tanh};
+pub use inverse::{Acos, Asin, Atan, Atan2};
+pub use log::{Ln, Log1p, Log2, Log10};
+pub use pow::Pow;
+pub use root::{Recip, Sqrt};
+pub use slice::{
+    eval_scalar, eval2_scalar, map, map_in_place, map2, map2_in_place, map2_scalar_lhs,
+    map2_scalar_lhs_in_place, map2_scalar_rhs, map2_scalar_rhs_in_place,
+};
+pub use trig::{Cos, Sin, Tan};
+
+use simd::{Simd, Vector};
+
+/// A function of one number, evaluated on whole vectors.
+///
+/// Implementations mark `eval` `#[inline(always)]`: it has to be compiled inside the dispatched driver,
+/// where the instruction set is known.
+pub trait UnaryFn<T: Float>: Copy + Send + Sync {
+    /// The function's value in every lane of `x`.
+    fn eval<S: Simd>(self, x: Vector<S, T>) -> Vector<S, T>;
+}
+
+/// A function of two numbers, evaluated on whole vectors. See [`UnaryFn`].
+pub trait BinaryFn<T: Float>: Copy + Send + Sync {
+    /// The function's value in every pair of lanes of `a` and `b`.
+    fn eval<S: Simd>(self, a: Vector<S, T>, b: Vector<S, T>) -> Vector<S, T>;
+}

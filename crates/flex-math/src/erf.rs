@@ -1,0 +1,193 @@
+//! The error function and its complement.
+//!
+//! Near zero, `erf(x) = x + x P(x^2)`. Away from it, for f32, `erf(x) = 1 - exp(p(x))` with a polynomial for the logarithm
+//! of erfc, since erfc is small there and its own relative error matters little. Everything else rests on
+//! `erfc(x) = exp(-x^2) erfcx(x)` for `x >= 0`, where erfcx decays like `1/x` and is `w G(2w - 1)` with `w = 1 / (1 + x/2)`
+//! and one polynomial G for the whole half-line. The square is kept with its rounding error, because
+//! exp would magnify it. Polynomials from `tools/coefficients.py`.
+
+use crate::exp::{Scaled, exp_moderate, exp_scaled_with};
+use crate::float::*;
+use crate::simd::*;
+use crate::{Float, UnaryFn};
+
+/// Constants of the error function.
+pub trait ErfConsts: Scalar {
+    /// erfc rounds to zero, and erf to one, at this argument.
+    const ERFC_MAX: Self;
+    /// `x Phi(x)` rounds to zero at minus this argument.
+    const GELU_MAX: Self;
+    /// The tanh approximation of gelu rounds to zero at minus this argument.
+    const GELU_TANH_MAX: Self;
+    /// `2 sqrt(2/pi)` in two parts.
+    const GELU_C1: (Self, Self);
+    /// `2 sqrt(2/pi) * 0.044715` in two parts.
+    const GELU_C3: (Self, Self);
+    const FRAC_1_SQRT_2: Self;
+    /// `1 / sqrt(2 pi)`.
+    const FRAC_1_SQRT_TAU: Self;
+    /// Up to here `erf(x) = x + x P(x^2)`.
+    const ERF_SMALL: Self;
+    /// P of `erf(x) = x + x P(x^2)`.
+    const ERF_POLY: &'static [Self];
+    /// G of `erfcx(x) = w G(2 w - 1)`.
+    const ERFCX_POLY: &'static [Self];
+    /// erf for `x` from `ERF_SMALL` up; NaN stays NaN.
+    fn erf_large<S: Simd>(x: Vector<S, Self>) -> Vector<S, Self>;
+}
+
+impl ErfConsts for f32 {
+    const ERFC_MAX: f32 = 10.25;
+    const GELU_MAX: f32 = 15.0;
+    const GELU_TANH_MAX: f32 = 11.0;
+    const GELU_C1: (f32, f32) = (1.595_769_2, -4.534_068e-8);
+    const GELU_C3: (f32, f32) = (0.071_354_814, 2.398_832_4e-9);
+    const FRAC_1_SQRT_2: f32 = core::f32::consts::FRAC_1_SQRT_2;
+    const FRAC_1_SQRT_TAU: f32 = 0.398_942_28;
+    const ERF_SMALL: f32 = 0.925;
+    /// Degree 6, error of erf 2^-31.0.
+    const ERF_POLY: &'static [f32] = &[
+        1.283791666e-1,
+        -3.76126337e-1,
+        1.128369395e-1,
+        -2.685927113e-2,
+        5.200635197e-3,
+        -8.137447706e-4,
+        8.345266917e-5,
+    ];
+    /// Degree 10, relative error 2^-28.8.
+    const ERFCX_POLY: &'static [f32] = &[
+        5.107913543e-1,
+        3.435803596e-1,
+        1.397358864e-1,
+        1.822062525e-2,
+        -1.075282355e-2,
+        -3.236190419e-3,
+        1.530671957e-3,
+        4.117245936e-4,
+        -2.938899666e-4,
+        -1.988793735e-5,
+        3.217194548e-5,
+    ];
+
+    #[inline(always)]
+    fn erf_large<S: Simd>(x: Vector<S, Self>) -> Vector<S, Self> {
+        /// ln erfc on [0.92, 4]. Degree 6, error of erf 2^-27.3.
+        const LN_ERFC: &[f32] = &[
+            -5.756134857e-4,
+            -1.126021534,
+            -6.401154589e-1,
+            -1.012238372e-1,
+            2.085658546e-2,
+            -2.683280624e-3,
+            1.576574048e-4,
+        ];
+        splat::<S, f32>(1.0) - exp_moderate(poly(at_most(x, 4.0), LN_ERFC))
+    }
+}
+
+impl ErfConsts for f64 {
+    const ERFC_MAX: f64 = 27.5;
+    const GELU_MAX: f64 = 39.0;
+    const GELU_TANH_MAX: f64 = 22.5;
+    const GELU_C1: (f64, f64) = (1.5957691216057308, -9.969_308_809_110_92e-17);
+    const GELU_C3: (f64, f64) = (0.07135481627260025, -6.175_149_918_155_315e-19);
+    const FRAC_1_SQRT_2: f64 = core::f64::consts::FRAC_1_SQRT_2;
+    const FRAC_1_SQRT_TAU: f64 = 0.398_942_280_401_432_68;
+    const ERF_SMALL: f64 = 1.0;
+    /// Degree 11, error of erf 2^-57.0.
+    const ERF_POLY: &'static [f64] = &[
+        1.283791670955125668e-1,
+        -3.761263890318354659e-1,
+        1.128379167094525242e-1,
+        -2.686617064327613191e-2,
+        5.223977607422962649e-3,
+        -8.548325989679065845e-4,
+        1.205529532010697362e-4,
+        -1.492474465798824771e-5,
+        1.644751763255461474e-6,
+        -1.620917569510852177e-7,
+        1.372297580486652169e-8,
+        -7.801188777479894884e-10,
+    ];
+    /// Degree 24, relative error 2^-56.6.
+    const ERFCX_POLY: &'static [f64] = &[
+        5.107913526210114955e-1,
+        3.435803422069054303e-1,
+        1.39736046278024498e-1,
+        1.822111575342270542e-2,
+        -1.075533094456658086e-2,
+        -3.239592533258808813e-3,
+        1.545306025338937871e-3,
+        4.186480210492772711e-4,
+        -3.315366992356746171e-4,
+        -1.718562378965484632e-5,
+        7.22349732550268287e-5,
+        -1.707497941305434199e-5,
+        -1.08461576048773585e-5,
+        8.062361328058452873e-6,
+        -5.692482735788406203e-7,
+        -1.826259013613414184e-6,
+        1.01584649525122453e-6,
+        5.146056778311133621e-9,
+        -3.093207566026068771e-7,
+        1.575675014991931884e-7,
+        2.378382043347964393e-8,
+        -5.472092488911123935e-8,
+        1.152083940088121657e-8,
+        7.172697088941722772e-9,
+        -2.790908555956371853e-9,
+    ];
+
+    #[inline(always)]
+    fn erf_large<S: Simd>(x: Vector<S, Self>) -> Vector<S, Self> {
+        let x = at_most(x, 6.0);
+        splat::<S, f64>(1.0) - exp_moderate(neg(x * x)) * erfcx(x)
+    }
+}
+
+/// `exp(x^2) erfc(x)` for `0 <= x <= ERFC_MAX`.
+#[inline(always)]
+pub(crate) fn erfcx<S: Simd, T: Float>(x: Vector<S, T>) -> Vector<S, T> {
+    let w = splat::<S, T>(1.0) / madd(x, splat(0.5), splat(1.0));
+    w * poly(w + w - splat(1.0), T::ERFCX_POLY)
+}
+
+/// `exp(-a b)`, taken apart, without the rounding error of the product. `a b` must be positive.
+#[inline(always)]
+pub(crate) fn exp_neg_prod<S: Simd, T: Float>(a: Vector<S, T>, b: Vector<S, T>) -> Scaled<S, T> {
+    let (hi, lo) = two_prod(a, b);
+    exp_scaled_with(neg(hi), neg(lo))
+}
+
+/// The error function, relatively accurate near zero.
+///
+/// Error below 2 ULP for f32 and f64 over the whole range.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Erf;
+
+impl<T: Float> UnaryFn<T> for Erf {
+    #[inline(always)]
+    fn eval<S: Simd>(self, x: Vector<S, T>) -> Vector<S, T> {
+        let a = abs(x);
+        let small = madd(a, poly(a * a, T::ERF_POLY), a);
+        let y = a.lt(T::ERF_SMALL.splat()).select(small, T::erf_large(a));
+        with_sign(y, sign_of(x))
+    }
+}
+
+/// `1 - erf(x)`, relatively accurate for large `x`, where the result is tiny.
+///
+/// Error below 4 ULP for f32 and f64 over the whole range.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Erfc;
+
+impl<T: Float> UnaryFn<T> for Erfc {
+    #[inline(always)]
+    fn eval<S: Simd>(self, x: Vector<S, T>) -> Vector<S, T> {
+        let a = at_most(abs(x), T::ERFC_MAX);
+        let Scaled { p, s1, s2 } = exp_neg_prod(a, a);
+        let y = ((p * s1) * erfcx(a)) * s2;
+        x.lt(splat(0.0)).select(splat::<S, T>(2.0) - y, y)
+    }
+}

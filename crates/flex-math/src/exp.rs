@@ -1,0 +1,208 @@
+//! exp, exp2, expm1, and the pieces of exp that other functions build on.
+//!
+//! `exp(x) = 2^n * exp(r)` with `n = round(x / ln 2)` and `r = x - n ln 2` in `[-ln2/2, ln2/2]`, where ln 2 is subtracted
+//! in two parts of which the first has so few bits that its product with `n` is exact (Cody and Waite 1980).
+//! `exp(r) = 1 + r + r^2 q(r)` with a minimax polynomial q from `tools/coefficients.py`. Scaling by `2^n`
+//! happens in two steps, so that results down to the smallest subnormal are rounded once.
+
+use crate::float::*;
+use crate::simd::*;
+use crate::{Float, UnaryFn};
+
+/// Constants of the reduction and the polynomial of [`Exp`].
+pub trait ExpConsts: Scalar {
+    const LOG2_E: Self;
+    const LN_2: Self;
+    const NEG_LN2_HI: Self;
+    const NEG_LN2_LO: Self;
+    /// exp overflows at this argument.
+    const EXP_MAX: Self;
+    /// exp rounds to zero at this argument.
+    const EXP_MIN: Self;
+    /// exp2 overflows at this argument.
+    const EXP2_MAX: Self;
+    /// exp2 rounds to zero at this argument.
+    const EXP2_MIN: Self;
+    /// expm1 rounds to -1 at this argument.
+    const EXPM1_MIN: Self;
+    /// q of `exp(r) = 1 + r + r^2 q(r)`.
+    const EXP_POLY: &'static [Self];
+}
+
+impl ExpConsts for f32 {
+    const LOG2_E: f32 = core::f32::consts::LOG2_E;
+    const LN_2: f32 = core::f32::consts::LN_2;
+    const NEG_LN2_HI: f32 = -0.693359375;
+    const NEG_LN2_LO: f32 = 2.121_944_4e-4;
+    const EXP_MAX: f32 = 89.0;
+    const EXP_MIN: f32 = -104.0;
+    const EXP2_MAX: f32 = 128.5;
+    const EXP2_MIN: f32 = -150.5;
+    const EXPM1_MIN: f32 = -18.0;
+    /// Degree 4, error of exp 2^-28.3.
+    const EXP_POLY: &'static [f32] = &[
+        4.999999343e-1,
+        1.666652041e-1,
+        4.166839089e-2,
+        8.368744121e-3,
+        1.381453025e-3,
+    ];
+}
+
+impl ExpConsts for f64 {
+    const LOG2_E: f64 = core::f64::consts::LOG2_E;
+    const LN_2: f64 = core::f64::consts::LN_2;
+    const NEG_LN2_HI: f64 = -6.931_471_803_691_238e-1;
+    const NEG_LN2_LO: f64 = -1.908_214_929_270_587_7e-10;
+    const EXP_MAX: f64 = 710.0;
+    const EXP_MIN: f64 = -746.0;
+    const EXP2_MAX: f64 = 1024.5;
+    const EXP2_MIN: f64 = -1075.5;
+    const EXPM1_MIN: f64 = -38.0;
+    /// Degree 9, error of exp 2^-57.9.
+    const EXP_POLY: &'static [f64] = &[
+        5.000000000000010668e-1,
+        1.666666666666641148e-1,
+        4.166666666652973714e-2,
+        8.333333333494993449e-3,
+        1.388888894375769371e-3,
+        1.984126950574534672e-4,
+        2.480149295195866698e-5,
+        2.755758682484209686e-6,
+        2.763030541213794825e-7,
+        2.500001310888911195e-8,
+    ];
+}
+
+/// `exp(x)` taken apart: `p * s1 * s2`, with `p` in `[0.7, 1.5]` and both scales normal powers of two, so that a
+/// caller can multiply by something large between the two scalings.
+pub(crate) struct Scaled<S: Simd, T: Float> {
+    pub p: Vector<S, T>,
+    pub s1: Vector<S, T>,
+    pub s2: Vector<S, T>,
+}
+
+/// `(t, r)` with `x = n ln 2 + r`, where `n` is in the low bits of `t`, and `t = MAGIC + n`.
+#[inline(always)]
+fn reduce<S: Simd, T: Float>(x: Vector<S, T>) -> (Vector<S, T>, Vector<S, T>) {
+    let t = madd(x, T::LOG2_E.splat(), T::MAGIC.splat());
+    let n = t - T::MAGIC.splat();
+    let r = madd(n, T::NEG_LN2_HI.splat(), x);
+    (t, madd(n, T::NEG_LN2_LO.splat(), r))
+}
+
+/// 2^n for the `n` in the low bits of `t = MAGIC + n`, if it is normal.
+#[inline(always)]
+pub(crate) fn pow2<S: Simd, T: Float>(t: Vector<S, T>) -> Vector<S, T> {
+    // MAGIC's own bits are shifted out.
+    float((bits(t) << T::MANTISSA) + T::ONE_BITS.splat())
+}
+
+/// 2^n as a product of two normal powers of two, for `n` up to twice the exponent range.
+#[inline(always)]
+fn pow2_split<S: Simd, T: Float>(t: Vector<S, T>) -> (Vector<S, T>, Vector<S, T>) {
+    let n = t - T::MAGIC.splat();
+    let t1 = madd(n, splat(0.5), T::MAGIC.splat());
+    let t2 = t - (t1 - T::MAGIC.splat());
+    (pow2(t1), pow2(t2))
+}
+
+/// `exp(r) - 1` for a reduced argument.
+#[inline(always)]
+fn expm1_reduced<S: Simd, T: Float>(r: Vector<S, T>) -> Vector<S, T> {
+    madd(r * r, poly(r, T::EXP_POLY), r)
+}
+
+/// `exp(x + low)` for `x` within the limits of exp and `low` far below it.
+#[inline(always)]
+pub(crate) fn exp_scaled_with<S: Simd, T: Float>(
+    x: Vector<S, T>,
+    low: Vector<S, T>,
+) -> Scaled<S, T> {
+    let (t, r) = reduce(x);
+    let p = expm1_reduced(r + low) + splat(1.0);
+    let (s1, s2) = pow2_split(t);
+    Scaled { p, s1, s2 }
+}
+
+/// `exp(x)` for any `x`, taken apart.
+#[inline(always)]
+pub(crate) fn exp_scaled<S: Simd, T: Float>(x: Vector<S, T>) -> Scaled<S, T> {
+    let x = at_least(at_most(x, T::EXP_MAX), T::EXP_MIN);
+    let (t, r) = reduce(x);
+    let p = expm1_reduced(r) + splat(1.0);
+    let (s1, s2) = pow2_split(t);
+    Scaled { p, s1, s2 }
+}
+
+/// `exp(x)` for any `x`.
+#[inline(always)]
+pub(crate) fn exp<S: Simd, T: Float>(x: Vector<S, T>) -> Vector<S, T> {
+    let Scaled { p, s1, s2 } = exp_scaled(x);
+    (p * s1) * s2
+}
+
+/// `exp(x)` where neither argument nor result leaves the middle of the exponent range.
+#[inline(always)]
+pub(crate) fn exp_moderate<S: Simd, T: Float>(x: Vector<S, T>) -> Vector<S, T> {
+    let (t, r) = reduce(x);
+    (expm1_reduced(r) + splat(1.0)) * pow2(t)
+}
+
+/// `exp(x) - 1` where neither argument nor result leaves the middle of the exponent range. Loses the sign of zero.
+#[inline(always)]
+pub(crate) fn expm1_moderate<S: Simd, T: Float>(x: Vector<S, T>) -> Vector<S, T> {
+    let (t, r) = reduce(x);
+    let s = pow2(t);
+    madd(expm1_reduced(r), s, s - splat(1.0))
+}
+
+/// `e^x`.
+///
+/// Error below 1 ULP for f32 and f64 over the whole range, subnormal results included.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Exp;
+
+impl<T: Float> UnaryFn<T> for Exp {
+    #[inline(always)]
+    fn eval<S: Simd>(self, x: Vector<S, T>) -> Vector<S, T> {
+        exp(x)
+    }
+}
+
+/// `2^x`.
+///
+/// Error below 1.5 ULP for f32 and f64 over the whole range, and exact for integers.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Exp2;
+
+impl<T: Float> UnaryFn<T> for Exp2 {
+    #[inline(always)]
+    fn eval<S: Simd>(self, x: Vector<S, T>) -> Vector<S, T> {
+        let x = at_least(at_most(x, T::EXP2_MAX), T::EXP2_MIN);
+        let t = x + T::MAGIC.splat();
+        let r = (x - (t - T::MAGIC.splat())) * T::LN_2.splat();
+        let (s1, s2) = pow2_split(t);
+        ((expm1_reduced(r) + splat(1.0)) * s1) * s2
+    }
+}
+
+/// `e^x - 1`, accurate near zero.
+///
+/// Error below 2 ULP for f32 and f64 over the whole range.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Expm1;
+
+impl<T: Float> UnaryFn<T> for Expm1 {
+    #[inline(always)]
+    fn eval<S: Simd>(self, x: Vector<S, T>) -> Vector<S, T> {
+        let y = at_least(at_most(x, T::EXP_MAX), T::EXPM1_MIN);
+        let (t, r) = reduce(y);
+        // Half of the result, since 2^n may overflow where 2^n (1 + p) - 1 does not.
+        let half_s = pow2(t - splat(1.0));
+        let half = madd(expm1_reduced(r), half_s, half_s - splat(0.5));
+        // Halving would drop the last bit of a subnormal, and the sum the sign of zero.
+        let tiny = abs(x).lt((T::MIN_NORMAL + T::MIN_NORMAL).splat());
+        tiny.select(x, half + half)
+    }
+}

@@ -1,0 +1,299 @@
+//! What the kernels ask of an element type, and the vector operations that macerator leaves open.
+//!
+//! Kernels are written once for `f32` and `f64`. What differs (polynomial coefficients, split constants)
+//! are associated constants of one private trait per file; [`Float`] is the sum of those traits.
+
+use crate::simd::*;
+
+/// `f32` or `f64`, with the vector operations and the tables of coefficients that the kernels need.
+///
+/// The trait is sealed: its private supertraits carry the coefficients.
+pub trait Float:
+    Scalar
+    + PartialOrd
+    + core::fmt::Debug
+    + core::fmt::Display
+    + num_traits::Float
+    + VAdd
+    + VSub
+    + VMul
+    + VDiv
+    + VMulAdd
+    + VFma
+    + VEq
+    + VOrd
+    + VSelect
+    + VAbs
+    + VSqrt
+    + VRoundTiesEven
+    + VFloor
+    + VTrunc
+    + VMaskReduce
+    + Format
+    + crate::erf::ErfConsts
+    + crate::exp::ExpConsts
+    + crate::hyperbolic::HyperbolicConsts
+    + crate::inverse::InverseConsts
+    + crate::log::LnConsts
+    + crate::pow::PowConsts
+    + crate::trig::TrigConsts
+    + Send
+    + Sync
+    + 'static
+{
+}
+
+impl Float for f32 {}
+impl Float for f64 {}
+
+/// The bit layout of an element type.
+pub trait Format: Scalar {
+    /// The signed integer of the same width.
+    type Int: Scalar
+        + VAdd
+        + VSub
+        + VShl
+        + VShr
+        + VBitAnd
+        + VBitOr
+        + VBitXor
+        + VBitNot
+        + VEq
+        + VOrd
+        + VSelect
+        + core::fmt::Debug;
+
+    /// The unsigned integer of the same width, whose right shift is logical and so one instruction everywhere.
+    type Uint: Scalar + VShr;
+
+    /// Stored bits of the significand.
+    const MANTISSA: u32;
+    /// Only the sign bit.
+    const SIGN: Self::Int;
+    /// Every bit but the sign.
+    const MAGNITUDE: Self::Int;
+    /// The bits of the significand.
+    const MANTISSA_MASK: Self::Int;
+    /// The bits of the exponent.
+    const EXPONENT_MASK: Self::Int;
+    /// The high half of the significand, the exponent and the sign: the upper operand of Dekker's split.
+    const UPPER_HALF: Self::Int;
+    /// The bits of 1.
+    const ONE_BITS: Self::Int;
+    /// The bits of sqrt(1/2).
+    const SQRT_HALF_BITS: Self::Int;
+    /// 1.5 * 2^MANTISSA: adding it rounds to an integer, which then is in the low bits.
+    const MAGIC: Self;
+    /// The bits of `MAGIC`.
+    const MAGIC_BITS: Self::Int;
+    /// 2^MANTISSA+1, which makes every subnormal normal.
+    const NORMALISE: Self;
+    /// The exponent of `NORMALISE`, as a float.
+    const NORMALISE_EXPONENT: Self;
+    /// The smallest normal number.
+    const MIN_NORMAL: Self;
+    /// Positive infinity.
+    const INF: Self;
+    /// A quiet NaN.
+    const NAN: Self;
+}
+
+impl Format for f32 {
+    type Int = i32;
+    type Uint = u32;
+    const MANTISSA: u32 = 23;
+    const SIGN: i32 = i32::MIN;
+    const MAGNITUDE: i32 = i32::MAX;
+    const MANTISSA_MASK: i32 = (1 << 23) - 1;
+    const EXPONENT_MASK: i32 = 255 << 23;
+    const UPPER_HALF: i32 = !((1 << 12) - 1);
+    const ONE_BITS: i32 = 1f32.to_bits() as i32;
+    const SQRT_HALF_BITS: i32 = 0x3f35_04f3;
+    const MAGIC: f32 = 12582912.0;
+    const MAGIC_BITS: i32 = 12582912f32.to_bits() as i32;
+    const NORMALISE: f32 = 16777216.0;
+    const NORMALISE_EXPONENT: f32 = 24.0;
+    const MIN_NORMAL: f32 = f32::MIN_POSITIVE;
+    const INF: f32 = f32::INFINITY;
+    const NAN: f32 = f32::NAN;
+}
+
+impl Format for f64 {
+    type Int = i64;
+    type Uint = u64;
+    const MANTISSA: u32 = 52;
+    const SIGN: i64 = i64::MIN;
+    const MAGNITUDE: i64 = i64::MAX;
+    const MANTISSA_MASK: i64 = (1 << 52) - 1;
+    const EXPONENT_MASK: i64 = 2047 << 52;
+    const UPPER_HALF: i64 = !((1 << 27) - 1);
+    const ONE_BITS: i64 = 1f64.to_bits() as i64;
+    const SQRT_HALF_BITS: i64 = 0x3fe6_a09e_667f_3bcd;
+    const MAGIC: f64 = 6755399441055744.0;
+    const MAGIC_BITS: i64 = 6755399441055744f64.to_bits() as i64;
+    const NORMALISE: f64 = 9007199254740992.0;
+    const NORMALISE_EXPONENT: f64 = 53.0;
+    const MIN_NORMAL: f64 = f64::MIN_POSITIVE;
+    const INF: f64 = f64::INFINITY;
+    const NAN: f64 = f64::NAN;
+}
+
+/// A small exact constant as an element.
+#[inline(always)]
+pub(crate) fn num<T: Float>(value: f32) -> T {
+    // Every constant passed here is exact in f32, and the cast folds at compile time.
+    <T as num_traits::NumCast>::from(value).unwrap()
+}
+
+/// A small exact constant in every lane.
+#[inline(always)]
+pub(crate) fn splat<S: Simd, T: Float>(value: f32) -> Vector<S, T> {
+    num::<T>(value).splat()
+}
+
+/// The lanes reinterpreted as integers of the same width.
+#[inline(always)]
+pub(crate) fn bits<S: Simd, T: Float>(x: Vector<S, T>) -> Vector<S, T::Int> {
+    x.reinterpret()
+}
+
+/// Integer lanes reinterpreted as floats.
+#[inline(always)]
+pub(crate) fn float<S: Simd, T: Float>(x: Vector<S, T::Int>) -> Vector<S, T> {
+    x.reinterpret()
+}
+
+/// Whether `a * b + c` in one rounding is one instruction on this backend. Elsewhere `fma` is a call
+/// per lane, so kernels take another road.
+#[inline(always)]
+pub(crate) fn fused<S: Simd, T: Float>() -> bool {
+    <T as VFma>::is_accelerated::<S>()
+}
+
+/// `a * b + c`, rounded once where that is fast and twice elsewhere. For steps whose error bound allows both.
+#[inline(always)]
+pub(crate) fn madd<S: Simd, T: Float>(
+    a: Vector<S, T>,
+    b: Vector<S, T>,
+    c: Vector<S, T>,
+) -> Vector<S, T> {
+    // Not `mul_add` alone: on the scalar backend that is an exact, slow, fused call per lane.
+    if fused::<S, T>() {
+        a.fma(b, c)
+    } else {
+        a * b + c
+    }
+}
+
+/// Horner's scheme; `coefficients` from the lowest power up.
+#[inline(always)]
+pub(crate) fn poly<S: Simd, T: Float>(x: Vector<S, T>, coefficients: &'static [T]) -> Vector<S, T> {
+    let mut i = coefficients.len() - 1;
+    let mut r: Vector<S, T> = coefficients[i].splat();
+    while i > 0 {
+        i -= 1;
+        r = madd(r, x, coefficients[i].splat());
+    }
+    r
+}
+
+/// Whether `min` and `max` of this backend return their second operand, or NaN, when that operand is NaN.
+/// The scalar backend and LoongArch return the operand that is a number instead.
+#[inline(always)]
+fn min_max_keeps_nan<S: Simd, T: Float>() -> bool {
+    T::is_min_max_accelerated::<S>() && !cfg!(target_arch = "loongarch64")
+}
+
+/// `x` where it is below `limit`, else `limit`; NaN stays NaN.
+#[inline(always)]
+pub(crate) fn at_most<S: Simd, T: Float>(x: Vector<S, T>, limit: T) -> Vector<S, T> {
+    let limit: Vector<S, T> = limit.splat();
+    if min_max_keeps_nan::<S, T>() {
+        limit.min(x)
+    } else {
+        x.gt(limit).select(limit, x)
+    }
+}
+
+/// `x` where it is above `limit`, else `limit`; NaN stays NaN.
+#[inline(always)]
+pub(crate) fn at_least<S: Simd, T: Float>(x: Vector<S, T>, limit: T) -> Vector<S, T> {
+    let limit: Vector<S, T> = limit.splat();
+    if min_max_keeps_nan::<S, T>() {
+        limit.max(x)
+    } else {
+        x.lt(limit).select(limit, x)
+    }
+}
+
+/// Only the sign bit of each lane, to be put on an odd function's value by [`with_sign`].
+#[inline(always)]
+pub(crate) fn sign_of<S: Simd, T: Float>(x: Vector<S, T>) -> Vector<S, T::Int> {
+    bits(x) & T::SIGN.splat()
+}
+
+/// `x` with `sign` flipped onto it.
+#[inline(always)]
+pub(crate) fn with_sign<S: Simd, T: Float>(
+    x: Vector<S, T>,
+    sign: Vector<S, T::Int>,
+) -> Vector<S, T> {
+    float(bits(x) ^ sign)
+}
+
+/// `-x`, for zeros and NaN too.
+#[inline(always)]
+pub(crate) fn neg<S: Simd, T: Float>(x: Vector<S, T>) -> Vector<S, T> {
+    with_sign(x, T::SIGN.splat())
+}
+
+/// `|x|`.
+#[inline(always)]
+pub(crate) fn abs<S: Simd, T: Float>(x: Vector<S, T>) -> Vector<S, T> {
+    float(bits(x) & T::MAGNITUDE.splat())
+}
+
+/// The upper half of the significand of `x`; products of two such halves are exact.
+#[inline(always)]
+pub(crate) fn upper<S: Simd, T: Float>(x: Vector<S, T>) -> Vector<S, T> {
+    float(bits(x) & T::UPPER_HALF.splat())
+}
+
+/// `a * b` without error, as a rounded product and its rounding error (Dekker 1971, or one fused
+/// multiply-add where the machine has it). Exact unless the product leaves the normal range.
+#[inline(always)]
+pub(crate) fn two_prod<S: Simd, T: Float>(
+    a: Vector<S, T>,
+    b: Vector<S, T>,
+) -> (Vector<S, T>, Vector<S, T>) {
+    let hi = a * b;
+    let lo = if fused::<S, T>() {
+        a.fma(b, neg(hi))
+    } else {
+        let (ah, bh) = (upper(a), upper(b));
+        let (al, bl) = (a - ah, b - bh);
+        ((ah * bh - hi) + ah * bl + al * bh) + al * bl
+    };
+    (hi, lo)
+}
+
+/// `a + b` without error, as a rounded sum and its rounding error (Knuth's TwoSum).
+#[inline(always)]
+pub(crate) fn two_sum<S: Simd, T: Float>(
+    a: Vector<S, T>,
+    b: Vector<S, T>,
+) -> (Vector<S, T>, Vector<S, T>) {
+    let hi = a + b;
+    let v = hi - a;
+    (hi, (a - (hi - v)) + (b - v))
+}
+
+/// `a + b` without error where `|a| >= |b|`.
+#[inline(always)]
+pub(crate) fn fast_two_sum<S: Simd, T: Float>(
+    a: Vector<S, T>,
+    b: Vector<S, T>,
+) -> (Vector<S, T>, Vector<S, T>) {
+    let hi = a + b;
+    (hi, b - (hi - a))
+}

@@ -1,0 +1,95 @@
+//! The choice of the instruction set, made here and nowhere else, and the vector types it is made for.
+//!
+//! Kernels are generic over [`Simd`]; [`dispatch`] instantiates them for the widest instruction set that
+//! the machine has. Detection is cached by `macerator` in one atomic per instruction set, so a dispatch costs
+//! a load and a predicted branch.
+
+pub use macerator::{
+    Mask, MaskOps, Scalar, Simd, VAbs, VAdd, VBitAnd, VBitNot, VBitOr, VBitXor, VCeil, VDiv, VEq,
+    VFloor, VFma, VMaskReduce, VMul, VMulAdd, VOrd, VRecip, VRoundTiesEven, VRoundToInt, VSelect,
+    VShl, VShr, VSqrt, VSub, VToFloat, VTrunc, VTruncToInt, Vector, WithSimd,
+};
+
+use macerator::Arch;
+
+/// Runs `op` with the widest instruction set of this machine.
+///
+/// Without the `simd` feature that is the portable scalar backend.
+#[inline]
+pub fn dispatch<Op: WithSimd>(op: Op) -> Op::Output {
+    // SAFETY: `selected` returns an instruction set that detection found on this machine, or the scalar
+    // backend, which needs none.
+    unsafe { selected().dispatch(op) }
+}
+
+/// Runs `f` in a function compiled for the widest instruction set of this machine, so that the plain
+/// loops inlined into it are vectorised for it.
+///
+/// What `f` calls has to be inlined to profit: mark it `#[inline(always)]` or keep it in the closure.
+#[inline]
+pub fn vectorize<R>(f: impl FnOnce() -> R) -> R {
+    struct Call<F>(F);
+    impl<R, F: FnOnce() -> R> WithSimd for Call<F> {
+        type Output = R;
+
+        #[inline(always)]
+        fn with_simd<S: Simd>(self) -> R {
+            (self.0)()
+        }
+    }
+    dispatch(Call(f))
+}
+
+/// The name of the instruction set that [`dispatch`] uses, for logs and benchmarks.
+pub fn isa_name() -> &'static str {
+    name(selected())
+}
+
+/// Runs `op` on every instruction set of this machine, widest first, and hands each output with the name of its
+/// instruction set to `report`. For tests that compare the backends.
+#[doc(hidden)]
+pub fn for_each_isa<Op: WithSimd + Clone>(
+    op: Op,
+    mut report: impl FnMut(&'static str, Op::Output),
+) {
+    #[cfg(all(feature = "simd", target_arch = "x86_64"))]
+    {
+        let best = Arch::detect();
+        for arch in [Arch::V4, Arch::V3, Arch::V2] {
+            // The x86-64 levels are declared, and numbered, from the narrowest to the widest.
+            if arch as u8 <= best as u8 {
+                // SAFETY: the levels are cumulative, and `arch` is not above the detected one.
+                report(name(arch), unsafe { arch.dispatch(op.clone()) });
+            }
+        }
+    }
+    #[cfg(all(feature = "simd", not(target_arch = "x86_64")))]
+    report(isa_name(), dispatch(op.clone()));
+    // SAFETY: the scalar backend needs no instruction set.
+    report("scalar", unsafe { Arch::Scalar.dispatch(op) });
+}
+
+#[inline(always)]
+fn selected() -> Arch {
+    if cfg!(feature = "simd") {
+        Arch::detect()
+    } else {
+        Arch::Scalar
+    }
+}
+
+fn name(arch: Arch) -> &'static str {
+    match arch {
+        Arch::Scalar => "scalar",
+        #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
+        Arch::V2 => "sse4.2",
+        #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
+        Arch::V3 => "avx2",
+        #[cfg(all(feature = "simd", target_arch = "x86_64"))]
+        Arch::V4 => "avx512",
+        #[cfg(target_arch = "aarch64")]
+        Arch::NeonFma => "neon",
+        #[allow(unreachable_patterns)]
+        _ => "simd",
+    }
+}

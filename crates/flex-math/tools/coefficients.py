@@ -1,0 +1,193 @@
+#!/usr/bin/env python3
+"""Fits the polynomials of flex-math and prints them as Rust arrays.
+
+    pip install mpmath
+    python3 coefficients.py [NAME...]
+
+Each entry of FITS names a smooth function g, an interval, a degree and a weight. The weight w turns the
+error of the polynomial into the relative error of the final result, which is what the Remez exchange
+below levels: it finds the polynomial p that minimises max |w(x) * (p(x) - g(x))|. The printed error is
+that maximum in bits, before the coefficients are rounded to the element type.
+"""
+import sys
+from mpmath import mp, mpf, matrix, lu_solve, chebyt
+
+mp.dps = 60
+
+
+def remez(g, lo, hi, degree, weight):
+    """Minimax polynomial of `g` over [lo, hi], lowest power first, and its weighted error."""
+    lo, hi = mpf(lo), mpf(hi)
+    n = degree + 2
+    mid, half = (lo + hi) / 2, (hi - lo) / 2
+    points = [mid - half * mp.cos(mp.pi * i / (n - 1)) for i in range(n)]
+    grid_size = 40 * n
+    grid = [mid - half * mp.cos(mp.pi * (i + mpf(1) / 2) / grid_size) for i in range(grid_size)]
+    g_grid = [g(x) for x in grid]
+    w_grid = [weight(x) for x in grid]
+    # A weight that vanishes inside the interval makes the system singular: keep a floor under it.
+    floor = max(w_grid) / 10**4
+    w_grid = [max(w, floor) for w in w_grid]
+    points[0], points[-1] = grid[0], grid[-1]
+    for _ in range(30):
+        a, b = matrix(n, n), matrix(n, 1)
+        for i, x in enumerate(points):
+            t = (x - mid) / half
+            p = mpf(1)
+            for j in range(degree + 1):
+                a[i, j] = p
+                p *= t
+            a[i, degree + 1] = (-1) ** i / max(weight(x), floor)
+            b[i] = g(x)
+        sol = lu_solve(a, b)
+        coef = [sol[j] for j in range(degree + 1)]
+
+        def poly(x):
+            t = (x - mid) / half
+            r = mpf(0)
+            for c in reversed(coef):
+                r = r * t + c
+            return r
+
+        err = [w * (poly(x) - y) for x, y, w in zip(grid, g_grid, w_grid)]
+        # One extremum for each run of errors of the same sign.
+        extrema, run = [], [0]
+        for i in range(1, grid_size):
+            if (err[i] > 0) == (err[run[-1]] > 0):
+                run.append(i)
+            else:
+                extrema.append(max(run, key=lambda k: abs(err[k])))
+                run = [i]
+        extrema.append(max(run, key=lambda k: abs(err[k])))
+        if len(extrema) < n:
+            break
+        while len(extrema) > n:
+            drop = 0 if abs(err[extrema[0]]) < abs(err[extrema[-1]]) else -1
+            extrema.pop(drop)
+        top = max(abs(err[k]) for k in extrema)
+        low = min(abs(err[k]) for k in extrema)
+        points = [grid[k] for k in extrema]
+        if top < low * mpf("1.001"):
+            break
+    # Expand from t = (x - mid) / half to powers of x.
+    out = [mpf(0)] * (degree + 1)
+    power = [mpf(1)]
+    for j, c in enumerate(coef):
+        for k, v in enumerate(power):
+            out[k] += c * v
+        nxt = [mpf(0)] * (len(power) + 1)
+        for k, v in enumerate(power):
+            nxt[k] -= v * mid / half
+            nxt[k + 1] += v / half
+        power = nxt
+    return out, max(abs(e) for e in err)
+
+
+def taylor_safe(exact, series, limit):
+    """`exact` away from zero and `series` near it, where `exact` would cancel."""
+    return lambda x: series(x) if abs(x) < limit else exact(x)
+
+
+def sqrt_arg(f):
+    return lambda z: f(mp.sqrt(z))
+
+
+one = lambda x: mpf(1)
+TINY = mpf(10) ** -12
+
+exp_q = taylor_safe(lambda r: (mp.expm1(r) - r) / r**2, lambda r: mpf(1) / 2 + r / 6, TINY)
+ln_q = taylor_safe(lambda f: (mp.log1p(f) - f + f * f / 2) / f**3, lambda f: mpf(1) / 3 - f / 4, TINY)
+# ln((1 + s) / (1 - s)) = 2 s + s * R(s^2)
+ln_s = taylor_safe(
+    sqrt_arg(lambda s: (2 * mp.atanh(s) / s - 2) / s**2), lambda z: mpf(2) / 3 + 2 * z / 5, TINY
+)
+# ln((1 + s) / (1 - s)) = 2 s + 2/3 s^3 + s^5 R(s^2)
+ln_s5 = taylor_safe(
+    sqrt_arg(lambda s: (2 * mp.atanh(s) / s - 2 - 2 * s**2 / 3) / s**4), lambda z: mpf(2) / 5 + 2 * z / 7, TINY
+)
+sin_q = taylor_safe(sqrt_arg(lambda r: (mp.sin(r) / r - 1) / r**2), lambda z: -mpf(1) / 6 + z / 120, TINY)
+cos_q = taylor_safe(
+    sqrt_arg(lambda r: (mp.cos(r) - 1 + r * r / 2) / r**4), lambda z: mpf(1) / 24 - z / 720, TINY
+)
+tan_q = taylor_safe(sqrt_arg(lambda r: (mp.tan(r) / r - 1) / r**2), lambda z: mpf(1) / 3 + 2 * z / 15, TINY)
+sinh_q = taylor_safe(sqrt_arg(lambda r: (mp.sinh(r) / r - 1) / r**2), lambda z: mpf(1) / 6 + z / 120, TINY)
+asin_q = taylor_safe(
+    sqrt_arg(lambda r: (mp.asin(r) / r - 1) / r**2), lambda z: mpf(1) / 6 + 3 * z / 40, TINY
+)
+atan_q = taylor_safe(
+    sqrt_arg(lambda r: (mp.atan(r) / r - 1) / r**2), lambda z: -mpf(1) / 3 + z / 5, TINY
+)
+erf_q = taylor_safe(
+    sqrt_arg(lambda a: mp.erf(a) / a - 1), lambda z: 2 / mp.sqrt(mp.pi) * (1 - z / 3) - 1, TINY
+)
+
+
+def erfcx(a):
+    """exp(a^2) erfc(a), also where both factors leave the range of floats."""
+    return mp.exp(a * a) * mp.erfc(a)
+
+
+ERFCX_C = mpf(1) / 2
+
+
+def erfcx_q(q):
+    """erfcx(a) / w with w = 1 / (1 + a/2) and q = 2 w - 1."""
+    w = (q + 1) / 2
+    a = (1 / w - 1) / ERFCX_C
+    return erfcx(a) / w
+
+
+def ln_erfc(a):
+    return mp.log(mp.erfc(a))
+
+
+LN2_HALF = mp.log(2) / 2 * mpf("1.0005")
+PIO4 = (mp.pi / 4) * mpf("1.0001")
+SQ = mp.sqrt(mpf(1) / 2)
+S_MAX = ((mp.sqrt(2) - 1) / (mp.sqrt(2) + 1)) ** 2 * mpf("1.0001")
+TAN8 = (mp.sqrt(2) - 1) ** 2 * mpf("1.0001")
+
+FITS = {
+    "EXP_F32": (exp_q, -LN2_HALF, LN2_HALF, 4, lambda r: r * r / mp.exp(r)),
+    "EXP_F64": (exp_q, -LN2_HALF, LN2_HALF, 9, lambda r: r * r / mp.exp(r)),
+    "LN_F32": (ln_q, SQ - 1, mp.sqrt(2) - 1, 8, lambda f: f**3 / mp.log1p(f)),
+    "LN_F64": (ln_s, 0, S_MAX, 6, lambda z: z / 2),
+    "LN_POW_F32": (ln_s5, 0, S_MAX, 2, lambda z: z * z / 2),
+    "LN_POW_F64": (ln_s5, 0, S_MAX, 7, lambda z: z * z / 2),
+    "SIN_F32": (sin_q, 0, PIO4**2, 2, lambda z: z),
+    "SIN_F64": (sin_q, 0, PIO4**2, 5, lambda z: z),
+    "COS_F32": (cos_q, 0, PIO4**2, 2, lambda z: z * z),
+    "COS_F64": (cos_q, 0, PIO4**2, 5, lambda z: z * z),
+    "TAN_F32": (tan_q, 0, PIO4**2, 6, lambda z: z),
+    "TAN_F64": (tan_q, 0, PIO4**2, 13, lambda z: z),
+    "SINH_F32": (sinh_q, 0, 1, 3, lambda z: z),
+    "SINH_F64": (sinh_q, 0, 1, 6, lambda z: z),
+    "ASIN_F32": (asin_q, 0, mpf(1) / 4, 4, lambda z: z),
+    "ASIN_F64": (asin_q, 0, mpf(1) / 4, 11, lambda z: z),
+    "ATAN_F32": (atan_q, 0, TAN8, 4, lambda z: z),
+    "ATAN_F64": (atan_q, 0, TAN8, 10, lambda z: z),
+    "ERF_F32": (erf_q, 0, mpf("0.8649"), 6, one),
+    "ERF_F64": (erf_q, 0, 1, 11, one),
+    # 1 - exp(p(a)) for a in [0.92, 4]: an error d of p moves erf by erfc(a) d.
+    "LN_ERFC_F32": (ln_erfc, mpf("0.92"), 4, 6, lambda a: mp.erfc(a)),
+    "ERFCX_F32": (erfcx_q, 2 / (1 + mpf("10.5") / 2) - 1, 1, 10, one),
+    "ERFCX_F64": (erfcx_q, 2 / (1 + mpf("27.5") / 2) - 1, 1, 24, one),
+}
+
+
+def main():
+    names = sys.argv[1:] or list(FITS)
+    for name in names:
+        g, lo, hi, degree, weight = FITS[name]
+        coef, err = remez(g, lo, hi, degree, weight)
+        ty = "f32" if name.endswith("F32") else "f64"
+        digits = 10 if ty == "f32" else 19
+        print(f"/// Degree {degree}, error 2^{float(mp.log(err, 2)):.1f}.")
+        print(f"const {name}: &[{ty}] = &[")
+        for c in coef:
+            print(f"    {mp.nstr(c, digits, min_fixed=0, max_fixed=0)},")
+        print("];", flush=True)
+
+
+if __name__ == "__main__":
+    main()
