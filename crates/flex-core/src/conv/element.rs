@@ -154,3 +154,14 @@ impl<T: Element> Deref for Values<'_, T> {
         }
     }
 }
+
+/// Lets `f` write a result in the type that it is computed in; rounds it into `out` where that is another type.
+pub(super) fn compute_into<S: Store, R>(out: &mut [S], f: impl FnOnce(&mut [S::Acc]) -> R) -> R {
+    if let Some(out) = S::borrow_mut(out) {
+        return f(out);
+    }
+    let mut wide = Scratch::new(out.len());
+    let result = f(&mut wide);
+    narrow_slice(&wide, out);
+    result
+}

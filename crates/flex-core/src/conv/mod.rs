@@ -36,7 +36,7 @@ pub use unfold::unfold4d;
 use crate::Tensor;
 use crate::dtype::Element;
 use crate::error::{Result, check_same_dtype};
-use element::{Scratch, Store, Values, narrow_slice};
+use element::{Scratch, Store, Values, compute_into};
 use plan::{Geometry, check_bias, check_scratch};
 use program::Program;
 use run::Operands;
@@ -283,22 +283,14 @@ fn weight_gradient(
 ) -> Result<Tensor> {
     let (dtype, geometry) = (image.dtype(), geometry.clone().merged());
     let (image, grid) = (image.into_contiguous()?, grid.into_contiguous()?);
-    let count = check_scratch(op, weight.shape())?;
     dispatch!(float op, dtype, T => {
         let image = image.as_slice::<T>().expect("contiguous");
         let grid = grid.as_slice::<T>().expect("contiguous");
         Tensor::try_build::<T>(op, weight.shape().clone(), dtype, |out| {
-            let accumulate = |sums: &mut [<T as Store>::Acc]| {
+            compute_into(out, |sums| {
                 sums.fill(Element::ZERO);
                 weight::weight_gradient(op, &geometry, image, grid, sums)
-            };
-            if let Some(sums) = T::borrow_mut(out) {
-                return accumulate(sums);
-            }
-            let mut sums = Scratch::new(count);
-            accumulate(&mut sums)?;
-            narrow_slice(&sums, out);
-            Ok(())
+            })
         })
     })
 }
