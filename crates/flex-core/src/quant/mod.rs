@@ -255,19 +255,3 @@ impl Grid {
         Scales::Rows { run, per_row, first: rows, count }
     }
 }
-/// Pending.
-///
-/// # Errors
-/// Pending.
-pub fn from_bytes(bytes: crate::Bytes, shape: Shape, scheme: QuantScheme) -> Result<QTensor> {
-    let _ = (&bytes, &shape, &scheme);
-    Err(Error::argument("q_from_data", "operation", "pending", "an implementation"))
-}
-/// Pending.
-///
-/// # Errors
-/// Pending.
-pub fn to_bytes(tensor: QTensor) -> Result<crate::Bytes> {
-    let _ = &tensor;
-    Err(Error::argument("q_into_data", "operation", "pending", "an implementation"))
-}

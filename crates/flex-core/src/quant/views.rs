@@ -13,6 +13,7 @@ use burn_std::quantization::{BlockSize, QuantLevel};
 
 impl QTensor {
     /// Applies `f`, which only moves elements, to the codes of a tensor with one scale, and to the numbers of any other.
+    /// Blocks that do not divide the new shape become as small as they must.
     ///
     /// # Errors
     /// Those of `f`, and of quantizing its result.
@@ -20,8 +21,12 @@ impl QTensor {
         if self.is_per_tensor() {
             return Ok(Self { values: f(self.values)?, ..self });
         }
-        let scheme = self.scheme;
-        quantize_dynamic(f(dequantize(self, DType::F32)?)?, scheme)
+        let mut scheme = self.scheme;
+        let numbers = f(dequantize(self, DType::F32)?)?;
+        if let QuantLevel::Block(sizes) = &scheme.level {
+            scheme.level = QuantLevel::Block(fitting_blocks(sizes, numbers.shape()));
+        }
+        quantize_dynamic(numbers, scheme)
     }
 
     /// Applies `f` to codes and scales, under block sizes reordered or left alone.
@@ -47,7 +52,7 @@ impl QTensor {
     /// The same elements in the same row-major order under another shape.
     ///
     /// # Errors
-    /// The element counts differ; blocks that do not divide the new shape.
+    /// The element counts differ.
     pub fn reshape(self, shape: impl Into<Shape>) -> Result<Self> {
         let shape = shape.into();
         let Some(blocks) = self.blocks()? else {
@@ -123,7 +128,7 @@ impl QTensor {
     /// Slices the leading axes; exact where slices begin and end between blocks.
     ///
     /// # Errors
-    /// More slices than axes, a step of zero; blocks that do not divide the new shape.
+    /// More slices than axes, a step of zero.
     pub fn slice(self, slices: &[Slice]) -> Result<Self> {
         let Some(blocks) = self.blocks()? else {
             return self.map_values(|t| t.slice(slices));
@@ -153,7 +158,7 @@ impl QTensor {
     /// The slices that a 1-D index tensor names along `axis`; exact where blocks have size one along it.
     ///
     /// # Errors
-    /// Those of [`index::select`]; blocks that do not divide the new shape.
+    /// Those of [`index::select`].
     pub fn select(self, axis: usize, indices: Tensor) -> Result<Self> {
         let blocks = self.blocks()?;
         match blocks.as_ref().and_then(|blocks| blocks.get(axis)) {
@@ -168,7 +173,7 @@ impl QTensor {
     /// Elements by index along `axis`, as [`index::gather`].
     ///
     /// # Errors
-    /// Those of [`index::gather`]; blocks that do not divide the new shape.
+    /// Those of [`index::gather`].
     pub fn gather(self, axis: usize, indices: Tensor) -> Result<Self> {
         self.map_values(|t| index::gather(axis, t, indices))
     }
@@ -185,11 +190,26 @@ impl QTensor {
     }
 }
 
+/// The largest blocks that divide both the given ones and the shape, so that finer scales take the place of those that
+/// would straddle its end.
+fn fitting_blocks(sizes: &BlockSize, shape: &Shape) -> BlockSize {
+    let gcd = |mut a: usize, mut b: usize| {
+        while b != 0 {
+            (a, b) = (b, a % b);
+        }
+        a as u8
+    };
+    let sizes = sizes.as_slice();
+    let sizes = &sizes[sizes.len().saturating_sub(shape.len())..];
+    let axes = &shape[shape.len() - sizes.len()..];
+    BlockSize::new(sizes.iter().zip(axes).map(|(&b, &size)| gcd(b.into(), size)).collect::<Vec<u8>>())
+}
+
 /// The tensors one after another along `axis`, in the scheme of the first. Exact for tensors of one scheme with blocks, and
 /// for tensors that share their one scale.
 ///
 /// # Errors
-/// Those of [`movement::cat`]; blocks that do not divide the new shape.
+/// Those of [`movement::cat`].
 pub fn cat(tensors: Vec<QTensor>, axis: usize) -> Result<QTensor> {
     let Some(first) = tensors.first() else {
         return Err(Error::argument("cat", "number of tensors", 0, "at least 1"));
