@@ -54,11 +54,21 @@ pub fn attention(
     options: AttentionOptions,
 ) -> Result<Tensor> {
     let plan = Plan::new(&query, &key, &value, mask.as_ref(), bias.as_ref(), options)?;
-    let (query, key, value) = (unit_depth(query)?, unit_depth(key)?, unit_depth(value)?);
+    let (query, value) = (unit_depth(query)?, unit_depth(value)?);
+    // The product wants neighbouring keys side by side. Where every key is read many times, turn them once here
+    // rather than for each block of queries.
+    let key = if plan.queries >= MIN_QUERIES_TO_TURN {
+        key.swap_axes(2, 3)?.into_contiguous()?
+    } else {
+        unit_depth(key)?.swap_axes(2, 3)?
+    };
     dispatch!(float "attention", query.dtype(), T => {
         run::<T>(&plan, &query, &key, &value, mask.as_ref(), bias.as_ref())
     })
 }
+
+/// Queries per head from which turning the keys pays.
+const MIN_QUERIES_TO_TURN: usize = 16;
 
 /// The tensor with its last axis contiguous; other axes may lie as they like.
 fn unit_depth(tensor: Tensor) -> Result<Tensor> {
@@ -109,7 +119,7 @@ fn run<T: FloatElement>(
                 let head = |tensor: &Tensor, rows, depth| head_layout(tensor, task.head, rows, depth);
                 let inputs = Inputs {
                     query: MatRef::new(query.storage::<T>(), head(query, plan.queries, plan.depth)),
-                    key: MatRef::new(key.storage::<T>(), head(key, plan.keys, plan.depth)),
+                    key: MatRef::new(key.storage::<T>(), head(key, plan.depth, plan.keys)),
                     value: MatRef::new(value.storage::<T>(), head(value, plan.keys, plan.value_depth)),
                     mask,
                     bias,

@@ -41,9 +41,11 @@ impl<F: Work> Scratch<F> {
 /// What a task reads.
 #[derive(Clone, Copy)]
 pub(super) struct Inputs<'a, T> {
-    /// `[queries, depth]`, `[keys, depth]` and `[keys, value_depth]` of the head.
+    /// `[queries, depth]` of the head.
     pub query: MatRef<'a, T>,
+    /// `[depth, keys]`.
     pub key: MatRef<'a, T>,
+    /// `[keys, value_depth]`.
     pub value: MatRef<'a, T>,
     /// The whole buffers, which the plan's layouts index.
     pub mask: Option<&'a [u8]>,
@@ -81,7 +83,7 @@ pub(super) fn attend<T: FloatElement>(
         let keys = KEY_BLOCK.min(visible - start);
         let scores = &mut scores[..rows * keys];
         let layout = MatLayout::row_major(rows, keys);
-        let key = convert(inputs.key.rows(start, keys), operand).transposed();
+        let key = convert(inputs.key.cols(start, keys), operand);
         let scale = T::Work::from_f64(plan.scale);
         gemm_into(MatMut::new(scores, layout), query, key, scale, zero, Threads::One);
         adjust(plan, head, [first, start], scores, keys, inputs.mask, inputs.bias);
@@ -91,9 +93,14 @@ pub(super) fn attend<T: FloatElement>(
             exponentials(rows, keys, &mut max[group.clone()], &mut sum[group.clone()], &mut shrink);
             if start > 0 {
                 let result = &mut result[group.start * plan.value_depth..group.end * plan.value_depth];
-                for (row, shrink) in result.chunks_exact_mut(plan.value_depth).zip(shrink) {
-                    row.iter_mut().for_each(|y| *y = *y * shrink);
-                }
+                vectorize(
+                    #[inline(always)]
+                    || {
+                        for (row, shrink) in result.chunks_exact_mut(plan.value_depth).zip(shrink) {
+                            row.iter_mut().for_each(|y| *y = *y * shrink);
+                        }
+                    },
+                );
             }
         }
         let value = convert(inputs.value.rows(start, keys), operand);
@@ -107,11 +114,16 @@ pub(super) fn attend<T: FloatElement>(
             Threads::One,
         );
     }
-    for (row, sum) in result.chunks_exact_mut(plan.value_depth).zip(sum) {
-        // NaN stays NaN; a query that sees nothing divides zero by something.
-        let divisor = if *sum < T::Work::TINY { T::Work::TINY } else { *sum };
-        row.iter_mut().for_each(|y| *y = *y / divisor);
-    }
+    vectorize(
+        #[inline(always)]
+        || {
+            for (row, sum) in result.chunks_exact_mut(plan.value_depth).zip(sum) {
+                // NaN stays NaN; a query that sees nothing divides zero by something.
+                let divisor = if *sum < T::Work::TINY { T::Work::TINY } else { *sum };
+                row.iter_mut().for_each(|y| *y = *y / divisor);
+            }
+        },
+    );
     if is_converted {
         T::store(rounded_later, out);
     }
@@ -120,15 +132,18 @@ pub(super) fn attend<T: FloatElement>(
 /// Rows whose exponentials are computed together: 16 KiB of f32 at 256 keys stay in the first cache.
 const GROUP: usize = 16;
 
-/// The matrix in the type that it is computed in: itself, or converted into `buffer`.
+/// The matrix in the type that it is computed in: itself, or converted into `buffer`. One of its axes is contiguous.
 fn convert<'a, T: FloatElement>(matrix: MatRef<'a, T>, buffer: &'a mut Vec<T::Work>) -> MatRef<'a, T::Work> {
     if let Some(data) = T::as_work(matrix.data()) {
         return MatRef::new(data, matrix.layout());
     }
+    if matrix.layout().col_stride != 1 {
+        return convert(matrix.transposed(), buffer).transposed();
+    }
     let MatLayout { rows, cols, .. } = matrix.layout();
     buffer.resize(buffer.len().max(rows * cols), T::Work::ZERO);
     for (i, to) in buffer[..rows * cols].chunks_exact_mut(cols.max(1)).enumerate() {
-        T::load(matrix.row_run(i, 0, cols).expect("the last axis was made contiguous"), to);
+        T::load(matrix.row_run(i, 0, cols).expect("columns are contiguous"), to);
     }
     MatRef::new(buffer, MatLayout::row_major(rows, cols))
 }

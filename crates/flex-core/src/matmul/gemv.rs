@@ -4,6 +4,8 @@
 //! product, taken with many partial sums. Where a column is, `y` is a sum of scaled columns, taken for several
 //! columns at a time. Long sums are cut into blocks whose results are added at the end, which keeps the
 //! rounding error down and gives threads something to do when `y` is short.
+//!
+//! A 4096 x 4096 matrix of f32 takes some 1.6 ms in either orientation on two cores that stream 40 GB/s.
 
 use super::lane::Lane;
 use super::vectors::load;
@@ -53,7 +55,7 @@ impl<'a, T> Matrix<'a, T> {
 pub(crate) fn gemv<T: Lane>(y: &mut [T], w: Matrix<'_, T>, x: &[T::Acc], accumulate: bool, serial: bool) {
     let (n, k) = (y.len(), x.len());
     let bytes = n * k * size_of::<T>();
-    let work = Work::Bytes(if serial { 0 } else { bytes });
+    let work = work(if serial { 0 } else { bytes });
     if w.col == 1 || k == 1 {
         let w = Matrix { col: 1, ..w };
         // Short outputs of long sums are cut along the sum, by lengths that depend on the shape alone.
@@ -116,6 +118,12 @@ pub(crate) fn gemv<T: Lane>(y: &mut [T], w: Matrix<'_, T>, x: &[T::Acc], accumul
         },
     );
     finish::<T>(y, sums, accumulate);
+}
+
+/// The work of reading a matrix of so many bytes. One core reads a megabyte from its cache in 8 us, several times as
+/// fast as [`Work::Bytes`] reckons: waking another would take as long.
+pub(crate) fn work(bytes: usize) -> Work {
+    Work::Bytes(bytes / 8)
 }
 
 /// The vector operand as a contiguous run of accumulator values.
@@ -216,7 +224,7 @@ fn dot<S: Simd, T: Lane, const R: usize>(rows: [&[T]; R], x: &[T::Acc]) -> [T::A
     for r in 0..R {
         let mut total = sums[r][0];
         for sum in &sums[r][1..] {
-            total = total + *sum;
+            total += *sum;
         }
         for lane in bytemuck::cast_slice::<_, T::Acc>(core::slice::from_ref(&total)) {
             out[r] = T::add(out[r], *lane);
@@ -241,11 +249,13 @@ fn dot_terms<S: Simd, T: Lane, const R: usize>(
     );
     let mut p = 0;
     while p < whole {
-        for v in 0..DOT_VECTORS {
-            let at = p + v * lanes;
-            let x = load::<S, T::Acc>(&x[at..at + lanes]);
-            for r in 0..R {
-                sums[r][v] = T::mul_add_lanes(load::<S, T::Acc>(&rows[r][at..at + lanes]), x, sums[r][v]);
+        let group: [Vector<S, T::Acc>; DOT_VECTORS] = core::array::from_fn(
+            #[inline(always)]
+            |v| load(&x[p + v * lanes..]),
+        );
+        for (row, sums) in rows.iter().zip(sums.iter_mut()) {
+            for (v, sum) in sums.iter_mut().enumerate() {
+                *sum = T::mul_add_lanes(load(&row[p + v * lanes..]), group[v], *sum);
             }
         }
         p += lanes * DOT_VECTORS;

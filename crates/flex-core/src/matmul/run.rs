@@ -70,14 +70,14 @@ fn run_gemv<T: Lane>(plan: &Plan, lhs: &[T], rhs: &[T], out: &mut [T], accumulat
     };
     let (batch, size) = (plan.batch_size(), m * n);
     let bytes = plan.multiplications().saturating_mul(size_of::<T>());
-    if batch == 1 || Work::Bytes(bytes / 4).is_parallel() {
+    if batch == 1 || gemv::work(bytes).is_parallel() {
         for (index, y) in out.chunks_exact_mut(size).enumerate() {
             one(index, y, false);
         }
         return;
     }
     let per_task = parallel::rows_per_task(bytes);
-    let work = Work::Bytes(bytes.saturating_mul(batch));
+    let work = gemv::work(bytes.saturating_mul(batch));
     parallel::for_each_chunk(out, per_task * size, work, |task, chunk| {
         for (i, y) in chunk.chunks_exact_mut(size).enumerate() {
             one(task * per_task + i, y, true);
