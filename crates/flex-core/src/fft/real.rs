@@ -15,7 +15,6 @@ use alloc::vec::Vec;
 use core::f64::consts::TAU;
 use flex_math::simd::vectorize;
 use num_complex::Complex;
-#[cfg(not(feature = "std"))]
 use num_traits::Float;
 
 /// Real transforms of length `n`.
@@ -31,16 +30,21 @@ pub(super) struct RealFft<A> {
 impl<A: FftFloat> RealFft<A> {
     /// Plans for length `n`, which is not zero.
     pub fn new(n: usize) -> Self {
+        Self::over(n, A::complex_fft)
+    }
+
+    /// Plans for length `n` over complex transforms from `complex_fft(length, inverse)`.
+    fn over(n: usize, complex_fft: impl Fn(usize, bool) -> Arc<dyn ComplexFft<A>>) -> Self {
         let even = n.is_multiple_of(2);
         let len = if even { n / 2 } else { n };
         let twiddles = if even { len } else { 0 };
         let angle = |k: usize| -TAU * k as f64 / n as f64;
         Self {
             n,
-            cos: (0..twiddles).map(|k| A::from_f64(angle(k).cos())).collect(),
-            sin: (0..twiddles).map(|k| A::from_f64(angle(k).sin())).collect(),
-            forward: A::complex_fft(len, false),
-            inverse: A::complex_fft(len, true),
+            cos: (0..twiddles).map(|k| A::from_f64(Float::cos(angle(k)))).collect(),
+            sin: (0..twiddles).map(|k| A::from_f64(Float::sin(angle(k)))).collect(),
+            forward: complex_fft(len, false),
+            inverse: complex_fft(len, true),
         }
     }
 
@@ -137,6 +141,34 @@ impl<A: FftFloat> RealFft<A> {
             let turned_re = sin[k] * diff_re - cos[k] * diff_im;
             let turned_im = cos[k] * diff_re + sin[k] * diff_im;
             z[k] = Complex::new((sum_re + turned_re) * scale, (sum_im + turned_im) * scale);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::mixed_radix;
+    use super::*;
+    use alloc::vec;
+
+    /// What builds without `std` run.
+    #[test]
+    fn both_sources_of_complex_transforms_agree() {
+        for n in (1..40).chain([64, 97, 194, 240, 251, 502, 1024]) {
+            let row: Vec<f64> = (0..n).map(|j| (j * j % 23) as f64 / 11.0 - 1.0).collect();
+            let [(re, im, back), (other_re, other_im, other_back)] =
+                [RealFft::over(n, mixed_radix::complex_fft), RealFft::<f64>::new(n)].map(|plan| {
+                    let (mut re, mut im, mut back) =
+                        (vec![0.0; n / 2 + 1], vec![0.0; n / 2 + 1], vec![0.0; n]);
+                    let mut scratch = vec![f64::NAN; plan.scratch_len()];
+                    plan.forward(&row, &mut re, &mut im, &mut scratch);
+                    plan.inverse(&re, &im, &mut back, &mut scratch);
+                    (re, im, back)
+                });
+            let pairs = re.iter().zip(&other_re).chain(im.iter().zip(&other_im));
+            for (a, b) in pairs.chain(back.iter().zip(&other_back)).chain(back.iter().zip(&row)) {
+                assert!((a - b).abs() < 1e-11, "length {n}: {a} and {b}");
+            }
         }
     }
 }

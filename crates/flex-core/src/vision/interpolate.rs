@@ -1,7 +1,7 @@
 //! Resizing by separable kernels, and its gradient.
 //!
 //! A row of the output is a weighted sum of `K` rows, and each of its elements one of `K` elements of a row. Sums of
-//! rows vectorise, sums within a row hardly do, so they are done on whichever side has fewer rows: on the input when
+//! rows vectorise, sums within a row hardly do, so those are done on whichever side has fewer rows: on the input when
 //! the image grows (each input row is resampled once and serves several output rows), on the output when it shrinks.
 
 use super::taps::Taps;
@@ -220,33 +220,59 @@ impl<A: Accumulator, const K: usize> Plan<A, K> {
         }
     }
 
-    /// The adjoint of [`resize`](Self::resize) for a whole image.
+    /// The adjoint of [`resize`](Self::resize) for a whole image, with its passes in reverse order.
     #[inline(always)]
-    fn spread(&self, grad: &[A], out: &mut [A], padded: &mut Vec<A>) {
-        let width = self.cols.input;
-        let padded = take(padded, width + 2 * Self::PAD);
-        out.fill(A::ZERO);
-        for (i, grad) in grad.chunks_exact(self.cols.output()).enumerate() {
-            padded.fill(A::ZERO);
-            for ((g, start), weights) in grad.iter().zip(&self.cols.starts).zip(&self.cols.weights) {
-                for (o, w) in padded[*start..*start + K].iter_mut().zip(weights) {
-                    *o = *o + *g * *w;
+    fn spread(&self, grad: &[A], out: &mut [A], scratch: &mut Vec<A>) {
+        let (width, out_width) = (self.cols.input, self.cols.output());
+        let padded_len = width + 2 * Self::PAD;
+        if self.rows.input <= self.rows.output() {
+            let buffer = take(scratch, padded_len + self.rows.input * out_width);
+            let (padded, sums) = buffer.split_at_mut(padded_len);
+            sums.fill(A::ZERO);
+            for (i, grad) in grad.chunks_exact(out_width).enumerate() {
+                self.spread_rows(i, grad, out_width, sums);
+            }
+            for (sum, out) in sums.chunks_exact(out_width).zip(out.chunks_exact_mut(width)) {
+                self.spread_cols(sum, padded);
+                out.copy_from_slice(&padded[Self::PAD..][..width]);
+            }
+        } else {
+            let padded = take(scratch, padded_len);
+            out.fill(A::ZERO);
+            for (i, grad) in grad.chunks_exact(out_width).enumerate() {
+                self.spread_cols(grad, padded);
+                self.spread_rows(i, &padded[Self::PAD..][..width], width, out);
+            }
+        }
+    }
+
+    /// Adds row `i` of the output to the rows of `sums` that it was made of.
+    #[inline(always)]
+    fn spread_rows(&self, i: usize, row: &[A], width: usize, sums: &mut [A]) {
+        for (k, w) in self.rows.weights[i].iter().enumerate() {
+            if let Some(r) = self.rows.element(i, k) {
+                for (o, v) in sums[r * width..][..width].iter_mut().zip(row) {
+                    *o = *o + *v * *w;
                 }
             }
-            if self.cols.repeat_border {
-                for k in 0..Self::PAD {
-                    padded[Self::PAD] = padded[Self::PAD] + padded[k];
-                    let last = Self::PAD + width - 1;
-                    padded[last] = padded[last] + padded[last + 1 + k];
-                }
+        }
+    }
+
+    /// The adjoint of [`resample`](Self::resample) and [`extend`](Self::extend).
+    #[inline(always)]
+    fn spread_cols(&self, row: &[A], padded: &mut [A]) {
+        padded.fill(A::ZERO);
+        for ((g, start), weights) in row.iter().zip(&self.cols.starts).zip(&self.cols.weights) {
+            let window: &mut [A; K] = (&mut padded[*start..*start + K]).try_into().expect("K elements");
+            for (o, w) in window.iter_mut().zip(weights) {
+                *o = *o + *g * *w;
             }
-            for k in 0..K {
-                if let Some(r) = self.rows.element(i, k) {
-                    let w = self.rows.weights[i][k];
-                    for (o, v) in out[r * width..][..width].iter_mut().zip(&padded[Self::PAD..]) {
-                        *o = *o + *v * w;
-                    }
-                }
+        }
+        if self.cols.repeat_border {
+            let last = Self::PAD + self.cols.input - 1;
+            for k in 0..Self::PAD {
+                padded[Self::PAD] = padded[Self::PAD] + padded[k];
+                padded[last] = padded[last] + padded[last + 1 + k];
             }
         }
     }
@@ -295,14 +321,14 @@ fn run_backward<T: Wide, const K: usize>(
         let planes = parallel::rows_per_task(K * output_plane * size_of::<T>());
         let work = Work::Flops(src.len().saturating_mul(4 * K));
         parallel::for_each_chunk(out, planes * input_plane, work, |k, out| {
-            let (mut wide, mut narrow, mut padded) = (Vec::new(), Vec::new(), Vec::new());
+            let (mut wide, mut narrow, mut scratch) = (Vec::new(), Vec::new(), Vec::new());
             for (plane, out) in out.chunks_exact_mut(input_plane).enumerate() {
                 let grad = &src[(k * planes + plane) * output_plane..][..output_plane];
                 let grad = T::widen(grad, &mut wide);
                 T::narrow(out, &mut narrow, |out| {
                     vectorize(
                         #[inline(always)]
-                        || plan.spread(grad, out, &mut padded),
+                        || plan.spread(grad, out, &mut scratch),
                     );
                 });
             }

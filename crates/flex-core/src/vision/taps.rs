@@ -4,7 +4,6 @@ use super::{Interpolation, cubic_weights};
 use crate::wide::Accumulator;
 use alloc::vec::Vec;
 use core::f64::consts::PI;
-#[cfg(not(feature = "std"))]
 use num_traits::Float;
 
 /// `K` neighbouring elements per output, from `starts[i]` on. Some may lie up to `K / 2` outside of the axis.
@@ -38,7 +37,7 @@ impl<A: Accumulator, const K: usize> Taps<A, K> {
                 Interpolation::Bilinear => position(i).clamp(0.0, (input - 1) as f64),
                 _ => position(i),
             };
-            let floor = x.floor().clamp(-1.0, (input - 1) as f64);
+            let floor = Float::floor(x).clamp(-1.0, (input - 1) as f64);
             let t = x - floor;
             let first = match mode {
                 Interpolation::Nearest => (i as u128 * input as u128 / output as u128) as isize,
@@ -96,5 +95,5 @@ fn lanczos3(x: f64) -> f64 {
         return 0.0;
     }
     let (a, b) = (PI * x, PI * x / 3.0);
-    a.sin() * b.sin() / (a * b)
+    Float::sin(a) * Float::sin(b) / (a * b)
 }
