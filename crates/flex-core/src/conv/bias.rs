@@ -1,6 +1,7 @@
 //! Gradient of a convolution with respect to its bias.
 
 use super::element::Store;
+use super::product::Real;
 use crate::Tensor;
 use crate::dtype::Element;
 use crate::error::{Error, Result, check_rank, check_same_dtype};
@@ -12,6 +13,8 @@ const LANES: usize = 32;
 /// Elements that are summed in lanes; longer rows are halved, so that rounding errors grow with the
 /// logarithm of their length.
 const BLOCK: usize = 2048;
+/// Rows below this cost more in calls than in additions.
+const SHORT: usize = 256;
 
 /// Gradient of [`conv`](super::conv) and [`conv_transpose`](super::conv_transpose) over `N` spatial axes with
 /// respect to the bias: the gradient of the output, `[batch, channels, spatial...]`, summed over all axes but the
@@ -39,12 +42,18 @@ pub fn conv_bias_backward<const N: usize>(bias: Tensor, grad: Tensor) -> Result<
 pub(super) fn sum_channels<S: Store>(values: &[S], batch: usize, out: &mut [S]) {
     let channels = out.len();
     let row = values.len() / (batch * channels).max(1);
+    // Short rows of several images are summed at once.
+    let images = if row < SHORT { BLOCK / row.max(1) } else { 1 };
     let per_task = rows_per_task(batch * row * size_of::<S>());
     for_each_chunk(out, per_task.min(channels.max(1)), Work::Bytes(size_of_val(values)), |task, out| {
         for (k, out) in out.iter_mut().enumerate() {
             let channel = task * per_task + k;
-            let of_image = |image: usize| sum(&values[(image * channels + channel) * row..][..row]);
-            *out = S::narrow(pairwise(0, batch, &of_image));
+            let at = |image: usize| &values[(image * channels + channel) * row..][..row];
+            let of_images = |k: usize| match images {
+                1 => sum(at(k)),
+                _ => sum_rows((k * images..((k + 1) * images).min(batch)).map(at)),
+            };
+            *out = S::narrow(pairwise(0, batch.div_ceil(images), &of_images));
         }
     });
 }
@@ -58,6 +67,7 @@ fn pairwise<T: Element + core::ops::Add<Output = T>>(start: usize, len: usize, f
     }
 }
 
+/// The sum of a long row.
 fn sum<S: Store>(values: &[S]) -> S::Acc {
     if values.len() > BLOCK {
         let (a, b) = values.split_at((values.len() / 2).next_multiple_of(LANES));
@@ -71,20 +81,43 @@ fn sum<S: Store>(values: &[S]) -> S::Acc {
             let rest = chunks.remainder();
             for chunk in chunks {
                 for (lane, v) in lanes.iter_mut().zip(chunk) {
-                    *lane = *lane + v.widen();
+                    *lane += v.widen();
                 }
             }
             for (lane, v) in lanes.iter_mut().zip(rest) {
-                *lane = *lane + v.widen();
+                *lane += v.widen();
             }
-            let mut width = LANES;
-            while width > 1 {
-                width /= 2;
-                for i in 0..width {
-                    lanes[i] = lanes[i] + lanes[i + width];
-                }
-            }
-            lanes[0]
+            sum_lanes(lanes)
         },
     )
+}
+
+/// The sum of a few short rows.
+fn sum_rows<'a, S: Store>(rows: impl Iterator<Item = &'a [S]>) -> S::Acc {
+    vectorize(
+        #[inline(always)]
+        || {
+            let mut lanes = [S::Acc::ZERO; LANES];
+            for row in rows {
+                for chunk in row.chunks(LANES) {
+                    for (lane, v) in lanes.iter_mut().zip(chunk) {
+                        *lane += v.widen();
+                    }
+                }
+            }
+            sum_lanes(lanes)
+        },
+    )
+}
+
+#[inline(always)]
+fn sum_lanes<T: Real>(mut lanes: [T; LANES]) -> T {
+    let mut width = LANES;
+    while width > 1 {
+        width /= 2;
+        for i in 0..width {
+            lanes[i] += lanes[i + width];
+        }
+    }
+    lanes[0]
 }

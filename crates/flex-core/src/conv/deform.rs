@@ -6,9 +6,9 @@
 //! samples per channel and tap. The products with them are those of the other convolutions.
 
 use super::bias::sum_channels;
-use super::element::{Scratch, Store, Values, compute_into};
+use super::element::{Output, Scratch, Store, Values, compute_into};
 use super::plan::{Geometry, check_bias, check_scratch};
-use super::product::{BLOCK_ROWS, Pairs, Real, dots, max_lanes, windows};
+use super::product::{BLOCK_ROWS, Offsets, Pairs, Real, dots, max_lanes, windows};
 use super::run::product_work;
 use super::{ConvOptions, DeformConvGradients, DeformConvOptions, start_values};
 use crate::Tensor;
@@ -17,7 +17,6 @@ use crate::error::{Error, Result, check_same_dtype};
 use crate::parallel::{Work, for_each_chunk, for_each_chunk2};
 use alloc::vec::Vec;
 use core::ops::Range;
-use num_traits::Float;
 
 /// Elements of the columns of a tile of the forward pass: they stay in a 1 MiB second-level cache.
 const TILE_ELEMENTS: usize = 128 * 1024;
@@ -82,33 +81,36 @@ pub fn deform_conv2d_backward(
     let dtype = x.dtype();
     let (x, offset, weight) = (x.into_contiguous()?, offset.into_contiguous()?, weight.into_contiguous()?);
     let (mask, grad) = (mask.map(Tensor::into_contiguous).transpose()?, grad.into_contiguous()?);
-    let mask_shape = [plan.g.batch, plan.rows(), plan.g.grid[1], plan.g.grid[2]];
+    let mask_shape = crate::Shape::from([plan.g.batch, plan.rows(), plan.g.grid[1], plan.g.grid[2]]);
     dispatch!(float OP, dtype, T => {
         let factors = Factors::<<T as Store>::Acc>::new::<T>(&x, &offset, &weight, mask.as_ref());
         let grad = grad.as_slice::<T>().expect("contiguous");
-        let (mut d_offset, mut d_weight, mut d_mask) = (None, None, None);
-        let d_x = Tensor::try_build::<T>(OP, x.shape().clone(), dtype, |d_x| compute_into(d_x, |d_x| {
-            d_offset = Some(Tensor::try_build::<T>(OP, offset.shape().clone(), dtype, |d_offset| compute_into(d_offset, |d_offset| {
-                d_weight = Some(Tensor::try_build::<T>(OP, weight.shape().clone(), dtype, |d_weight| compute_into(d_weight, |d_weight| {
-                    // Without a mask its gradient costs next to nothing and is dropped.
-                    d_mask = Some(Tensor::build::<T>(OP, mask_shape, dtype, |d_mask| compute_into(d_mask, |d_mask| {
-                        plan.backward(&factors, &Values::of(grad), d_x, d_offset, d_weight, d_mask);
-                    }))?);
-                    Ok(())
-                }))?);
-                Ok(())
-            }))?);
-            Ok(())
-        }))?;
+        let mut d_x = Output::<T>::new(x.shape(), dtype)?;
+        let mut d_offset = Output::<T>::new(offset.shape(), dtype)?;
+        let mut d_weight = Output::<T>::new(weight.shape(), dtype)?;
+        // Without a mask its gradient costs next to nothing and is dropped.
+        let mut d_mask = Output::<T>::new(&mask_shape, dtype)?;
+        plan.backward(
+            &factors,
+            &Values::of(grad),
+            d_x.values(),
+            d_offset.values(),
+            d_weight.values(),
+            d_mask.values(),
+        );
         let d_bias = match bias {
             Some(bias) => Some(Tensor::build::<T>(OP, bias.shape().clone(), dtype, |out| {
                 sum_channels(grad, plan.g.batch, out);
             })?),
             None => None,
         };
-        let all = (d_offset, d_weight, d_mask);
-        let (Some(offset), Some(weight), Some(d_mask)) = all else { unreachable!("built above") };
-        Ok(DeformConvGradients { x: d_x, offset, weight, mask: mask.map(|_| d_mask), bias: d_bias })
+        Ok(DeformConvGradients {
+            x: d_x.finish(),
+            offset: d_offset.finish(),
+            weight: d_weight.finish(),
+            mask: mask.map(|_| d_mask.finish()),
+            bias: d_bias,
+        })
     })
 }
 
@@ -323,21 +325,14 @@ impl Plan {
                 let len = range.len();
                 let mut columns = Scratch::new(k * self.g.groups * len);
                 self.columns(f, *image, range.clone(), &mut columns);
-                let offsets: Vec<usize> = (0..k).map(|k| k * len).collect();
+                let offsets = Offsets::new((0..k).map(|k| k * len).collect());
                 let mut temp = Scratch::new(BLOCK_ROWS * len);
                 for (group, pieces) in pieces.chunks_mut(self.g.grid_channels).enumerate() {
                     for (block, pieces) in pieces.chunks_mut(BLOCK_ROWS).enumerate() {
                         let row = group * self.g.grid_channels + block * BLOCK_ROWS;
                         let bias = &bias[row..][..pieces.len()];
-                        windows(
-                            &f.weight[row * k..],
-                            bias,
-                            &columns,
-                            &offsets,
-                            group * k * len,
-                            len,
-                            &mut temp,
-                        );
+                        let (a, base) = (&f.weight[row * k..], group * k * len);
+                        windows(a, bias, &columns, &offsets, base, len, &mut temp, len);
                         for (piece, values) in pieces.iter_mut().zip(temp.chunks_exact(len)) {
                             piece.copy_from_slice(values);
                         }
@@ -379,7 +374,8 @@ impl Plan {
         let mut columns = Scratch::new(groups * k * pitch);
         let mut d_columns = Scratch::new(groups * k * pitch);
         let mut g = Scratch::new(self.channels_out() * pitch);
-        let offsets: Vec<usize> = (0..k.max(rows_out)).map(|i| i * pitch).collect();
+        let per_row = |rows: usize| Offsets::new((0..rows).map(|i| i * pitch).collect());
+        let (column_offsets, row_offsets) = (per_row(k), per_row(rows_out));
         let zeros = [T::ZERO; BLOCK_ROWS];
         let nothing = Sample { corners: [usize::MAX; 4], fraction: [T::ZERO; 2], inside: false };
         let mut samples = alloc::vec![nothing; self.rows() * n];
@@ -422,7 +418,7 @@ impl Plan {
                             g_image: 0,
                             p: &columns[group * k * pitch + start..],
                             p_image: 0,
-                            offsets: &offsets[..k],
+                            offsets: &column_offsets,
                             rows: out.len() / k,
                             images: 1,
                             len: SEGMENT.min(pitch - start),
@@ -434,7 +430,7 @@ impl Plan {
                 let block = &mut d_columns[group * k * pitch..][..k * pitch];
                 for_each_chunk(block, BLOCK_ROWS * pitch, product, |task, out| {
                     let a = &transposed[task * BLOCK_ROWS * rows_out..];
-                    windows(a, &zeros[..out.len() / pitch], g, &offsets[..rows_out], 0, pitch, out);
+                    windows(a, &zeros[..out.len() / pitch], g, &row_offsets, 0, pitch, out, pitch);
                 });
             }
             let d_x = &mut d_x[image * self.channels_in() * plane..][..self.channels_in() * plane];

@@ -1,9 +1,11 @@
 //! How elements are stored and what they are computed in, and scratch memory for the latter.
 
 use super::product::Real;
+use crate::Tensor;
 use crate::dtype::Element;
+use crate::error::Result;
 use crate::storage;
-use burn_std::{Bytes, bf16, f16};
+use burn_std::{Bytes, DType, Shape, bf16, f16};
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 use flex_math::Half;
@@ -33,9 +35,11 @@ macro_rules! impl_store {
             fn narrow(value: $ty) -> $ty {
                 value
             }
+            #[inline(always)]
             fn borrow(values: &[$ty]) -> Option<&[$ty]> {
                 Some(values)
             }
+            #[inline(always)]
             fn borrow_mut(values: &mut [$ty]) -> Option<&mut [$ty]> {
                 Some(values)
             }
@@ -52,9 +56,11 @@ macro_rules! impl_store {
             fn narrow(value: f32) -> $ty {
                 <$ty as Half>::from_pattern(<$ty as Half>::narrow(value))
             }
+            #[inline(always)]
             fn borrow(_: &[$ty]) -> Option<&[f32]> {
                 None
             }
+            #[inline(always)]
             fn borrow_mut(_: &mut [$ty]) -> Option<&mut [f32]> {
                 None
             }
@@ -164,4 +170,39 @@ pub(super) fn compute_into<S: Store, R>(out: &mut [S], f: impl FnOnce(&mut [S::A
     let result = f(&mut wide);
     narrow_slice(&wide, out);
     result
+}
+
+/// A tensor in the making, written in the type that it is computed in.
+pub(super) struct Output<S: Store> {
+    tensor: Tensor,
+    wide: Option<Scratch<S::Acc>>,
+}
+
+impl<S: Store> Output<S> {
+    /// Of arbitrary contents.
+    pub fn new(shape: &Shape, dtype: DType) -> Result<Self> {
+        let mut tensor = Tensor::empty(shape.clone(), dtype)?;
+        let wide = S::borrow_mut(stored(&mut tensor)).is_none().then(|| Scratch::new(shape.num_elements()));
+        Ok(Self { tensor, wide })
+    }
+
+    /// The elements.
+    pub fn values(&mut self) -> &mut [S::Acc] {
+        match &mut self.wide {
+            Some(wide) => wide,
+            None => S::borrow_mut(stored(&mut self.tensor)).expect("no conversion"),
+        }
+    }
+
+    /// The tensor, rounded where its type asks for it.
+    pub fn finish(mut self) -> Tensor {
+        if let Some(wide) = &self.wide {
+            narrow_slice::<S>(wide, stored(&mut self.tensor));
+        }
+        self.tensor
+    }
+}
+
+fn stored<S: Store>(tensor: &mut Tensor) -> &mut [S] {
+    tensor.dense_mut().expect("a tensor of our own")
 }

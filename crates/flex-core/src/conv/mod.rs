@@ -5,12 +5,12 @@
 //!
 //! From the outside in:
 //!
-//! * [`plan`] validates and turns every kind into one geometry over three spatial axes;
-//! * [`program`] turns a geometry into passes: which shifted windows of which planes are summed with which
+//! * `plan` validates and turns every kind into one geometry over three spatial axes;
+//! * `program` turns a geometry into passes: which shifted windows of which planes are summed with which
 //!   coefficients. Convolutions, transposed ones and both kinds of input gradients are such programs;
-//! * [`planes`] lays out the padded input that the passes read;
-//! * [`run`] cuts a program into tasks and runs, [`weight`] does the same for weight gradients;
-//! * [`product`] holds the two kernels in which all the arithmetic happens.
+//! * `planes` lays out the padded input that the passes read;
+//! * `run` cuts a program into tasks and runs, `weight` does the same for weight gradients;
+//! * `product` holds the two kernels in which all the arithmetic happens.
 //!
 //! No column matrix (im2col) is written: since a window's tap is a constant shift in the planes, the kernels
 //! read the windows from the planes themselves. Pointwise convolutions read their input in place; depthwise ones are

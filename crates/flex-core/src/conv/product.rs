@@ -12,7 +12,8 @@
 //! shapes alone.
 
 use crate::dtype::Element;
-use core::ops::AddAssign;
+use alloc::vec::Vec;
+use core::ops::{AddAssign, Deref};
 use flex_math::Float;
 use flex_math::simd::{Simd, Vector, WithSimd, dispatch};
 
@@ -24,13 +25,42 @@ impl Real for f64 {}
 /// Rows of a matrix that [`windows`] handles at once at most: callers split rows by multiples of it.
 pub(super) const BLOCK_ROWS: usize = 8;
 
+/// Elements past the end of `p` that let [`windows`] use its widest tiles to the end. Their values do not matter.
+pub(super) const fn slack<T>() -> usize {
+    8 * max_lanes::<T>()
+}
+
 /// Elements in the widest vector.
 pub(super) const fn max_lanes<T>() -> usize {
     64 / size_of::<T>()
 }
 
-/// `out[i * len + n] = bias[i] + sum over k of a[i * K + k] * p[base + offsets[k] + n]` for `n` in `0..len`, where
-/// `K` is the number of offsets and `out` has one row of `len` per bias.
+/// Where the windows of `p` start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Offsets {
+    list: Vec<usize>,
+    reach: usize,
+}
+
+impl Offsets {
+    /// From the start of each window.
+    pub fn new(list: Vec<usize>) -> Self {
+        let reach = list.iter().copied().max().unwrap_or(0);
+        Self { list, reach }
+    }
+}
+
+impl Deref for Offsets {
+    type Target = [usize];
+
+    fn deref(&self) -> &[usize] {
+        &self.list
+    }
+}
+
+/// `out[i * pitch + n] = bias[i] + sum over k of a[i * K + k] * p[base + offsets[k] + n]` for `n` in `0..len`, where
+/// `K` is the number of offsets and `out` has one row of `pitch >= len` elements per bias. What follows after `len`
+/// elements of a row may be overwritten.
 ///
 /// # Panics
 /// When a slice is too short.
@@ -38,22 +68,24 @@ pub(super) fn windows<T: Real>(
     a: &[T],
     bias: &[T],
     p: &[T],
-    offsets: &[usize],
+    offsets: &Offsets,
     base: usize,
     len: usize,
     out: &mut [T],
+    pitch: usize,
 ) {
-    dispatch(Windows { a, bias, p, offsets, base, len, out });
+    dispatch(Windows { a, bias, p, offsets, base, len, out, pitch });
 }
 
 struct Windows<'a, T> {
     a: &'a [T],
     bias: &'a [T],
     p: &'a [T],
-    offsets: &'a [usize],
+    offsets: &'a Offsets,
     base: usize,
     len: usize,
     out: &'a mut [T],
+    pitch: usize,
 }
 
 impl<T: Real> WithSimd for Windows<'_, T> {
@@ -83,26 +115,37 @@ impl<T: Real> Windows<'_, T> {
     fn rows<S: Simd, const R: usize, const V: usize>(&mut self, row: usize) -> usize {
         let lanes = T::lanes::<S>();
         let mut n = 0;
-        while n + V * lanes <= self.len {
-            let tile = self.tile::<S, R, V>(row, n);
-            self.store(row, n, V * lanes, &tile);
-            n += V * lanes;
-        }
         while n < self.len {
-            // The last tile overlaps the one before it where it can: whole vectors, inside of the windows.
-            let rest = self.len - n;
-            if rest > lanes && self.len >= V * lanes {
-                let at = self.len - V * lanes;
+            if let Some(at) = self.fit(n, V * lanes, if V == 1 { 0 } else { lanes }) {
                 let tile = self.tile::<S, R, V>(row, at);
                 self.store(row, at, V * lanes, &tile);
-                break;
+                n = at + V * lanes;
+            } else if let Some(at) = self.fit(n, lanes, 0) {
+                let tile = self.tile::<S, R, 1>(row, at);
+                self.store(row, at, lanes, &tile);
+                n = at + lanes;
+            } else {
+                let tile = self.edge::<S, R>(row);
+                self.store(row, 0, self.len, &tile);
+                n = self.len;
             }
-            let at = if self.len >= lanes { n.min(self.len - lanes) } else { 0 };
-            let tile = if self.len >= lanes { self.tile::<S, R, 1>(row, at) } else { self.edge::<S, R>(row) };
-            self.store(row, at, lanes.min(self.len), &tile);
-            n += lanes;
         }
         R
+    }
+
+    /// Where a tile of `width` elements that covers position `n` can start, if more than `more` elements are left: at `n`,
+    /// also where it goes past the end of the row but not of the memory, else before it, so that it ends with the row.
+    #[inline(always)]
+    fn fit(&self, n: usize, width: usize, more: usize) -> Option<usize> {
+        let rest = self.len - n;
+        let room = n + width <= self.pitch && self.base + self.offsets.reach + n + width <= self.p.len();
+        if rest >= width || rest > more && room {
+            Some(n)
+        } else if rest > more && self.len >= width {
+            Some(self.len - width)
+        } else {
+            None
+        }
     }
 
     /// `R` slices of coefficients; rows past the end repeat the last.
@@ -177,7 +220,7 @@ impl<T: Real> Windows<'_, T> {
         for (r, tile) in tile.iter().enumerate() {
             if row + r < rows {
                 let values: &[T] = bytemuck::cast_slice(tile);
-                self.out[(row + r) * self.len + n..][..count].copy_from_slice(&values[..count]);
+                self.out[(row + r) * self.pitch + n..][..count].copy_from_slice(&values[..count]);
             }
         }
     }
@@ -363,4 +406,124 @@ fn halve<T: Real, const H: usize>(values: &[T]) -> T {
         }
     }
     sums[0]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+    use flex_math::simd::for_each_isa;
+
+    fn values<T: Real>(len: usize, seed: usize) -> Vec<T> {
+        (0..len).map(|i| T::from_f64(((i * 7919 + seed * 104_729) % 127) as f64 / 64.0 - 1.0)).collect()
+    }
+
+    fn check<T: Real>(name: &str, got: &[T], want: &[f64], magnitude: f64) {
+        let eps = if size_of::<T>() == 4 { 1e-6 } else { 1e-15 };
+        assert_eq!(got.len(), want.len());
+        for (i, (got, want)) in got.iter().zip(want).enumerate() {
+            let error = (Element::to_f64(*got) - want).abs();
+            assert!(error <= eps * magnitude, "{name} [{i}]: {got} for {want}");
+        }
+    }
+
+    #[derive(Clone)]
+    struct WindowsCase<T> {
+        a: Vec<T>,
+        bias: Vec<T>,
+        p: Vec<T>,
+        offsets: Offsets,
+        len: usize,
+        pitch: usize,
+    }
+
+    impl<T: Real> WithSimd for WindowsCase<T> {
+        type Output = Vec<T>;
+
+        #[inline(always)]
+        fn with_simd<S: Simd>(self) -> Vec<T> {
+            let Self { a, bias, p, offsets, len, pitch } = &self;
+            let mut out = vec![T::from_f64(99.0); bias.len() * pitch];
+            let (len, pitch) = (*len, *pitch);
+            Windows { a, bias, p, offsets, base: 2, len, out: &mut out, pitch }.with_simd::<S>();
+            out.chunks(pitch).flat_map(|row| row[..len].to_vec()).collect()
+        }
+    }
+
+    fn windows_on_every_isa<T: Real>() {
+        let offsets = Offsets::new(vec![0, 5, 1, 40, 17]);
+        for rows in [1, 2, 3, 4, 5, 8, 9, 13] {
+            for len in [1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 47, 48, 49, 63, 65, 100, 128, 150] {
+                for (pitch, slack) in [(len, 0), (len + slack::<T>(), slack::<T>()), (len, slack::<T>())] {
+                    let (a, bias) = (values::<T>(rows * 5, 1), values::<T>(rows, 2));
+                    let p = values::<T>(2 + 40 + len + slack, 3);
+                    let mut want = vec![];
+                    for r in 0..rows {
+                        for n in 0..len {
+                            let term = |k: usize| {
+                                Element::to_f64(a[r * 5 + k]) * Element::to_f64(p[2 + offsets[k] + n])
+                            };
+                            want.push(Element::to_f64(bias[r]) + (0..5).map(term).sum::<f64>());
+                        }
+                    }
+                    let case = WindowsCase { a, bias, p, offsets: offsets.clone(), len, pitch };
+                    for_each_isa(case, |isa, got| check(isa, &got, &want, 6.0));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn windows_agree_with_the_definition_on_every_isa() {
+        windows_on_every_isa::<f32>();
+        windows_on_every_isa::<f64>();
+    }
+
+    #[derive(Clone)]
+    struct DotsCase<'a, T>(Pairs<'a, T>);
+
+    impl<T: Real> WithSimd for DotsCase<'_, T> {
+        type Output = Vec<T>;
+
+        #[inline(always)]
+        fn with_simd<S: Simd>(self) -> Vec<T> {
+            let mut out = vec![T::ONE; self.0.rows * self.0.offsets.len()];
+            Dots { pairs: self.0, out: &mut out }.with_simd::<S>();
+            out
+        }
+    }
+
+    fn dots_on_every_isa<T: Real>() {
+        let all = [0, 3, 1, 20, 11, 7, 2, 8, 30, 4, 5, 6, 9];
+        for rows in [1, 2, 3, 4, 5, 9] {
+            for columns in [1, 4, 6, 7, 13] {
+                for len in [1, 3, 8, 15, 16, 17, 48, 50] {
+                    let images = 2;
+                    let (g_row, p_image) = (len + 1, len + 33);
+                    let g_image = rows * g_row;
+                    let (g, p) = (values::<T>(images * g_image, 1), values::<T>(images * p_image, 2));
+                    let offsets = &all[..columns];
+                    let mut want = vec![1.0; rows * columns];
+                    for i in 0..images {
+                        for (r, want) in want.chunks_mut(columns).enumerate() {
+                            for (want, offset) in want.iter_mut().zip(offsets) {
+                                for t in 0..len {
+                                    *want += Element::to_f64(g[i * g_image + r * g_row + t])
+                                        * Element::to_f64(p[i * p_image + offset + t]);
+                                }
+                            }
+                        }
+                    }
+                    let pairs = Pairs { g: &g, g_row, g_image, p: &p, p_image, offsets, rows, images, len };
+                    for_each_isa(DotsCase(pairs), |isa, got| check(isa, &got, &want, 100.0));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn dots_agree_with_the_definition_on_every_isa() {
+        dots_on_every_isa::<f32>();
+        dots_on_every_isa::<f64>();
+    }
 }

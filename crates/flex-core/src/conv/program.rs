@@ -10,6 +10,7 @@
 
 use super::plan::Geometry;
 use super::planes::{PlaneAxis, Planes};
+use super::product::Offsets;
 use crate::error::Result;
 use alloc::vec::Vec;
 
@@ -17,7 +18,7 @@ use alloc::vec::Vec;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pass {
     /// Position in the planes of the window of output 0, for each channel and tap.
-    pub offsets: Vec<usize>,
+    pub offsets: Offsets,
     /// The taps, as indices into the kernel.
     pub taps: Vec<usize>,
     pub first: [usize; 3],
@@ -91,10 +92,9 @@ impl Program {
                         }
                     }
                     let stride = planes.channel_len();
-                    let offsets =
-                        (0..channels).flat_map(|c| within.iter().map(move |at| c * stride + at)).collect();
+                    let offsets = (0..channels).flat_map(|c| within.iter().map(move |at| c * stride + at));
                     passes.push(Pass {
-                        offsets,
+                        offsets: Offsets::new(offsets.collect()),
                         taps,
                         first: [d.first, h.first, w.first],
                         step: [d.step, h.step, w.step],
@@ -221,7 +221,7 @@ mod tests {
         for pass in &program.passes {
             for i in 0..pass.count[2] {
                 let reads = &mut table[pass.first[2] + i * pass.step[2]];
-                for (&tap, &offset) in pass.taps.iter().zip(&pass.offsets) {
+                for (&tap, &offset) in pass.taps.iter().zip(pass.offsets.iter()) {
                     let at = offset + i;
                     let index = axis.starts[at / axis.len] + ((at % axis.len) * axis.step) as isize;
                     if (0..program.planes.source[2] as isize).contains(&index) {
