@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::parallel::{self, Work};
 use crate::walk::Walk;
-use crate::{DType, Element, Tensor};
+use crate::{Bytes, DType, Element, Tensor, storage};
 use flex_math::simd::vectorize;
 
 /// Indices that are converted at a time: 2 KiB, well inside the first cache.
@@ -41,12 +41,7 @@ impl<'a> Indices<'a> {
         Ok(Self { data, layout: tensor.layout() })
     }
 
-    /// Where the indices lie; positions of [`get`](Self::get) and [`read`](Self::read) count as it does.
-    pub(super) fn layout(&self) -> &Layout {
-        self.layout
-    }
-
-    /// The index at one position.
+    /// The index at one position of the buffer.
     #[inline]
     pub(super) fn get(&self, position: usize) -> usize {
         match self.data {
@@ -57,7 +52,7 @@ impl<'a> Indices<'a> {
         }
     }
 
-    /// `out.len()` indices, `stride` apart from `start` on.
+    /// `out.len()` indices, `stride` apart in the buffer from `start` on.
     pub(super) fn read(&self, start: usize, stride: isize, out: &mut [usize]) {
         fn convert<T: Copy>(
             data: &[T],
@@ -86,18 +81,50 @@ impl<'a> Indices<'a> {
     }
 
     /// All indices in row-major order.
-    pub(super) fn to_vec(&self) -> alloc::vec::Vec<usize> {
-        let mut list = alloc::vec![0; self.layout.num_elements()];
-        if list.is_empty() {
-            return list;
+    pub(super) fn to_list(&self) -> List {
+        let mut list = List::new(self.layout.num_elements());
+        self.for_each_block(list.as_mut(), |out, indices| out.copy_from_slice(indices));
+        list
+    }
+
+    /// Calls `f` with blocks of `out`, an element for each index in row-major order, and the indices that go with them.
+    pub(super) fn for_each_block(&self, out: &mut [usize], f: impl Fn(&mut [usize], &[usize]) + Sync) {
+        if out.is_empty() {
+            return;
         }
         let walk = Walk::new([&Layout::contiguous(self.layout.shape().clone()), self.layout]);
         let inner = walk.inner();
-        let mut rows = list.chunks_exact_mut(inner.size);
-        walk.for_each_row(0..walk.rows(), |[_, start]| {
-            self.read(start, inner.strides[1], rows.next().expect("as many rows as chunks"));
+        super::take::for_each_row(&walk, out, 2 * size_of::<usize>(), |[_, start], row| {
+            let mut block = [0usize; BLOCK];
+            for (k, out) in row.chunks_mut(BLOCK).enumerate() {
+                let block = &mut block[..out.len()];
+                let start = start.wrapping_add_signed((k * BLOCK) as isize * inner.strides[1]);
+                self.read(start, inner.strides[1], block);
+                f(out, block);
+            }
         });
-        list
+    }
+}
+
+/// A list of numbers in a pooled buffer: a fresh one of the system would cost more, page by page, than filling it.
+pub(super) struct List(Bytes);
+
+impl List {
+    /// `len` arbitrary numbers.
+    pub(super) fn new(len: usize) -> Self {
+        Self(storage::alloc(len * size_of::<usize>()))
+    }
+}
+
+impl AsRef<[usize]> for List {
+    fn as_ref(&self) -> &[usize] {
+        bytemuck::cast_slice(&self.0)
+    }
+}
+
+impl AsMut<[usize]> for List {
+    fn as_mut(&mut self) -> &mut [usize] {
+        bytemuck::cast_slice_mut(&mut self.0)
     }
 }
 

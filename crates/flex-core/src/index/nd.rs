@@ -1,13 +1,12 @@
 //! Indexing by coordinates: the last axis of the index tensor, of size `k`, addresses the `k` leading axes of the data.
 
 use super::Update;
-use super::indices::{Indices, check_index_dtype};
+use super::indices::{Indices, List, check_index_dtype};
 use super::rows::update_slices;
 use crate::error::{Error, Result, check_same_dtype};
 use crate::layout::checked_num_elements;
 use crate::parallel::{self, Work};
 use crate::{Shape, Tensor};
-use alloc::vec;
 use alloc::vec::Vec;
 
 /// The slices of `tensor` at the coordinates in `indices`, of shape `[batch..., k]`: a tensor of shape
@@ -25,6 +24,7 @@ pub fn gather_nd(tensor: Tensor, indices: Tensor) -> Result<Tensor> {
     let tensor = if is_run(&tensor, k) { tensor } else { tensor.into_contiguous()? };
     let strides = &tensor.layout().strides()[..k];
     let starts = positions(OP, &tensor, &indices, strides)?;
+    let starts = starts.as_ref();
     let first = tensor.layout().offset();
     dispatch!(bits OP, tensor.dtype(), T => {
         let src = tensor.storage::<T>();
@@ -32,17 +32,17 @@ pub fn gather_nd(tensor: Tensor, indices: Tensor) -> Result<Tensor> {
             if out.is_empty() {
                 return;
             }
-            let work = Work::Bytes(2 * size_of_val(out) + size_of_val(&starts[..]));
+            let work = Work::Bytes(2 * size_of_val(out) + size_of_val(starts));
             let rows = parallel::rows_per_task(2 * len * size_of::<T>() + size_of::<usize>());
             parallel::for_each_chunk(out, rows * len, work, |block, out| {
                 let starts = &starts[block * rows..];
                 if len == 1 {
                     for (o, &start) in out.iter_mut().zip(starts) {
-                        *o = src[first.wrapping_add_signed(start)];
+                        *o = src[first.wrapping_add(start)];
                     }
                 } else {
                     for (o, &start) in out.chunks_exact_mut(len).zip(starts) {
-                        o.copy_from_slice(&src[first.wrapping_add_signed(start)..][..len]);
+                        o.copy_from_slice(&src[first.wrapping_add(start)..][..len]);
                     }
                 }
             });
@@ -68,10 +68,9 @@ pub fn scatter_nd(tensor: Tensor, indices: Tensor, values: Tensor, update: Updat
     }
     let leading = &tensor.shape()[..k];
     let strides = crate::layout::contiguous_strides(leading);
-    let rows: Vec<usize> =
-        positions(OP, &tensor, &indices, &strides)?.into_iter().map(|row| row as usize).collect();
+    let rows = positions(OP, &tensor, &indices, &strides)?;
     let dims = [1, leading.iter().product(), tensor.shape()[k..].iter().product()];
-    update_slices(OP, tensor, values, dims, &rows, update)
+    update_slices(OP, tensor, values, dims, rows.as_ref(), update)
 }
 
 /// Checks what does not need the values of the indices; the number of coordinates.
@@ -99,17 +98,25 @@ fn is_run(tensor: &Tensor, k: usize) -> bool {
     (k..layout.rank()).all(|axis| layout.shape()[axis] == 1 || layout.strides()[axis] == wanted[axis - k])
 }
 
-/// For each row of coordinates, the sum of their products with `strides`, after checking each against its axis.
-fn positions(op: &'static str, tensor: &Tensor, indices: &Tensor, strides: &[isize]) -> Result<Vec<isize>> {
+/// For each row of coordinates, the sum of their products with `strides` (as two's complement), after checking each
+/// against its axis.
+fn positions(op: &'static str, tensor: &Tensor, indices: &Tensor, strides: &[isize]) -> Result<List> {
     let last = indices.rank() - 1;
-    let count: usize = indices.shape()[..last].iter().product();
-    let mut sums = vec![0isize; count];
-    for (axis, &stride) in strides.iter().enumerate() {
-        let column = indices.clone().narrow(last, axis, 1)?;
-        let column = Indices::checked(op, &column, axis, tensor.shape()[axis])?;
-        for (sum, index) in sums.iter_mut().zip(column.to_vec()) {
-            *sum = sum.wrapping_add((index as isize).wrapping_mul(stride));
-        }
+    let columns: Vec<Tensor> =
+        (0..strides.len()).map(|axis| indices.clone().narrow(last, axis, 1)).collect::<Result<_>>()?;
+    let mut sums = List::new(indices.shape()[..last].iter().product());
+    if columns.is_empty() {
+        sums.as_mut().fill(0);
+    }
+    for (axis, (column, &stride)) in columns.iter().zip(strides).enumerate() {
+        let column = Indices::checked(op, column, axis, tensor.shape()[axis])?;
+        let stride = stride as usize;
+        column.for_each_block(sums.as_mut(), |sums, indices| {
+            for (sum, index) in sums.iter_mut().zip(indices) {
+                let before = if axis == 0 { 0 } else { *sum };
+                *sum = before.wrapping_add(index.wrapping_mul(stride));
+            }
+        });
     }
     Ok(sums)
 }

@@ -28,7 +28,7 @@ pub fn nonzero(tensor: Tensor, index_dtype: DType) -> Result<Tensor> {
         let holds = |size: &usize| {
             let last = size.saturating_sub(1) as u64;
             let index = I::from_u64(last);
-            index >= I::ZERO && index.to_i64() as u64 == last
+            index.to_i64() as u64 == last
         };
         if !shape.iter().all(holds) {
             let expected = alloc::format!("axes whose indices fit {}", index_dtype.name());
@@ -100,19 +100,24 @@ fn list<I: Element>(mask: &[u8], first: usize, shape: &[usize], out: &mut [I]) {
     }
 }
 
-/// Calls `f` with the position of each nonzero byte; eight zeros are passed over at a time.
+/// Bytes whose true positions are listed before they are used.
+const GROUP: usize = 64;
+
+/// Calls `f` with the position of each nonzero byte. Positions are collected without branches, which no processor could
+/// predict; groups of zeros are passed over.
 #[inline(always)]
 fn for_each_true(mask: &[u8], mut f: impl FnMut(usize)) {
-    for (k, bytes) in mask.chunks(8).enumerate() {
-        let mut eight = [0u8; 8];
-        eight[..bytes.len()].copy_from_slice(bytes);
-        if u64::from_ne_bytes(eight) == 0 {
+    for (k, group) in mask.chunks(GROUP).enumerate() {
+        if group.iter().fold(0, |any, &b| any | b) == 0 {
             continue;
         }
-        for (i, &b) in bytes.iter().enumerate() {
-            if b != 0 {
-                f(8 * k + i);
-            }
+        let mut list = [0u8; GROUP];
+        let mut len = 0;
+        for (i, &b) in group.iter().enumerate() {
+            // Never past the end: `len` counts elements before `i`.
+            list[len & (GROUP - 1)] = i as u8;
+            len += (b != 0) as usize;
         }
+        list[..len].iter().for_each(|&i| f(GROUP * k + i as usize));
     }
 }

@@ -8,7 +8,7 @@ use crate::error::{Error, Result, check_axis, check_rank, check_same_dtype};
 use crate::movement::convert::{from_f32, into_f32};
 use crate::movement::into_writable;
 use crate::parallel::{self, Work};
-use crate::{Element, Scalar, Tensor};
+use crate::{DType, Element, Shape, Tensor};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -47,8 +47,18 @@ pub fn embedding_backward(weights: Tensor, grad: Tensor, indices: Tensor) -> Res
     }
     let indices = flatten(indices)?;
     let grad = grad.reshape([indices.num_elements(), width])?;
-    let zeros = Tensor::full(weights.shape().clone(), Scalar::Int(0), grad.dtype())?;
+    let zeros = zeros(OP, weights.shape(), grad.dtype())?;
     select_update_named(OP, zeros, 0, indices, grad, Update::Add)
+}
+
+/// Zeros, written by all threads.
+fn zeros(op: &'static str, shape: &Shape, dtype: DType) -> Result<Tensor> {
+    // The bits of zero are zeros in every dtype.
+    dispatch!(bits op, dtype, B => Tensor::build::<B>(op, shape.clone(), dtype, |out| {
+        let work = Work::Bytes(size_of_val(out));
+        let chunk = parallel::rows_per_task(size_of::<B>());
+        parallel::for_each_chunk(out, chunk, work, |_, out| out.fill(0));
+    }))
 }
 
 fn select_update_named(
@@ -68,11 +78,11 @@ fn select_update_named(
         let expected = "values of the first shape, with one slice for each index";
         return Err(Error::shapes(op, tensor.shape(), values.shape(), expected));
     }
-    let rows = Indices::checked(op, &indices, axis, tensor.shape()[axis])?.to_vec();
+    let rows = Indices::checked(op, &indices, axis, tensor.shape()[axis])?.to_list();
     let (shape, size) = (tensor.shape().clone(), tensor.shape()[axis]);
     let outer = shape[..axis].iter().product();
     let inner = shape[axis + 1..].iter().product();
-    update_slices(op, tensor, values, [outer, size, inner], &rows, update)
+    update_slices(op, tensor, values, [outer, size, inner], rows.as_ref(), update)
 }
 
 /// Updates the slices `rows` of a tensor taken as row-major `[outer, size, inner]` with values taken as

@@ -135,7 +135,7 @@ fn take_rows<T: Element>(src: &[T], axis_stride: isize, indices: &Indices, walk:
 
 /// Calls `f` with the positions and the elements of each row of a row-major output, the walk's first operand. Long rows
 /// come in several pieces, so that threads can share them.
-fn for_each_row<T: Send, const N: usize>(
+pub(super) fn for_each_row<T: Send, const N: usize>(
     walk: &Walk<N>,
     out: &mut [T],
     bytes_per_element: usize,

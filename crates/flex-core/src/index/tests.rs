@@ -182,8 +182,8 @@ fn update_by_definition(
 ) -> Vec<f64> {
     let read = |t: &Tensor, i: &[usize]| {
         let at = t.layout().position(i);
-        (|| -> Result<f64> { dispatch!(any "test", t.dtype(), T => Ok(t.storage::<T>()[at].to_f64())) })()
-            .unwrap()
+        let number: Result<f64> = dispatch!(any "test", t.dtype(), T => Ok(t.storage::<T>()[at].to_f64()));
+        number.unwrap()
     };
     let base = Layout::contiguous(t.shape().clone());
     let mut out: Vec<f64> = coordinates(t.shape()).iter().map(|i| read(t, i)).collect();
@@ -202,10 +202,8 @@ fn update_by_definition(
 }
 
 fn to_f64(t: &Tensor) -> Vec<f64> {
-    (|| -> Result<Vec<f64>> {
-        dispatch!(any "test", t.dtype(), T => Ok(elements::<T>(t).into_iter().map(Element::to_f64).collect()))
-    })()
-    .unwrap()
+    let numbers: Result<Vec<f64>> = dispatch!(any "test", t.dtype(), T => Ok(elements::<T>(t).into_iter().map(Element::to_f64).collect()));
+    numbers.unwrap()
 }
 
 const UPDATES: [Update; 6] = [Update::Assign, Update::Add, Update::Mul, Update::Min, Update::Max, Update::Or];

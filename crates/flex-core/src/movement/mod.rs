@@ -59,6 +59,10 @@ pub fn slice_assign(tensor: Tensor, slices: &[Slice], value: Tensor) -> Result<T
         materialise::materialise(&tensor)?
     };
     let region = tensor.layout().clone().slice(slices)?;
+    // Columns are read in tiles, not one by one.
+    let steps = value.shape().iter().zip(value.layout().strides()).rev();
+    let inner = steps.filter(|(size, _)| **size != 1).map(|(_, stride)| *stride).next();
+    let value = if matches!(inner, None | Some(0 | 1)) { value } else { value.into_contiguous()? };
     dispatch!(bits OP, tensor.dtype(), T => {
         let target = tensor.storage_mut::<T>().expect("the only owner");
         copy_into_view(target, &region, value.storage::<T>(), value.layout());

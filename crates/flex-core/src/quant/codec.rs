@@ -45,11 +45,16 @@ pub(super) fn is_int(value: QuantValue) -> bool {
 /// becomes zero.
 #[inline(always)]
 pub(super) fn encode_int(x: f32, low: f32, high: f32) -> i8 {
-    // The largest number below one half: with it, sums that end just below a half do not round up to the next integer.
-    const HALF: f32 = 0.499_999_97;
+    // Above 2^23 all floats are integers, so adding this rounds, ties to even, and leaves the integer in the low bits.
+    // A conversion would do too, but `as` saturates, which vector units do not.
+    const ROUND: f32 = 8_388_608.0;
     let x = if x > high { high } else { x };
     let x = if x < low { low } else { x };
-    (x + HALF.copysign(x)) as i32 as i8
+    let a = if x.is_nan() { 0.0 } else { x.abs() };
+    let even = (a + ROUND) - ROUND;
+    let away = if a - even == 0.5 { even + 1.0 } else { even };
+    let code = (away + ROUND).to_bits();
+    (if x < 0.0 { code.wrapping_neg() } else { code }) as i8
 }
 
 /// A float of 8 bits or fewer: sign, exponent and mantissa, as the Open Compute Project's formats define it

@@ -231,7 +231,8 @@ fn convert<A: Copy, B>(from: &[A], to: &mut [B], f: impl Fn(A) -> B) {
     to.iter_mut().zip(from).for_each(|(to, &from)| *to = f(from));
 }
 
-/// Blocks that one task generates. At some 2 ns per number, a task takes 30 us.
+/// Blocks that one task generates. One AVX-512 core takes 0.4 ns for an even and 0.8 ns for a normal `f32`, which makes 7 to
+/// 12 us per task.
 const BLOCKS_PER_TASK: usize = 16;
 
 /// A tensor whose blocks `produce` computes from random words and `store` converts.

@@ -50,10 +50,10 @@ pub(super) fn fill(key: u64, counter: u64, out: &mut [u32]) {
             for (k, group) in out.chunks_exact_mut(GROUP).enumerate() {
                 let first = counter.wrapping_add((k * LANES) as u64);
                 let mut c = [[0u64; LANES]; 4];
-                for i in 0..LANES {
+                let [low, high, ..] = &mut c;
+                for (i, (low, high)) in low.iter_mut().zip(high).enumerate() {
                     let at = first.wrapping_add(i as u64);
-                    c[0][i] = at & 0xFFFF_FFFF;
-                    c[1][i] = at >> 32;
+                    (*low, *high) = (at & 0xFFFF_FFFF, at >> 32);
                 }
                 let words = rounds(c, key);
                 for (to, from) in group.chunks_exact_mut(LANES).zip(&words) {

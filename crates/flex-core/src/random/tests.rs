@@ -161,7 +161,7 @@ fn integers_are_even_over_their_range() {
         to_f64(draw::<u64>(13, COUNT, Distribution::Standard)),
         to_f64(draw::<i64>(13, COUNT, Distribution::Standard))
             .into_iter()
-            .map(|v| v + 9.223372036854775808e18)
+            .map(|v| v + 2f64.powi(63))
             .collect(),
         to_f64(draw::<i8>(13, COUNT, Distribution::Standard))
             .into_iter()
