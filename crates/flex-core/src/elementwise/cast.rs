@@ -49,7 +49,7 @@ fn kernel(from: DType, to: DType) -> Result<&'static dyn Kernel<1>> {
         return dispatch!(number "cast", from, S => dispatch!(float "cast", to, D => Ok(D::kernel_from::<S>())));
     }
     if from.is_float() {
-        return dispatch!(float "cast", from, S => dispatch!(int "cast", to, D => Ok(Map1::<S, As<D>>::KERNEL)));
+        return dispatch!(float "cast", from, S => dispatch!(int "cast", to, D => Ok(D::kernel_from::<S>())));
     }
     // Signed or unsigned, the target gets the same bits.
     dispatch!(int "cast", from, S => dispatch!(bits "cast", to, D => Ok(Map1::<S, As<D>>::KERNEL)))
@@ -58,7 +58,7 @@ fn kernel(from: DType, to: DType) -> Result<&'static dyn Kernel<1>> {
 /// Elements to convert.
 trait Source: Element {
     /// The type that the element converts from: f32 for halves, itself otherwise.
-    type Wide: Copy + AsPrimitive<f32> + AsPrimitive<f64>;
+    type Wide: Copy + AsPrimitive<f32> + AsPrimitive<f64> + AsPrimitive<i64> + AsPrimitive<u64>;
     /// The element in that type, exactly.
     fn wide(self) -> Self::Wide;
     /// The element rounded to f32 towards the neighbour whose last bit is odd, so that rounding once more, to a half,
@@ -128,7 +128,7 @@ fn odd(x: f64) -> f32 {
     f32::from_bits(if inexact { down | 1 } else { near.to_bits() })
 }
 
-/// Float dtypes to convert to.
+/// Dtypes to convert to, from floats, or from anything when they are floats themselves.
 trait Target: Element {
     /// The kernel from `S`.
     fn kernel_from<S: Source>() -> &'static dyn Kernel<1>;
@@ -155,6 +155,52 @@ impl Target for f16 {
 impl Target for bf16 {
     fn kernel_from<S: Source>() -> &'static dyn Kernel<1> {
         Map1::<S, Narrow<bf16>>::KERNEL
+    }
+}
+
+macro_rules! impl_integer_target {
+    ($($ty:ty: $conversion:ty;)*) => {$(
+        impl Target for $ty {
+            fn kernel_from<S: Source>() -> &'static dyn Kernel<1> {
+                Map1::<S, $conversion>::KERNEL
+            }
+        }
+    )*};
+}
+
+impl_integer_target! {
+    i8: Truncate<i8>;
+    i16: Truncate<i16>;
+    i32: Truncate<i32>;
+    i64: As<i64>;
+    u8: Truncate<u8>;
+    u16: Truncate<u16>;
+    u32: Truncate<u32>;
+    u64: As<u64>;
+}
+
+/// Conversion of a float to an integer of at most 32 bits, with the results of `as`. The saturating conversion of the
+/// language does not vectorise; this does, and takes a third of the time.
+struct Truncate<D>(PhantomData<D>);
+impl<S: Source, D: Element> Fn1<S> for Truncate<D>
+where
+    i64: AsPrimitive<D>,
+{
+    type Out = D;
+    #[inline(always)]
+    fn at(a: S) -> D {
+        /// 1.5 * 2^52: adding it to an integer below 2^51 leaves that integer in the low bits.
+        const MAGIC: f64 = 6_755_399_441_055_744.0;
+        let (min, max) = D::bounds();
+        let (min, max) = (min.to_f64(), max.to_f64());
+        let x: f64 = a.wide().as_();
+        let x = if x.is_nan() { 0.0 } else { x };
+        let x = if x < min { min } else { x };
+        let x = if x > max { max } else { x };
+        let nearest = (x + MAGIC) - MAGIC;
+        let beyond = if x < 0.0 { -1.0 } else { 1.0 };
+        let whole = if nearest.abs() > x.abs() { nearest - beyond } else { nearest };
+        ((whole + MAGIC).to_bits() as i64).as_()
     }
 }
 

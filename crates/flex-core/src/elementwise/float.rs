@@ -1,14 +1,10 @@
 //! Kernels over floats: flex-math's vector functions, and half precision computed in f32.
 
-use super::kernel::{Fn1, Fn2, Fn3, Kernel, Map1, Map2, Map3, Src, Typed};
+use super::kernel::{BLOCK, Fn1, Fn2, Fn3, Kernel, Map1, Map2, Map3, Src, Typed};
 use crate::{Element, bf16, f16};
 use core::marker::PhantomData;
 use flex_math::half::{Half, from_f32, to_f32};
 use flex_math::{BinaryFn, UnaryFn};
-
-/// Elements that a half-precision kernel converts at a time, and the block in which a binary function sees a
-/// constant operand: 2 KiB of f32 per operand stay in the first cache.
-const BLOCK: usize = 512;
 
 /// One function's kernels over the two float types that compute.
 pub(crate) trait Family<const N: usize>: 'static {

@@ -83,19 +83,23 @@ impl<T: Element> WithSimd for Loop<'_, T> {
             (Typed::Each(tensor), Typed::Each(value)) => {
                 assert!(out.len() == tensor.len() && out.len() == value.len(), "kernel: operand length");
                 for (((o, m), t), v) in out.iter_mut().zip(mask).zip(tensor).zip(value) {
-                    *o = if *m != 0 { *v } else { *t };
+                    // Both loaded before the choice, which then is a blend and no branch.
+                    let (t, v) = (*t, *v);
+                    *o = if *m != 0 { v } else { t };
                 }
             }
             (Typed::Each(tensor), Typed::Same(value)) => {
                 assert!(out.len() == tensor.len(), "kernel: operand length");
                 for ((o, m), t) in out.iter_mut().zip(mask).zip(tensor) {
-                    *o = if *m != 0 { value } else { *t };
+                    let t = *t;
+                    *o = if *m != 0 { value } else { t };
                 }
             }
             (Typed::Same(tensor), Typed::Each(value)) => {
                 assert!(out.len() == value.len(), "kernel: operand length");
                 for ((o, m), v) in out.iter_mut().zip(mask).zip(value) {
-                    *o = if *m != 0 { *v } else { tensor };
+                    let v = *v;
+                    *o = if *m != 0 { v } else { tensor };
                 }
             }
             (Typed::Same(tensor), Typed::Same(value)) => {
@@ -125,12 +129,14 @@ fn overwrite<T: Copy, const WHEN: bool>(out: &mut [T], mask: &[u8], from: Typed<
         Typed::Each(values) => {
             assert!(out.len() == values.len(), "kernel: operand length");
             for ((o, m), v) in out.iter_mut().zip(mask).zip(values) {
-                *o = if (*m != 0) == WHEN { *v } else { *o };
+                let (old, v) = (*o, *v);
+                *o = if (*m != 0) == WHEN { v } else { old };
             }
         }
         Typed::Same(value) => {
             for (o, m) in out.iter_mut().zip(mask) {
-                *o = if (*m != 0) == WHEN { value } else { *o };
+                let old = *o;
+                *o = if (*m != 0) == WHEN { value } else { old };
             }
         }
         Typed::Out => {}

@@ -311,7 +311,23 @@ impl Nest {
 /// [`copy_to_contiguous`] by element size.
 fn copy(operand: &Operand<'_>, layout: &Layout, out: &mut [u8]) {
     fn typed<T: Element>(src: &[u8], layout: &Layout, out: &mut [u8]) {
-        copy_to_contiguous::<T>(bytemuck::cast_slice(src), layout, bytemuck::cast_slice_mut(out));
+        let (src, out): (&[T], &mut [T]) = (bytemuck::cast_slice(src), bytemuck::cast_slice_mut(out));
+        if let (&[rows, times], [1, 0]) = (layout.shape().as_slice(), layout.strides()) {
+            // `[N, 1]` stretched to `[N, 3]`, too short for a call per row.
+            let src = &src[layout.offset()..][..rows];
+            return match times {
+                2 => repeat::<T, 2>(src, out),
+                3 => repeat::<T, 3>(src, out),
+                4 => repeat::<T, 4>(src, out),
+                _ => out.chunks_exact_mut(times).zip(src).for_each(|(row, &value)| row.fill(value)),
+            };
+        }
+        copy_to_contiguous(src, layout, out);
+    }
+    fn repeat<T: Copy, const TIMES: usize>(src: &[T], out: &mut [T]) {
+        for (row, &value) in out.as_chunks_mut::<TIMES>().0.iter_mut().zip(src) {
+            *row = [value; TIMES];
+        }
     }
     match operand.size {
         1 => typed::<u8>(operand.bytes, layout, out),
