@@ -70,6 +70,25 @@ where
     );
 }
 
+fn conversions() {
+    let x32: Vec<f32> = ramp(-10.0, 10.0).iter().map(|&x| x as f32).collect();
+    let mut y32 = vec![0f32; LEN];
+    let mut y16 = vec![half::f16::ZERO; LEN];
+    let mut yb16 = vec![half::bf16::ZERO; LEN];
+    let narrow16 = time(|| half::from_f32(black_box(&x32), &mut y16));
+    let narrowb16 = time(|| half::from_f32(black_box(&x32), &mut yb16));
+    let widen16 = time(|| half::to_f32(black_box(&y16), &mut y32));
+    let widenb16 = time(|| half::to_f32(black_box(&yb16), &mut y32));
+    println!(
+        "{:12} {:8} {:8} {widen16:8.3} {widenb16:8.3}",
+        "to f32", "", ""
+    );
+    println!(
+        "{:12} {:8} {:8} {narrow16:8.3} {narrowb16:8.3}",
+        "from f32", "", ""
+    );
+}
+
 fn main() {
     println!("{}, ns per element", simd::isa_name());
     println!("{:12} {:>8} {:>8} {:>8} {:>8}", "", "f32", "f64", "f16", "bf16");
@@ -106,4 +125,5 @@ fn main() {
     binary("pow", Pow, 0.1, 10.0);
     binary("atan2", Atan2, -10.0, 10.0);
     binary("gelu_grad", GeluGrad, -10.0, 10.0);
+    conversions();
 }

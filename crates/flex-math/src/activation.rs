@@ -84,7 +84,7 @@ fn scaled_sigmoid<S: Simd, T: Float>(x: Vector<S, T>, e: Scaled<S, T>) -> Vector
 
 /// `x * Phi(x) = x/2 * (1 + erf(x / sqrt 2))`, with the relative accuracy of erfc for negative `x`.
 ///
-/// Error below 4.5 ULP for f32 and f64 over the whole range, subnormal results included; below 4 ULP on machines with
+/// Error below 5 ULP for f32 and f64 over the whole range, subnormal results included; below 4 ULP on machines with
 /// a fused multiply-add. Its value at minus infinity is the limit, -0.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Gelu;

@@ -137,7 +137,7 @@ macro_rules! for_each_unary {
         $visit!("recip", Recip, |x: f64| 1.0 / x, 0.5, 0.5);
         $visit!("exp", Exp, libm::exp, 1.1, 1.1);
         $visit!("exp2", Exp2, libm::exp2, 1.5, 1.5);
-        $visit!("expm1", Expm1, libm::expm1, 1.5, 1.5);
+        $visit!("expm1", Expm1, libm::expm1, 1.5, 2.0);
         $visit!("ln", Ln, libm::log, 1.0, 1.0);
         $visit!("log1p", Log1p, libm::log1p, 1.5, 1.5);
         $visit!("log2", Log2, libm::log2, 2.0, 2.0);
@@ -178,7 +178,7 @@ macro_rules! for_each_unary {
             3.2,
             3.2
         );
-        $visit!("gelu", Gelu, $crate::common::gelu, 4.5, 4.5);
+        $visit!("gelu", Gelu, $crate::common::gelu, 5.0, 5.0);
         $visit!("gelu_tanh", GeluTanh, $crate::common::gelu_tanh, 4.0, 4.0);
     };
 }
