@@ -1,0 +1,258 @@
+//! Where operands lie must not matter: every pair of layouts, broadcasts, buffers shared and not.
+
+use super::super::*;
+use super::*;
+use crate::{BoolStore, Scalar, f16};
+use proptest::prelude::*;
+
+/// `a - 2 b` style asymmetry shows swapped operands.
+fn check_sub(a: Tensor, b: Tensor, what: &str) {
+    let shape = crate::layout::broadcast_shapes("test", a.shape(), b.shape()).unwrap().to_vec();
+    let (x, y) = (broadcast::<f32>(&a, &shape), broadcast::<f32>(&b, &shape));
+    let want: Vec<f32> = x.iter().zip(&y).map(|(x, y)| x - y).collect();
+    let got = binary(Binary::Sub, a, b).unwrap();
+    assert_eq!(got.shape().to_vec(), shape, "{what}");
+    assert_eq!(elements::<f32>(&got), want, "{what}");
+}
+
+fn counted(n: usize) -> Tensor {
+    Tensor::from_slice(&(0..n).map(|i| i as f32).collect::<Vec<_>>(), [n]).unwrap()
+}
+
+fn scaled(n: usize) -> Tensor {
+    Tensor::from_slice(&(0..n).map(|i| i as f32 * 1000.0).collect::<Vec<_>>(), [n]).unwrap()
+}
+
+#[test]
+fn every_pair_of_layouts_shared_and_unique() {
+    for (left, a) in views(counted) {
+        for (right, b) in views(scaled) {
+            let what = alloc::format!("{left} - {right}");
+            // Shared: the originals have to survive.
+            let (before_a, before_b) = (elements::<f32>(&a), elements::<f32>(&b));
+            check_sub(a.clone(), b.clone(), &what);
+            assert_eq!(elements::<f32>(&a), before_a, "{what}");
+            assert_eq!(elements::<f32>(&b), before_b, "{what}");
+        }
+    }
+    // Unique on either side: written in place where the layout allows.
+    let n = views(counted).len();
+    for i in 0..n {
+        for j in 0..n {
+            let (left, a) = views(counted).swap_remove(i);
+            let (right, b) = views(scaled).swap_remove(j);
+            let what = alloc::format!("{left} - {right}");
+            let shared_b = b.clone();
+            check_sub_unique(a, b, &what);
+            let (_, a) = views(counted).swap_remove(i);
+            let shared_a = a.clone();
+            check_sub_unique(a, shared_b, &what);
+            drop(shared_a);
+        }
+    }
+}
+
+fn check_sub_unique(a: Tensor, b: Tensor, what: &str) {
+    let (x, y) = (elements::<f32>(&a), elements::<f32>(&b));
+    let want: Vec<f32> = x.iter().zip(&y).map(|(x, y)| x - y).collect();
+    let got = binary(Binary::Sub, a, b).unwrap();
+    assert_eq!(elements::<f32>(&got), want, "{what}");
+}
+
+#[test]
+fn unique_operands_lend_their_buffer_and_keep_their_layout() {
+    let address = |t: &Tensor| t.storage::<f32>().as_ptr();
+    let a = counted(12).reshape([3, 4]).unwrap().swap_axes(0, 1).unwrap();
+    let (at, layout) = (address(&a), a.layout().clone());
+    let out = unary(Unary::Neg, a).unwrap();
+    assert_eq!((address(&out), out.layout()), (at, &layout));
+    let out = binary_scalar(Binary::Add, out, Scalar::Int(1)).unwrap();
+    assert_eq!((address(&out), out.layout()), (at, &layout));
+    let out = binary(Binary::Mul, out, counted(3)).unwrap();
+    assert_eq!((address(&out), out.layout()), (at, &layout));
+    // On the right, beside a row.
+    let out = binary(Binary::Sub, counted(3), out).unwrap();
+    assert_eq!((address(&out), out.layout()), (at, &layout));
+    // A shared transposed operand keeps its order in the fresh output.
+    let shared = out.clone();
+    let fresh = unary(Unary::Abs, shared).unwrap();
+    assert!(address(&fresh) != at && fresh.layout().strides() == out.layout().strides());
+    // One buffer on both sides is not unique.
+    let both = binary(Binary::Sub, out.clone(), out.clone()).unwrap();
+    assert!(address(&both) != at);
+    assert_eq!(elements::<f32>(&both), vec![0.0; 12]);
+    // A broadcast operand cannot hold the output.
+    let row = counted(3);
+    let wide = binary(Binary::Add, row, out.clone()).unwrap();
+    assert_eq!(wide.shape().to_vec(), vec![4, 3]);
+}
+
+#[test]
+fn broadcasts_of_every_kind() {
+    let shapes: &[(&[usize], &[usize])] = &[
+        (&[3, 4, 5], &[5]),
+        (&[3, 4, 5], &[4, 1]),
+        (&[3, 4, 5], &[3, 1, 1]),
+        (&[3, 4, 5], &[3, 1, 5]),
+        (&[3, 1, 5], &[4, 1]),
+        (&[1], &[3, 4]),
+        (&[], &[3, 4]),
+        (&[1, 1], &[1]),
+        (&[7, 40], &[7, 1]),
+        (&[7, 40], &[40]),
+        (&[100, 3], &[3]),
+        (&[100, 3], &[100, 1]),
+        (&[2, 3, 7, 7], &[3, 1, 1]),
+        (&[0, 3], &[3]),
+        (&[3, 1], &[1, 0]),
+    ];
+    for &(left, right) in shapes {
+        let (n, m) = (left.iter().product(), right.iter().product());
+        let (a, b) = (counted(n).reshape(left.to_vec()).unwrap(), scaled(m).reshape(right.to_vec()).unwrap());
+        check_sub(a.clone(), b.clone(), "left - right");
+        check_sub(b, a, "right - left");
+        let (a, b) = (counted(n).reshape(left.to_vec()).unwrap(), scaled(m).reshape(right.to_vec()).unwrap());
+        let want = elements::<f32>(&binary(Binary::Sub, a.clone(), b.clone()).unwrap());
+        let shared = b.clone();
+        assert_eq!(elements::<f32>(&binary(Binary::Sub, a, b).unwrap()), want, "{left:?} {right:?} in place");
+        drop(shared);
+    }
+}
+
+#[test]
+fn sizes_beyond_one_chunk_and_one_tile() {
+    // Larger than a chunk of 64 KiB, with rows that do not divide it, transposed operands with short and long rows.
+    for (rows, columns) in [(300, 257), (20_001, 3), (3, 20_001), (40, 5000), (5000, 40), (1, 70_000)] {
+        let n = rows * columns;
+        let a = counted(n).reshape([rows, columns]).unwrap();
+        let t = scaled(n).reshape([columns, rows]).unwrap().swap_axes(0, 1).unwrap();
+        let narrow = counted(n + rows).reshape([rows, columns + 1]).unwrap().narrow(1, 1, columns).unwrap();
+        let what = alloc::format!("{rows} x {columns}");
+        check_sub(a.clone(), t.clone(), &what);
+        check_sub(t.clone(), a.clone(), &what);
+        check_sub(narrow.clone(), a.clone(), &what);
+        check_sub(narrow.clone(), t.clone(), &what);
+        check_sub(a.clone(), a.clone().flip(&[0]).unwrap(), &what);
+        check_sub(a.clone(), a.clone().flip(&[1]).unwrap(), &what);
+        check_sub(a.clone(), scaled(columns), &what);
+        check_sub(a.clone(), scaled(rows).reshape([rows, 1]).unwrap(), &what);
+        check_sub(narrow, scaled(rows).reshape([rows, 1]).unwrap(), &what);
+        let want = elements::<f32>(&binary(Binary::Sub, a.clone(), t.clone()).unwrap());
+        // In place, with a transposed right side.
+        let unique = unary(Unary::Abs, a.clone()).unwrap();
+        let at = unique.storage::<f32>().as_ptr();
+        let got = binary(Binary::Sub, unique, t).unwrap();
+        assert_eq!(got.storage::<f32>().as_ptr(), at);
+        assert_eq!(elements::<f32>(&got), want, "{what}");
+    }
+}
+
+#[test]
+fn masks_of_every_layout() {
+    let bits = |n: usize| {
+        let bools: Vec<bool> = (0..n).map(|i| i % 3 == 1 || i % 7 == 2).collect();
+        Tensor::from_bools(&bools, [n]).unwrap()
+    };
+    for (left, t) in views(counted) {
+        for (middle, m) in views(bits) {
+            let v = scaled(5);
+            let (x, k, y) = (elements::<f32>(&t), elements::<u8>(&m), broadcast::<f32>(&v, &[3, 4, 5]));
+            let want: Vec<f32> = (0..60).map(|i| if k[i] != 0 { y[i] } else { x[i] }).collect();
+            let got = mask_where(t.clone(), m.clone(), v).unwrap();
+            assert_eq!(elements::<f32>(&got), want, "{left}, {middle}");
+            let want: Vec<f32> = (0..60).map(|i| if k[i] != 0 { -1.5 } else { x[i] }).collect();
+            let got = mask_fill(t.clone(), m.clone(), Scalar::Float(-1.5)).unwrap();
+            assert_eq!(elements::<f32>(&got), want, "{left}, {middle}");
+        }
+    }
+}
+
+#[test]
+fn masks_reuse_tensor_or_value_but_never_the_mask() {
+    let mask = || Tensor::from_bools(&[true, false, true], [3]).unwrap();
+    let shared = counted(3);
+    let t = mask_fill(shared.clone(), mask(), Scalar::Int(9)).unwrap();
+    assert_eq!(elements::<f32>(&t), [9.0, 1.0, 9.0]);
+    assert_eq!(elements::<f32>(&shared), [0.0, 1.0, 2.0]);
+    let at = t.storage::<f32>().as_ptr();
+    let t = mask_where(t, mask(), scaled(3)).unwrap();
+    assert_eq!((t.storage::<f32>().as_ptr(), elements::<f32>(&t)), (at, vec![0.0, 1.0, 2000.0]));
+    let value = scaled(3);
+    let at = value.storage::<f32>().as_ptr();
+    let t = mask_where(shared.clone(), mask(), value).unwrap();
+    assert_eq!((t.storage::<f32>().as_ptr(), elements::<f32>(&t)), (at, vec![0.0, 1.0, 2000.0]));
+    // Bytes, of which the mask is one tensor too.
+    let flags = Tensor::from_bools(&[false, false, true], [3]).unwrap();
+    let t = mask_fill(flags.clone(), mask(), Scalar::Bool(true)).unwrap();
+    assert_eq!(elements::<u8>(&t), [1, 0, 1]);
+    let row = mask().reshape([1, 3]).unwrap();
+    let wide = mask_where(counted(2).reshape([2, 1]).unwrap(), row, counted(1)).unwrap();
+    assert_eq!(elements::<f32>(&wide), [0.0, 0.0, 0.0, 0.0, 1.0, 0.0]);
+    // A mask of one element decides for all.
+    let one = Tensor::from_bools(&[true], [1]).unwrap();
+    assert_eq!(elements::<f32>(&mask_where(counted(3), one, scaled(3)).unwrap()), [0.0, 1000.0, 2000.0]);
+    let halves = Tensor::from_slice(&[f16::ONE; 3], [3]).unwrap();
+    let t = mask_fill(halves, mask(), Scalar::Float(0.1)).unwrap();
+    assert_eq!(elements::<f16>(&t), [f16::from_f64(0.1), f16::ONE, f16::from_f64(0.1)]);
+}
+
+#[test]
+fn zero_sized_tensors_give_zero_sized_results() {
+    let e = Tensor::empty([3, 0], DType::F32).unwrap();
+    assert_eq!(unary(Unary::Exp, e.clone()).unwrap().shape().to_vec(), vec![3, 0]);
+    assert_eq!(binary(Binary::Add, e.clone(), counted(1)).unwrap().shape().to_vec(), vec![3, 0]);
+    let c = compare_scalar(Compare::Lt, e.clone(), Scalar::Int(0), BoolStore::U8).unwrap();
+    assert_eq!((c.shape().to_vec(), c.dtype()), (vec![3, 0], DType::Bool(BoolStore::U8)));
+    assert_eq!(cast(e.clone(), DType::I64).unwrap().dtype(), DType::I64);
+    assert!(binary(Binary::Add, e, counted(2)).unwrap_err().to_string().starts_with("add: shapes"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+    #[test]
+    fn any_layouts_agree_with_the_definition(
+        sizes in prop::collection::vec(1usize..6, 1..5),
+        seed in any::<u64>(),
+    ) {
+        let mut state = seed;
+        let mut next = move |n: usize| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) as usize % n
+        };
+        let mut operand = |unit: fn(usize) -> Tensor| {
+            let rank = sizes.len();
+            let mut order: Vec<usize> = (0..rank).collect();
+            for k in (1..rank).rev() {
+                order.swap(k, next(k + 1));
+            }
+            let own: Vec<usize> =
+                sizes.iter().map(|&s| if next(4) == 0 { 1 } else { s * (1 + next(2)) }).collect();
+            let stored: Vec<usize> = order.iter().map(|&k| own[k]).collect();
+            let mut inverse = vec![0; rank];
+            for (k, &o) in order.iter().enumerate() {
+                inverse[o] = k;
+            }
+            let mut t = unit(own.iter().product()).reshape(stored).unwrap().permute(&inverse).unwrap();
+            for k in 0..rank {
+                if own[k] > 1 && own[k] != sizes[k] {
+                    let step = if next(2) == 0 { 2 } else { -2 };
+                    let mut slices = vec![Slice::full(); rank];
+                    slices[k] = Slice::new(0, None, step);
+                    t = t.slice(&slices).unwrap();
+                }
+                if next(4) == 0 {
+                    t = t.flip(&[k]).unwrap();
+                }
+            }
+            t
+        };
+        let (a, b) = (operand(counted), operand(scaled));
+        check_sub(a.clone(), b.clone(), "shared");
+        let shape = crate::layout::broadcast_shapes("test", a.shape(), b.shape()).unwrap().to_vec();
+        let want: Vec<f32> =
+            broadcast::<f32>(&a, &shape).iter().zip(broadcast::<f32>(&b, &shape)).map(|(x, y)| x - y).collect();
+        drop(b.clone());
+        let got = binary(Binary::Sub, a, b).unwrap();
+        prop_assert_eq!(elements::<f32>(&got), want);
+    }
+}
