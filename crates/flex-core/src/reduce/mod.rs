@@ -1,201 +1,359 @@
 //! Reductions and scans.
+//!
+//! Every reduction is a [`Reducer`](reducer::Reducer): an identity, a lift of one element and an associative
+//! combination. [`plan`] finds out from the strides which of two kernels fits, [`kernel`] holds the kernels, and
+//! [`run`] cuts the work into tasks of fixed size and combines their results in a fixed order, so results are the same
+//! bits for any number of threads.
+//!
+//! Common rules:
+//! * Along an axis, the axis stays with size one; over all elements, the result has shape `[1]`. A result along an
+//!   axis may be a permuted or expanded view, with the memory order of the input.
+//! * Sums and products of integers wrap in their dtype. Float sums are pairwise; halves are computed in f32 and
+//!   rounded once. Integer means accumulate wide and truncate toward zero.
+//! * NaN propagates through maxima and minima, and its first position is their index; otherwise the index is that of
+//!   the first of equal elements.
+//! * Of no elements, the sum is 0, the product 1, the mean NaN (0 for integers), `any` false and `all` true; maxima,
+//!   minima and their indices are refused.
 
-use crate::error::{Error, Result};
-use crate::{BoolStore, DType, Scalar, Shape, Slice, Tensor};
-use alloc::vec::Vec;
-#[allow(dead_code)]
-fn _u(_: Option<(Scalar, Shape, Slice, DType, BoolStore)>) -> Vec<u8> {
-    Vec::new()
+/// Binds `$T` to the type that numbers of `$dtype` are read as: floats as themselves, integers as unsigned ones.
+macro_rules! dispatch_ring {
+    ($op:expr, $dtype:expr, $T:ident => $body:expr) => {
+        if $dtype.is_int() || $dtype.is_uint() {
+            dispatch!(bits $op, $dtype, $T => $body)
+        } else {
+            dispatch!(@arms $op, $dtype, "a float or integer dtype", $T => $body;
+                DType::F64 => f64, DType::F32 => f32, DType::F16 => crate::f16, DType::BF16 => crate::bf16)
+        }
+    };
 }
-/// `sum` of all elements, shape [1].
+
+mod arg;
+pub(crate) mod indices;
+mod kernel;
+pub(crate) mod lift;
+mod plan;
+pub(crate) mod reducer;
+mod run;
+mod scan;
+#[cfg(test)]
+mod tests;
+
+use crate::error::{Error, Result, check_axis};
+use crate::{BoolStore, DType, Element, Tensor};
+use lift::{Ordered, Want, magnitude_mask};
+use reducer::{Extreme, IntMean, Prod, Reducer, Sum, Truth};
+use scan::{CumExtreme, CumProd, CumSum};
+
+/// Over all elements, or along an axis.
+#[derive(Clone, Copy)]
+enum Over {
+    All,
+    Axis(usize),
+}
+
+impl Over {
+    /// Number of elements that become one.
+    fn count(self, op: &'static str, tensor: &Tensor) -> Result<usize> {
+        match self {
+            Over::All => Ok(tensor.num_elements()),
+            Over::Axis(axis) => {
+                check_axis(op, axis, tensor.rank())?;
+                Ok(tensor.shape()[axis])
+            }
+        }
+    }
+
+    fn reduce<T: Element, R: Reducer<T>>(
+        self,
+        op: &'static str,
+        tensor: Tensor,
+        r: R,
+        dtype: DType,
+    ) -> Result<Tensor> {
+        match self {
+            Over::All => run::reduce_all::<T, R>(op, tensor, r, dtype),
+            Over::Axis(axis) => run::reduce_axis::<T, R>(op, tensor, axis, r, dtype),
+        }
+    }
+}
+
+fn sum_over(op: &'static str, tensor: Tensor, over: Over) -> Result<Tensor> {
+    over.count(op, &tensor)?;
+    let dtype = tensor.dtype();
+    dispatch_ring!(op, dtype, T => over.reduce::<T, _>(op, tensor, Sum { mean: false }, dtype))
+}
+
+fn prod_over(op: &'static str, tensor: Tensor, over: Over) -> Result<Tensor> {
+    over.count(op, &tensor)?;
+    let dtype = tensor.dtype();
+    dispatch_ring!(op, dtype, T => over.reduce::<T, _>(op, tensor, Prod, dtype))
+}
+
+fn mean_over(op: &'static str, tensor: Tensor, over: Over) -> Result<Tensor> {
+    let n = over.count(op, &tensor)?;
+    let dtype = tensor.dtype();
+    if dtype.is_float() {
+        return dispatch!(float op, dtype, T => over.reduce::<T, _>(op, tensor, Sum { mean: true }, dtype));
+    }
+    if dtype.is_bool() {
+        return Err(Error::dtype(op, dtype, "a float or integer dtype"));
+    }
+    if dtype.size() == 4 && n as u64 > 1 << 32 {
+        return Err(Error::argument(
+            op,
+            "number of 32-bit integers",
+            n,
+            "at most 2^32, for their sum to fit 64 bits",
+        ));
+    }
+    let signed = dtype.is_int();
+    dispatch!(bits op, dtype, T => over.reduce::<T, _>(op, tensor, IntMean { signed }, dtype))
+}
+
+/// Refuses what has no largest element. An empty result is fine.
+fn check_extreme(op: &'static str, tensor: &Tensor, over: Over) -> Result<()> {
+    let empty_result = match over {
+        Over::All => false,
+        Over::Axis(axis) => tensor.shape().iter().enumerate().any(|(k, &size)| k != axis && size == 0),
+    };
+    if over.count(op, tensor)? == 0 && !empty_result {
+        return Err(Error::shape(op, tensor.shape(), "at least one element to reduce"));
+    }
+    Ok(())
+}
+
+fn extreme_over(op: &'static str, tensor: Tensor, over: Over, want: Want) -> Result<Tensor> {
+    check_extreme(op, &tensor, over)?;
+    let dtype = tensor.dtype();
+    dispatch_ring!(op, dtype, T => {
+        let view = T::view(want, dtype.is_int());
+        over.reduce::<T, _>(op, tensor, Extreme { view }, dtype)
+    })
+}
+
+fn truth_over(op: &'static str, tensor: Tensor, over: Over, store: BoolStore, all: bool) -> Result<Tensor> {
+    over.count(op, &tensor)?;
+    let (from, to) = (tensor.dtype(), DType::Bool(store));
+    if !crate::dtype::is_supported(to) {
+        return Err(Error::dtype(op, to, "a bool dtype stored as native bool or u8"));
+    }
+    let mask = if from.is_float() { magnitude_mask(from.size()) } else { u64::MAX };
+    dispatch!(bits op, from, B => {
+        over.reduce::<B, _>(op, tensor, Truth { mask: B::from_u64(mask), all }, to)
+    })
+}
+
+/// Sum of all elements, shape `[1]`.
 ///
 /// # Errors
-/// Pending.
+/// A dtype that is not a number.
 pub fn sum(tensor: Tensor) -> Result<Tensor> {
-    let _ = (&tensor);
-    Err(Error::argument("sum", "operation", "pending", "an implementation"))
+    sum_over("sum", tensor, Over::All)
 }
-/// `mean` of all elements, shape [1].
+
+/// Mean of all elements, shape `[1]`.
 ///
 /// # Errors
-/// Pending.
+/// A dtype that is not a number.
 pub fn mean(tensor: Tensor) -> Result<Tensor> {
-    let _ = (&tensor);
-    Err(Error::argument("mean", "operation", "pending", "an implementation"))
+    mean_over("mean", tensor, Over::All)
 }
-/// `prod` of all elements, shape [1].
+
+/// Product of all elements, shape `[1]`.
 ///
 /// # Errors
-/// Pending.
+/// A dtype that is not a number.
 pub fn prod(tensor: Tensor) -> Result<Tensor> {
-    let _ = (&tensor);
-    Err(Error::argument("prod", "operation", "pending", "an implementation"))
+    prod_over("prod", tensor, Over::All)
 }
-/// `max` of all elements, shape [1].
+
+/// Largest element, shape `[1]`.
 ///
 /// # Errors
-/// Pending.
+/// A tensor without elements, or a dtype that is not a number.
 pub fn max(tensor: Tensor) -> Result<Tensor> {
-    let _ = (&tensor);
-    Err(Error::argument("max", "operation", "pending", "an implementation"))
+    extreme_over("max", tensor, Over::All, Want::Max)
 }
-/// `min` of all elements, shape [1].
+
+/// Smallest element, shape `[1]`.
 ///
 /// # Errors
-/// Pending.
+/// A tensor without elements, or a dtype that is not a number.
 pub fn min(tensor: Tensor) -> Result<Tensor> {
-    let _ = (&tensor);
-    Err(Error::argument("min", "operation", "pending", "an implementation"))
+    extreme_over("min", tensor, Over::All, Want::Min)
 }
-/// `max_abs` of all elements, shape [1].
+
+/// Largest absolute value, shape `[1]`. The most negative integer is its own absolute value.
 ///
 /// # Errors
-/// Pending.
+/// A tensor without elements, or a dtype that is not a number.
 pub fn max_abs(tensor: Tensor) -> Result<Tensor> {
-    let _ = (&tensor);
-    Err(Error::argument("max_abs", "operation", "pending", "an implementation"))
+    extreme_over("max_abs", tensor, Over::All, Want::MaxAbs)
 }
-/// `sum` along an axis, which is kept with size 1.
+
+/// Sum along an axis, which is kept with size 1.
 ///
 /// # Errors
-/// Pending.
+/// An axis out of range, or a dtype that is not a number.
 pub fn sum_dim(tensor: Tensor, axis: usize) -> Result<Tensor> {
-    let _ = (&tensor, &axis);
-    Err(Error::argument("sum_dim", "operation", "pending", "an implementation"))
+    sum_over("sum_dim", tensor, Over::Axis(axis))
 }
-/// `mean` along an axis, which is kept with size 1.
+
+/// Mean along an axis, which is kept with size 1.
 ///
 /// # Errors
-/// Pending.
+/// An axis out of range, or a dtype that is not a number.
 pub fn mean_dim(tensor: Tensor, axis: usize) -> Result<Tensor> {
-    let _ = (&tensor, &axis);
-    Err(Error::argument("mean_dim", "operation", "pending", "an implementation"))
+    mean_over("mean_dim", tensor, Over::Axis(axis))
 }
-/// `prod` along an axis, which is kept with size 1.
+
+/// Product along an axis, which is kept with size 1.
 ///
 /// # Errors
-/// Pending.
+/// An axis out of range, or a dtype that is not a number.
 pub fn prod_dim(tensor: Tensor, axis: usize) -> Result<Tensor> {
-    let _ = (&tensor, &axis);
-    Err(Error::argument("prod_dim", "operation", "pending", "an implementation"))
+    prod_over("prod_dim", tensor, Over::Axis(axis))
 }
-/// `max` along an axis, which is kept with size 1.
+
+/// Largest elements along an axis, which is kept with size 1.
 ///
 /// # Errors
-/// Pending.
+/// An axis out of range or of size 0 (unless the result is empty too), or a dtype that is not a number.
 pub fn max_dim(tensor: Tensor, axis: usize) -> Result<Tensor> {
-    let _ = (&tensor, &axis);
-    Err(Error::argument("max_dim", "operation", "pending", "an implementation"))
+    extreme_over("max_dim", tensor, Over::Axis(axis), Want::Max)
 }
-/// `min` along an axis, which is kept with size 1.
+
+/// Smallest elements along an axis, which is kept with size 1.
 ///
 /// # Errors
-/// Pending.
+/// An axis out of range or of size 0 (unless the result is empty too), or a dtype that is not a number.
 pub fn min_dim(tensor: Tensor, axis: usize) -> Result<Tensor> {
-    let _ = (&tensor, &axis);
-    Err(Error::argument("min_dim", "operation", "pending", "an implementation"))
+    extreme_over("min_dim", tensor, Over::Axis(axis), Want::Min)
 }
-/// `max_abs` along an axis, which is kept with size 1.
+
+/// Largest absolute values along an axis, which is kept with size 1.
 ///
 /// # Errors
-/// Pending.
+/// An axis out of range or of size 0 (unless the result is empty too), or a dtype that is not a number.
 pub fn max_abs_dim(tensor: Tensor, axis: usize) -> Result<Tensor> {
-    let _ = (&tensor, &axis);
-    Err(Error::argument("max_abs_dim", "operation", "pending", "an implementation"))
+    extreme_over("max_abs_dim", tensor, Over::Axis(axis), Want::MaxAbs)
 }
-/// See the module docs.
+
+/// Indices of the largest elements along an axis, which is kept with size 1: the first of equals, the first NaN if
+/// there is one.
 ///
 /// # Errors
-/// Pending.
+/// An axis out of range or of size 0 (unless the result is empty too), a dtype that is not a number, or an index dtype
+/// that is not an integer or too small for the axis.
 pub fn argmax(tensor: Tensor, axis: usize, index_dtype: DType) -> Result<Tensor> {
-    let _ = (&tensor, &axis, &index_dtype);
-    Err(Error::argument("argmax", "operation", "pending", "an implementation"))
+    Ok(arg::extreme("argmax", tensor, axis, Want::Max, index_dtype, false)?.0)
 }
-/// See the module docs.
+
+/// Indices of the smallest elements along an axis; see [`argmax`].
 ///
 /// # Errors
-/// Pending.
+/// Those of [`argmax`].
 pub fn argmin(tensor: Tensor, axis: usize, index_dtype: DType) -> Result<Tensor> {
-    let _ = (&tensor, &axis, &index_dtype);
-    Err(Error::argument("argmin", "operation", "pending", "an implementation"))
+    Ok(arg::extreme("argmin", tensor, axis, Want::Min, index_dtype, false)?.0)
 }
-/// See the module docs.
+
+fn with_indices(
+    op: &'static str,
+    tensor: Tensor,
+    axis: usize,
+    want: Want,
+    index_dtype: DType,
+) -> Result<(Tensor, Tensor)> {
+    let (indices, values) = arg::extreme(op, tensor, axis, want, index_dtype, true)?;
+    let values =
+        values.ok_or_else(|| Error::argument(op, "values", "missing", "values next to the indices"))?;
+    Ok((values, indices))
+}
+
+/// The largest elements along an axis, which is kept with size 1, and their [indices](argmax).
 ///
 /// # Errors
-/// Pending.
+/// Those of [`argmax`].
 pub fn max_dim_with_indices(tensor: Tensor, axis: usize, index_dtype: DType) -> Result<(Tensor, Tensor)> {
-    let _ = (&tensor, &axis, &index_dtype);
-    Err(Error::argument("max_dim_with_indices", "operation", "pending", "an implementation"))
+    with_indices("max_dim_with_indices", tensor, axis, Want::Max, index_dtype)
 }
-/// See the module docs.
+
+/// The smallest elements along an axis, which is kept with size 1, and their [indices](argmin).
 ///
 /// # Errors
-/// Pending.
+/// Those of [`argmax`].
 pub fn min_dim_with_indices(tensor: Tensor, axis: usize, index_dtype: DType) -> Result<(Tensor, Tensor)> {
-    let _ = (&tensor, &axis, &index_dtype);
-    Err(Error::argument("min_dim_with_indices", "operation", "pending", "an implementation"))
+    with_indices("min_dim_with_indices", tensor, axis, Want::Min, index_dtype)
 }
-/// Over numbers (non-zero) and bools; shape [1].
+
+/// Whether any element is true (not zero; NaN is not zero), shape `[1]`, stored as `store`.
 ///
 /// # Errors
-/// Pending.
+/// A dtype or bool store that the engine does not hold.
 pub fn any(tensor: Tensor, store: BoolStore) -> Result<Tensor> {
-    let _ = (&tensor, &store);
-    Err(Error::argument("any", "operation", "pending", "an implementation"))
+    truth_over("any", tensor, Over::All, store, false)
 }
-/// Over numbers (non-zero) and bools; shape [1].
+
+/// Whether every element is true (not zero; NaN is not zero), shape `[1]`, stored as `store`.
 ///
 /// # Errors
-/// Pending.
+/// A dtype or bool store that the engine does not hold.
 pub fn all(tensor: Tensor, store: BoolStore) -> Result<Tensor> {
-    let _ = (&tensor, &store);
-    Err(Error::argument("all", "operation", "pending", "an implementation"))
+    truth_over("all", tensor, Over::All, store, true)
 }
-/// See the module docs.
+
+/// [`any`] along an axis, which is kept with size 1.
 ///
 /// # Errors
-/// Pending.
+/// An axis out of range, or a dtype or bool store that the engine does not hold.
 pub fn any_dim(tensor: Tensor, axis: usize, store: BoolStore) -> Result<Tensor> {
-    let _ = (&tensor, &axis, &store);
-    Err(Error::argument("any_dim", "operation", "pending", "an implementation"))
+    truth_over("any_dim", tensor, Over::Axis(axis), store, false)
 }
-/// See the module docs.
+
+/// [`all`] along an axis, which is kept with size 1.
 ///
 /// # Errors
-/// Pending.
+/// An axis out of range, or a dtype or bool store that the engine does not hold.
 pub fn all_dim(tensor: Tensor, axis: usize, store: BoolStore) -> Result<Tensor> {
-    let _ = (&tensor, &axis, &store);
-    Err(Error::argument("all_dim", "operation", "pending", "an implementation"))
+    truth_over("all_dim", tensor, Over::Axis(axis), store, true)
 }
-/// See the module docs.
+
+/// Running sum along an axis, in the dtype and shape of the tensor. Floats accumulate in f64, integers wrap.
 ///
 /// # Errors
-/// Pending.
+/// An axis out of range, or a dtype that is not a number.
 pub fn cumsum(tensor: Tensor, axis: usize) -> Result<Tensor> {
-    let _ = (&tensor, &axis);
-    Err(Error::argument("cumsum", "operation", "pending", "an implementation"))
+    dispatch_ring!("cumsum", tensor.dtype(), T => scan::scan::<T, _>("cumsum", tensor, axis, CumSum))
 }
-/// See the module docs.
+
+/// Running product along an axis, in the dtype and shape of the tensor. Floats accumulate in f64, integers wrap.
 ///
 /// # Errors
-/// Pending.
+/// An axis out of range, or a dtype that is not a number.
 pub fn cumprod(tensor: Tensor, axis: usize) -> Result<Tensor> {
-    let _ = (&tensor, &axis);
-    Err(Error::argument("cumprod", "operation", "pending", "an implementation"))
+    dispatch_ring!("cumprod", tensor.dtype(), T => scan::scan::<T, _>("cumprod", tensor, axis, CumProd))
 }
-/// See the module docs.
+
+fn cumulative_extreme(op: &'static str, tensor: Tensor, axis: usize, want: Want) -> Result<Tensor> {
+    let dtype = tensor.dtype();
+    dispatch_ring!(op, dtype, T => {
+        let view = T::view(want, dtype.is_int());
+        scan::scan::<T, _>(op, tensor, axis, CumExtreme { view })
+    })
+}
+
+/// Running minimum along an axis; NaN from the first NaN on.
 ///
 /// # Errors
-/// Pending.
+/// An axis out of range, or a dtype that is not a number.
 pub fn cummin(tensor: Tensor, axis: usize) -> Result<Tensor> {
-    let _ = (&tensor, &axis);
-    Err(Error::argument("cummin", "operation", "pending", "an implementation"))
+    cumulative_extreme("cummin", tensor, axis, Want::Min)
 }
-/// See the module docs.
+
+/// Running maximum along an axis; NaN from the first NaN on.
 ///
 /// # Errors
-/// Pending.
+/// An axis out of range, or a dtype that is not a number.
 pub fn cummax(tensor: Tensor, axis: usize) -> Result<Tensor> {
-    let _ = (&tensor, &axis);
-    Err(Error::argument("cummax", "operation", "pending", "an implementation"))
+    cumulative_extreme("cummax", tensor, axis, Want::Max)
 }

@@ -1,67 +1,198 @@
 //! Sorting and top-k (largest first).
+//!
+//! Elements become unsigned keys of the same order ([`key`]), rows of keys are sorted by digits ([`radix`]), and keys
+//! become elements again. Sorting is stable in both directions: equal elements keep their order. NaN is greater than
+//! every number and equal to every NaN, -0.0 equals 0.0. Numbers of every dtype can be sorted, and booleans.
+//!
+//! Axes other than the last one are moved there by a copy, and the result is a view of the sorted rows.
 
-use crate::error::{Error, Result};
-use crate::{BoolStore, DType, Scalar, Shape, Slice, Tensor};
-use alloc::vec::Vec;
-#[allow(dead_code)]
-fn _u(_: Option<(Scalar, Shape, Slice, DType, BoolStore)>) -> Vec<u8> {
-    Vec::new()
+mod key;
+mod radix;
+mod rows;
+#[cfg(test)]
+mod tests;
+mod topk;
+
+use crate::error::{Error, Result, check_axis};
+use crate::reduce::indices::check_index_dtype;
+use crate::{DType, Tensor};
+use key::KeyMap;
+use rows::{Rows, sort_indices, sort_values};
+
+/// Validates the axis and its length, which the sort's indices have to hold.
+fn check(op: &'static str, tensor: &Tensor, axis: usize, index_dtype: Option<DType>) -> Result<()> {
+    check_axis(op, axis, tensor.rank())?;
+    let size = tensor.shape()[axis];
+    if size > u32::MAX as usize {
+        return Err(Error::shape(op, tensor.shape(), "at most 2^32 - 1 elements along the sorted axis"));
+    }
+    index_dtype.map_or(Ok(()), |dtype| check_index_dtype(op, dtype, size))
 }
-/// See the module docs.
+
+/// The tensor with `axis` last, contiguous.
+fn axis_last(tensor: Tensor, axis: usize) -> Result<Tensor> {
+    let last = tensor.rank() - 1;
+    tensor.swap_axes(axis, last)?.into_contiguous()
+}
+
+/// Undoes the exchange of axes of [`axis_last`].
+fn axis_back(tensor: Tensor, axis: usize) -> Result<Tensor> {
+    let last = tensor.rank() - 1;
+    tensor.swap_axes(axis, last)
+}
+
+/// A contiguous tensor that nobody else holds.
+fn into_unique(op: &'static str, mut tensor: Tensor) -> Result<Tensor> {
+    dispatch!(bits op, tensor.dtype(), B => {
+        if tensor.dense_mut::<B>().is_some() {
+            return Ok(tensor);
+        }
+        let src = &tensor.storage::<B>()[tensor.layout().span()];
+        Tensor::build::<B>(op, tensor.shape().clone(), tensor.dtype(), |out| out.copy_from_slice(src))
+    })
+}
+
+/// Sorts along `axis`; stable, NaN last when ascending and first when descending.
 ///
 /// # Errors
-/// Pending.
+/// An axis out of range or longer than 2^32 - 1.
 pub fn sort(tensor: Tensor, axis: usize, descending: bool) -> Result<Tensor> {
-    let _ = (&tensor, &axis, &descending);
-    Err(Error::argument("sort", "operation", "pending", "an implementation"))
+    let op = "sort";
+    check(op, &tensor, axis, None)?;
+    let mut values = into_unique(op, axis_last(tensor, axis)?)?;
+    let (dtype, n) = (values.dtype(), values.shape()[values.rank() - 1]);
+    if n > 1 {
+        dispatch!(bits op, dtype, B => {
+            if let Some(rows) = values.dense_mut::<B>() {
+                sort_values(KeyMap::<B>::new(dtype, descending), rows, n);
+            }
+            Ok(())
+        })?;
+    }
+    axis_back(values, axis)
 }
-/// See the module docs.
+
+/// Sorts along `axis`, with the index along the axis that each element comes from; see [`sort`].
 ///
 /// # Errors
-/// Pending.
+/// An axis out of range or longer than 2^32 - 1, or an index dtype that is not an integer or too small for the axis.
 pub fn sort_with_indices(
     tensor: Tensor,
     axis: usize,
     descending: bool,
     index_dtype: DType,
 ) -> Result<(Tensor, Tensor)> {
-    let _ = (&tensor, &axis, &descending, &index_dtype);
-    Err(Error::argument("sort_with_indices", "operation", "pending", "an implementation"))
+    let op = "sort_with_indices";
+    check(op, &tensor, axis, Some(index_dtype))?;
+    let mut values = into_unique(op, axis_last(tensor, axis)?)?;
+    let (dtype, shape) = (values.dtype(), values.shape().clone());
+    let n = shape[shape.len() - 1];
+    let indices = dispatch!(bits op, index_dtype, I => Tensor::try_build::<I>(op, shape, index_dtype, |indices| {
+        dispatch!(bits op, dtype, B => {
+            if let (Some(rows), true) = (values.dense_mut::<B>(), n > 0) {
+                sort_indices(KeyMap::<B>::new(dtype, descending), Rows::Sort(rows), indices, n);
+            }
+            Ok(())
+        })
+    }))?;
+    Ok((axis_back(values, axis)?, axis_back(indices, axis)?))
 }
-/// See the module docs.
+
+/// The indices that would sort along `axis`; see [`sort`].
 ///
 /// # Errors
-/// Pending.
+/// Those of [`sort_with_indices`].
 pub fn argsort(tensor: Tensor, axis: usize, descending: bool, index_dtype: DType) -> Result<Tensor> {
-    let _ = (&tensor, &axis, &descending, &index_dtype);
-    Err(Error::argument("argsort", "operation", "pending", "an implementation"))
+    let op = "argsort";
+    check(op, &tensor, axis, Some(index_dtype))?;
+    let tensor = axis_last(tensor, axis)?;
+    let (dtype, shape) = (tensor.dtype(), tensor.shape().clone());
+    let n = shape[shape.len() - 1];
+    let indices = dispatch!(bits op, index_dtype, I => Tensor::try_build::<I>(op, shape, index_dtype, |indices| {
+        dispatch!(bits op, dtype, B => {
+            let rows = &tensor.storage::<B>()[tensor.layout().span()];
+            if n > 0 {
+                sort_indices(KeyMap::<B>::new(dtype, descending), Rows::Read(rows), indices, n);
+            }
+            Ok(())
+        })
+    }))?;
+    axis_back(indices, axis)
 }
-/// See the module docs.
+
+/// The `k` largest elements along `axis` in descending order: NaN first, and of equal elements those with the lowest
+/// index.
 ///
 /// # Errors
-/// Pending.
+/// An axis out of range or longer than 2^32 - 1, or shorter than `k`.
 pub fn topk(tensor: Tensor, axis: usize, k: usize) -> Result<Tensor> {
-    let _ = (&tensor, &axis, &k);
-    Err(Error::argument("topk", "operation", "pending", "an implementation"))
+    Ok(largest("topk", tensor, axis, k, DType::I64, Wanted::Values)?.0)
 }
-/// See the module docs.
+
+/// The `k` largest elements along `axis` and their indices; see [`topk`].
 ///
 /// # Errors
-/// Pending.
+/// Those of [`topk`], or an index dtype that is not an integer or too small for the axis.
 pub fn topk_with_indices(
     tensor: Tensor,
     axis: usize,
     k: usize,
     index_dtype: DType,
 ) -> Result<(Tensor, Tensor)> {
-    let _ = (&tensor, &axis, &k, &index_dtype);
-    Err(Error::argument("topk_with_indices", "operation", "pending", "an implementation"))
+    largest("topk_with_indices", tensor, axis, k, index_dtype, Wanted::Both)
 }
-/// See the module docs.
+
+/// The indices of the `k` largest elements along `axis`; see [`topk`].
 ///
 /// # Errors
-/// Pending.
+/// Those of [`topk_with_indices`].
 pub fn argtopk(tensor: Tensor, axis: usize, k: usize, index_dtype: DType) -> Result<Tensor> {
-    let _ = (&tensor, &axis, &k, &index_dtype);
-    Err(Error::argument("argtopk", "operation", "pending", "an implementation"))
+    Ok(largest("argtopk", tensor, axis, k, index_dtype, Wanted::Indices)?.1)
+}
+
+/// Outputs of a top-k.
+#[derive(Clone, Copy, PartialEq)]
+enum Wanted {
+    Values,
+    Indices,
+    Both,
+}
+
+/// Values and indices; one that is not wanted has no elements.
+fn largest(
+    op: &'static str,
+    tensor: Tensor,
+    axis: usize,
+    k: usize,
+    index_dtype: DType,
+    wanted: Wanted,
+) -> Result<(Tensor, Tensor)> {
+    check(op, &tensor, axis, (wanted != Wanted::Values).then_some(index_dtype))?;
+    let size = tensor.shape()[axis];
+    if k > size {
+        let expected = alloc::format!("at most {size}, the size of axis {axis}");
+        return Err(Error::argument(op, "k", k, expected));
+    }
+    let tensor = axis_last(tensor, axis)?;
+    let (dtype, rank) = (tensor.dtype(), tensor.rank());
+    let mut shape = tensor.shape().clone();
+    shape[rank - 1] = k;
+    let mut empty = shape.clone();
+    empty[rank - 1] = 0;
+    let values_shape = if wanted == Wanted::Indices { empty.clone() } else { shape.clone() };
+    let indices_shape = if wanted == Wanted::Values { empty } else { shape.clone() };
+    let mut indices = Tensor::empty(indices_shape, index_dtype)?;
+    let values = dispatch!(bits op, dtype, B => Tensor::try_build::<B>(op, values_shape, dtype, |values| {
+        if shape.num_elements() == 0 {
+            return Ok(());
+        }
+        let rows = &tensor.storage::<B>()[tensor.layout().span()];
+        let map = KeyMap::<B>::new(dtype, true);
+        dispatch!(bits op, index_dtype, I => {
+            let indices = indices.dense_mut::<I>().unwrap_or_default();
+            topk::topk_rows(map, rows, size, k, values, indices);
+            Ok(())
+        })
+    }))?;
+    Ok((axis_back(values, axis)?, axis_back(indices, axis)?))
 }

@@ -1,0 +1,233 @@
+//! Positions of the largest and smallest elements along an axis: the first of equals, and the first NaN when there is
+//! one.
+
+use super::indices::{check_index_dtype, into_index_dtype};
+use super::kernel::{BLOCK, Rows, Starts, fold_rows, fold_run};
+use super::lift::{Arith, Ordered, Want};
+use super::plan::{Mode, Plan};
+use super::reducer::Extreme;
+use super::run::{BATCH, Columns, LONG_ROW, TASK, drive_columns, for_each_output};
+use crate::error::{Error, Result, check_axis};
+use crate::parallel::{self, Work};
+use crate::{DType, Tensor};
+use alloc::vec::Vec;
+use core::ops::Range;
+use flex_math::simd::vectorize;
+
+/// Elements that are compared at once to find where an extreme is.
+const LANES: usize = 64;
+
+/// Rows between two conversions of 32-bit row numbers to indices.
+const MAX_ROWS: usize = 1 << 30;
+
+/// Indices, and the elements there when `values` is set, of the extremes along `axis`.
+pub(super) fn extreme(
+    op: &'static str,
+    tensor: Tensor,
+    axis: usize,
+    want: Want,
+    index_dtype: DType,
+    values: bool,
+) -> Result<(Tensor, Option<Tensor>)> {
+    check_axis(op, axis, tensor.rank())?;
+    check_index_dtype(op, index_dtype, tensor.shape()[axis])?;
+    let dtype = tensor.dtype();
+    let mut shape = tensor.shape().clone();
+    shape[axis] = 1;
+    if tensor.num_elements() == 0 {
+        if shape.num_elements() != 0 {
+            return Err(Error::shape(op, tensor.shape(), "at least one element along the reduced axis"));
+        }
+        let indices = Tensor::empty(shape.clone(), index_dtype)?;
+        // The dtype still has to be one that can be compared.
+        return dispatch_ring!(op, dtype, T => Ok((indices, Some(Tensor::build::<T>(op, shape, dtype, |_| ())?))));
+    }
+    let plan = Plan::ordered(tensor, axis)?;
+    let indices = dispatch_ring!(op, dtype, T => {
+        let view = T::view(want, dtype.is_int());
+        Tensor::build::<i64>(op, plan.output_shape(), DType::I64, |out| match plan.mode {
+            Mode::Rows => arg_rows::<T>(&plan, view, out),
+            Mode::Columns | Mode::NarrowColumns => arg_columns::<T>(&plan, view, out),
+        })
+    })?;
+    let values = match values {
+        true => Some(plan.restore(pick(op, &plan, indices.storage::<i64>())?)?),
+        false => None,
+    };
+    Ok((plan.restore(into_index_dtype(op, indices, index_dtype)?)?, values))
+}
+
+/// The elements at `indices`, which are in the order of the plan's output.
+fn pick(op: &'static str, plan: &Plan, indices: &[i64]) -> Result<Tensor> {
+    let dtype = plan.tensor.dtype();
+    dispatch!(bits op, dtype, B => Tensor::build::<B>(op, plan.output_shape(), dtype, |out| {
+        let src = plan.tensor.storage::<B>();
+        for_each_output(&plan.walk, 1, 3 * size_of::<u64>(), out, |first, starts, out: &mut [B]| {
+            for (k, (o, &i)) in out.iter_mut().zip(&indices[first..]).enumerate() {
+                *o = src[starts.at(k).wrapping_add_signed(i as isize * plan.stride)];
+            }
+        });
+    }))
+}
+
+fn arg_rows<T: Ordered>(plan: &Plan, view: T::View, out: &mut [i64]) {
+    let src = plan.tensor.storage::<T>();
+    let (n, r) = (plan.n, Extreme { view });
+    for_each_output(&plan.walk, n, size_of::<T>(), out, |_, starts, out: &mut [i64]| {
+        if n > BLOCK {
+            for (i, o) in out.iter_mut().enumerate() {
+                let at = starts.at(i);
+                *o = arg_long_row(view, &src[at..at + n]) as i64;
+            }
+            return;
+        }
+        let mut batch = [T::Wide::ZERO; BATCH];
+        for (b, out) in out.chunks_mut(BATCH).enumerate() {
+            let starts = Starts { start: starts.at(b * BATCH), ..starts };
+            let best = &mut batch[..out.len()];
+            fold_rows(r, src, starts, n, best);
+            locate_rows(view, src, starts, n, best, out);
+        }
+    });
+}
+
+/// Finds the best block of a row, then the element in it.
+fn arg_long_row<T: Ordered>(view: T::View, row: &[T]) -> usize {
+    let r = Extreme { view };
+    let work = Work::Bytes(size_of_val(row));
+    let best_of = |range: Range<usize>| {
+        let mut best = (T::Wide::LOWEST, range.start);
+        for (b, block) in row[range.clone()].chunks(BLOCK).enumerate() {
+            let value = fold_run(r, block);
+            if b == 0 || value.beats(best.0) {
+                best = (value, range.start + b * BLOCK);
+            }
+        }
+        best
+    };
+    let task = if row.len() < LONG_ROW { row.len() } else { TASK };
+    let tasks = parallel::map_blocks(row.len(), task, work, best_of);
+    let best = tasks.into_iter().reduce(|best, later| if later.0.beats(best.0) { later } else { best });
+    let (value, start) = best.unwrap_or((T::Wide::LOWEST, 0));
+    let block = &row[start..(start + BLOCK).min(row.len())];
+    let mut index = [0];
+    locate_rows(view, block, Starts { start: 0, stride: 0 }, block.len(), &[value], &mut index);
+    start + index[0] as usize
+}
+
+/// The index in each row of the first element that equals the row's best value, or of the first NaN when that is NaN.
+fn locate_rows<T: Ordered>(
+    view: T::View,
+    src: &[T],
+    starts: Starts,
+    n: usize,
+    best: &[T::Wide],
+    out: &mut [i64],
+) {
+    vectorize(
+        #[inline(always)]
+        || {
+            for (i, (o, &value)) in out.iter_mut().zip(best).enumerate() {
+                let at = starts.at(i);
+                *o = locate(view, &src[at..at + n], value) as i64;
+            }
+        },
+    );
+}
+
+#[inline(always)]
+fn locate<T: Ordered>(view: T::View, row: &[T], value: T::Wide) -> usize {
+    let (chunks, rest) = row.as_chunks::<LANES>();
+    let mut at = 0;
+    let mut tail = rest;
+    for chunk in chunks {
+        let mut any = false;
+        for &x in chunk {
+            any |= same(view, x, value);
+        }
+        if any {
+            tail = chunk;
+            break;
+        }
+        at += LANES;
+    }
+    for &x in tail {
+        if same(view, x, value) {
+            break;
+        }
+        at += 1;
+    }
+    at
+}
+
+#[inline(always)]
+fn same<T: Ordered>(view: T::View, x: T, value: T::Wide) -> bool {
+    let x = x.look(view);
+    (x == value) | (x.is_nan() & value.is_nan())
+}
+
+/// The best values of a tile of columns, their indices, and the row numbers while they are searched.
+struct Part<W> {
+    best: Vec<W>,
+    index: Vec<i64>,
+    row: Vec<u32>,
+}
+
+impl<W> Default for Part<W> {
+    fn default() -> Self {
+        Self { best: Vec::new(), index: Vec::new(), row: Vec::new() }
+    }
+}
+
+fn arg_columns<T: Ordered>(plan: &Plan, view: T::View, out: &mut [i64]) {
+    let src = plan.tensor.storage::<T>();
+    let kernel = Columns {
+        fold: |start: usize, rows: Range<usize>, width: usize, part: &mut Part<T::Wide>| {
+            part.best.resize(width, T::Wide::ZERO);
+            part.index.resize(width, 0);
+            part.row.resize(width, 0);
+            let matrix = Rows { src, start, stride: plan.stride };
+            vectorize(
+                #[inline(always)]
+                || {
+                    for (b, x) in part.best.iter_mut().zip(matrix.row(rows.start, width)) {
+                        *b = x.look(view);
+                    }
+                    part.index.fill(rows.start as i64);
+                    for first in rows.clone().step_by(MAX_ROWS) {
+                        part.row.fill(u32::MAX);
+                        for i in 0..(rows.end - first).min(MAX_ROWS) {
+                            let row = matrix.row(first + i, width);
+                            track(view, row, i as u32, &mut part.best, &mut part.row);
+                        }
+                        for (index, &row) in part.index.iter_mut().zip(&part.row) {
+                            *index = if row == u32::MAX { *index } else { first as i64 + row as i64 };
+                        }
+                    }
+                },
+            );
+        },
+        merge: |part: &mut Part<T::Wide>, later: &Part<T::Wide>| {
+            for (j, (best, &value)) in part.best.iter_mut().zip(&later.best).enumerate() {
+                if value.beats(*best) {
+                    (*best, part.index[j]) = (value, later.index[j]);
+                }
+            }
+        },
+        write: |part: &Part<T::Wide>, out: &mut [i64]| out.copy_from_slice(&part.index),
+    };
+    drive_columns(&plan.walk, plan.n, size_of::<T>(), out, kernel);
+}
+
+/// Replaces the best values and their row numbers by those of row `i` where it beats them.
+#[inline(always)]
+fn track<T: Ordered>(view: T::View, row: &[T], i: u32, best: &mut [T::Wide], number: &mut [u32]) {
+    let width = row.len();
+    let (best, number) = (&mut best[..width], &mut number[..width]);
+    for j in 0..width {
+        let value = row[j].look(view);
+        let replace = value.beats(best[j]);
+        best[j] = if replace { value } else { best[j] };
+        number[j] = if replace { i } else { number[j] };
+    }
+}

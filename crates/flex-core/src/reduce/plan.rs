@@ -1,0 +1,193 @@
+//! How a reduction along an axis runs over a given layout: pure stride arithmetic.
+//!
+//! Whatever the order of the axes in memory, the kept ones are walked from the largest stride to the smallest and the
+//! result is laid out in that order, so that a reduction of a permuted tensor reads memory as it lies; the result is
+//! then a permuted view. Expanded axes are not walked at all: a kept one is expanded again in the result, a reduced
+//! one repeats the partial result.
+
+use crate::error::Result;
+use crate::layout::Layout;
+use crate::walk::Walk;
+use crate::{Shape, Tensor};
+use alloc::vec::Vec;
+
+/// Kept rows narrower than this are not worth a vector loop of their own.
+const MIN_COLUMNS: usize = 16;
+
+/// When the reduced and a kept axis both have unit stride (overlapping windows), columns win from this width on.
+const MIN_COLUMNS_OVER_ROWS: usize = 64;
+
+/// The kernel that fits.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Mode {
+    /// The reduced axis has unit stride: contiguous rows to one value each.
+    Rows,
+    /// A kept axis has unit stride: rows of it are combined element by element.
+    Columns,
+    /// As `Columns`, with rows too short for vectors, which lie one after the other.
+    NarrowColumns,
+}
+
+/// A reduction of `tensor` along one axis.
+pub(super) struct Plan {
+    /// The elements to read; a copy when no axis had unit stride.
+    pub tensor: Tensor,
+    /// Over the kept axes, in the order of the output.
+    pub walk: Walk<1>,
+    /// Number of elements to reduce to one.
+    pub n: usize,
+    /// Distance between them.
+    pub stride: isize,
+    /// How often each of them counts.
+    pub copies: usize,
+    /// The kernel.
+    pub mode: Mode,
+    /// Axes in the order of the output.
+    order: Vec<usize>,
+    /// Shape of the output in that order.
+    shape: Vec<usize>,
+    /// Shape of the result.
+    result: Vec<usize>,
+}
+
+impl Plan {
+    /// Plans a reduction that does not care about the order of the elements. No axis may be of size zero.
+    pub fn unordered(tensor: Tensor, axis: usize) -> Result<Self> {
+        let tensor = match tensor.layout().strides()[axis] < 0 {
+            true => tensor.flip(&[axis])?,
+            false => tensor,
+        };
+        Self::new(tensor, axis, false)
+    }
+
+    /// Plans a reduction that counts positions along the axis; it never runs as [`Mode::NarrowColumns`]. No axis may
+    /// be of size zero.
+    pub fn ordered(tensor: Tensor, axis: usize) -> Result<Self> {
+        Self::new(tensor, axis, true)
+    }
+
+    fn new(tensor: Tensor, axis: usize, ordered: bool) -> Result<Self> {
+        let mut result = tensor.shape().to_vec();
+        result[axis] = 1;
+        let original = tensor;
+        let mut tensor = original.clone();
+        let mut copies = 1;
+        for k in 0..tensor.rank() {
+            let size = tensor.shape()[k];
+            if size > 1 && tensor.layout().strides()[k] == 0 {
+                tensor = tensor.narrow(k, 0, 1)?;
+                if k == axis {
+                    copies = size;
+                }
+            }
+        }
+        let layout = tensor.layout();
+        let n = layout.shape()[axis];
+        let stride = if n == 1 { 1 } else { layout.strides()[axis] };
+        let kept = layout.clone().narrow(axis, 0, 1)?;
+        let walk = Walk::new([&kept]);
+        let mut order: Vec<usize> = (0..kept.rank()).collect();
+        // As `Walk` orders them.
+        order.sort_by_key(|&k| core::cmp::Reverse(kept.strides()[k].unsigned_abs()));
+        let shape: Vec<usize> = order.iter().map(|&k| kept.shape()[k]).collect();
+        let Some(mode) = choose(&walk, n, stride, ordered) else {
+            let copy = match ordered {
+                false => tensor.into_contiguous()?,
+                true => {
+                    let last = tensor.rank() - 1;
+                    tensor.swap_axes(axis, last)?.into_contiguous()?.swap_axes(axis, last)?
+                }
+            };
+            return Ok(Self { result, copies, ..Self::new(copy, axis, ordered)? });
+        };
+        Ok(Self { tensor, walk, n, stride, copies, mode, order, shape, result })
+    }
+
+    /// Shape of the output, in memory order.
+    pub fn output_shape(&self) -> Shape {
+        Shape::from(self.shape.clone())
+    }
+
+    /// Turns an output of [`output_shape`](Self::output_shape) into the result.
+    pub fn restore(&self, output: Tensor) -> Result<Tensor> {
+        let mut back = alloc::vec![0; self.order.len()];
+        for (to, &from) in self.order.iter().enumerate() {
+            back[from] = to;
+        }
+        output.permute(&back)?.expand(&self.result)
+    }
+}
+
+/// The kernel for these strides; `None` when the elements have to be copied first.
+fn choose(walk: &Walk<1>, n: usize, stride: isize, ordered: bool) -> Option<Mode> {
+    let inner = walk.inner();
+    let columns = if inner.strides[0] == 1 { inner.size } else { 0 };
+    if stride == 1 && columns < MIN_COLUMNS_OVER_ROWS {
+        Some(Mode::Rows)
+    } else if columns >= MIN_COLUMNS || (n == 1 && columns > 1) {
+        Some(Mode::Columns)
+    } else if !ordered && columns > 0 && stride == columns as isize {
+        Some(Mode::NarrowColumns)
+    } else {
+        None
+    }
+}
+
+/// The layout of all elements for a reduction that does not care about their order: expanded axes dropped, with the
+/// number of times that each remaining element counts, and all strides positive.
+pub(super) fn unordered_elements(layout: &Layout) -> Result<(Layout, usize)> {
+    let mut layout = layout.clone();
+    let mut copies = 1;
+    for k in 0..layout.rank() {
+        let (size, stride) = (layout.shape()[k], layout.strides()[k]);
+        if size > 1 && stride == 0 {
+            copies *= size;
+            layout = layout.narrow(k, 0, 1)?;
+        } else if stride < 0 {
+            layout = layout.flip(&[k])?;
+        }
+    }
+    Ok((layout, copies))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::DType;
+
+    fn plan(shape: &[usize], permutation: &[usize], axis: usize, ordered: bool) -> Plan {
+        let t = Tensor::full(shape, 0.0, DType::F32).unwrap().permute(permutation).unwrap();
+        if ordered { Plan::ordered(t, axis).unwrap() } else { Plan::unordered(t, axis).unwrap() }
+    }
+
+    #[test]
+    fn the_unit_stride_decides() {
+        assert_eq!(plan(&[20, 30], &[0, 1], 1, false).mode, Mode::Rows);
+        assert_eq!(plan(&[20, 30], &[0, 1], 0, false).mode, Mode::Columns);
+        assert_eq!(plan(&[20, 30], &[1, 0], 0, false).mode, Mode::Rows);
+        assert_eq!(plan(&[20, 30], &[1, 0], 1, false).mode, Mode::Columns);
+        assert_eq!(plan(&[20, 30, 3], &[0, 1, 2], 1, false).mode, Mode::NarrowColumns);
+        assert_eq!(plan(&[20, 30, 3], &[0, 1, 2], 1, true).mode, Mode::Rows);
+        assert_eq!(plan(&[20, 30, 3], &[0, 1, 2], 0, false).mode, Mode::Columns);
+    }
+
+    #[test]
+    fn kept_axes_merge_in_memory_order() {
+        let p = plan(&[4, 5, 6, 7], &[2, 0, 3, 1], 3, false);
+        assert_eq!((p.walk.rows(), p.walk.inner().size, p.n, p.stride), (4, 42, 5, 42));
+        let out = Tensor::full(p.output_shape(), 0.0, DType::F32).unwrap();
+        assert_eq!(p.restore(out).unwrap().shape().to_vec(), [6, 4, 7, 1]);
+    }
+
+    #[test]
+    fn stepped_elements_are_copied_and_expanded_axes_are_not_walked() {
+        let t = Tensor::full([8, 40], 0.0, DType::F32).unwrap();
+        let stepped =
+            t.clone().slice(&[crate::Slice::new(0, None, 1), crate::Slice::new(0, None, 2)]).unwrap();
+        let p = Plan::unordered(stepped, 1).unwrap();
+        assert!(p.mode == Mode::Rows && !p.tensor.shares_storage(&t));
+        let p = Plan::unordered(t.clone().expand(&[9, 8, 40]).unwrap(), 0).unwrap();
+        assert_eq!((p.copies, p.n, p.mode), (9, 1, Mode::Columns));
+        assert!(p.tensor.shares_storage(&t));
+    }
+}

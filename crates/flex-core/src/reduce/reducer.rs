@@ -1,0 +1,215 @@
+//! What a reduction is: an identity, a lift of one element, and an associative combination. The kernels in
+//! [`super::kernel`] and the drivers know nothing else about it.
+//!
+//! Variants of a reduction that share their inner loop (sum and mean; maximum, minimum and largest absolute value;
+//! any and all) are one type with a field, so that the loop is compiled once.
+
+use super::lift::{Arith, Lift, Ordered, WideSum};
+use crate::Element;
+
+/// An associative and commutative reduction of elements `T`.
+pub(crate) trait Reducer<T>: Copy + Send + Sync {
+    /// Partial result.
+    type Acc: Copy + Send + Sync;
+    /// Element of the result.
+    type Out: Element;
+    /// Whether combining rounds, so that the shape of the tree of combinations matters for accuracy.
+    const ROUNDS: bool;
+    /// The partial result of no elements.
+    fn identity(self) -> Self::Acc;
+    /// The partial result of one element.
+    fn lift(self, value: T) -> Self::Acc;
+    /// The partial result of two sets.
+    fn combine(self, a: Self::Acc, b: Self::Acc) -> Self::Acc;
+    /// The result for `n` elements that occur `copies` times each.
+    fn finish(self, acc: Self::Acc, n: usize, copies: usize) -> Self::Out;
+}
+
+/// The partial result of `copies >= 1` times the same elements, by doubling.
+fn repeat<A: Copy>(acc: A, copies: usize, combine: impl Fn(A, A) -> A) -> A {
+    let (mut base, mut rest, mut result) = (acc, copies - 1, acc);
+    while rest > 0 {
+        if rest & 1 == 1 {
+            result = combine(result, base);
+        }
+        rest >>= 1;
+        if rest > 0 {
+            base = combine(base, base);
+        }
+    }
+    result
+}
+
+/// Sum, or the mean of floats. Halves are summed in f32, and divided before they are rounded.
+#[derive(Clone, Copy)]
+pub(crate) struct Sum {
+    /// Whether to divide by the number of elements.
+    pub mean: bool,
+}
+
+impl<T: Lift> Reducer<T> for Sum {
+    type Acc = T::Wide;
+    type Out = T;
+    const ROUNDS: bool = T::IS_FLOAT;
+    #[inline(always)]
+    fn identity(self) -> T::Wide {
+        T::Wide::ZERO
+    }
+    #[inline(always)]
+    fn lift(self, value: T) -> T::Wide {
+        value.widen()
+    }
+    #[inline(always)]
+    fn combine(self, a: T::Wide, b: T::Wide) -> T::Wide {
+        a.add(b)
+    }
+    #[inline]
+    fn finish(self, acc: T::Wide, n: usize, copies: usize) -> T {
+        match (self.mean, copies) {
+            // Copies do not change a mean.
+            (true, _) => T::from_f64(acc.to_f64() / n as f64),
+            (false, 1) => T::narrow(acc),
+            (false, _) => T::narrow(repeat(acc, copies, T::Wide::add)),
+        }
+    }
+}
+
+/// Product; halves in f32.
+#[derive(Clone, Copy)]
+pub(crate) struct Prod;
+
+impl<T: Lift> Reducer<T> for Prod {
+    type Acc = T::Wide;
+    type Out = T;
+    const ROUNDS: bool = T::IS_FLOAT;
+    #[inline(always)]
+    fn identity(self) -> T::Wide {
+        T::Wide::ONE
+    }
+    #[inline(always)]
+    fn lift(self, value: T) -> T::Wide {
+        value.widen()
+    }
+    #[inline(always)]
+    fn combine(self, a: T::Wide, b: T::Wide) -> T::Wide {
+        a.mul(b)
+    }
+    #[inline]
+    fn finish(self, acc: T::Wide, _n: usize, copies: usize) -> T {
+        T::narrow(if copies == 1 { acc } else { repeat(acc, copies, T::Wide::mul) })
+    }
+}
+
+/// Mean of integers, summed wide.
+#[derive(Clone, Copy)]
+pub(crate) struct IntMean {
+    /// Whether the bits are those of signed integers.
+    pub signed: bool,
+}
+
+impl<T: WideSum> Reducer<T> for IntMean {
+    type Acc = T::Sum;
+    type Out = T;
+    const ROUNDS: bool = false;
+    #[inline(always)]
+    fn identity(self) -> T::Sum {
+        T::Sum::default()
+    }
+    #[inline(always)]
+    fn lift(self, value: T) -> T::Sum {
+        value.widen_biased(self.signed)
+    }
+    #[inline(always)]
+    fn combine(self, a: T::Sum, b: T::Sum) -> T::Sum {
+        T::add_wide(a, b)
+    }
+    #[inline]
+    fn finish(self, acc: T::Sum, n: usize, _copies: usize) -> T {
+        T::mean(acc, n, self.signed)
+    }
+}
+
+/// The extreme that the view asks for; NaN when there is one.
+#[derive(Clone, Copy)]
+pub(crate) struct Extreme<V> {
+    /// How to look at the elements.
+    pub view: V,
+}
+
+impl<T: Ordered> Reducer<T> for Extreme<T::View> {
+    type Acc = T::Wide;
+    type Out = T;
+    const ROUNDS: bool = false;
+    #[inline(always)]
+    fn identity(self) -> T::Wide {
+        T::Wide::LOWEST
+    }
+    #[inline(always)]
+    fn lift(self, value: T) -> T::Wide {
+        value.look(self.view)
+    }
+    #[inline(always)]
+    fn combine(self, a: T::Wide, b: T::Wide) -> T::Wide {
+        a.max(b)
+    }
+    #[inline]
+    fn finish(self, acc: T::Wide, _n: usize, _copies: usize) -> T {
+        T::unlook(acc, self.view)
+    }
+}
+
+/// Raw bits, for the logical reductions.
+pub(crate) trait Bits: Element {
+    /// Every bit set.
+    const EVERY: Self;
+    /// Bitwise and.
+    fn and(self, other: Self) -> Self;
+    /// Bitwise or.
+    fn or(self, other: Self) -> Self;
+}
+
+macro_rules! impl_bits {
+    ($($ty:ty),*) => {$(
+        impl Bits for $ty {
+            const EVERY: Self = <$ty>::MAX;
+            #[inline(always)]
+            fn and(self, other: Self) -> Self { self & other }
+            #[inline(always)]
+            fn or(self, other: Self) -> Self { self | other }
+        }
+    )*};
+}
+
+impl_bits!(u8, u16, u32, u64);
+
+/// Whether any element is non-zero; or, as that no element is zero, whether all are.
+#[derive(Clone, Copy)]
+pub(crate) struct Truth<B> {
+    /// The bits that make a value non-zero; not the sign of a float.
+    pub mask: B,
+    /// Whether all have to be non-zero.
+    pub all: bool,
+}
+
+impl<B: Bits> Reducer<B> for Truth<B> {
+    type Acc = B;
+    type Out = u8;
+    const ROUNDS: bool = false;
+    #[inline(always)]
+    fn identity(self) -> B {
+        B::ZERO
+    }
+    #[inline(always)]
+    fn lift(self, value: B) -> B {
+        let zero = value.and(self.mask) == B::ZERO;
+        if zero == self.all { B::EVERY } else { B::ZERO }
+    }
+    #[inline(always)]
+    fn combine(self, a: B, b: B) -> B {
+        a.or(b)
+    }
+    #[inline]
+    fn finish(self, acc: B, _n: usize, _copies: usize) -> u8 {
+        ((acc != B::ZERO) != self.all) as u8
+    }
+}
