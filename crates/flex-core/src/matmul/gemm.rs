@@ -115,6 +115,26 @@ impl<'a, T> MatRef<'a, T> {
         self.layout
     }
 
+    /// `len` rows from `first` on.
+    ///
+    /// # Panics
+    /// When there are not as many.
+    pub fn rows(self, first: usize, len: usize) -> Self {
+        assert!(first <= self.layout.rows && len <= self.layout.rows - first, "gemm: rows out of range");
+        // Rows of a matrix that fits fit. Without rows or columns the offset may be anything.
+        let offset =
+            self.layout.offset.wrapping_add_signed((first as isize).wrapping_mul(self.layout.row_stride));
+        Self::new(self.data, MatLayout { rows: len, ..self.layout.at(offset) })
+    }
+
+    /// `len` columns from `first` on.
+    ///
+    /// # Panics
+    /// When there are not as many.
+    pub fn cols(self, first: usize, len: usize) -> Self {
+        self.transposed().rows(first, len).transposed()
+    }
+
     /// The whole slice, which the layout's positions index.
     pub fn data(&self) -> &'a [T] {
         self.data
@@ -202,12 +222,13 @@ pub(crate) fn gemm_into<T: GemmFloat>(
     // Operands without elements (k = 0) are not read; their offsets were not checked, so they are not used.
     let start = |layout: &MatLayout| if k == 0 { 0 } else { layout.offset };
     // SAFETY:
-    // * The types: `GemmFloat` is implemented for f32 and f64 alone, which `gemm` has kernels for.
+    // * The types: `GemmFloat` is implemented for f32 and f64 alone, which `gemm` has kernels for (it panics on others).
     // * Bounds: `gemm` addresses element (i, j) of each matrix at its pointer plus i*rs + j*cs with i and j below
     //   the sizes that are passed. `MatRef::new` and `MatMut::new` are the only constructors, the fields are
     //   private, and both assert in exact arithmetic that all those positions, counted from the start of the slice,
     //   lie inside of it. The sizes of the three matrices were asserted above to agree on m, n and k. Partial
-    //   tiles are loaded with masks or through packing buffers of `gemm`'s own.
+    //   tiles are loaded with masks or through packing buffers of `gemm`'s own, whose loads and stores do not assume
+    //   more alignment than that of the element.
     // * Provenance: negative strides reach below the offset, so the pointers are taken from the whole slice
     //   (`as_ptr().add(offset)`), not from its tail. The offsets are in bounds: element (0, 0) of a matrix that is
     //   not empty lies there, and that of an empty operand is replaced by zero.

@@ -4,20 +4,25 @@
 //! product, taken with many partial sums. Where a column is, `y` is a sum of scaled columns, taken for several
 //! columns at a time. Long sums are cut into blocks whose results are added at the end, which keeps the
 //! rounding error down and gives threads something to do when `y` is short.
+//!
+//! A 4096 x 4096 matrix of f32 takes some 1.6 ms in either orientation on two cores that stream 40 GB/s.
 
 use super::lane::Lane;
+use super::vectors::load;
 use crate::dtype::Element;
 use crate::parallel::{self, Work};
 use crate::storage;
 use crate::walk::gather_row;
 use alloc::vec;
 use alloc::vec::Vec;
-use flex_math::simd::vectorize;
+use flex_math::simd::{Scalar, Simd, Vector, WithSimd, dispatch, vectorize};
 
 /// Bytes of `W` per task: enough to pay for handing a task over, few enough to balance.
 const TASK_BYTES: usize = 256 * 1024;
-/// Partial sums of a dot product: two AVX-512 vectors of f32, times [`DOT_ROWS`] rows.
-const DOT_LANES: usize = 32;
+/// Vectors of partial sums of a dot product; with [`DOT_ROWS`] rows they keep both multiply-add units busy.
+const DOT_VECTORS: usize = 2;
+/// Elements of a row that are converted at a time, where they have to be.
+const DOT_BLOCK: usize = 256;
 /// Rows of dot products that go over `x` together.
 const DOT_ROWS: usize = 4;
 /// Scaled columns that are added in one pass over `y`.
@@ -149,56 +154,111 @@ fn finish<T: Lane>(y: &mut [T], sums: &[T::Acc], accumulate: bool) {
 
 /// `sums[i] = W[first + i, p..] . x`, rows being contiguous.
 fn dots<T: Lane>(sums: &mut [T::Acc], w: Matrix<'_, T>, first: usize, p: usize, x: &[T::Acc]) {
-    vectorize(
-        #[inline(always)]
-        || {
-            let k = x.len();
-            for (group, sums) in sums.chunks_mut(DOT_ROWS).enumerate() {
-                let i = first + group * DOT_ROWS;
-                if let [a, b, c, d] = sums {
-                    let rows = [w.run(i, p, k), w.run(i + 1, p, k), w.run(i + 2, p, k), w.run(i + 3, p, k)];
-                    [*a, *b, *c, *d] = dot::<T, DOT_ROWS>(rows, x);
-                } else {
-                    for (r, sum) in sums.iter_mut().enumerate() {
-                        [*sum] = dot::<T, 1>([w.run(i + r, p, k)], x);
-                    }
+    dispatch(Dots { sums, w, first, p, x });
+}
+
+struct Dots<'a, T: Lane> {
+    sums: &'a mut [T::Acc],
+    w: Matrix<'a, T>,
+    first: usize,
+    p: usize,
+    x: &'a [T::Acc],
+}
+
+impl<T: Lane> WithSimd for Dots<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self) {
+        let Self { sums, w, first, p, x } = self;
+        for (group, sums) in sums.chunks_mut(DOT_ROWS).enumerate() {
+            let i = first + group * DOT_ROWS;
+            if let [a, b, c, d] = sums {
+                let row = |r| w.run(i + r, p, x.len());
+                [*a, *b, *c, *d] = dot::<S, T, DOT_ROWS>([row(0), row(1), row(2), row(3)], x);
+            } else {
+                for (r, sum) in sums.iter_mut().enumerate() {
+                    [*sum] = dot::<S, T, 1>([w.run(i + r, p, x.len())], x);
                 }
             }
-        },
-    );
+        }
+    }
 }
 
 /// Dot products of `R` rows with `x`.
 #[inline(always)]
-fn dot<T: Lane, const R: usize>(rows: [&[T]; R], x: &[T::Acc]) -> [T::Acc; R] {
-    let mut sums = [[T::Acc::ZERO; DOT_LANES]; R];
-    let (x_body, x_tail) = x.as_chunks::<DOT_LANES>();
-    let split = x_body.len() * DOT_LANES;
-    let rows = rows.map(|row| row.split_at(split));
-    let bodies = rows.map(|(body, _)| body.as_chunks::<DOT_LANES>().0);
-    for (c, x) in x_body.iter().enumerate() {
-        for r in 0..R {
-            let w = &bodies[r][c];
-            for l in 0..DOT_LANES {
-                sums[r][l] = T::mul_add(w[l].widen(), x[l], sums[r][l]);
+fn dot<S: Simd, T: Lane, const R: usize>(rows: [&[T]; R], x: &[T::Acc]) -> [T::Acc; R] {
+    let mut sums: [[Vector<S, T::Acc>; DOT_VECTORS]; R] = [[T::Acc::ZERO.splat(); DOT_VECTORS]; R];
+    let mut tails = [T::Acc::ZERO; R];
+    if let Some(rows) = T::as_terms(rows[0]).map(
+        #[inline(always)]
+        |_| {
+            rows.map(
+                #[inline(always)]
+                |row| T::as_terms(row).unwrap_or_default(),
+            )
+        },
+    ) {
+        dot_terms::<S, T, R>(rows, x, &mut sums, &mut tails);
+    } else {
+        // Convert a block of each row at a time.
+        let mut terms = [[T::Acc::ZERO; DOT_BLOCK]; R];
+        for (block, x) in x.chunks(DOT_BLOCK).enumerate() {
+            for (terms, row) in terms.iter_mut().zip(rows) {
+                let row = &row[block * DOT_BLOCK..][..x.len()];
+                terms.iter_mut().zip(row).for_each(
+                    #[inline(always)]
+                    |(to, from)| *to = from.widen(),
+                );
             }
+            dot_terms::<S, T, R>(terms.each_ref().map(|terms| &terms[..x.len()]), x, &mut sums, &mut tails);
         }
     }
-    let mut out = [T::Acc::ZERO; R];
+    let mut out = tails;
     for r in 0..R {
-        for (l, (w, x)) in rows[r].1.iter().zip(x_tail).enumerate() {
-            sums[r][l] = T::mul_add(w.widen(), *x, sums[r][l]);
+        let mut total = sums[r][0];
+        for sum in &sums[r][1..] {
+            total += *sum;
         }
-        let mut width = DOT_LANES / 2;
-        while width > 0 {
-            for l in 0..width {
-                sums[r][l] = T::add(sums[r][l], sums[r][l + width]);
-            }
-            width /= 2;
+        for lane in bytemuck::cast_slice::<_, T::Acc>(core::slice::from_ref(&total)) {
+            out[r] = T::add(out[r], *lane);
         }
-        out[r] = sums[r][0];
     }
     out
+}
+
+/// Adds products to the sums, those past the last whole group of vectors to the tails.
+#[inline(always)]
+fn dot_terms<S: Simd, T: Lane, const R: usize>(
+    rows: [&[T::Acc]; R],
+    x: &[T::Acc],
+    sums: &mut [[Vector<S, T::Acc>; DOT_VECTORS]; R],
+    tails: &mut [T::Acc; R],
+) {
+    let lanes = <T::Acc as Scalar>::lanes::<S>();
+    let whole = x.len() / (lanes * DOT_VECTORS) * (lanes * DOT_VECTORS);
+    let rows = rows.map(
+        #[inline(always)]
+        |row| &row[..x.len()],
+    );
+    let mut p = 0;
+    while p < whole {
+        let group: [Vector<S, T::Acc>; DOT_VECTORS] = core::array::from_fn(
+            #[inline(always)]
+            |v| load(&x[p + v * lanes..]),
+        );
+        for (row, sums) in rows.iter().zip(sums.iter_mut()) {
+            for (v, sum) in sums.iter_mut().enumerate() {
+                *sum = T::mul_add_lanes(load(&row[p + v * lanes..]), group[v], *sum);
+            }
+        }
+        p += lanes * DOT_VECTORS;
+    }
+    for r in 0..R {
+        for (w, x) in rows[r][whole..].iter().zip(&x[whole..]) {
+            tails[r] = T::mul_add(*w, *x, tails[r]);
+        }
+    }
 }
 
 /// `sums[i] += sum over p of W[first + i, start + p] * x[p]`, columns being contiguous.

@@ -86,9 +86,9 @@ fn widen<'a, H: Lane<Acc = f32>>(
             }
         }
     });
-    let layout = MatLayout::row_major(outer, inner);
-    let matrix = MatRef::new(&*buffer, layout);
-    if by_columns { matrix.transposed() } else { matrix }
+    let layout =
+        if by_columns { MatLayout::col_major(size[0], size[1]) } else { MatLayout::row_major(outer, inner) };
+    MatRef::new(&*buffer, layout)
 }
 
 /// Converts slices of the same length.

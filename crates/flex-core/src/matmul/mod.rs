@@ -16,6 +16,7 @@ mod lane;
 mod linear;
 mod plan;
 mod run;
+mod vectors;
 
 pub use cross::cross;
 pub use linear::{linear, linear_bias_backward, linear_weight_backward, linear_x_backward};

@@ -82,7 +82,7 @@ fn in_layout<T: Sample>(shape: &[usize], kind: usize, seed: u64) -> Tensor {
         2 => sample::<T>(shape, seed).flip(&[rank - 1]).unwrap(),
         3 => {
             // Every second column.
-            dims[rank - 1] = 2 * dims[rank - 1];
+            dims[rank - 1] *= 2;
             let wide = sample::<T>(&dims, seed);
             let mut strides = wide.layout().strides().to_vec();
             strides[rank - 1] = 2;

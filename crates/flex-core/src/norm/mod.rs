@@ -1,41 +1,16 @@
-//! Normalisations along an axis.
+//! Normalisations along an axis: softmax and its kin, layer normalisation.
+//!
+//! Rows are computed in blocks that stay in the cache for all passes: `rows` cuts a tensor into such blocks,
+//! converts half precision to f32 and back, and writes in place where it may; `lanes` has the reductions.
 
-use crate::error::{Error, Result};
-use crate::{BoolStore, DType, Scalar, Shape, Slice, Tensor};
-use alloc::vec::Vec;
-#[allow(dead_code)]
-fn _u(_: Option<(Scalar, Shape, Slice, DType, BoolStore)>) -> Vec<u8> {
-    Vec::new()
-}
-/// See the module docs.
-///
-/// # Errors
-/// Pending.
-pub fn softmax(tensor: Tensor, axis: usize) -> Result<Tensor> {
-    let _ = (&tensor, &axis);
-    Err(Error::argument("softmax", "operation", "pending", "an implementation"))
-}
-/// See the module docs.
-///
-/// # Errors
-/// Pending.
-pub fn log_softmax(tensor: Tensor, axis: usize) -> Result<Tensor> {
-    let _ = (&tensor, &axis);
-    Err(Error::argument("log_softmax", "operation", "pending", "an implementation"))
-}
-/// See the module docs.
-///
-/// # Errors
-/// Pending.
-pub fn softmin(tensor: Tensor, axis: usize) -> Result<Tensor> {
-    let _ = (&tensor, &axis);
-    Err(Error::argument("softmin", "operation", "pending", "an implementation"))
-}
-/// See the module docs.
-///
-/// # Errors
-/// Pending.
-pub fn layer_norm(tensor: Tensor, gamma: Tensor, beta: Option<Tensor>, epsilon: f64) -> Result<Tensor> {
-    let _ = (&tensor, &gamma, &beta, &epsilon);
-    Err(Error::argument("layer_norm", "operation", "pending", "an implementation"))
-}
+pub(crate) mod lanes;
+mod layer_norm;
+mod rows;
+mod softmax;
+pub(crate) mod work;
+
+pub use layer_norm::layer_norm;
+pub use softmax::{log_softmax, softmax, softmin};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,244 @@
+//! One block of queries over the tiles of keys that it can see.
+
+use super::plan::{KEY_BLOCK, Plan};
+use crate::Element;
+use crate::matmul::gemm::{MatLayout, MatMut, MatRef, Threads, gemm_into};
+use crate::norm::lanes::{max_of, sum_of};
+use crate::norm::work::{FloatElement, Work};
+use crate::walk::gather_row;
+use alloc::vec;
+use alloc::vec::Vec;
+use flex_math::simd::vectorize;
+use flex_math::{Exp, Tanh, map_in_place};
+
+/// Buffers of a task, made once and used for all its tiles.
+pub(super) struct Scratch<F> {
+    scores: Vec<F>,
+    /// Largest score of each query so far.
+    max: Vec<F>,
+    /// Sum of the exponentials of each query's scores so far.
+    sum: Vec<F>,
+    /// Operands and results of a type that has to be converted; empty otherwise.
+    query: Vec<F>,
+    operand: Vec<F>,
+    out: Vec<F>,
+}
+
+impl<F: Work> Scratch<F> {
+    pub fn new(plan: &Plan) -> Self {
+        let rows = plan.query_block.min(plan.queries);
+        Self {
+            scores: vec![F::ZERO; rows * KEY_BLOCK.min(plan.keys)],
+            max: vec![F::ZERO; rows],
+            sum: vec![F::ZERO; rows],
+            query: Vec::new(),
+            operand: Vec::new(),
+            out: Vec::new(),
+        }
+    }
+}
+
+/// What a task reads.
+#[derive(Clone, Copy)]
+pub(super) struct Inputs<'a, T> {
+    /// `[queries, depth]` of the head.
+    pub query: MatRef<'a, T>,
+    /// `[depth, keys]`.
+    pub key: MatRef<'a, T>,
+    /// `[keys, value_depth]`.
+    pub value: MatRef<'a, T>,
+    /// The whole buffers, which the plan's layouts index.
+    pub mask: Option<&'a [u8]>,
+    pub bias: Option<&'a [T]>,
+}
+
+/// Writes the attention of the queries of a head from `first` on, as many as `out` has rows.
+pub(super) fn attend<T: FloatElement>(
+    plan: &Plan,
+    head: [usize; 2],
+    first: usize,
+    inputs: Inputs<'_, T>,
+    scratch: &mut Scratch<T::Work>,
+    out: &mut [T],
+) {
+    let Scratch { scores, max, sum, query, operand, out: rounded_later } = scratch;
+    let (zero, one) = (T::Work::ZERO, T::Work::ONE);
+    let rows = out.len() / plan.value_depth;
+    let (max, sum) = (&mut max[..rows], &mut sum[..rows]);
+    // As low as a number gets, so that a query that sees nothing subtracts a number from its `-inf`.
+    max.fill(T::Work::LOWEST);
+    sum.fill(zero);
+    let is_converted = T::as_work_mut(out).is_none();
+    if is_converted {
+        rounded_later.resize(out.len(), zero);
+    }
+    let result = T::as_work_mut(out).unwrap_or(&mut rounded_later[..]);
+    let out_layout = MatLayout::row_major(rows, plan.value_depth);
+    let query = convert(inputs.query.rows(first, rows), query);
+    let visible = plan.visible(first + rows - 1);
+    if visible == 0 {
+        result.fill(zero);
+    }
+    for start in (0..visible).step_by(KEY_BLOCK) {
+        let keys = KEY_BLOCK.min(visible - start);
+        let scores = &mut scores[..rows * keys];
+        let layout = MatLayout::row_major(rows, keys);
+        let key = convert(inputs.key.cols(start, keys), operand);
+        let scale = T::Work::from_f64(plan.scale);
+        gemm_into(MatMut::new(scores, layout), query, key, scale, zero, Threads::One);
+        adjust(plan, head, [first, start], scores, keys, inputs.mask, inputs.bias);
+        for (group, rows) in scores.chunks_mut(keys * GROUP).enumerate() {
+            let group = group * GROUP..group * GROUP + rows.len() / keys;
+            let mut shrink = [zero; GROUP];
+            exponentials(rows, keys, &mut max[group.clone()], &mut sum[group.clone()], &mut shrink);
+            if start > 0 {
+                let result = &mut result[group.start * plan.value_depth..group.end * plan.value_depth];
+                vectorize(
+                    #[inline(always)]
+                    || {
+                        for (row, shrink) in result.chunks_exact_mut(plan.value_depth).zip(shrink) {
+                            row.iter_mut().for_each(|y| *y = *y * shrink);
+                        }
+                    },
+                );
+            }
+        }
+        let value = convert(inputs.value.rows(start, keys), operand);
+        let beta = if start > 0 { one } else { zero };
+        gemm_into(
+            MatMut::new(result, out_layout),
+            MatRef::new(scores, layout),
+            value,
+            one,
+            beta,
+            Threads::One,
+        );
+    }
+    vectorize(
+        #[inline(always)]
+        || {
+            for (row, sum) in result.chunks_exact_mut(plan.value_depth).zip(sum) {
+                // NaN stays NaN; a query that sees nothing divides zero by something.
+                let divisor = if *sum < T::Work::TINY { T::Work::TINY } else { *sum };
+                row.iter_mut().for_each(|y| *y = *y / divisor);
+            }
+        },
+    );
+    if is_converted {
+        T::store(rounded_later, out);
+    }
+}
+
+/// Rows whose exponentials are computed together: 16 KiB of f32 at 256 keys stay in the first cache.
+const GROUP: usize = 16;
+
+/// The matrix in the type that it is computed in: itself, or converted into `buffer`. One of its axes is contiguous.
+fn convert<'a, T: FloatElement>(matrix: MatRef<'a, T>, buffer: &'a mut Vec<T::Work>) -> MatRef<'a, T::Work> {
+    if let Some(data) = T::as_work(matrix.data()) {
+        return MatRef::new(data, matrix.layout());
+    }
+    if matrix.layout().col_stride != 1 {
+        return convert(matrix.transposed(), buffer).transposed();
+    }
+    let MatLayout { rows, cols, .. } = matrix.layout();
+    buffer.resize(buffer.len().max(rows * cols), T::Work::ZERO);
+    for (i, to) in buffer[..rows * cols].chunks_exact_mut(cols.max(1)).enumerate() {
+        T::load(matrix.row_run(i, 0, cols).expect("columns are contiguous"), to);
+    }
+    MatRef::new(buffer, MatLayout::row_major(rows, cols))
+}
+
+/// Applies soft cap, mask, causal mask and bias to a tile of scores, in this order.
+fn adjust<T: FloatElement>(
+    plan: &Plan,
+    head: [usize; 2],
+    at: [usize; 2],
+    scores: &mut [T::Work],
+    keys: usize,
+    mask: Option<&[u8]>,
+    bias: Option<&[T]>,
+) {
+    let hidden = <T::Work as num_traits::Float>::neg_infinity();
+    if let Some(cap) = plan.softcap {
+        let cap = T::Work::from_f64(cap);
+        scores.iter_mut().for_each(|x| *x = *x / cap);
+        map_in_place(Tanh, scores);
+        scores.iter_mut().for_each(|x| *x = *x * cap);
+    }
+    if let (Some(layout), Some(data)) = (&plan.mask, mask) {
+        let mut row = vec![0u8; keys];
+        for (i, scores) in scores.chunks_exact_mut(keys).enumerate() {
+            gather_row(
+                data,
+                layout.position(&[head[0], head[1], at[0] + i, at[1]]),
+                layout.strides()[3],
+                &mut row,
+            );
+            let row = &row;
+            vectorize(
+                #[inline(always)]
+                || scores.iter_mut().zip(row).for_each(|(x, &m)| *x = if m != 0 { hidden } else { *x }),
+            );
+        }
+    }
+    if plan.is_causal {
+        for (i, scores) in scores.chunks_exact_mut(keys).enumerate() {
+            let visible = plan.visible(at[0] + i).saturating_sub(at[1]);
+            if visible < keys {
+                scores[visible..].fill(hidden);
+            }
+        }
+    }
+    if let (Some(layout), Some(data)) = (&plan.bias, bias) {
+        let mut row = vec![T::ZERO; keys];
+        let mut wide = vec![T::Work::ZERO; keys];
+        for (i, scores) in scores.chunks_exact_mut(keys).enumerate() {
+            gather_row(
+                data,
+                layout.position(&[head[0], head[1], at[0] + i, at[1]]),
+                layout.strides()[3],
+                &mut row,
+            );
+            T::load(&row, &mut wide);
+            let wide = &wide;
+            vectorize(
+                #[inline(always)]
+                || scores.iter_mut().zip(wide).for_each(|(x, &b)| *x = *x + b),
+            );
+        }
+    }
+}
+
+/// Replaces the scores of some rows by `exp(score - max)`, and brings the rows' maxima and sums up to date. `shrink`
+/// gets the factor by which earlier results have to be multiplied.
+fn exponentials<F: Work>(
+    scores: &mut [F],
+    keys: usize,
+    max: &mut [F],
+    sum: &mut [F],
+    shrink: &mut [F; GROUP],
+) {
+    vectorize(
+        #[inline(always)]
+        || {
+            for ((row, max), shrink) in scores.chunks_exact_mut(keys).zip(&mut *max).zip(&mut *shrink) {
+                // Skips NaN, which reaches the sum through its exponential.
+                let largest = max_of(row);
+                let new = if largest > *max { largest } else { *max };
+                *shrink = *max - new;
+                *max = new;
+                row.iter_mut().for_each(|x| *x = *x - new);
+            }
+        },
+    );
+    map_in_place(Exp, scores);
+    map_in_place(Exp, &mut shrink[..]);
+    vectorize(
+        #[inline(always)]
+        || {
+            for ((row, sum), shrink) in scores.chunks_exact(keys).zip(sum).zip(&*shrink) {
+                *sum = *sum * *shrink + sum_of(row, |x| x);
+            }
+        },
+    );
+}

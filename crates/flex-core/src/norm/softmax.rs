@@ -1,0 +1,315 @@
+//! softmax, log_softmax and softmin along any axis.
+//!
+//! `softmax(x) = exp(x - max) / sum(exp(x - max))`. The maximum skips NaN, and need not do better: a NaN goes through
+//! `exp` into the sum and from there into the whole row. A row of `-inf`, or one with `+inf`, gives NaN through
+//! `inf - inf`. Both are what PyTorch gives.
+//!
+//! Rows along the last axis are computed in cache-sized blocks. Along another axis, neighbouring columns are
+//! computed together, so that memory is read and written in runs; where there are few neighbours, the block is
+//! transposed into a scratch buffer and computed as rows.
+
+use super::lanes::{max_of, sum_of};
+use super::rows::{FLOPS_PER_ELEMENT, map_chunks, map_rows};
+use super::work::{FloatElement, Work};
+use crate::error::{Result, check_axis};
+use crate::parallel;
+use crate::{Element, Tensor};
+use alloc::vec;
+use alloc::vec::Vec;
+use flex_math::simd::vectorize;
+use flex_math::{Exp, Ln, eval_scalar, map_in_place};
+
+/// Elements of a long row between which the passes alternate.
+const BLOCK: usize = 4096;
+/// Elements of a tile of columns: 512 KiB of f32 stay in the second cache.
+const TILE: usize = 128 * 1024;
+/// Columns of a tile: at least two AVX-512 vectors of f32 for the block to be worth its calls.
+const MIN_COLUMNS: usize = 32;
+/// Rows of a tile whose exponentials are summed before they are added to the total.
+const SUM_ROWS: usize = 256;
+
+/// Which of the three functions.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Softmax,
+    LogSoftmax,
+    Softmin,
+}
+
+/// `exp(x) / sum(exp(x))` along an axis.
+///
+/// f16 and bf16 are computed in f32 and rounded once. NaN and `+inf` make their row NaN, as does a row of `-inf`.
+///
+/// # Errors
+/// A dtype that is not a float, an axis out of range.
+pub fn softmax(tensor: Tensor, axis: usize) -> Result<Tensor> {
+    along("softmax", tensor, axis, Kind::Softmax)
+}
+
+/// `x - ln(sum(exp(x)))` along an axis, which keeps the digits that the logarithm of a softmax loses.
+///
+/// Special values and half precision are as in [`softmax`].
+///
+/// # Errors
+/// A dtype that is not a float, an axis out of range.
+pub fn log_softmax(tensor: Tensor, axis: usize) -> Result<Tensor> {
+    along("log_softmax", tensor, axis, Kind::LogSoftmax)
+}
+
+/// `exp(-x) / sum(exp(-x))` along an axis.
+///
+/// Special values and half precision are as in [`softmax`] of `-x`.
+///
+/// # Errors
+/// A dtype that is not a float, an axis out of range.
+pub fn softmin(tensor: Tensor, axis: usize) -> Result<Tensor> {
+    along("softmin", tensor, axis, Kind::Softmin)
+}
+
+fn along(op: &'static str, tensor: Tensor, axis: usize, kind: Kind) -> Result<Tensor> {
+    check_axis(op, axis, tensor.rank())?;
+    dispatch!(float op, tensor.dtype(), T => run::<T>(op, tensor, axis, kind))
+}
+
+fn run<T: FloatElement>(op: &'static str, tensor: Tensor, axis: usize, kind: Kind) -> Result<Tensor> {
+    let tensor = tensor.into_contiguous()?;
+    let shape = tensor.shape();
+    let (size, inner) = (shape[axis], shape[axis + 1..].iter().product::<usize>());
+    if tensor.num_elements() == 0 {
+        return Ok(tensor);
+    }
+    if inner == 1 {
+        return map_rows::<T>(op, tensor, size, |rows| softmax_rows(rows, size, kind));
+    }
+    let slab = size * inner;
+    if inner < MIN_COLUMNS {
+        return map_chunks::<T>(op, tensor, slab, |from, to| few_columns(from, to, size, inner, kind));
+    }
+    if shape[..axis].iter().product::<usize>() > 1 {
+        return map_chunks::<T>(op, tensor, slab, |from, to| {
+            for (first, mut rows) in column_tiles(to, size, inner) {
+                softmax_columns(from, inner, first, &mut rows, kind);
+            }
+        });
+    }
+    // One slab: its tiles are the tasks.
+    let mut tensor = tensor;
+    let work = parallel::Work::Flops(FLOPS_PER_ELEMENT * slab);
+    if let Some(data) = tensor.dense_mut::<T>() {
+        let mut tiles = column_tiles(data, size, inner);
+        parallel::for_each_chunk(&mut tiles, 1, work, |_, tile| {
+            tile.iter_mut().for_each(|(first, rows)| softmax_columns(None, inner, *first, rows, kind));
+        });
+        return Ok(tensor);
+    }
+    let from = tensor.as_slice::<T>().expect("made contiguous above");
+    Tensor::build::<T>(op, tensor.shape().clone(), tensor.dtype(), |out| {
+        let mut tiles = column_tiles(out, size, inner);
+        parallel::for_each_chunk(&mut tiles, 1, work, |_, tile| {
+            tile.iter_mut().for_each(|(first, rows)| softmax_columns(Some(from), inner, *first, rows, kind));
+        });
+    })
+}
+
+/// The function of consecutive rows of `width` elements, in place.
+fn softmax_rows<F: Work>(data: &mut [F], width: usize, kind: Kind) {
+    if kind == Kind::Softmin {
+        negate(data);
+    }
+    if width > BLOCK {
+        data.chunks_exact_mut(width).for_each(|row| long_row(row, kind));
+        return;
+    }
+    vectorize(
+        #[inline(always)]
+        || {
+            for row in data.chunks_exact_mut(width) {
+                let max = max_of(row);
+                row.iter_mut().for_each(|x| *x = *x - max);
+            }
+        },
+    );
+    if kind == Kind::LogSoftmax {
+        let mut exps = [F::ZERO; BLOCK];
+        for group in data.chunks_mut(BLOCK / width * width) {
+            let exps = &mut exps[..group.len()];
+            exps.copy_from_slice(group);
+            map_in_place(Exp, exps);
+            vectorize(
+                #[inline(always)]
+                || {
+                    for (row, exps) in group.chunks_exact_mut(width).zip(exps.chunks_exact(width)) {
+                        let log = eval_scalar(Ln, sum_of(exps, |x| x));
+                        row.iter_mut().for_each(|x| *x = *x - log);
+                    }
+                },
+            );
+        }
+        return;
+    }
+    map_in_place(Exp, data);
+    vectorize(
+        #[inline(always)]
+        || {
+            for row in data.chunks_exact_mut(width) {
+                let scale = F::ONE / sum_of(row, |x| x);
+                row.iter_mut().for_each(|x| *x = *x * scale);
+            }
+        },
+    );
+}
+
+/// The function of one row that is longer than a block.
+fn long_row<F: Work>(row: &mut [F], kind: Kind) {
+    let max = vectorize(
+        #[inline(always)]
+        || max_of(row),
+    );
+    let mut sum = F::ZERO;
+    let mut exps = [F::ZERO; BLOCK];
+    for block in row.chunks_mut(BLOCK) {
+        vectorize(
+            #[inline(always)]
+            || block.iter_mut().for_each(|x| *x = *x - max),
+        );
+        let exps = if kind == Kind::LogSoftmax {
+            let exps = &mut exps[..block.len()];
+            exps.copy_from_slice(block);
+            exps
+        } else {
+            block
+        };
+        map_in_place(Exp, exps);
+        sum = sum
+            + vectorize(
+                #[inline(always)]
+                || sum_of(exps, |x| x),
+            );
+    }
+    let (log, scale) = (eval_scalar(Ln, sum), F::ONE / sum);
+    vectorize(
+        #[inline(always)]
+        || {
+            if kind == Kind::LogSoftmax {
+                row.iter_mut().for_each(|x| *x = *x - log);
+            } else {
+                row.iter_mut().for_each(|x| *x = *x * scale);
+            }
+        },
+    );
+}
+
+fn negate<F: Work>(data: &mut [F]) {
+    vectorize(
+        #[inline(always)]
+        || data.iter_mut().for_each(|x| *x = -*x),
+    );
+}
+
+/// The function down the few columns of a slab: transposed into rows and back.
+fn few_columns<T: FloatElement>(from: Option<&[T]>, to: &mut [T], size: usize, inner: usize, kind: Kind) {
+    let mut loaded = vec![T::Work::ZERO; to.len()];
+    T::load(from.unwrap_or(to), &mut loaded);
+    let mut rows = vec![T::Work::ZERO; to.len()];
+    for (c, row) in rows.chunks_exact_mut(size).enumerate() {
+        row.iter_mut().zip(loaded[c..].iter().step_by(inner)).for_each(|(to, from)| *to = *from);
+    }
+    softmax_rows(&mut rows, size, kind);
+    for (c, row) in rows.chunks_exact(size).enumerate() {
+        row.iter().zip(loaded[c..].iter_mut().step_by(inner)).for_each(|(from, to)| *to = *from);
+    }
+    T::store(&loaded, to);
+}
+
+/// Splits a slab of `size` rows of `inner` elements into tiles of neighbouring columns: for each, its first column
+/// and its part of every row.
+fn column_tiles<T>(slab: &mut [T], size: usize, inner: usize) -> Vec<(usize, Vec<&mut [T]>)> {
+    let columns = (TILE / size).clamp(MIN_COLUMNS.max(64), 1024).min(inner);
+    let mut tiles: Vec<_> =
+        (0..inner.div_ceil(columns)).map(|k| (k * columns, Vec::with_capacity(size))).collect();
+    for row in slab.chunks_exact_mut(inner) {
+        for (part, tile) in row.chunks_mut(columns).zip(&mut tiles) {
+            tile.1.push(part);
+        }
+    }
+    tiles
+}
+
+/// The function down the columns of a tile. `from` is the slab that the tile is read from, when that is not the
+/// tile itself; `first` is the tile's first column in it.
+fn softmax_columns<T: FloatElement>(
+    from: Option<&[T]>,
+    inner: usize,
+    first: usize,
+    rows: &mut [&mut [T]],
+    kind: Kind,
+) {
+    let columns = rows[0].len();
+    let mut tile = vec![T::Work::ZERO; columns * rows.len()];
+    for (i, (to, row)) in tile.chunks_exact_mut(columns).zip(rows.iter()).enumerate() {
+        match from {
+            Some(from) => T::load(&from[i * inner + first..][..columns], to),
+            None => T::load(row, to),
+        }
+    }
+    if kind == Kind::Softmin {
+        negate(&mut tile);
+    }
+    let mut max = vec![<T::Work as num_traits::Float>::neg_infinity(); columns];
+    vectorize(
+        #[inline(always)]
+        || {
+            for row in tile.chunks_exact(columns) {
+                for (max, x) in max.iter_mut().zip(row) {
+                    *max = if *x > *max { *x } else { *max };
+                }
+            }
+            for row in tile.chunks_exact_mut(columns) {
+                for (x, max) in row.iter_mut().zip(&max) {
+                    *x = *x - *max;
+                }
+            }
+        },
+    );
+    let mut sums = vec![T::Work::ZERO; columns];
+    let mut exps = vec![T::Work::ZERO; if kind == Kind::LogSoftmax { columns } else { 0 }];
+    for rows in tile.chunks_mut(columns * SUM_ROWS) {
+        let mut partial = vec![T::Work::ZERO; columns];
+        for row in rows.chunks_exact_mut(columns) {
+            let exps = if kind == Kind::LogSoftmax {
+                exps.copy_from_slice(row);
+                &mut exps[..]
+            } else {
+                row
+            };
+            map_in_place(Exp, exps);
+            add(&mut partial, exps);
+        }
+        add(&mut sums, &partial);
+    }
+    if kind == Kind::LogSoftmax {
+        map_in_place(Ln, &mut sums);
+    }
+    vectorize(
+        #[inline(always)]
+        || {
+            for row in tile.chunks_exact_mut(columns) {
+                if kind == Kind::LogSoftmax {
+                    row.iter_mut().zip(&sums).for_each(|(x, sum)| *x = *x - *sum);
+                } else {
+                    row.iter_mut().zip(&sums).for_each(|(x, sum)| *x = *x / *sum);
+                }
+            }
+        },
+    );
+    for (row, from) in rows.iter_mut().zip(tile.chunks_exact(columns)) {
+        T::store(from, row);
+    }
+}
+
+fn add<F: Work>(to: &mut [F], from: &[F]) {
+    vectorize(
+        #[inline(always)]
+        || to.iter_mut().zip(from).for_each(|(to, from)| *to = *to + *from),
+    );
+}
