@@ -1,0 +1,90 @@
+//! Gradient of a convolution with respect to its bias.
+
+use super::element::Store;
+use crate::Tensor;
+use crate::dtype::Element;
+use crate::error::{Error, Result, check_rank, check_same_dtype};
+use crate::parallel::{Work, for_each_chunk, rows_per_task};
+use flex_math::simd::vectorize;
+
+/// Partial sums that are kept side by side: two vectors of AVX-512.
+const LANES: usize = 32;
+/// Elements that are summed in lanes; longer rows are halved, so that rounding errors grow with the
+/// logarithm of their length.
+const BLOCK: usize = 2048;
+
+/// Gradient of [`conv`](super::conv) and [`conv_transpose`](super::conv_transpose) over `N` spatial axes with
+/// respect to the bias: the gradient of the output, `[batch, channels, spatial...]`, summed over all axes but the
+/// channels.
+///
+/// # Errors
+/// A gradient of another rank, a bias that does not have one element per channel, different dtypes, or one that is
+/// not a float.
+pub fn conv_bias_backward<const N: usize>(bias: Tensor, grad: Tensor) -> Result<Tensor> {
+    const OP: &str = "conv_bias_backward";
+    check_same_dtype(OP, bias.dtype(), grad.dtype())?;
+    check_rank(OP, grad.shape(), N + 2, "a gradient of shape [batch, channels, spatial...]")?;
+    if bias.shape().to_vec() != [grad.shape()[1]] {
+        return Err(Error::shapes(OP, bias.shape(), grad.shape(), "one element of the bias per channel"));
+    }
+    let grad = grad.into_contiguous()?;
+    dispatch!(float OP, grad.dtype(), T => {
+        Tensor::build::<T>(OP, bias.shape().clone(), grad.dtype(), |out| {
+            sum_channels(grad.as_slice().expect("contiguous"), grad.shape()[0], out);
+        })
+    })
+}
+
+/// Sums `[batch, channels, row]` over the first and the last axis.
+pub(super) fn sum_channels<S: Store>(values: &[S], batch: usize, out: &mut [S]) {
+    let channels = out.len();
+    let row = values.len() / (batch * channels).max(1);
+    let per_task = rows_per_task(batch * row * size_of::<S>());
+    for_each_chunk(out, per_task.min(channels.max(1)), Work::Bytes(size_of_val(values)), |task, out| {
+        for (k, out) in out.iter_mut().enumerate() {
+            let channel = task * per_task + k;
+            let of_image = |image: usize| sum(&values[(image * channels + channel) * row..][..row]);
+            *out = S::narrow(pairwise(0, batch, &of_image));
+        }
+    });
+}
+
+/// The sum of `f` over a range, by halves.
+fn pairwise<T: Element + core::ops::Add<Output = T>>(start: usize, len: usize, f: &impl Fn(usize) -> T) -> T {
+    match len {
+        0 => T::ZERO,
+        1 => f(start),
+        _ => pairwise(start, len / 2, f) + pairwise(start + len / 2, len - len / 2, f),
+    }
+}
+
+fn sum<S: Store>(values: &[S]) -> S::Acc {
+    if values.len() > BLOCK {
+        let (a, b) = values.split_at((values.len() / 2).next_multiple_of(LANES));
+        return sum(a) + sum(b);
+    }
+    vectorize(
+        #[inline(always)]
+        || {
+            let mut lanes = [S::Acc::ZERO; LANES];
+            let chunks = values.chunks_exact(LANES);
+            let rest = chunks.remainder();
+            for chunk in chunks {
+                for (lane, v) in lanes.iter_mut().zip(chunk) {
+                    *lane = *lane + v.widen();
+                }
+            }
+            for (lane, v) in lanes.iter_mut().zip(rest) {
+                *lane = *lane + v.widen();
+            }
+            let mut width = LANES;
+            while width > 1 {
+                width /= 2;
+                for i in 0..width {
+                    lanes[i] = lanes[i] + lanes[i + width];
+                }
+            }
+            lanes[0]
+        },
+    )
+}

@@ -1,0 +1,480 @@
+//! Deformable convolution: each tap of each window reads the image at a place of its own, shifted by an offset and
+//! scaled by a mask (Dai et al. 2017, "Deformable Convolutional Networks"; Zhu et al. 2019 for the mask), with the
+//! conventions of torchvision.
+//!
+//! What a window reads is no shift of the image any more, so here the columns are written out: one row of bilinear
+//! samples per channel and tap. The products with them are those of the other convolutions.
+
+use super::bias::sum_channels;
+use super::element::{Scratch, Store, Values, compute_into};
+use super::plan::{Geometry, check_bias, check_scratch};
+use super::product::{BLOCK_ROWS, Pairs, Real, dots, max_lanes, windows};
+use super::run::product_work;
+use super::{ConvOptions, DeformConvGradients, DeformConvOptions, start_values};
+use crate::Tensor;
+use crate::dtype::Element;
+use crate::error::{Error, Result, check_same_dtype};
+use crate::parallel::{Work, for_each_chunk, for_each_chunk2};
+use alloc::vec::Vec;
+use core::ops::Range;
+use num_traits::Float;
+
+/// Elements of the columns of a tile of the forward pass: they stay in a 1 MiB second-level cache.
+const TILE_ELEMENTS: usize = 128 * 1024;
+/// Operations that a bilinear sample costs, roughly: four gathers.
+const SAMPLE_FLOPS: usize = 32;
+/// Rows of the weight gradient in a task.
+const TASK_ROWS: usize = 8;
+/// Positions that are summed in registers before they are added to the weight gradient.
+const SEGMENT: usize = 2048;
+
+/// Deformable convolution of `x`, `[batch, channels_in, height, width]`, with `weight`, `[channels_out,
+/// channels_in / weight_groups, kernel_h, kernel_w]`, to `[batch, channels_out, out_h, out_w]`.
+///
+/// `offset`, `[batch, offset_groups * kernel_h * kernel_w * 2, out_h, out_w]`, holds a vertical and a
+/// horizontal shift for each tap; `mask`, `[batch, offset_groups * kernel_h * kernel_w, out_h, out_w]`, a factor.
+/// Samples are bilinear, with zeros outside of the image.
+///
+/// # Errors
+/// Those of [`conv`](super::conv); offsets or a mask of another shape; a number of offset groups that does not
+/// divide the channels.
+pub fn deform_conv2d(
+    x: Tensor,
+    offset: Tensor,
+    weight: Tensor,
+    mask: Option<Tensor>,
+    bias: Option<Tensor>,
+    options: &DeformConvOptions,
+) -> Result<Tensor> {
+    const OP: &str = "deform_conv2d";
+    let plan = Plan::new(OP, &x, &offset, &weight, mask.as_ref(), bias.as_ref(), options)?;
+    let (x, offset, weight) = (x.into_contiguous()?, offset.into_contiguous()?, weight.into_contiguous()?);
+    let mask = mask.map(Tensor::into_contiguous).transpose()?;
+    let shape = plan.g.grid_shape::<2>();
+    check_scratch(OP, &shape)?;
+    dispatch!(float OP, x.dtype(), T => {
+        let bias = start_values::<T>(bias, plan.channels_out())?;
+        let factors = Factors::<<T as Store>::Acc>::new::<T>(&x, &offset, &weight, mask.as_ref());
+        Tensor::build::<T>(OP, shape, x.dtype(), |out| {
+            compute_into(out, |out| plan.forward(&factors, &bias, out));
+        })
+    })
+}
+
+/// Gradients of [`deform_conv2d`] with respect to all of its arguments. Where a sample lies on a grid point,
+/// at which the bilinear interpolation has a kink, the gradient of the offset is the one towards larger coordinates.
+///
+/// # Errors
+/// Those of [`deform_conv2d`], and a gradient that does not have the shape of its output.
+pub fn deform_conv2d_backward(
+    x: Tensor,
+    offset: Tensor,
+    weight: Tensor,
+    mask: Option<Tensor>,
+    bias: Option<Tensor>,
+    grad: Tensor,
+    options: &DeformConvOptions,
+) -> Result<DeformConvGradients> {
+    const OP: &str = "deform_conv2d_backward";
+    let plan = Plan::new(OP, &x, &offset, &weight, mask.as_ref(), bias.as_ref(), options)?;
+    check_same_dtype(OP, x.dtype(), grad.dtype())?;
+    plan.g.check_grid(OP, grad.shape())?;
+    let dtype = x.dtype();
+    let (x, offset, weight) = (x.into_contiguous()?, offset.into_contiguous()?, weight.into_contiguous()?);
+    let (mask, grad) = (mask.map(Tensor::into_contiguous).transpose()?, grad.into_contiguous()?);
+    let mask_shape = [plan.g.batch, plan.rows(), plan.g.grid[1], plan.g.grid[2]];
+    dispatch!(float OP, dtype, T => {
+        let factors = Factors::<<T as Store>::Acc>::new::<T>(&x, &offset, &weight, mask.as_ref());
+        let grad = grad.as_slice::<T>().expect("contiguous");
+        let (mut d_offset, mut d_weight, mut d_mask) = (None, None, None);
+        let d_x = Tensor::try_build::<T>(OP, x.shape().clone(), dtype, |d_x| compute_into(d_x, |d_x| {
+            d_offset = Some(Tensor::try_build::<T>(OP, offset.shape().clone(), dtype, |d_offset| compute_into(d_offset, |d_offset| {
+                d_weight = Some(Tensor::try_build::<T>(OP, weight.shape().clone(), dtype, |d_weight| compute_into(d_weight, |d_weight| {
+                    // Without a mask its gradient costs next to nothing and is dropped.
+                    d_mask = Some(Tensor::build::<T>(OP, mask_shape, dtype, |d_mask| compute_into(d_mask, |d_mask| {
+                        plan.backward(&factors, &Values::of(grad), d_x, d_offset, d_weight, d_mask);
+                    }))?);
+                    Ok(())
+                }))?);
+                Ok(())
+            }))?);
+            Ok(())
+        }))?;
+        let d_bias = match bias {
+            Some(bias) => Some(Tensor::build::<T>(OP, bias.shape().clone(), dtype, |out| {
+                sum_channels(grad, plan.g.batch, out);
+            })?),
+            None => None,
+        };
+        let all = (d_offset, d_weight, d_mask);
+        let (Some(offset), Some(weight), Some(d_mask)) = all else { unreachable!("built above") };
+        Ok(DeformConvGradients { x: d_x, offset, weight, mask: mask.map(|_| d_mask), bias: d_bias })
+    })
+}
+
+/// The operands in the type that is computed in.
+struct Factors<'a, T> {
+    x: Values<'a, T>,
+    offset: Values<'a, T>,
+    weight: Values<'a, T>,
+    mask: Option<Values<'a, T>>,
+}
+
+impl<'a, T: Element> Factors<'a, T> {
+    fn new<S: Store<Acc = T>>(
+        x: &'a Tensor,
+        offset: &'a Tensor,
+        weight: &'a Tensor,
+        mask: Option<&'a Tensor>,
+    ) -> Self {
+        let values = |tensor: &'a Tensor| Values::of(tensor.as_slice::<S>().expect("contiguous"));
+        Self { x: values(x), offset: values(offset), weight: values(weight), mask: mask.map(values) }
+    }
+}
+
+/// Where a tap samples the image, the same for all channels of an offset group.
+#[derive(Clone, Copy, Debug)]
+struct Sample<T> {
+    /// Elements above left, above right, below left and below right in the plane; `usize::MAX` outside of it.
+    corners: [usize; 4],
+    /// Distance from the upper and the left corners.
+    fraction: [T; 2],
+    /// Whether the sample is less than one element away from the image; elsewhere it is zero.
+    inside: bool,
+}
+
+impl<T: Real> Sample<T> {
+    fn new(y: T, x: T, height: usize, width: usize) -> Self {
+        let limit = |size: usize| T::from_f64(size as f64);
+        let inside = !(y <= -T::ONE || x <= -T::ONE || y >= limit(height) || x >= limit(width));
+        let (floor_y, floor_x) = (y.floor(), x.floor());
+        // Saturating, and NaN becomes zero; the fractions keep it.
+        let (top, left) = (floor_y.to_i64(), floor_x.to_i64());
+        let index = |y: i64, x: i64| {
+            let valid = (0..height as i64).contains(&y) && (0..width as i64).contains(&x);
+            if valid { y as usize * width + x as usize } else { usize::MAX }
+        };
+        let (bottom, right) = (top.saturating_add(1), left.saturating_add(1));
+        Self {
+            corners: [index(top, left), index(top, right), index(bottom, left), index(bottom, right)],
+            fraction: [y - floor_y, x - floor_x],
+            inside,
+        }
+    }
+
+    /// Values at the corners; zero outside of the plane.
+    #[inline(always)]
+    fn values(&self, plane: &[T]) -> [T; 4] {
+        self.corners.map(|at| plane.get(at).copied().unwrap_or(T::ZERO))
+    }
+
+    /// Shares of the corners in the sample.
+    #[inline(always)]
+    fn shares(&self) -> [T; 4] {
+        let [y, x] = self.fraction;
+        [(T::ONE - y) * (T::ONE - x), (T::ONE - y) * x, y * (T::ONE - x), y * x]
+    }
+
+    /// The sample of a plane.
+    #[inline(always)]
+    fn read(&self, plane: &[T]) -> T {
+        if !self.inside {
+            return T::ZERO;
+        }
+        let (v, s) = (self.values(plane), self.shares());
+        v[0] * s[0] + v[1] * s[1] + v[2] * s[2] + v[3] * s[3]
+    }
+}
+
+/// A validated deformable convolution.
+struct Plan {
+    g: Geometry,
+    offset_groups: usize,
+}
+
+impl Plan {
+    fn new(
+        op: &'static str,
+        x: &Tensor,
+        offset: &Tensor,
+        weight: &Tensor,
+        mask: Option<&Tensor>,
+        bias: Option<&Tensor>,
+        options: &DeformConvOptions,
+    ) -> Result<Self> {
+        let &DeformConvOptions { stride, padding, dilation, weight_groups, offset_groups } = options;
+        check_same_dtype(op, x.dtype(), weight.dtype())?;
+        check_same_dtype(op, x.dtype(), offset.dtype())?;
+        let options = ConvOptions { stride, padding, dilation, groups: weight_groups };
+        let g = Geometry::conv(op, x.shape(), weight.shape(), &options)?;
+        let channels = g.image_channels * g.groups;
+        if offset_groups == 0 || !channels.is_multiple_of(offset_groups) {
+            let expected = alloc::format!("a divisor of the {channels} input channels");
+            return Err(Error::argument(op, "offset_groups", offset_groups, expected));
+        }
+        let plan = Self { g, offset_groups };
+        let overflow = || Error::Overflow { op, shape: weight.shape().to_vec() };
+        let rows =
+            offset_groups.checked_mul(plan.g.taps()).filter(|&n| n <= usize::MAX / 2).ok_or_else(overflow)?;
+        let [_, height, width] = plan.g.grid;
+        let check = |tensor: &Tensor, rows: usize| {
+            let expected = [plan.g.batch, rows, height, width];
+            let fits = tensor.shape().to_vec() == expected;
+            let error = || Error::shape(op, tensor.shape(), alloc::format!("shape {expected:?}"));
+            if fits { Ok(()) } else { Err(error()) }
+        };
+        check(offset, 2 * rows)?;
+        if let Some(mask) = mask {
+            check_same_dtype(op, x.dtype(), mask.dtype())?;
+            check(mask, rows)?;
+        }
+        check_bias(op, bias, x.dtype(), plan.channels_out())?;
+        check_scratch(op, &[channels, plan.g.taps(), plan.positions().saturating_add(64)])?;
+        Ok(plan)
+    }
+
+    fn channels_out(&self) -> usize {
+        self.g.grid_channels * self.g.groups
+    }
+
+    fn channels_in(&self) -> usize {
+        self.g.image_channels * self.g.groups
+    }
+
+    /// Window positions of an image.
+    fn positions(&self) -> usize {
+        self.g.grid[1] * self.g.grid[2]
+    }
+
+    /// Rows of the mask: taps of all offset groups.
+    fn rows(&self) -> usize {
+        self.offset_groups * self.g.taps()
+    }
+
+    fn plane(&self) -> usize {
+        self.g.image[1] * self.g.image[2]
+    }
+
+    /// The samples of a row of the mask (a tap of an offset group) at consecutive positions.
+    fn samples<T: Real>(
+        &self,
+        offset: &[T],
+        row: usize,
+        range: Range<usize>,
+    ) -> impl Iterator<Item = Sample<T>> {
+        let Geometry { image, grid, kernel, stride, padding, dilation, .. } = &self.g;
+        let tap = row % self.g.taps();
+        let (tap_y, tap_x) = (tap / kernel[2] * dilation[1], tap % kernel[2] * dilation[2]);
+        let n = self.positions();
+        let (shift_y, shift_x) = (&offset[2 * row * n..][..n], &offset[(2 * row + 1) * n..][..n]);
+        range.map(move |at| {
+            let coordinate = |at: usize, tap: usize, axis: usize| {
+                T::from_f64((at * stride[axis] + tap) as f64 - padding[axis] as f64)
+            };
+            let y = coordinate(at / grid[2], tap_y, 1) + shift_y[at];
+            let x = coordinate(at % grid[2], tap_x, 2) + shift_x[at];
+            Sample::new(y, x, image[1], image[2])
+        })
+    }
+
+    /// Rows `channel * taps + tap` of samples, times the mask, at consecutive positions of an image.
+    fn columns<T: Real>(&self, f: &Factors<'_, T>, image: usize, range: Range<usize>, out: &mut [T]) {
+        let (taps, n, len) = (self.g.taps(), self.positions(), range.len());
+        let x = &f.x[image * self.channels_in() * self.plane()..][..self.channels_in() * self.plane()];
+        let offset = &f.offset[image * 2 * self.rows() * n..];
+        let per_group = self.channels_in() / self.offset_groups;
+        let mut samples: Vec<Sample<T>> = Vec::with_capacity(len);
+        for row in 0..self.rows() {
+            samples.clear();
+            samples.extend(self.samples(offset, row, range.clone()));
+            let mask = f.mask.as_ref().map(|mask| &mask[(image * self.rows() + row) * n..][range.clone()]);
+            for channel in row / taps * per_group..(row / taps + 1) * per_group {
+                let plane = &x[channel * self.plane()..][..self.plane()];
+                let out = &mut out[(channel * taps + row % taps) * len..][..len];
+                for (out, sample) in out.iter_mut().zip(&samples) {
+                    *out = sample.read(plane);
+                }
+                if let Some(mask) = mask {
+                    out.iter_mut().zip(mask).for_each(|(out, &m)| *out = *out * m);
+                }
+            }
+        }
+    }
+
+    fn forward<T: Real>(&self, f: &Factors<'_, T>, bias: &[T], out: &mut [T]) {
+        let (n, k) = (self.positions(), self.g.image_channels * self.g.taps());
+        let tile = (TILE_ELEMENTS / (k * self.g.groups).max(1)).clamp(48, 1008) / 48 * 48;
+        let tile = tile.min(n);
+        // The outputs of a tile of an image: a stretch of each channel.
+        let mut tasks: Vec<(usize, Range<usize>, Vec<&mut [T]>)> = Vec::new();
+        for (image, out) in out.chunks_mut((self.channels_out() * n).max(1)).enumerate() {
+            let base = tasks.len();
+            tasks.extend((0..n).step_by(tile).map(|start| (image, start..(start + tile).min(n), Vec::new())));
+            for channel in out.chunks_mut(n) {
+                for (piece, task) in channel.chunks_mut(tile).zip(&mut tasks[base..]) {
+                    task.2.push(piece);
+                }
+            }
+        }
+        let samples = self.channels_in() * self.g.taps() * n * self.g.batch;
+        let work = Work::Flops(self.g.flops() / 8 + SAMPLE_FLOPS.saturating_mul(samples));
+        for_each_chunk(&mut tasks, 1, work, |_, tasks| {
+            for (image, range, pieces) in tasks {
+                let len = range.len();
+                let mut columns = Scratch::new(k * self.g.groups * len);
+                self.columns(f, *image, range.clone(), &mut columns);
+                let offsets: Vec<usize> = (0..k).map(|k| k * len).collect();
+                let mut temp = Scratch::new(BLOCK_ROWS * len);
+                for (group, pieces) in pieces.chunks_mut(self.g.grid_channels).enumerate() {
+                    for (block, pieces) in pieces.chunks_mut(BLOCK_ROWS).enumerate() {
+                        let row = group * self.g.grid_channels + block * BLOCK_ROWS;
+                        let bias = &bias[row..][..pieces.len()];
+                        windows(
+                            &f.weight[row * k..],
+                            bias,
+                            &columns,
+                            &offsets,
+                            group * k * len,
+                            len,
+                            &mut temp,
+                        );
+                        for (piece, values) in pieces.iter_mut().zip(temp.chunks_exact(len)) {
+                            piece.copy_from_slice(values);
+                        }
+                    }
+                }
+            }
+        });
+    }
+
+    fn backward<T: Real>(
+        &self,
+        f: &Factors<'_, T>,
+        grad: &[T],
+        d_x: &mut [T],
+        d_offset: &mut [T],
+        d_weight: &mut [T],
+        d_mask: &mut [T],
+    ) {
+        d_weight.fill(T::ZERO);
+        let (taps, n, plane) = (self.g.taps(), self.positions(), self.plane());
+        let (groups, rows_out, k) = (self.g.groups, self.g.grid_channels, self.g.image_channels * taps);
+        if self.channels_out() == 0 || self.channels_in() == 0 {
+            for out in [d_x, d_offset, d_mask] {
+                out.fill(T::ZERO);
+            }
+            return;
+        }
+        // The weight of each group with its axes exchanged: a row of coefficients per column.
+        let mut transposed = Scratch::new(groups * k * rows_out);
+        for (out, weight) in
+            transposed.chunks_exact_mut(k * rows_out).zip(f.weight.chunks_exact(k * rows_out))
+        {
+            for (i, row) in weight.chunks_exact(k).enumerate() {
+                out.iter_mut().skip(i).step_by(rows_out).zip(row).for_each(|(out, &w)| *out = w);
+            }
+        }
+        // Rows are padded with zeros to whole vectors.
+        let pitch = n.next_multiple_of(max_lanes::<T>());
+        let mut columns = Scratch::new(groups * k * pitch);
+        let mut d_columns = Scratch::new(groups * k * pitch);
+        let mut g = Scratch::new(self.channels_out() * pitch);
+        let offsets: Vec<usize> = (0..k.max(rows_out)).map(|i| i * pitch).collect();
+        let zeros = [T::ZERO; BLOCK_ROWS];
+        let nothing = Sample { corners: [usize::MAX; 4], fraction: [T::ZERO; 2], inside: false };
+        let mut samples = alloc::vec![nothing; self.rows() * n];
+        let per_group = self.channels_in() / self.offset_groups;
+        let sampling = Work::Flops(SAMPLE_FLOPS.saturating_mul(groups * k * n));
+        let product = product_work(self.g.flops() / self.g.batch.max(1));
+        for image in 0..self.g.batch {
+            let x = &f.x[image * self.channels_in() * plane..][..self.channels_in() * plane];
+            let offset = &f.offset[image * 2 * self.rows() * n..];
+            let mask = f.mask.as_ref().map(|mask| &mask[image * self.rows() * n..][..self.rows() * n]);
+            let factor = |at: usize| mask.map_or(T::ONE, |mask| mask[at]);
+            let sample_row = |channel: usize, tap: usize| (channel / per_group * taps + tap) * n;
+            for (out, row) in
+                g.chunks_exact_mut(pitch).zip(grad[image * self.channels_out() * n..].chunks_exact(n))
+            {
+                out[..n].copy_from_slice(row);
+                out[n..].fill(T::ZERO);
+            }
+            for_each_chunk(&mut samples, n, sampling, |row, out| {
+                out.iter_mut().zip(self.samples(offset, row, 0..n)).for_each(|(out, sample)| *out = sample);
+            });
+            for_each_chunk(&mut columns, taps * pitch, sampling, |channel, out| {
+                let plane = &x[channel * plane..][..plane];
+                for (tap, out) in out.chunks_exact_mut(pitch).enumerate() {
+                    let row = sample_row(channel, tap);
+                    for (at, out) in out[..n].iter_mut().enumerate() {
+                        *out = samples[row + at].read(plane) * factor(row + at);
+                    }
+                    out[n..].fill(T::ZERO);
+                }
+            });
+            for group in 0..groups {
+                let g = &g[group * rows_out * pitch..][..rows_out * pitch];
+                let block = &mut d_weight[group * rows_out * k..][..rows_out * k];
+                for_each_chunk(block, TASK_ROWS * k, product, |task, out| {
+                    for start in (0..pitch).step_by(SEGMENT) {
+                        let pairs = Pairs {
+                            g: &g[task * TASK_ROWS * pitch + start..],
+                            g_row: pitch,
+                            g_image: 0,
+                            p: &columns[group * k * pitch + start..],
+                            p_image: 0,
+                            offsets: &offsets[..k],
+                            rows: out.len() / k,
+                            images: 1,
+                            len: SEGMENT.min(pitch - start),
+                        };
+                        dots(pairs, out);
+                    }
+                });
+                let transposed = &transposed[group * k * rows_out..][..k * rows_out];
+                let block = &mut d_columns[group * k * pitch..][..k * pitch];
+                for_each_chunk(block, BLOCK_ROWS * pitch, product, |task, out| {
+                    let a = &transposed[task * BLOCK_ROWS * rows_out..];
+                    windows(a, &zeros[..out.len() / pitch], g, &offsets[..rows_out], 0, pitch, out);
+                });
+            }
+            let d_x = &mut d_x[image * self.channels_in() * plane..][..self.channels_in() * plane];
+            for_each_chunk(d_x, plane.max(1), sampling, |channel, out| {
+                out.fill(T::ZERO);
+                for tap in 0..taps {
+                    let row = sample_row(channel, tap);
+                    let d = &d_columns[(channel * taps + tap) * pitch..][..n];
+                    for (at, &d) in d.iter().enumerate() {
+                        let sample = &samples[row + at];
+                        if sample.inside {
+                            let d = d * factor(row + at);
+                            for (corner, share) in sample.corners.into_iter().zip(sample.shares()) {
+                                if let Some(out) = out.get_mut(corner) {
+                                    *out += d * share;
+                                }
+                            }
+                        }
+                    }
+                }
+            });
+            let d_offset = &mut d_offset[image * 2 * self.rows() * n..][..2 * self.rows() * n];
+            let d_mask = &mut d_mask[image * self.rows() * n..][..self.rows() * n];
+            for_each_chunk2(d_offset, 2 * n, d_mask, n, sampling, |row, d_offset, d_mask| {
+                d_offset.fill(T::ZERO);
+                d_mask.fill(T::ZERO);
+                let (d_y, d_x) = d_offset.split_at_mut(n);
+                for channel in row / taps * per_group..(row / taps + 1) * per_group {
+                    let plane = &x[channel * plane..][..plane];
+                    let d = &d_columns[(channel * taps + row % taps) * pitch..][..n];
+                    for at in 0..n {
+                        let sample = &samples[row * n + at];
+                        let ([y, x], v) = (sample.fraction, sample.values(plane));
+                        let (d, scaled) = (d[at], d[at] * factor(row * n + at));
+                        d_mask[at] += d * sample.read(plane);
+                        d_y[at] += scaled * (x * (v[3] - v[1]) + (T::ONE - x) * (v[2] - v[0]));
+                        d_x[at] += scaled * (y * (v[3] - v[2]) + (T::ONE - y) * (v[1] - v[0]));
+                    }
+                }
+            });
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Padded planes: the source of a convolution laid out so that every tap of a window is a constant shift.
+//!
+//! Each channel becomes a few planes with their zero padding written out. With a stride of `s` along an axis, the
+//! windows at consecutive positions read every `s`-th element, so the axis is split into its `s` phases
+//! (elements `f`, `f + s`, `f + 2s`, ...): inside of a phase, consecutive windows read consecutive elements, and a
+//! tap is a phase and a shift. Phases that no tap reads are left out, so a 1x1 convolution of stride 2 copies
+//! a quarter of its input and a dilated one as much as it needs.
+
+use super::element::{Store, widen_slice};
+use super::plan::check_scratch;
+use crate::dtype::Element;
+use crate::error::Result;
+use alloc::vec::Vec;
+use flex_math::simd::vectorize;
+
+/// One spatial axis of the planes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct PlaneAxis {
+    /// Per phase, the index in the source of the plane's first element. Indices outside of the source are padding.
+    pub starts: Vec<isize>,
+    /// From one element of a plane to the next in the source.
+    pub step: usize,
+    /// Elements of a plane.
+    pub len: usize,
+}
+
+impl PlaneAxis {
+    /// Index in the source of element `at`, when it is not padding.
+    #[inline(always)]
+    fn source(&self, start: isize, at: usize, size: usize) -> Option<usize> {
+        // Sizes were checked to leave room in `isize`.
+        let index = start + (at * self.step) as isize;
+        (0..size as isize).contains(&index).then_some(index as usize)
+    }
+
+    /// The elements that come from a source of this size; those around them are padding.
+    fn inside(&self, start: isize, size: usize) -> core::ops::Range<usize> {
+        let first = (-start).max(0) as usize;
+        let end = (size as isize - start).max(0) as usize;
+        let end = end.div_ceil(self.step).min(self.len);
+        first.div_ceil(self.step).min(end)..end
+    }
+}
+
+/// The planes of all channels of one group of one image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Planes {
+    pub axes: [PlaneAxis; 3],
+    pub source: [usize; 3],
+    pub channels: usize,
+}
+
+impl Planes {
+    /// # Errors
+    /// Planes that memory cannot address.
+    pub fn check(&self, op: &'static str) -> Result<()> {
+        let [d, h, w] = &self.axes;
+        let phases = [d.starts.len(), h.starts.len(), w.starts.len()];
+        check_scratch(op, &[self.channels, phases[0], phases[1], phases[2], d.len, h.len, w.len]).map(|_| ())
+    }
+
+    /// Elements of one plane.
+    pub fn plane_len(&self) -> usize {
+        self.axes.iter().map(|axis| axis.len).product()
+    }
+
+    /// Elements of all planes of a channel.
+    pub fn channel_len(&self) -> usize {
+        self.plane_len() * self.axes.iter().map(|axis| axis.starts.len()).product::<usize>()
+    }
+
+    /// Elements of all planes.
+    pub fn len(&self) -> usize {
+        self.channels * self.channel_len()
+    }
+
+    /// Elements of the source that the planes are made of.
+    pub fn source_len(&self) -> usize {
+        self.channels * self.source.iter().product::<usize>()
+    }
+
+    /// Whether the planes are the source itself.
+    pub fn is_source(&self) -> bool {
+        self.axes
+            .iter()
+            .zip(self.source)
+            .all(|(axis, size)| axis.starts == [0] && (axis.step == 1 || axis.len == 1) && axis.len == size)
+    }
+
+    /// Position of element `(d, h, w)` of the planes of phases `phase`, from the start of a channel.
+    pub fn position(&self, phase: [usize; 3], at: [usize; 3]) -> usize {
+        let [_, h, w] = &self.axes;
+        let plane = (phase[0] * h.starts.len() + phase[1]) * w.starts.len() + phase[2];
+        plane * self.plane_len() + (at[0] * h.len + at[1]) * w.len + at[2]
+    }
+
+    /// Writes the planes of consecutive channels.
+    ///
+    /// # Panics
+    /// When the slices do not hold the same number of whole channels.
+    pub fn pack<S: Store>(&self, src: &[S], dst: &mut [S::Acc]) {
+        let size: usize = self.source.iter().product();
+        let (src, dst) = (src.chunks_exact(size.max(1)), dst.chunks_exact_mut(self.channel_len().max(1)));
+        if size == 0 {
+            return dst.for_each(|dst| dst.fill(S::Acc::ZERO));
+        }
+        assert_eq!(src.len(), dst.len(), "conv: planes of another number of channels");
+        vectorize(
+            #[inline(always)]
+            || {
+                for (src, dst) in src.zip(dst) {
+                    self.pack_channel(src, dst);
+                }
+            },
+        );
+    }
+
+    #[inline(always)]
+    fn pack_channel<S: Store>(&self, src: &[S], dst: &mut [S::Acc]) {
+        let [d, h, w] = &self.axes;
+        let [size_d, size_h, size_w] = self.source;
+        let mut rows = dst.chunks_exact_mut(w.len);
+        for &start_d in &d.starts {
+            for &start_h in &h.starts {
+                for &start_w in &w.starts {
+                    let inside = w.inside(start_w, size_w);
+                    let first = if inside.is_empty() {
+                        0
+                    } else {
+                        (start_w + (inside.start * w.step) as isize) as usize
+                    };
+                    for at_d in 0..d.len {
+                        for at_h in 0..h.len {
+                            let Some(row) = rows.next() else { return };
+                            let index = (d.source(start_d, at_d, size_d), h.source(start_h, at_h, size_h));
+                            let (Some(index_d), Some(index_h)) = index else {
+                                row.fill(S::Acc::ZERO);
+                                continue;
+                            };
+                            let src = &src[(index_d * size_h + index_h) * size_w..][..size_w];
+                            row[..inside.start].fill(S::Acc::ZERO);
+                            row[inside.end..].fill(S::Acc::ZERO);
+                            gather(&src[first..], w.step, &mut row[inside.clone()]);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// `dst[i] = src[i * step]`.
+#[inline(always)]
+fn gather<S: Store>(src: &[S], step: usize, dst: &mut [S::Acc]) {
+    let len = dst.len();
+    match step {
+        _ if len == 0 => {}
+        1 => widen_slice(&src[..len], dst),
+        2 => {
+            // A step that the compiler knows, so that it shuffles whole vectors.
+            let (last, most) = dst.split_last_mut().expect("not empty");
+            for (d, s) in most.iter_mut().zip(src.chunks_exact(2)) {
+                *d = s[0].widen();
+            }
+            *last = src[2 * (len - 1)].widen();
+        }
+        _ => {
+            for (d, s) in dst.iter_mut().zip(src.iter().step_by(step)) {
+                *d = s.widen();
+            }
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! Runs a [`Program`]: packs planes, multiplies, and writes the outputs.
+//!
+//! Outputs are computed in *runs*: stretches of consecutive positions in the planes, for [`BLOCK_ROWS`] channels
+//! at a time. A run may span several output rows; what lies between them (the padding at the end of a row of the
+//! planes) is computed and dropped when that takes fewer vectors than starting anew in each row. Every output is
+//! summed over channels and taps in one fixed order, whatever the runs, tasks and threads.
+
+use super::element::{Scratch, Store, narrow_slice};
+use super::plan::Geometry;
+use super::product::{BLOCK_ROWS, max_lanes, windows};
+use super::program::{Pass, Program};
+use crate::dtype::Element;
+use crate::parallel::{Work, for_each_chunk};
+use alloc::vec::Vec;
+use core::ops::Range;
+
+/// Positions of a run at most: eight rows of results take 32 KiB of f32.
+const MAX_RUN: usize = 1008;
+/// A run's windows should stay in half of a 1 MiB second-level cache.
+const RUN_ELEMENTS: usize = 96 * 1024;
+/// Floating-point operations that make a task; less is joined. 256 K take about 2 us with AVX-512.
+const TASK_FLOPS: usize = 1024 * 1024;
+/// Images (times groups) with less work than this pack their planes and multiply them in one task, in which the planes
+/// stay in the cache. Larger ones are packed first and multiplied by several tasks.
+const WHOLE_FLOPS: usize = 8 * 1024 * 1024;
+/// Bytes of planes that are kept at a time.
+pub(super) const PLANES_BYTES: usize = 4 * 1024 * 1024;
+/// Tasks that a large problem is cut into at least, where it allows it.
+const MIN_TASKS: usize = 16;
+
+/// The factors and the result of a run of a program.
+pub(super) struct Operands<'a, S: Store> {
+    /// `[batch, groups, channels, spatial]` of the planes' source.
+    pub src: &'a [S],
+    /// Per group, for each pass, a row of coefficients per output channel.
+    pub weight: &'a [S::Acc],
+    /// One start value per output channel of all groups.
+    pub bias: &'a [S::Acc],
+    pub batch: usize,
+    pub groups: usize,
+}
+
+/// Computes the whole output, `[batch, groups, rows, spatial]`.
+pub(super) fn run<S: Store>(program: &Program, operands: &Operands<'_, S>, out: &mut [S]) {
+    let units = operands.batch * operands.groups;
+    let unit_out = program.rows * program.out_len();
+    if units == 0 || unit_out == 0 {
+        return;
+    }
+    let flops = program.flops();
+    let work = product_work(flops.saturating_mul(units));
+    let source = program.planes.source_len();
+    let planes = program.planes.len();
+    let direct = program.planes.is_source().then(|| S::borrow(operands.src)).flatten();
+    if flops <= WHOLE_FLOPS && units >= 8 || units >= 64 {
+        let per_task = TASK_FLOPS.div_ceil(flops.max(1)).min(units.div_ceil(MIN_TASKS)).max(1);
+        for_each_chunk(out, per_task * unit_out, work, |task, out| {
+            let mut scratch = Scratch::new(if direct.is_some() { 0 } else { planes + max_lanes::<S::Acc>() });
+            let mut temp = Scratch::new(BLOCK_ROWS * MAX_RUN);
+            if direct.is_none() {
+                scratch[planes..].fill(S::Acc::ZERO);
+            }
+            for (k, out) in out.chunks_mut(unit_out).enumerate() {
+                let unit = task * per_task + k;
+                let p = match direct {
+                    Some(src) => &src[unit * source..][..source],
+                    None => {
+                        program.planes.pack(&operands.src[unit * source..][..source], &mut scratch[..planes]);
+                        &scratch
+                    }
+                };
+                let mut pieces: Vec<&mut [S]> = out.chunks_mut(program.out_len()).collect();
+                let part = Part { unit, row: 0, band: 0..program.out[program.band_axis()] };
+                program.multiply(operands, p, &part, &mut pieces, &mut temp);
+            }
+        });
+        return;
+    }
+    let at_once = match direct {
+        Some(_) => units,
+        None => (PLANES_BYTES / (planes * size_of::<S::Acc>()).max(1)).clamp(1, units),
+    };
+    let mut scratch =
+        Scratch::new(if direct.is_some() { 0 } else { at_once * planes + max_lanes::<S::Acc>() });
+    for first in (0..units).step_by(at_once) {
+        let count = at_once.min(units - first);
+        if direct.is_none() {
+            scratch[count * planes..].fill(S::Acc::ZERO);
+            pack_all(
+                program,
+                &operands.src[first * source..][..count * source],
+                &mut scratch[..count * planes],
+            );
+        }
+        let mut tasks = split(program, first, &mut out[first * unit_out..][..count * unit_out], flops);
+        for_each_chunk(&mut tasks, 1, work, |_, task| {
+            let mut temp = Scratch::new(BLOCK_ROWS * MAX_RUN);
+            for (part, pieces) in task {
+                let p = match direct {
+                    Some(src) => &src[part.unit * source..][..source],
+                    None => &scratch[(part.unit - first) * planes..],
+                };
+                program.multiply(operands, p, part, pieces, &mut temp);
+            }
+        });
+    }
+}
+
+/// The work of so many floating-point operations in one of the [products](super::product). They run some 8 times
+/// as fast as the operations that [`Work`] is calibrated for: 280 GFLOP/s on one core with AVX-512.
+pub(super) fn product_work(flops: usize) -> Work {
+    Work::Flops(flops / 8)
+}
+
+/// Packs the planes of many images, channels in parallel.
+pub(super) fn pack_all<S: Store>(program: &Program, src: &[S], dst: &mut [S::Acc]) {
+    let source = program.planes.source.iter().product::<usize>();
+    let channel = program.planes.channel_len();
+    if dst.is_empty() {
+        return;
+    }
+    let bytes = (source + channel) * size_of::<S::Acc>();
+    let per_task = crate::parallel::rows_per_task(bytes);
+    let work = Work::Bytes(bytes.saturating_mul(dst.len() / channel));
+    for_each_chunk(dst, per_task * channel, work, |task, dst| {
+        let count = dst.len() / channel;
+        program.planes.pack(&src[task * per_task * source..][..count * source], dst);
+    });
+}
+
+/// Coefficients of a spread: for each group and pass, `[image channel][grid channel][tap of the pass]`, from the
+/// weight `[grid channels, image channels, taps]`.
+pub(super) fn transpose_weight<T: Element>(program: &Program, g: &Geometry, weight: &[T], out: &mut [T]) {
+    let taps = g.taps();
+    let mut rest = out;
+    for group in 0..g.groups {
+        let weight = &weight[group * g.grid_channels * g.image_channels * taps..];
+        for pass in &program.passes {
+            let per_row = pass.offsets.len();
+            let (block, tail) = rest.split_at_mut(program.rows * per_row);
+            rest = tail;
+            if per_row == 0 {
+                continue;
+            }
+            let work = Work::Bytes(2 * size_of_val(block));
+            for_each_chunk(block, TRANSPOSE_ROWS * per_row, work, |k, block| {
+                let (weight, stride) = (&weight[k * TRANSPOSE_ROWS * taps..], g.image_channels * taps);
+                // The usual kernels, all of whose taps are in one pass: copies of a known length.
+                match (pass.taps.len() == taps, taps) {
+                    (true, 1) => transpose_whole::<T, 1>(weight, stride, per_row, block),
+                    (true, 9) => transpose_whole::<T, 9>(weight, stride, per_row, block),
+                    (true, 25) => transpose_whole::<T, 25>(weight, stride, per_row, block),
+                    _ => transpose_some(weight, stride, taps, &pass.taps, per_row, block),
+                }
+            });
+        }
+    }
+}
+
+/// Rows that [`transpose_weight`] writes side by side: whole cache lines are read even where there is one tap.
+const TRANSPOSE_ROWS: usize = 16;
+
+/// Row `r` of `out` gathers `weight[i * stride + r * N..][..N]` for each `i`.
+fn transpose_whole<T: Element, const N: usize>(weight: &[T], stride: usize, per_row: usize, out: &mut [T]) {
+    let rows = out.len() / per_row;
+    for (i, weight) in weight.chunks(stride).take(per_row / N).enumerate() {
+        for (r, from) in weight[..rows * N].as_chunks::<N>().0.iter().enumerate() {
+            out[r * per_row + i * N..][..N].copy_from_slice(from);
+        }
+    }
+}
+
+/// The same for the listed ones of all `taps`.
+fn transpose_some<T: Element>(
+    weight: &[T],
+    stride: usize,
+    taps: usize,
+    listed: &[usize],
+    per_row: usize,
+    out: &mut [T],
+) {
+    for (i, weight) in weight.chunks(stride).take(per_row / listed.len()).enumerate() {
+        for (row, weight) in out.chunks_exact_mut(per_row).zip(weight.chunks_exact(taps)) {
+            for (to, &tap) in row[i * listed.len()..][..listed.len()].iter_mut().zip(listed) {
+                *to = weight[tap];
+            }
+        }
+    }
+}
+
+/// Some rows (channels) of one unit (a group of an image), within a band of its outermost axis that is not 1.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Part {
+    unit: usize,
+    row: usize,
+    band: Range<usize>,
+}
+
+/// A part with the memory of its outputs: one slice per row.
+type Task<'a, S> = (Part, Vec<&'a mut [S]>);
+
+/// Cuts the output of consecutive units into tasks.
+fn split<'a, S>(program: &Program, first: usize, out: &'a mut [S], flops: usize) -> Vec<Task<'a, S>> {
+    let rows = program.rows;
+    let units = out.len() / (rows * program.out_len());
+    // Blocks of rows first: they share nothing but the planes.
+    let block = rows.div_ceil(MIN_TASKS).next_multiple_of(BLOCK_ROWS).min(64);
+    let tasks = units * rows.div_ceil(block);
+    let size = program.out[program.band_axis()];
+    let bands = MIN_TASKS.div_ceil(tasks).min(flops / tasks / TASK_FLOPS).clamp(1, size);
+    let band = size.div_ceil(bands);
+    let inner = program.out_len() / size;
+    let mut list: Vec<Task<'a, S>> = Vec::with_capacity(tasks * bands);
+    for (k, unit) in out.chunks_mut(rows * program.out_len()).enumerate() {
+        for (b, channels) in unit.chunks_mut(block * program.out_len()).enumerate() {
+            let base = list.len();
+            for start in (0..size).step_by(band) {
+                let part = Part { unit: first + k, row: b * block, band: start..(start + band).min(size) };
+                list.push((part, Vec::with_capacity(block)));
+            }
+            for channel in channels.chunks_mut(program.out_len()) {
+                for (piece, (_, pieces)) in channel.chunks_mut(band * inner).zip(&mut list[base..]) {
+                    pieces.push(piece);
+                }
+            }
+        }
+    }
+    list
+}
+
+/// Consecutive positions in the planes: `rows` rows of `cols` outputs from output `(d, h, w)` of a pass on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Run {
+    d: usize,
+    h: usize,
+    w: usize,
+    rows: usize,
+    cols: usize,
+}
+
+impl Program {
+    /// The outermost axis of more than one output: the one that is cut into bands.
+    fn band_axis(&self) -> usize {
+        self.out.iter().position(|&size| size > 1).unwrap_or(2)
+    }
+
+    /// Computes a part. `p` are the planes of its unit, `pieces` the outputs, one slice per row.
+    fn multiply<S: Store>(
+        &self,
+        operands: &Operands<'_, S>,
+        p: &[S::Acc],
+        part: &Part,
+        pieces: &mut [&mut [S]],
+        temp: &mut [S::Acc],
+    ) {
+        let group = part.unit % operands.groups;
+        let group_len = operands.weight.len() / operands.groups;
+        let mut weight = &operands.weight[group * group_len..][..group_len];
+        let bias = &operands.bias[group * self.rows + part.row..][..pieces.len()];
+        if !self.is_complete() {
+            for (piece, &bias) in pieces.iter_mut().zip(bias) {
+                piece.fill(S::narrow(bias));
+            }
+        }
+        let axis = self.band_axis();
+        let band_start = part.band.start * self.out[axis + 1..].iter().product::<usize>();
+        for pass in &self.passes {
+            let per_row = pass.offsets.len();
+            let (coefficients, rest) = weight.split_at(self.rows * per_row);
+            weight = rest;
+            let coefficients = &coefficients[part.row * per_row..];
+            let mut ranges = pass.count.map(|n| 0..n);
+            ranges[axis] = pass.within(axis, &part.band);
+            self.for_each_run::<S::Acc>(ranges, |run| {
+                let [_, pitch_h, pitch_w] = [0, 1, 2].map(|k| self.planes.axes[k].len);
+                let base = (run.d * pitch_h + run.h) * pitch_w + run.w;
+                let len = (run.rows - 1) * pitch_w + run.cols;
+                for (k, pieces) in pieces.chunks_mut(BLOCK_ROWS).enumerate() {
+                    let row = k * BLOCK_ROWS;
+                    let (a, bias) = (&coefficients[row * per_row..], &bias[row..row + pieces.len()]);
+                    windows(a, bias, p, &pass.offsets, base, len, temp);
+                    for (piece, values) in pieces.iter_mut().zip(temp.chunks_exact(len)) {
+                        for r in 0..run.rows {
+                            let values = &values[r * pitch_w..][..run.cols];
+                            let at = self.output(pass, [run.d, run.h + r, run.w]) - band_start;
+                            write(values, &mut piece[at..], pass.step[2]);
+                        }
+                    }
+                }
+            });
+        }
+    }
+
+    /// Position in the output of an output of a pass.
+    fn output(&self, pass: &Pass, at: [usize; 3]) -> usize {
+        let index = |k: usize| pass.first[k] + at[k] * pass.step[k];
+        (index(0) * self.out[1] + index(1)) * self.out[2] + index(2)
+    }
+
+    /// Cuts a box of outputs into runs.
+    fn for_each_run<T>(&self, [d, h, w]: [Range<usize>; 3], mut f: impl FnMut(Run)) {
+        let lanes = max_lanes::<T>();
+        let max = (RUN_ELEMENTS / self.planes.channels.max(1)).clamp(192, MAX_RUN) / 48 * 48;
+        let pitch = self.planes.axes[2].len;
+        if w.is_empty() {
+            return;
+        }
+        let rows = if w.len() < max { (1 + (max - w.len()) / pitch).min(h.len()).max(1) } else { 1 };
+        let flat = ((rows - 1) * pitch + w.len()).div_ceil(lanes) <= rows * w.len().div_ceil(lanes);
+        let rows = if flat { rows } else { 1 };
+        for d in d {
+            for h_start in h.clone().step_by(rows) {
+                let rows = rows.min(h.end - h_start);
+                let mut start = w.start;
+                while start < w.end {
+                    let rest = w.end - start;
+                    // Two halves rather than a long run and a stub.
+                    let cols = match rest {
+                        _ if rest <= max => rest,
+                        _ if rest < 2 * max => rest / 2,
+                        _ => max,
+                    };
+                    f(Run { d, h: h_start, w: start, rows, cols });
+                    start += cols;
+                }
+            }
+        }
+    }
+}
+
+impl Pass {
+    /// The outputs of the pass that lie in a band of an axis.
+    fn within(&self, axis: usize, band: &Range<usize>) -> Range<usize> {
+        let below =
+            |end: usize| end.saturating_sub(self.first[axis]).div_ceil(self.step[axis]).min(self.count[axis]);
+        below(band.start)..below(band.end)
+    }
+}
+
+/// `dst[i * step] = values[i]`.
+fn write<S: Store>(values: &[S::Acc], dst: &mut [S], step: usize) {
+    if step == 1 {
+        narrow_slice(values, &mut dst[..values.len()]);
+    } else {
+        for (d, v) in dst.iter_mut().step_by(step).zip(values) {
+            *d = S::narrow(*v);
+        }
+    }
+}

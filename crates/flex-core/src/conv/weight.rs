@@ -1,0 +1,171 @@
+//! Gradient of a convolution with respect to its weight.
+//!
+//! Each element is the product of a grid channel with a shifted image channel, summed over positions and the
+//! batch: [`dots`] of rows of the grid with windows of the planes that the forward pass uses. To run over several rows
+//! of the planes at once, the grid is laid out with their pitch, zeros in between. The image's values
+//! under those zeros must not count, which holds for finite ones only (`0 * inf` is NaN); images with others are
+//! multiplied row by row.
+
+use super::element::{Scratch, Store, widen_slice};
+use super::plan::{Geometry, check_scratch};
+use super::product::{Pairs, dots, max_lanes};
+use super::program::Program;
+use super::run::{PLANES_BYTES, pack_all, product_work};
+use crate::dtype::Element;
+use crate::error::Result;
+use crate::parallel::{Work, for_each_chunk, map_blocks};
+use alloc::vec::Vec;
+use flex_math::simd::vectorize;
+use num_traits::Float;
+
+/// Positions that are summed in registers before they are added to the result: long enough to hide the sum over
+/// lanes, short enough for the windows to stay in the cache and for rounding errors not to pile up.
+const SEGMENT: usize = 2048;
+/// Tasks that the rows of the result are cut into at most.
+const MAX_TASKS: usize = 32;
+/// Rows of the result in a task are a multiple of this: those that [`dots`] handles at once.
+const ROWS: usize = 4;
+
+/// Adds the gradient to `out`, `[groups * grid_channels, image_channels, taps]`.
+///
+/// # Errors
+/// Scratch memory that cannot be addressed.
+pub(super) fn weight_gradient<S: Store>(
+    op: &'static str,
+    g: &Geometry,
+    image: &[S],
+    grid: &[S],
+    out: &mut [S::Acc],
+) -> Result<()> {
+    let program = Program::gather(op, g)?;
+    let [pass] = &program.passes[..] else { return Ok(()) };
+    let columns = pass.offsets.len();
+    if out.is_empty() || g.batch == 0 {
+        return Ok(());
+    }
+    let (planes, rows) = (&program.planes, g.grid_channels);
+    let [_, pitch_h, pitch_w] = [0, 1, 2].map(|k| planes.axes[k].len);
+    let [size_d, size_h, size_w] = g.grid;
+    let lanes = max_lanes::<S::Acc>();
+    // Positions from the first window to the last, in whole vectors.
+    let positions = ((size_d - 1) * pitch_h + size_h - 1) * pitch_w + size_w;
+    let wide = check_scratch(op, &[positions.next_multiple_of(lanes), rows, g.groups])? / (rows * g.groups);
+    check_scratch(op, &[planes.len(), g.groups])?;
+    let source = planes.source_len() * g.groups;
+    let grid_len = size_d * size_h * size_w;
+
+    let direct_image = planes.is_source().then(|| S::borrow(image)).flatten();
+    let direct_grid = (positions == grid_len).then(|| S::borrow(grid)).flatten();
+    // In place only without a rest of elements that do not fill a vector.
+    let (direct_image, direct_grid) = match (direct_image, direct_grid) {
+        (Some(image), Some(grid)) if positions == wide => (Some(image), Some(grid)),
+        _ => (None, None),
+    };
+    let direct = direct_image.is_some();
+    let by_rows = !direct && wide != grid_len && !all_finite(image);
+    let mut segments: Vec<(usize, usize)> = Vec::new();
+    if by_rows {
+        for d in 0..size_d {
+            segments.extend((0..size_h).map(|h| ((d * pitch_h + h) * pitch_w, size_w)));
+        }
+    } else {
+        segments.extend((0..wide).step_by(SEGMENT).map(|start| (start, SEGMENT.min(wide - start))));
+    }
+
+    let image_planes = planes.len() * g.groups;
+    let image_wide = wide * rows * g.groups;
+    let bytes = (image_planes + image_wide).saturating_mul(size_of::<S::Acc>());
+    let at_once = if direct { g.batch } else { (PLANES_BYTES / bytes.max(1)).clamp(1, g.batch) };
+    let mut p_scratch = Scratch::new(if direct { 0 } else { at_once * image_planes + wide - positions });
+    let mut g_scratch = Scratch::new(if direct { 0 } else { at_once * image_wide });
+    let total = g.groups * rows;
+    let per_task = total.div_ceil(MAX_TASKS).next_multiple_of(ROWS);
+    let work = product_work(g.flops());
+    for first in (0..g.batch).step_by(at_once) {
+        let count = at_once.min(g.batch - first);
+        if !direct {
+            p_scratch[count * image_planes..].fill(S::Acc::ZERO);
+            let image = &image[first * source..][..count * source];
+            pack_all(&program, image, &mut p_scratch[..count * image_planes]);
+            let grid = &grid[first * total * grid_len..][..count * total * grid_len];
+            widen_grid(g, pitch_h * pitch_w, pitch_w, wide, grid, &mut g_scratch[..count * image_wide]);
+        }
+        let p = direct_image.unwrap_or(&p_scratch);
+        let rows_of = direct_grid.unwrap_or(&g_scratch);
+        for_each_chunk(out, per_task * columns, work, |task, out| {
+            let mut row = task * per_task;
+            let mut out = out;
+            while !out.is_empty() {
+                let group = row / rows;
+                let here = ((group + 1) * rows - row).min(out.len() / columns);
+                let (block, rest) = out.split_at_mut(here * columns);
+                for &(start, len) in &segments {
+                    let images = (2 * SEGMENT / len).max(1);
+                    for i in (0..count).step_by(images) {
+                        let pairs = Pairs {
+                            g: &rows_of[(i * total + row) * wide + start..],
+                            g_row: wide,
+                            g_image: total * wide,
+                            p: &p[i * image_planes + group * planes.len() + start..],
+                            p_image: image_planes,
+                            offsets: &pass.offsets,
+                            rows: here,
+                            images: images.min(count - i),
+                            len,
+                        };
+                        dots(pairs, block);
+                    }
+                }
+                row += here;
+                out = rest;
+            }
+        });
+    }
+    Ok(())
+}
+
+/// Lays out rows of the grid with the pitch of the planes, zeros in between and after.
+fn widen_grid<S: Store>(
+    g: &Geometry,
+    plane: usize,
+    pitch: usize,
+    wide: usize,
+    grid: &[S],
+    out: &mut [S::Acc],
+) {
+    let [size_d, size_h, size_w] = g.grid;
+    let len = size_d * size_h * size_w;
+    let per_task = crate::parallel::rows_per_task((len + wide) * size_of::<S::Acc>());
+    let work = Work::Bytes(2 * size_of_val(out));
+    for_each_chunk(out, per_task * wide, work, |task, out| {
+        let grid = &grid[task * per_task * len..];
+        vectorize(
+            #[inline(always)]
+            || {
+                for (src, dst) in grid.chunks_exact(len).zip(out.chunks_exact_mut(wide)) {
+                    let mut end = 0;
+                    for (row, src) in src.chunks_exact(size_w).enumerate() {
+                        let start = row / size_h * plane + row % size_h * pitch;
+                        dst[end..start].fill(S::Acc::ZERO);
+                        end = start + size_w;
+                        widen_slice(src, &mut dst[start..end]);
+                    }
+                    dst[end..].fill(S::Acc::ZERO);
+                }
+            },
+        );
+    });
+}
+
+/// Whether there is neither infinity nor NaN.
+fn all_finite<S: Store>(values: &[S]) -> bool {
+    const BLOCK: usize = 32 * 1024;
+    let work = Work::Bytes(size_of_val(values));
+    let finite = map_blocks(values.len(), BLOCK, work, |range| {
+        vectorize(
+            #[inline(always)]
+            || values[range].iter().fold(true, |all, v| all & v.widen().is_finite()),
+        )
+    });
+    finite.into_iter().all(|finite| finite)
+}
