@@ -10,7 +10,6 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::f64::consts::{PI, TAU};
 use num_complex::Complex;
-#[cfg(not(feature = "std"))]
 use num_traits::Float;
 
 /// Largest prime factor that is transformed directly, at a cost of that many operations per element.
@@ -38,8 +37,8 @@ fn factors(mut n: usize) -> Option<Vec<usize>> {
 
 /// `exp(sign i angle)`, `sign` negative for the forward transform.
 fn unit<A: FftFloat>(angle: f64, inverse: bool) -> Complex<A> {
-    let sin = if inverse { angle.sin() } else { -angle.sin() };
-    Complex::new(A::from_f64(angle.cos()), A::from_f64(sin))
+    let (sin, cos) = Float::sin_cos(angle);
+    Complex::new(A::from_f64(cos), A::from_f64(if inverse { sin } else { -sin }))
 }
 
 struct MixedRadix<A> {

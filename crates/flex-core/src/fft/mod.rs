@@ -99,14 +99,15 @@ fn with_last(shape: &Shape, len: usize) -> Shape {
     shape
 }
 
-/// Operations of one transform.
+/// Work of one transform. Transforms are vectorised, so that several operations count as one: 1024 samples take 0.7 us,
+/// 4096 take 2 us, 65536 take 43 us on one core of a Zen 4, and 16 rows of 1024 are faster on one thread than on two.
 fn flops(n: usize) -> usize {
-    (n.ilog2() as usize + 2).saturating_mul(n).saturating_mul(2)
+    (n.ilog2() as usize + 2).saturating_mul(n).div_ceil(4)
 }
 
-/// Transforms per task: enough arithmetic to be worth a task, some 10 us. A row of 4096 is enough by itself.
+/// Transforms per task, so that a task takes some 5 us.
 fn rows_per_task(n: usize) -> usize {
-    const FLOPS_PER_TASK: usize = 64 * 1024;
+    const FLOPS_PER_TASK: usize = 32 * 1024;
     FLOPS_PER_TASK.div_ceil(flops(n))
 }
 

@@ -89,7 +89,7 @@ fn plan_in<A: FftFloat>(cache: &Mutex<Vec<(usize, Shared<A>)>>, n: usize) -> Sha
 }
 
 /// The plan for `n`, moved to the front of the cache.
-fn use_cached<A>(cache: &mut Vec<(usize, Shared<A>)>, n: usize) -> Option<Shared<A>> {
+fn use_cached<A>(cache: &mut [(usize, Shared<A>)], n: usize) -> Option<Shared<A>> {
     let at = cache.iter().position(|(len, _)| *len == n)?;
     cache[..=at].rotate_right(1);
     Some(Arc::clone(&cache[0].1))

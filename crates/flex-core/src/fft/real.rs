@@ -15,7 +15,6 @@ use alloc::vec::Vec;
 use core::f64::consts::TAU;
 use flex_math::simd::vectorize;
 use num_complex::Complex;
-#[cfg(not(feature = "std"))]
 use num_traits::Float;
 
 /// Real transforms of length `n`.
@@ -37,8 +36,8 @@ impl<A: FftFloat> RealFft<A> {
         let angle = |k: usize| -TAU * k as f64 / n as f64;
         Self {
             n,
-            cos: (0..twiddles).map(|k| A::from_f64(angle(k).cos())).collect(),
-            sin: (0..twiddles).map(|k| A::from_f64(angle(k).sin())).collect(),
+            cos: (0..twiddles).map(|k| A::from_f64(Float::cos(angle(k)))).collect(),
+            sin: (0..twiddles).map(|k| A::from_f64(Float::sin(angle(k)))).collect(),
             forward: A::complex_fft(len, false),
             inverse: A::complex_fft(len, true),
         }

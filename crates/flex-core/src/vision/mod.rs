@@ -1,62 +1,65 @@
-//! Image resampling.
+//! Image resampling: to another size, and at given points.
+//!
+//! Images are `[batch, channels, height, width]`. [`interpolate`] samples a regular grid, so it separates: `taps` says
+//! once per axis which elements each output takes and with which weights, and `interpolate` runs rows and columns
+//! one after the other. [`grid_sample`] is given its points.
+
+mod grid_sample;
+mod interpolate;
+mod nearest;
+mod taps;
+#[cfg(test)]
+mod tests;
+
+pub use grid_sample::grid_sample;
+pub use interpolate::{interpolate, interpolate_backward};
 
 use crate::error::{Error, Result};
-use crate::{BoolStore, DType, Scalar, Shape, Slice, Tensor};
-use alloc::vec::Vec;
-#[allow(dead_code)]
-fn _u(_: Option<(Scalar, Shape, Slice, DType, BoolStore)>) -> Vec<u8> {
-    Vec::new()
-}
+use crate::{DType, Tensor};
+
 /// Interpolation kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum Interpolation {
+    /// The element at or before the position.
     Nearest,
+    /// Two elements per axis, weighted by distance.
     Bilinear,
+    /// Cubic convolution over four elements per axis (R. G. Keys, 1981) with `a = -0.75`, as PyTorch.
     Bicubic,
+    /// A sinc windowed by a wider sinc, over six elements per axis.
     Lanczos3,
 }
+
 /// What lies outside of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum GridPadding {
+    /// Zeros.
     Zeros,
+    /// The nearest element of the border.
     Border,
+    /// The input mirrored, again and again: at the centres of the border elements with `align_corners`, at their outer
+    /// edges without.
     Reflection,
 }
-/// See the module docs.
-///
-/// # Errors
-/// Pending.
-pub fn interpolate(x: Tensor, size: [usize; 2], mode: Interpolation, align_corners: bool) -> Result<Tensor> {
-    let _ = (&x, &size, &mode, &align_corners);
-    Err(Error::argument("interpolate", "operation", "pending", "an implementation"))
+
+/// `Ok` for a float image of rank 4 whose spatial axes are not empty.
+fn check_image(op: &'static str, x: &Tensor) -> Result<()> {
+    if !matches!(x.dtype(), DType::F64 | DType::F32 | DType::F16 | DType::BF16) {
+        return Err(Error::dtype(op, x.dtype(), "a float dtype (f64, f32, f16, bf16)"));
+    }
+    crate::error::check_rank(op, x.shape(), 4, "an image [batch, channels, height, width]")?;
+    if x.shape()[2..].contains(&0) {
+        return Err(Error::shape(op, x.shape(), "spatial axes of at least one element"));
+    }
+    Ok(())
 }
-/// See the module docs.
-///
-/// # Errors
-/// Pending.
-pub fn interpolate_backward(
-    x: Tensor,
-    grad: Tensor,
-    size: [usize; 2],
-    mode: Interpolation,
-    align_corners: bool,
-) -> Result<Tensor> {
-    let _ = (&x, &grad, &size, &mode, &align_corners);
-    Err(Error::argument("interpolate_backward", "operation", "pending", "an implementation"))
-}
-/// See the module docs.
-///
-/// # Errors
-/// Pending.
-pub fn grid_sample(
-    x: Tensor,
-    grid: Tensor,
-    mode: Interpolation,
-    padding: GridPadding,
-    align_corners: bool,
-) -> Result<Tensor> {
-    let _ = (&x, &grid, &mode, &padding, &align_corners);
-    Err(Error::argument("grid_sample", "operation", "pending", "an implementation"))
+
+/// Cubic convolution: the weights of the elements at -1, 0, 1 and 2 for a position `t` in `0..1`.
+#[inline(always)]
+fn cubic_weights<A: crate::wide::Accumulator>(t: A) -> [A; 4] {
+    let c = <A as crate::Element>::from_f64;
+    let a = c(-0.75);
+    let near = |x: A| ((a + c(2.0)) * x - (a + c(3.0))) * x * x + c(1.0);
+    let far = |x: A| ((a * x - c(5.0) * a) * x + c(8.0) * a) * x - c(4.0) * a;
+    [far(t + c(1.0)), near(t), near(c(1.0) - t), far(c(2.0) - t)]
 }

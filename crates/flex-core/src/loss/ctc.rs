@@ -1,0 +1,356 @@
+//! Connectionist temporal classification.
+//!
+//! A. Graves, S. Fernandez, F. Gomez, J. Schmidhuber: Connectionist Temporal Classification: Labelling Unsegmented
+//! Sequence Data with Recurrent Neural Networks, ICML 2006.
+//!
+//! The probability of a target is that of all its alignments: each time step emits a label or a blank; runs of one
+//! label count once, then blanks are dropped. With a blank before, between and after the `n` labels there are
+//! `2n + 1` states, and `alpha[t][s]` is the log-probability of all ways to be in state `s` after step `t`:
+//!
+//! ```text
+//! alpha[t][s] = log_prob[t][label s] + logsumexp(alpha[t-1][s], alpha[t-1][s-1], alpha[t-1][s-2] if s may be jumped to)
+//! ```
+//!
+//! where a label may be jumped to from the label before when the two differ. `beta` is the same from the end. All of
+//! this is computed in f64 and in log space, whatever the dtype: sequences are long and probabilities tiny.
+
+use crate::error::{Error, Result, check_rank, check_same_dtype};
+use crate::parallel::{self, Work};
+use crate::wide::Wide;
+use crate::{Element, Tensor};
+use alloc::vec;
+use alloc::vec::Vec;
+use flex_math::simd::vectorize;
+use flex_math::{Exp, Ln, map, map_in_place};
+
+/// Negative log-likelihood of each sample's target, `[batch]`.
+///
+/// * `log_probs`: log-probabilities `[time, batch, classes]`
+/// * `targets`: labels `[batch, labels]`, of any integer dtype; those beyond a target's length are not looked at
+/// * `input_lengths`, `target_lengths`: how many time steps and labels of each sample count, `[batch]`
+/// * `blank`: the class that stands for no label
+///
+/// A target that no alignment of the given length reaches has an infinite loss; an empty one in no time has loss 0.
+///
+/// # Errors
+/// Shapes that do not fit together, dtypes other than float and integer, lengths beyond their axis, and labels or a
+/// blank that are not classes.
+pub fn ctc_loss(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Tensor,
+    target_lengths: Tensor,
+    blank: usize,
+) -> Result<Tensor> {
+    const OP: &str = "ctc_loss";
+    let problem = Problem::new(OP, &log_probs, &targets, &input_lengths, &target_lengths, blank)?;
+    let log_probs = log_probs.into_contiguous()?;
+    dispatch!(float OP, log_probs.dtype(), T => {
+        let src = log_probs.as_slice::<T>().expect("contiguous");
+        Tensor::build::<T>(OP, [problem.samples.len()], log_probs.dtype(), |out| {
+            parallel::for_each_chunk(out, 1, problem.work(), |n, out| {
+                let sample = &problem.samples[n];
+                let mut states = States::new(sample, problem.blank);
+                let (mut alpha, mut next) = (states.nothing(), states.nothing());
+                for t in 0..sample.time {
+                    states.load(&src[problem.row(t, n)]);
+                    states.step(t == 0, &alpha, &mut next);
+                    core::mem::swap(&mut alpha, &mut next);
+                }
+                out[0] = T::from_f64(states.loss(sample.time, &alpha));
+            });
+        })
+    })
+}
+
+/// Gradient of [`ctc_loss`], weighted by `grad` (`[batch]`), in the form that PyTorch and Burn use:
+///
+/// ```text
+/// (exp(log_probs) - posterior) * grad
+/// ```
+///
+/// with the posterior probability of each class at each step. For log-probabilities that come from a log-softmax, its
+/// backward pass turns this and the plain derivative `-posterior * grad` into the same gradient. Time steps beyond a
+/// sample's length and samples of infinite loss have gradient zero.
+///
+/// # Errors
+/// Those of [`ctc_loss`], and a `grad` that is not `[batch]` or not of the dtype of `log_probs`.
+pub fn ctc_loss_backward(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Tensor,
+    target_lengths: Tensor,
+    grad: Tensor,
+    blank: usize,
+) -> Result<Tensor> {
+    const OP: &str = "ctc_loss_backward";
+    let problem = Problem::new(OP, &log_probs, &targets, &input_lengths, &target_lengths, blank)?;
+    check_same_dtype(OP, log_probs.dtype(), grad.dtype())?;
+    if grad.shape().as_slice() != [problem.samples.len()] {
+        return Err(Error::shapes(OP, log_probs.shape(), grad.shape(), "a gradient of shape [batch]"));
+    }
+    let (log_probs, grad) = (log_probs.into_contiguous()?, grad.into_contiguous()?);
+    dispatch!(float OP, log_probs.dtype(), T => {
+        let src = log_probs.as_slice::<T>().expect("contiguous");
+        let grad = grad.as_slice::<T>().expect("contiguous");
+        Tensor::build::<T>(OP, log_probs.shape().clone(), log_probs.dtype(), |out| {
+            // The rows of one sample are not neighbours; each task gets the list of its rows.
+            let batch = problem.samples.len();
+            let mut rows: Vec<Vec<&mut [T]>> =
+                (0..batch).map(|_| Vec::with_capacity(problem.time)).collect();
+            for (k, row) in out.chunks_exact_mut(problem.classes).enumerate() {
+                rows[k % batch].push(row);
+            }
+            parallel::for_each_chunk(&mut rows, 1, problem.work(), |n, rows| {
+                gradient(&problem, n, src, Element::to_f64(grad[n]), &mut rows[0]);
+            });
+        })
+    })
+}
+
+/// Gradient of sample `n` into its rows.
+fn gradient<T: Wide>(problem: &Problem, n: usize, src: &[T], grad: f64, rows: &mut [&mut [T]]) {
+    let sample = &problem.samples[n];
+    let mut states = States::new(sample, problem.blank);
+    let mut alphas: Vec<Vec<f64>> = Vec::with_capacity(sample.time);
+    for t in 0..sample.time {
+        states.load(&src[problem.row(t, n)]);
+        let mut alpha = states.nothing();
+        match alphas.last() {
+            Some(last) => states.step(false, last, &mut alpha),
+            None => states.step(true, &states.nothing(), &mut alpha),
+        }
+        alphas.push(alpha);
+    }
+    let empty = states.nothing();
+    let loss = states.loss(sample.time, alphas.last().unwrap_or(&empty));
+    let counted = if loss == f64::INFINITY { 0 } else { sample.time };
+    let (counted_rows, zero_rows) = rows.split_at_mut(counted);
+    zero_rows.iter_mut().for_each(|row| row.fill(T::ZERO));
+
+    // Beta runs over the states in reverse, where it is the alpha of the reversed target.
+    let mut reversed = states.reversed();
+    let (mut beta, mut next) = (reversed.nothing(), reversed.nothing());
+    let mut posterior = vec![0.0; states.labels.len()];
+    let (mut wide, mut narrow) = (Vec::new(), Vec::new());
+    for (t, row) in counted_rows.iter_mut().enumerate().rev() {
+        let log_probs = &src[problem.row(t, n)];
+        // Without this step's own log-probability, which alpha already has.
+        reversed.log_probs.fill(0.0);
+        reversed.step(t + 1 == sample.time, &beta, &mut next);
+        for ((p, a), b) in posterior.iter_mut().zip(&alphas[t][PAD..]).zip(next[PAD..].iter().rev()) {
+            *p = a + b + loss;
+        }
+        map_in_place(Exp, &mut posterior);
+        reversed.load(log_probs);
+        for (b, log_prob) in next[PAD..].iter_mut().zip(&reversed.log_probs) {
+            *b += log_prob;
+        }
+        core::mem::swap(&mut beta, &mut next);
+
+        let log_probs = T::widen(log_probs, &mut wide);
+        T::narrow(row, &mut narrow, |row| {
+            map(Exp, log_probs, row);
+            let scale = <T::Acc as Element>::from_f64(grad);
+            row.iter_mut().for_each(|v| *v = *v * scale);
+            let blanks: f64 = posterior.iter().step_by(2).sum();
+            let blank = (problem.blank, &blanks);
+            let labels = states.labels.iter().copied().zip(&posterior).skip(1).step_by(2);
+            for (class, p) in labels.chain([blank]) {
+                row[class] = row[class] - <T::Acc as Element>::from_f64(p * grad);
+            }
+        });
+    }
+}
+
+/// One sample: its steps, and its labels.
+struct Sample {
+    time: usize,
+    labels: Vec<usize>,
+}
+
+/// The checked arguments.
+struct Problem {
+    time: usize,
+    classes: usize,
+    blank: usize,
+    samples: Vec<Sample>,
+}
+
+impl Problem {
+    fn new(
+        op: &'static str,
+        log_probs: &Tensor,
+        targets: &Tensor,
+        input_lengths: &Tensor,
+        target_lengths: &Tensor,
+        blank: usize,
+    ) -> Result<Self> {
+        if !log_probs.dtype().is_float() {
+            return Err(Error::dtype(op, log_probs.dtype(), "a float dtype (f64, f32, f16, bf16)"));
+        }
+        check_rank(op, log_probs.shape(), 3, "log-probabilities [time, batch, classes]")?;
+        check_rank(op, targets.shape(), 2, "targets [batch, labels]")?;
+        let [time, batch, classes] = core::array::from_fn(|k| log_probs.shape()[k]);
+        let columns = targets.shape()[1];
+        if targets.shape()[0] != batch {
+            return Err(Error::shapes(op, log_probs.shape(), targets.shape(), "targets [batch, labels]"));
+        }
+        for lengths in [input_lengths, target_lengths] {
+            if lengths.shape().as_slice() != [batch] {
+                return Err(Error::shapes(op, log_probs.shape(), lengths.shape(), "lengths [batch]"));
+            }
+        }
+        if blank >= classes {
+            return Err(Error::argument(op, "blank", blank, alloc::format!("a class, below {classes}")));
+        }
+        let targets = integers(op, targets)?;
+        let input_lengths = lengths(op, "input length", input_lengths, time)?;
+        let target_lengths = lengths(op, "target length", target_lengths, columns)?;
+        let mut samples = Vec::with_capacity(batch);
+        for (n, (&time, &len)) in input_lengths.iter().zip(&target_lengths).enumerate() {
+            let mut labels = Vec::with_capacity(len);
+            for &label in &targets[n * columns..n * columns + len] {
+                let class = usize::try_from(label).ok().filter(|&class| class < classes);
+                labels.push(class.ok_or_else(|| Error::index(op, label, 2, classes))?);
+            }
+            samples.push(Sample { time, labels });
+        }
+        Ok(Self { time, classes, blank, samples })
+    }
+
+    /// Where the log-probabilities of sample `n` at step `t` lie.
+    fn row(&self, t: usize, n: usize) -> core::ops::Range<usize> {
+        let start = (t * self.samples.len() + n) * self.classes;
+        start..start + self.classes
+    }
+
+    /// Four transcendental functions per step and state.
+    fn work(&self) -> Work {
+        let states: usize = self.samples.iter().map(|s| (2 * s.labels.len() + 1) * s.time).sum();
+        Work::Flops(states.saturating_mul(64))
+    }
+}
+
+/// The elements as signed integers.
+fn integers(op: &'static str, tensor: &Tensor) -> Result<Vec<i64>> {
+    // Unsigned values above `i64::MAX` turn negative, which is as invalid.
+    dispatch!(int op, tensor.dtype(), I => Ok(tensor.to_vec::<I>().into_iter().map(Element::to_i64).collect()))
+}
+
+/// Lengths of at most `limit`.
+fn lengths(op: &'static str, name: &'static str, tensor: &Tensor, limit: usize) -> Result<Vec<usize>> {
+    let valid = |&v: &i64| usize::try_from(v).ok().filter(|&v| v <= limit);
+    let refuse = |v: &i64| Error::argument(op, name, v, alloc::format!("0 to {limit}"));
+    integers(op, tensor)?.iter().map(|v| valid(v).ok_or_else(|| refuse(v))).collect()
+}
+
+/// Elements before state 0, always -inf, so that a step reads `s - 1` and `s - 2` without a test.
+const PAD: usize = 2;
+
+/// The states of a target and the buffers of a step.
+struct States {
+    /// The class of each state: blank, label, blank, ..., blank.
+    labels: Vec<usize>,
+    /// 0 where a state may be reached from two before, -inf elsewhere.
+    jump: Vec<f64>,
+    /// Log-probability of each state at the current step.
+    log_probs: Vec<f64>,
+    /// The three ways into each state.
+    ways: Vec<f64>,
+    largest: Vec<f64>,
+}
+
+impl States {
+    fn new(sample: &Sample, blank: usize) -> Self {
+        let mut labels = vec![blank; 2 * sample.labels.len() + 1];
+        for (state, label) in labels[1..].iter_mut().step_by(2).zip(&sample.labels) {
+            *state = *label;
+        }
+        Self::of(labels, blank)
+    }
+
+    fn of(labels: Vec<usize>, blank: usize) -> Self {
+        let n = labels.len();
+        let jumps = |s: usize| s >= 2 && labels[s] != blank && labels[s] != labels[s - 2];
+        let jump = (0..n).map(|s| if jumps(s) { 0.0 } else { f64::NEG_INFINITY }).collect();
+        Self { labels, jump, log_probs: vec![0.0; n], ways: vec![0.0; 3 * n], largest: vec![0.0; n] }
+    }
+
+    /// The states of the reversed target.
+    fn reversed(&self) -> Self {
+        let labels = self.labels.iter().rev().copied().collect();
+        Self::of(labels, self.labels[0])
+    }
+
+    /// The log-probabilities of being nowhere.
+    fn nothing(&self) -> Vec<f64> {
+        vec![f64::NEG_INFINITY; PAD + self.labels.len()]
+    }
+
+    /// Takes the log-probabilities of a step.
+    fn load<T: Element>(&mut self, row: &[T]) {
+        for (to, label) in self.log_probs.iter_mut().zip(&self.labels) {
+            *to = row[*label].to_f64();
+        }
+    }
+
+    /// One step of the recursion.
+    fn step(&mut self, first: bool, last: &[f64], next: &mut [f64]) {
+        if first {
+            // A path starts with the blank or with the first label.
+            next[PAD..].fill(f64::NEG_INFINITY);
+            for (next, log_prob) in next[PAD..].iter_mut().zip(&self.log_probs).take(2) {
+                *next = *log_prob;
+            }
+            return;
+        }
+        let n = self.labels.len();
+        let Self { jump, log_probs, ways, largest, .. } = self;
+        let (stay, rest) = ways.split_at_mut(n);
+        let (advance, leap) = rest.split_at_mut(n);
+        vectorize(
+            #[inline(always)]
+            || {
+                let (same, before, two_before) = (&last[2..n + 2], &last[1..n + 1], &last[..n]);
+                let (stay, advance, leap) = (&mut stay[..n], &mut advance[..n], &mut leap[..n]);
+                let (jump, largest) = (&jump[..n], &mut largest[..n]);
+                for s in 0..n {
+                    let (a, b, c) = (same[s], before[s], two_before[s] + jump[s]);
+                    let max = if b > a { b } else { a };
+                    let max = if c > max { c } else { max };
+                    // Nothing minus nothing is nothing, not NaN.
+                    let max = if max == f64::NEG_INFINITY { 0.0 } else { max };
+                    largest[s] = max;
+                    (stay[s], advance[s], leap[s]) = (a - max, b - max, c - max);
+                }
+            },
+        );
+        map_in_place(Exp, ways);
+        let (sum, rest) = ways.split_at_mut(n);
+        let (advance, leap) = rest.split_at_mut(n);
+        for ((s, a), l) in sum.iter_mut().zip(advance).zip(leap) {
+            *s += *a + *l;
+        }
+        map_in_place(Ln, sum);
+        let known = sum.iter().zip(&*largest).zip(&*log_probs);
+        for (next, ((sum, max), log_prob)) in next[PAD..].iter_mut().zip(known) {
+            *next = sum + max + log_prob;
+        }
+    }
+
+    /// The loss after the last of `time` steps: paths end in the last blank or the last label.
+    fn loss(&self, time: usize, alpha: &[f64]) -> f64 {
+        if time == 0 {
+            return if self.labels.len() == 1 { 0.0 } else { f64::INFINITY };
+        }
+        // Before state 0 is -inf, so an empty target needs no case of its own.
+        let end = alpha.len();
+        let (a, b) = (alpha[end - 1], alpha[end - 2]);
+        let max = if b > a { b } else { a };
+        if max == f64::NEG_INFINITY {
+            return if a.is_nan() || b.is_nan() { f64::NAN } else { f64::INFINITY };
+        }
+        -(max + num_traits::Float::ln(num_traits::Float::exp(a - max) + num_traits::Float::exp(b - max)))
+    }
+}

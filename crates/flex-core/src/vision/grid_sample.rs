@@ -1,0 +1,232 @@
+//! Sampling of images at given points.
+
+use super::{GridPadding, Interpolation, check_image, cubic_weights};
+use crate::error::{Error, Result, check_rank, check_same_dtype};
+use crate::parallel::{self, Work};
+use crate::wide::{Accumulator, Wide};
+use crate::{Element, Tensor};
+use alloc::vec::Vec;
+use flex_math::simd::vectorize;
+
+/// Samples `x`, `[batch, channels, height, width]`, at the points of `grid`, `[batch, out_height, out_width, 2]`, to
+/// `[batch, channels, out_height, out_width]`.
+///
+/// A point is `(x, y)`. With `align_corners`, -1 and 1 are the centres of the first and last elements, without, their
+/// outer edges. Points anywhere are fine: what lies outside is `padding`'s matter. NaN and infinite coordinates count
+/// as outside with `Zeros`, and as 0 pixels (NaN) or the nearest border (infinity) with `Border`; `Reflection` takes both
+/// for 0 pixels, and `Bicubic` gives NaN for either, as in PyTorch.
+///
+/// # Errors
+/// A dtype that is not float or not that of `x`, ranks other than 4, an empty spatial axis of `x`, batches that
+/// differ, points that are not pairs, and [`Interpolation::Lanczos3`].
+pub fn grid_sample(
+    x: Tensor,
+    grid: Tensor,
+    mode: Interpolation,
+    padding: GridPadding,
+    align_corners: bool,
+) -> Result<Tensor> {
+    const OP: &str = "grid_sample";
+    check_image(OP, &x)?;
+    check_same_dtype(OP, x.dtype(), grid.dtype())?;
+    check_rank(OP, grid.shape(), 4, "a grid [batch, height, width, 2]")?;
+    if grid.shape()[0] != x.shape()[0] || grid.shape()[3] != 2 {
+        return Err(Error::shapes(OP, x.shape(), grid.shape(), "a grid [batch, height, width, 2]"));
+    }
+    let (x, grid) = (x.into_contiguous()?, grid.into_contiguous()?);
+    let rule = Rule { padding, align_corners };
+    dispatch!(float OP, x.dtype(), T => match mode {
+        Interpolation::Nearest => run::<T, 1>(OP, &x, &grid, rule),
+        Interpolation::Bilinear => run::<T, 2>(OP, &x, &grid, rule),
+        Interpolation::Bicubic => run::<T, 4>(OP, &x, &grid, rule),
+        Interpolation::Lanczos3 => {
+            Err(Error::argument(OP, "mode", "Lanczos3", "Nearest, Bilinear or Bicubic"))
+        }
+    })
+}
+
+/// Points per task: their taps stay in the second cache and serve all channels.
+const BLOCK: usize = 1024;
+
+fn run<T: Wide, const K: usize>(op: &'static str, x: &Tensor, grid: &Tensor, rule: Rule) -> Result<Tensor> {
+    let [batch, channels, height, width] = core::array::from_fn(|k| x.shape()[k]);
+    let [out_height, out_width] = [grid.shape()[1], grid.shape()[2]];
+    let (plane, points) = (height * width, out_height * out_width);
+    // Elements are picked in any order, so half precision is converted as a whole, once.
+    let (mut wide_x, mut wide_grid) = (Vec::new(), Vec::new());
+    let src = T::widen(x.as_slice::<T>().expect("contiguous"), &mut wide_x);
+    let grid = T::widen(grid.as_slice::<T>().expect("contiguous"), &mut wide_grid);
+    Tensor::build::<T>(op, [batch, channels, out_height, out_width], x.dtype(), |out| {
+        if out.is_empty() {
+            return;
+        }
+        // A task has one block of points in all channels of an image.
+        let blocks = points.div_ceil(BLOCK);
+        let mut tasks: Vec<Vec<&mut [T]>> =
+            (0..batch * blocks).map(|_| Vec::with_capacity(channels)).collect();
+        for (p, out) in out.chunks_exact_mut(points).enumerate() {
+            for (k, block) in out.chunks_mut(BLOCK).enumerate() {
+                tasks[p / channels * blocks + k].push(block);
+            }
+        }
+        let work = Work::Flops((batch * points).saturating_mul(32 * K + 2 * K * K * channels));
+        parallel::for_each_chunk(&mut tasks, 1, work, |task, rows| {
+            let (image, block) = (task / blocks, task % blocks);
+            let start = image * points + block * BLOCK;
+            let mut narrow = Vec::new();
+            let mut picks: Vec<Pick<T::Acc, K>> = Vec::with_capacity(BLOCK);
+            for (c, out) in rows[0].iter_mut().enumerate() {
+                if c == 0 {
+                    let grid = &grid[2 * start..2 * (start + out.len())];
+                    vectorize(
+                        #[inline(always)]
+                        || {
+                            picks.extend(grid.as_chunks::<2>().0.iter().map(
+                                #[inline(always)]
+                                |[x, y]| {
+                                    let (cols, wx) = rule.taps::<T::Acc, K>(*x, width);
+                                    let (rows, wy) = rule.taps::<T::Acc, K>(*y, height);
+                                    Pick {
+                                        cols,
+                                        rows: rows.map(|r| if r == OUTSIDE { r } else { r * width }),
+                                        wx,
+                                        wy,
+                                    }
+                                },
+                            ))
+                        },
+                    );
+                }
+                let src = &src[(image * channels + c) * plane..][..plane];
+                T::narrow(out, &mut narrow, |out| {
+                    vectorize(
+                        #[inline(always)]
+                        || {
+                            for (o, pick) in out.iter_mut().zip(&picks) {
+                                *o = pick.value(src);
+                            }
+                        },
+                    );
+                });
+            }
+        });
+    })
+}
+
+/// A position that no element has, nor the sum of two of them.
+const OUTSIDE: usize = usize::MAX / 4;
+
+/// The elements that a point takes, and their weights per axis.
+struct Pick<A, const K: usize> {
+    cols: [usize; K],
+    /// Where the rows start.
+    rows: [usize; K],
+    wx: [A; K],
+    wy: [A; K],
+}
+
+impl<A: Accumulator, const K: usize> Pick<A, K> {
+    /// The weighted sum; elements outside are zero.
+    #[inline(always)]
+    fn value(&self, src: &[A]) -> A {
+        let mut sum = A::ZERO;
+        for (row, wy) in self.rows.iter().zip(&self.wy) {
+            let mut line = A::ZERO;
+            for (col, wx) in self.cols.iter().zip(&self.wx) {
+                line = line + src.get(row + col).copied().unwrap_or(A::ZERO) * *wx;
+            }
+            sum = sum + line * *wy;
+        }
+        sum
+    }
+}
+
+/// How a coordinate turns into elements.
+#[derive(Clone, Copy)]
+struct Rule {
+    padding: GridPadding,
+    align_corners: bool,
+}
+
+impl Rule {
+    /// The elements of an axis of `size` that a normalised coordinate takes, and their weights.
+    #[inline(always)]
+    fn taps<A: Accumulator, const K: usize>(self, coordinate: A, size: usize) -> ([usize; K], [A; K]) {
+        let c = <A as Element>::from_f64;
+        let extent = c(size as f64);
+        let x = if self.align_corners {
+            (coordinate + A::ONE) * c(0.5) * (extent - A::ONE)
+        } else {
+            ((coordinate + A::ONE) * extent - A::ONE) * c(0.5)
+        };
+        let (mut elements, mut weights) = ([OUTSIDE; K], [A::ONE; K]);
+        match K {
+            1 => elements[0] = self.element(round_ties_even(self.confine(x, size)), size),
+            2 => {
+                let x = self.confine(x, size);
+                let floor = num_traits::Float::floor(x);
+                let t = x - floor;
+                elements[0] = self.element(floor, size);
+                elements[1] = self.element(floor + A::ONE, size);
+                // All of an infinite position is outside, and what is outside counts as zero.
+                let finite = num_traits::Float::is_finite(x);
+                weights[0] = if finite { A::ONE - t } else { A::ZERO };
+                weights[1] = if finite { t } else { A::ZERO };
+            }
+            _ => {
+                let floor = num_traits::Float::floor(x);
+                for (k, element) in elements.iter_mut().enumerate() {
+                    *element = self.element(self.confine(floor + c(k as f64 - 1.0), size), size);
+                }
+                weights.copy_from_slice(&cubic_weights(x - floor));
+            }
+        }
+        (elements, weights)
+    }
+
+    /// Moves a position into the axis, where the padding says so.
+    #[inline(always)]
+    fn confine<A: Accumulator>(self, x: A, size: usize) -> A {
+        let c = <A as Element>::from_f64;
+        let last = c((size - 1) as f64);
+        // NaN becomes 0.
+        let clip = |x: A| if x > A::ZERO { if x < last { x } else { last } } else { A::ZERO };
+        match self.padding {
+            GridPadding::Zeros => x,
+            GridPadding::Border => clip(x),
+            GridPadding::Reflection => {
+                let (low, span) =
+                    if self.align_corners { (A::ZERO, last) } else { (c(-0.5), c(size as f64)) };
+                if span == A::ZERO {
+                    return A::ZERO;
+                }
+                let distance = num_traits::Float::abs(x - low);
+                let turns = num_traits::Float::floor(distance / span);
+                let rest = distance % span;
+                let odd = turns * c(0.5) != num_traits::Float::floor(turns * c(0.5));
+                clip(if odd { span - rest + low } else { rest + low })
+            }
+        }
+    }
+
+    /// The element at a whole position, [`OUTSIDE`] where there is none.
+    #[inline(always)]
+    fn element<A: Accumulator>(self, position: A, size: usize) -> usize {
+        let inside = position >= A::ZERO && position < <A as Element>::from_f64(size as f64);
+        if !inside {
+            return OUTSIDE;
+        }
+        let element = Element::to_i64(position) as usize;
+        if element < size { element } else { OUTSIDE }
+    }
+}
+
+/// The nearest whole number, of two the even one.
+#[inline(always)]
+fn round_ties_even<A: Accumulator>(x: A) -> A {
+    let half = <A as Element>::from_f64(0.5);
+    let floor = num_traits::Float::floor(x);
+    let odd = floor * half != num_traits::Float::floor(floor * half);
+    let up = x - floor > half || (x - floor == half && odd);
+    if up { floor + A::ONE } else { floor }
+}

@@ -1,0 +1,99 @@
+//! Which elements of an axis an output element takes, and with which weights.
+
+use super::{Interpolation, cubic_weights};
+use crate::wide::Accumulator;
+use alloc::vec::Vec;
+use core::f64::consts::PI;
+use num_traits::Float;
+
+/// `K` neighbouring elements per output, from `starts[i]` on. Some may lie up to `K / 2` outside of the axis.
+pub(super) struct Taps<A, const K: usize> {
+    pub input: usize,
+    /// First tap, shifted by [`PAD`](Self::PAD) so that it is not negative.
+    pub starts: Vec<usize>,
+    pub weights: Vec<[A; K]>,
+    /// Whether what lies outside repeats the border; it is left out otherwise, and has weight zero.
+    pub repeat_border: bool,
+}
+
+impl<A: Accumulator, const K: usize> Taps<A, K> {
+    /// How far taps reach out of the axis, on both ends.
+    pub const PAD: usize = K / 2;
+
+    /// Taps that resample `input` elements to `output`.
+    ///
+    /// # Panics
+    /// When `K` is not the number of taps of `mode`: 1, 2, 4 and 6.
+    pub fn new(input: usize, output: usize, mode: Interpolation, align_corners: bool) -> Self {
+        let position = |i: usize| match align_corners {
+            true if output > 1 => i as f64 * ((input - 1) as f64 / (output - 1) as f64),
+            true => 0.0,
+            false => (i as f64 + 0.5) * (input as f64 / output as f64) - 0.5,
+        };
+        let mut starts = Vec::with_capacity(output);
+        let mut weights = Vec::with_capacity(output);
+        for i in 0..output {
+            let x = match mode {
+                Interpolation::Bilinear => position(i).clamp(0.0, (input - 1) as f64),
+                _ => position(i),
+            };
+            let floor = Float::floor(x).clamp(-1.0, (input - 1) as f64);
+            let t = x - floor;
+            let first = match mode {
+                Interpolation::Nearest => (i as u128 * input as u128 / output as u128) as isize,
+                _ => floor as isize + 1 - Self::PAD as isize,
+            };
+            let mut w = [0.0; K];
+            match mode {
+                Interpolation::Nearest => w.copy_from_slice(&[1.0]),
+                Interpolation::Bilinear => w.copy_from_slice(&[1.0 - t, t]),
+                Interpolation::Bicubic => w.copy_from_slice(&cubic_weights(t)),
+                Interpolation::Lanczos3 => {
+                    for (k, w) in w.iter_mut().enumerate() {
+                        let inside = (0..input as isize).contains(&(first + k as isize));
+                        *w = if inside { lanczos3(t + (Self::PAD - 1) as f64 - k as f64) } else { 0.0 };
+                    }
+                    let sum: f64 = w.iter().sum();
+                    w.iter_mut().for_each(|w| *w /= sum);
+                }
+            }
+            starts.push((first + Self::PAD as isize) as usize);
+            weights.push(w.map(A::from_f64));
+        }
+        Self { input, starts, weights, repeat_border: mode != Interpolation::Lanczos3 }
+    }
+
+    /// Number of output elements.
+    pub fn output(&self) -> usize {
+        self.starts.len()
+    }
+
+    /// The element that tap `k` of output `i` takes; `None` outside of the axis where that is left out.
+    #[inline(always)]
+    pub fn element(&self, i: usize, k: usize) -> Option<usize> {
+        let at = self.starts[i] + k;
+        if self.repeat_border {
+            return Some(at.saturating_sub(Self::PAD).min(self.input - 1));
+        }
+        at.checked_sub(Self::PAD).filter(|at| *at < self.input)
+    }
+
+    /// A range, not empty, that holds the elements that outputs `i` take.
+    pub fn reach(&self, i: core::ops::Range<usize>) -> core::ops::Range<usize> {
+        let low = self.starts[i.start].saturating_sub(Self::PAD).min(self.input - 1);
+        let high = (self.starts[i.end - 1] + K).saturating_sub(Self::PAD);
+        low..high.clamp(low + 1, self.input)
+    }
+}
+
+/// The Lanczos kernel with three lobes.
+fn lanczos3(x: f64) -> f64 {
+    if x == 0.0 {
+        return 1.0;
+    }
+    if x.abs() >= 3.0 {
+        return 0.0;
+    }
+    let (a, b) = (PI * x, PI * x / 3.0);
+    Float::sin(a) * Float::sin(b) / (a * b)
+}
