@@ -43,7 +43,7 @@ impl Cost {
     /// Arithmetic that does not vectorise, such as 64-bit integer division.
     pub(crate) const SCALAR: Self = Cost::Flops(8);
 
-    /// The work on `n` elements, of which each moves `bytes`. Half precision passes through conversions.
+    /// The work on `n` elements, of which each moves `bytes`.
     pub(crate) fn work(self, n: usize, bytes: usize) -> Work {
         match self {
             Cost::Memory => Work::Bytes(n.saturating_mul(bytes)),
