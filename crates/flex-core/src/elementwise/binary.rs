@@ -191,10 +191,11 @@ where
 
 /// Functions of two elements as kernels.
 macro_rules! fn2 {
-    ($($bound:ident $name:ident: |$a:ident, $b:ident| $value:expr;)*) => {$(
+    ($light:literal: $($bound:ident $name:ident: |$a:ident, $b:ident| $value:expr;)*) => {$(
         pub(super) struct $name;
         impl<T: $bound> Fn2<T> for $name {
             type Out = T;
+            const IS_LIGHT: bool = $light;
             #[inline(always)]
             fn at($a: T, $b: T) -> T {
                 $value
@@ -204,12 +205,23 @@ macro_rules! fn2 {
 }
 
 fn2! {
+    true:
     Number Add: |a, b| a.add(b);
     Number Sub: |a, b| a.sub(b);
     Number Mul: |a, b| a.mul(b);
-    Number Div: |a, b| a.div(b);
     Number Max: |a, b| a.max(b);
     Number Min: |a, b| a.min(b);
+    // Burn masks the gradient where the output is not above zero, so NaN outputs let it pass.
+    Number ReluGrad: |output, grad| if output <= T::ZERO { T::ZERO } else { grad };
+    Number SigmoidGrad: |output, grad| output.mul(T::ONE.sub(output)).mul(grad);
+    // Not a maximum: NaN stays.
+    Number Prelu: |x, slope| if x < T::ZERO { x.mul(slope) } else { x };
+}
+
+// Slower than memory, or rare.
+fn2! {
+    false:
+    Number Div: |a, b| a.div(b);
     Integer Rem: |a, b| a.rem(b);
     Integer Pow: |a, b| a.pow(b);
     Integer Shl: |a, b| a.shl(b);
@@ -217,11 +229,6 @@ fn2! {
     Bits BitAnd: |a, b| a & b;
     Bits BitOr: |a, b| a | b;
     Bits BitXor: |a, b| a ^ b;
-    // Burn masks the gradient where the output is not above zero, so NaN outputs let it pass.
-    Number ReluGrad: |output, grad| if output <= T::ZERO { T::ZERO } else { grad };
-    Number SigmoidGrad: |output, grad| output.mul(T::ONE.sub(output)).mul(grad);
-    // Not a maximum: NaN stays.
-    Number Prelu: |x, slope| if x < T::ZERO { x.mul(slope) } else { x };
 }
 
 pub(super) trait Bits:

@@ -43,7 +43,7 @@ impl Cost {
     /// Arithmetic that does not vectorise, such as 64-bit integer division.
     pub(crate) const SCALAR: Self = Cost::Flops(8);
 
-    /// The work on `n` elements, of which each moves `bytes`. Half precision passes through conversions.
+    /// The work on `n` elements, of which each moves `bytes`.
     pub(crate) fn work(self, n: usize, bytes: usize) -> Work {
         match self {
             Cost::Memory => Work::Bytes(n.saturating_mul(bytes)),
@@ -96,7 +96,67 @@ impl Input {
 ///
 /// # Errors
 /// Shapes that do not broadcast, in the name of the operation.
-pub(crate) fn run<const N: usize>(op: Op<N>, mut inputs: [Input; N]) -> Result<Tensor> {
+pub(crate) fn run<const N: usize>(op: Op<N>, inputs: [Input; N]) -> Result<Tensor> {
+    if is_flat(&inputs) { run_flat(op, inputs) } else { run_general(op, inputs) }
+}
+
+/// Whether all tensors have one shape and are contiguous.
+fn is_flat<const N: usize>(inputs: &[Input; N]) -> bool {
+    let mut tensors = inputs.iter().filter_map(Input::tensor);
+    let Some(first) = tensors.next() else { return false };
+    let shape = first.shape().as_slice();
+    first.is_contiguous() && tensors.all(|t| t.shape().as_slice() == shape && t.is_contiguous())
+}
+
+/// [`run`] where no layout has to be looked at; what small tensors cost is decided here.
+fn run_flat<const N: usize>(op: Op<N>, mut inputs: [Input; N]) -> Result<Tensor> {
+    let (mut count, mut moved) = (0, op.dtype.size());
+    for tensor in inputs.iter().filter_map(Input::tensor) {
+        count = tensor.num_elements();
+        moved += tensor.dtype().size();
+    }
+    let work = op.cost.work(count, moved);
+    let fill = |out: &mut [u8], inputs: &[Input; N]| -> Result<()> {
+        let mut operands = [const { runs::Operand::OUTPUT }; N];
+        for (operand, input) in operands.iter_mut().zip(inputs) {
+            *operand = match input {
+                Input::Output => runs::Operand::OUTPUT,
+                Input::Scalar(value) => runs::Operand::same(value.as_slice()),
+                Input::Tensor(tensor) => {
+                    let size = tensor.dtype().size();
+                    let start = tensor.layout().offset() * size;
+                    runs::Operand::each(&storage_bytes(op.name, tensor)?[start..start + count * size], size)
+                }
+            };
+        }
+        if count > 0 {
+            runs::run_flat(op.kernel, out, op.dtype.size(), &operands, work);
+        }
+        Ok(())
+    };
+    let reusable =
+        |input: &Input| input.tensor().is_some_and(|t| t.dtype().size() == op.dtype.size() && t.is_unique());
+    if let Some(n) = (0..N).find(|&n| op.reuse[n] && reusable(&inputs[n])) {
+        let Input::Tensor(target) = core::mem::replace(&mut inputs[n], Input::Output) else {
+            unreachable!("only tensors are reusable");
+        };
+        let mut target = target.with_dtype(op.dtype);
+        dispatch!(bits op.name, op.dtype, T => {
+            let out = target.dense_mut::<T>().expect("unique and contiguous");
+            fill(bytemuck::cast_slice_mut(out), &inputs)
+        })?;
+        return Ok(target);
+    }
+    let Some(shape) = inputs.iter().find_map(Input::tensor).map(|t| t.shape().clone()) else {
+        unreachable!("at least one tensor");
+    };
+    dispatch!(bits op.name, op.dtype, T => {
+        Tensor::try_build::<T>(op.name, shape, op.dtype, |out| fill(bytemuck::cast_slice_mut(out), &inputs))
+    })
+}
+
+/// [`run`] for any layouts.
+fn run_general<const N: usize>(op: Op<N>, mut inputs: [Input; N]) -> Result<Tensor> {
     let shape = common_shape(op.name, &inputs)?;
     let count = shape.num_elements();
     if count == 0 {

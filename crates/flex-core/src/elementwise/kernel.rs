@@ -12,6 +12,54 @@ use flex_math::simd::{Simd, WithSimd, dispatch};
 pub(crate) trait Kernel<const N: usize>: Sync {
     /// Writes every element of `out`.
     fn run(&self, out: &mut [u8], src: [Src<'_>; N]);
+
+    /// Writes rows of equal length. Kernels of cheap functions, for which a call per row costs more than a short row,
+    /// have their own way.
+    fn run_rows(&self, out: &mut [u8], rows: Rows<'_, N>) {
+        let bytes = out.len() / rows.starts.len();
+        for (k, out) in out.chunks_exact_mut(bytes).enumerate() {
+            self.run(out, core::array::from_fn(|n| rows.src[n].row(k, rows.starts[k][n], rows.len)));
+        }
+    }
+}
+
+/// The operands of several rows.
+#[derive(Clone, Copy)]
+pub(crate) struct Rows<'a, const N: usize> {
+    /// The operands.
+    pub src: [RowSrc<'a>; N],
+    /// Elements per row.
+    pub len: usize,
+    /// For each row, where it starts in the buffer of each operand that is not flat.
+    pub starts: &'a [[usize; N]],
+}
+
+/// An operand of several rows.
+#[derive(Clone, Copy)]
+pub(crate) enum RowSrc<'a> {
+    /// One run over all rows, and the size of an element.
+    Each(&'a [u8], usize),
+    /// One element for all rows.
+    Same(&'a [u8]),
+    /// The operand lies in the output.
+    Out,
+    /// A buffer in which each row is a slice, and the size of an element.
+    Slices(&'a [u8], usize),
+    /// A buffer in which each row is one element that stands for all, and its size.
+    Elements(&'a [u8], usize),
+}
+
+impl<'a> RowSrc<'a> {
+    /// The operand of row `k`.
+    fn row(self, k: usize, start: usize, len: usize) -> Src<'a> {
+        match self {
+            RowSrc::Each(bytes, size) => Src::Each(&bytes[k * len * size..][..len * size]),
+            RowSrc::Same(bytes) => Src::Same(bytes),
+            RowSrc::Out => Src::Out,
+            RowSrc::Slices(bytes, size) => Src::Each(&bytes[start * size..][..len * size]),
+            RowSrc::Elements(bytes, size) => Src::Same(&bytes[start * size..][..size]),
+        }
+    }
 }
 
 /// An operand of one run.
@@ -58,6 +106,8 @@ pub(crate) trait Fn1<A> {
 pub(crate) trait Fn2<T> {
     /// Type of the result.
     type Out: Element;
+    /// Whether the function costs less than moving its operands, so that each way of passing them gets a loop.
+    const IS_LIGHT: bool = true;
     /// The result.
     fn at(a: T, b: T) -> Self::Out;
 }
@@ -121,14 +171,56 @@ impl<T: Element, F: Fn2<T> + 'static> Map2<T, F> {
 
 impl<T: Element, F: Fn2<T> + 'static> Kernel<2> for Map2<T, F> {
     fn run(&self, out: &mut [u8], [a, b]: [Src<'_>; 2]) {
-        dispatch(Loop2::<T, F> { out: bytemuck::cast_slice_mut(out), a: a.typed(), b: b.typed() });
+        let out: &mut [F::Out] = bytemuck::cast_slice_mut(out);
+        let (a, b) = (TypedRows::Flat(a.typed()), TypedRows::Flat(b.typed()));
+        dispatch(Loop2::<T, F> { len: out.len().max(1), out, a, b, starts: &[[0; 2]] });
+    }
+
+    fn run_rows(&self, out: &mut [u8], rows: Rows<'_, 2>) {
+        let [a, b] = rows.src.map(TypedRows::new);
+        let out = bytemuck::cast_slice_mut(out);
+        dispatch(Loop2::<T, F> { out, a, b, len: rows.len, starts: rows.starts });
     }
 }
 
+/// [`RowSrc`] with its type.
+#[derive(Clone, Copy)]
+enum TypedRows<'a, T> {
+    Flat(Typed<'a, T>),
+    Slices(&'a [T]),
+    Elements(&'a [T]),
+}
+
+impl<'a, T: Element> TypedRows<'a, T> {
+    #[inline]
+    fn new(src: RowSrc<'a>) -> Self {
+        match src {
+            RowSrc::Each(bytes, _) => Self::Flat(Src::Each(bytes).typed()),
+            RowSrc::Same(bytes) => Self::Flat(Src::Same(bytes).typed()),
+            RowSrc::Out => Self::Flat(Typed::Out),
+            RowSrc::Slices(bytes, _) => Self::Slices(bytemuck::cast_slice(bytes)),
+            RowSrc::Elements(bytes, _) => Self::Elements(bytemuck::cast_slice(bytes)),
+        }
+    }
+
+    #[inline(always)]
+    fn row(self, k: usize, start: usize, len: usize) -> Typed<'a, T> {
+        match self {
+            Self::Flat(Typed::Each(values)) => Typed::Each(&values[k * len..][..len]),
+            Self::Flat(typed) => typed,
+            Self::Slices(values) => Typed::Each(&values[start..][..len]),
+            Self::Elements(values) => Typed::Same(values[start]),
+        }
+    }
+}
+
+/// `starts.len()` rows of `len` elements.
 struct Loop2<'a, T, F: Fn2<T>> {
     out: &'a mut [F::Out],
-    a: Typed<'a, T>,
-    b: Typed<'a, T>,
+    a: TypedRows<'a, T>,
+    b: TypedRows<'a, T>,
+    len: usize,
+    starts: &'a [[usize; 2]],
 }
 
 impl<T: Element, F: Fn2<T>> WithSimd for Loop2<'_, T, F> {
@@ -136,18 +228,33 @@ impl<T: Element, F: Fn2<T>> WithSimd for Loop2<'_, T, F> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self) {
-        let Self { out, a, b } = self;
-        match (a, b) {
-            (Typed::Each(a), Typed::Each(b)) => each2::<T, F>(out, a, b),
-            (Typed::Same(a), Typed::Same(b)) => out.fill(F::at(a, b)),
-            // Constants, and operands that lie in the output, pass through blocks: one more loop for all of these
-            // combinations instead of one for each, at the price of some loads from the first cache.
-            _ => {
-                let (mut block_a, mut block_b) = (Block::new(a), Block::new(b));
-                for (k, out) in out.chunks_mut(BLOCK).enumerate() {
-                    let a = block_a.load(a, k, out);
-                    let b = block_b.load(b, k, out);
-                    each2::<T, F>(out, a, b);
+        for (k, (out, starts)) in self.out.chunks_exact_mut(self.len).zip(self.starts).enumerate() {
+            let a = self.a.row(k, starts[0], self.len);
+            let b = self.b.row(k, starts[1], self.len);
+            match (a, b) {
+                (Typed::Each(a), Typed::Each(b)) => each2::<T, F>(out, a, b),
+                (Typed::Each(a), Typed::Same(b)) if F::IS_LIGHT => each1(out, a, |a| F::at(a, b)),
+                (Typed::Out, Typed::Each(b)) if F::IS_LIGHT => {
+                    assert!(out.len() == b.len(), "kernel: operand length");
+                    for (o, b) in out.iter_mut().zip(b) {
+                        *o = F::at(bytemuck::cast(*o), *b);
+                    }
+                }
+                (Typed::Out, Typed::Same(b)) if F::IS_LIGHT => {
+                    for o in out {
+                        *o = F::at(bytemuck::cast(*o), b);
+                    }
+                }
+                (Typed::Same(a), Typed::Same(b)) => out.fill(F::at(a, b)),
+                // What is left shares one more loop: constants, and operands that lie in the output, pass through
+                // blocks, at the price of some loads and stores in the first cache.
+                (a, b) => {
+                    let (mut block_a, mut block_b) = (Block::new(a), Block::new(b));
+                    for (k, out) in out.chunks_mut(BLOCK).enumerate() {
+                        let a = block_a.load(a, k, out);
+                        let b = block_b.load(b, k, out);
+                        each2::<T, F>(out, a, b);
+                    }
                 }
             }
         }

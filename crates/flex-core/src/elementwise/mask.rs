@@ -1,10 +1,12 @@
 //! Selection by a boolean mask.
 
+use super::binary::Bits;
 use super::compare::check_bool;
 use super::driver::{Cost, Input, Op, ScalarBytes, run};
 use super::kernel::{Kernel, Src, Typed};
+use super::number::Number;
 use crate::error::{Error, Result, check_same_dtype};
-use crate::{Element, Scalar, Tensor};
+use crate::{Scalar, Tensor};
 use core::marker::PhantomData;
 use flex_math::simd::{Simd, WithSimd, dispatch};
 
@@ -45,11 +47,11 @@ fn select(name: &'static str, tensor: Tensor, mask: Tensor, value: Input) -> Res
 /// `(tensor, mask, value)`, by the bits of the elements.
 struct Select<T>(PhantomData<T>);
 
-impl<T: Element> Select<T> {
+impl<T: Bits + Number> Select<T> {
     const KERNEL: &'static dyn Kernel<3> = &Self(PhantomData);
 }
 
-impl<T: Element> Kernel<3> for Select<T> {
+impl<T: Bits + Number> Kernel<3> for Select<T> {
     fn run(&self, out: &mut [u8], [tensor, mask, value]: [Src<'_>; 3]) {
         dispatch(Loop::<T> {
             out: bytemuck::cast_slice_mut(out),
@@ -67,7 +69,7 @@ struct Loop<'a, T> {
     value: Typed<'a, T>,
 }
 
-impl<T: Element> WithSimd for Loop<'_, T> {
+impl<T: Bits + Number> WithSimd for Loop<'_, T> {
     type Output = ();
 
     #[inline(always)]
@@ -83,34 +85,37 @@ impl<T: Element> WithSimd for Loop<'_, T> {
             (Typed::Each(tensor), Typed::Each(value)) => {
                 assert!(out.len() == tensor.len() && out.len() == value.len(), "kernel: operand length");
                 for (((o, m), t), v) in out.iter_mut().zip(mask).zip(tensor).zip(value) {
-                    // Both loaded before the choice, which then is a blend and no branch.
-                    let (t, v) = (*t, *v);
-                    *o = if *m != 0 { v } else { t };
+                    *o = blend(*m != 0, *v, *t);
                 }
             }
             (Typed::Each(tensor), Typed::Same(value)) => {
                 assert!(out.len() == tensor.len(), "kernel: operand length");
                 for ((o, m), t) in out.iter_mut().zip(mask).zip(tensor) {
-                    let t = *t;
-                    *o = if *m != 0 { value } else { t };
+                    *o = blend(*m != 0, value, *t);
                 }
             }
             (Typed::Same(tensor), Typed::Each(value)) => {
                 assert!(out.len() == value.len(), "kernel: operand length");
                 for ((o, m), v) in out.iter_mut().zip(mask).zip(value) {
-                    let v = *v;
-                    *o = if *m != 0 { v } else { tensor };
+                    *o = blend(*m != 0, *v, tensor);
                 }
             }
             (Typed::Same(tensor), Typed::Same(value)) => {
                 for (o, m) in out.iter_mut().zip(mask) {
-                    *o = if *m != 0 { value } else { tensor };
+                    *o = blend(*m != 0, value, tensor);
                 }
             }
             (Typed::Out, value) => overwrite::<T, true>(out, mask, value),
             (tensor, Typed::Out) => overwrite::<T, false>(out, mask, tensor),
         }
     }
+}
+
+/// `yes` or `no` by bits. A choice between two loaded elements would become a branch, twice as slow.
+#[inline(always)]
+fn blend<T: Bits + Number>(condition: bool, yes: T, no: T) -> T {
+    let all = T::from_u64(condition as u64).neg();
+    no ^ ((yes ^ no) & all)
 }
 
 #[inline(always)]
@@ -124,19 +129,17 @@ fn copy<T: Copy>(out: &mut [T], from: Typed<'_, T>) {
 
 /// Replaces the elements where the mask is `WHEN`.
 #[inline(always)]
-fn overwrite<T: Copy, const WHEN: bool>(out: &mut [T], mask: &[u8], from: Typed<'_, T>) {
+fn overwrite<T: Bits + Number, const WHEN: bool>(out: &mut [T], mask: &[u8], from: Typed<'_, T>) {
     match from {
         Typed::Each(values) => {
             assert!(out.len() == values.len(), "kernel: operand length");
             for ((o, m), v) in out.iter_mut().zip(mask).zip(values) {
-                let (old, v) = (*o, *v);
-                *o = if (*m != 0) == WHEN { v } else { old };
+                *o = blend((*m != 0) == WHEN, *v, *o);
             }
         }
         Typed::Same(value) => {
             for (o, m) in out.iter_mut().zip(mask) {
-                let old = *o;
-                *o = if (*m != 0) == WHEN { value } else { old };
+                *o = blend((*m != 0) == WHEN, value, *o);
             }
         }
         Typed::Out => {}

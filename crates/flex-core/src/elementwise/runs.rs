@@ -5,12 +5,13 @@
 //! contiguous block first, small enough to stay in the cache.
 
 use super::driver::stretched_stride;
-use super::kernel::{Kernel, Src};
+use super::kernel::{Kernel, RowSrc, Rows, Src};
 use crate::Element;
 use crate::layout::{Layout, Strides};
 use crate::parallel::{self, Work};
 use crate::storage;
 use crate::walk::{Axis, Walk, copy_to_contiguous};
+use alloc::vec::Vec;
 use burn_std::Bytes;
 use core::ops::Range;
 use smallvec::SmallVec;
@@ -20,8 +21,11 @@ use smallvec::SmallVec;
 /// second cache.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Shortest row that is worth a kernel call of its own (10 to 15 ns); shorter ones are gathered into blocks.
-const MIN_ROW: usize = 32;
+/// Shortest row that kernels see; operands of shorter ones are gathered into blocks.
+const MIN_ROW: usize = 16;
+
+/// Rows up to this length are handed to the kernel many at a time: a call costs 25 ns, as much as adding 1000 f32.
+const MAX_SHORT_ROW: usize = 4096;
 
 /// Chunks may grow by this factor when that lets them use whole cache lines of a transposed operand. Four blocks of
 /// 256 KiB still share a second cache of 1 MiB.
@@ -110,13 +114,17 @@ pub(super) fn run<const N: usize>(
     let inner = walk.inner();
     let in_rows = (0..N).all(|n| !operands[n].is_strided() || matches!(inner.strides[n], 0 | 1));
     if in_rows && (inner.size >= MIN_ROW || walk.rows() == 1) {
-        return run_rows(kernel, out, size, &walk, &operands, work);
+        return if inner.size <= MAX_SHORT_ROW && walk.rows() > 1 {
+            run_short_rows(kernel, out, size, &walk, &operands, work)
+        } else {
+            run_rows(kernel, out, size, &walk, &operands, work)
+        };
     }
     run_gathered(kernel, out, size, &walk, &operands, work);
 }
 
-/// Every operand is one run.
-fn run_flat<const N: usize>(
+/// Every operand is one run; there is at least one element.
+pub(super) fn run_flat<const N: usize>(
     kernel: &dyn Kernel<N>,
     out: &mut [u8],
     size: usize,
@@ -127,6 +135,38 @@ fn run_flat<const N: usize>(
     parallel::for_each_chunk(out, chunk * size, work, |k, out| {
         let range = k * chunk..k * chunk + out.len() / size;
         kernel.run(out, core::array::from_fn(|n| operands[n].run(range.clone())));
+    });
+}
+
+/// Every operand is a slice or one element within a row, and the rows are short: the kernel gets many at once.
+fn run_short_rows<const N: usize>(
+    kernel: &dyn Kernel<N>,
+    out: &mut [u8],
+    size: usize,
+    walk: &Walk<N>,
+    operands: &[Operand<'_>; N],
+    work: Work,
+) {
+    let inner = walk.inner();
+    let rows = (CHUNK_BYTES / size / inner.size).max(1);
+    parallel::for_each_chunk(out, rows * inner.size * size, work, |k, out| {
+        let range = k * rows..k * rows + out.len() / (inner.size * size);
+        let mut starts = Vec::with_capacity(range.len());
+        let flat = range.start * inner.size..range.end * inner.size;
+        walk.for_each_row(range, |at| starts.push(at));
+        let src = core::array::from_fn(|n| {
+            let operand = &operands[n];
+            match (operand.kind, inner.strides[n]) {
+                (Kind::Strided(_), 0) => RowSrc::Elements(operand.bytes, operand.size),
+                (Kind::Strided(_), _) => RowSrc::Slices(operand.bytes, operand.size),
+                _ => match operand.run(flat.clone()) {
+                    Src::Each(bytes) => RowSrc::Each(bytes, operand.size),
+                    Src::Same(bytes) => RowSrc::Same(bytes),
+                    Src::Out => RowSrc::Out,
+                },
+            }
+        });
+        kernel.run_rows(out, Rows { src, len: inner.size, starts: &starts });
     });
 }
 

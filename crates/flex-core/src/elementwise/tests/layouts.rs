@@ -207,6 +207,90 @@ fn zero_sized_tensors_give_zero_sized_results() {
     assert!(binary(Binary::Add, e, counted(2)).unwrap_err().to_string().starts_with("add: shapes"));
 }
 
+#[test]
+fn rows_long_enough_for_kernels() {
+    // A row beside a matrix, a column beside it, and a matrix whose rows lie apart, for each kind of kernel.
+    let matrix = || small::<f32>(20 * 40).reshape([20, 40]).unwrap();
+    let apart = small::<f32>(20 * 50).reshape([20, 50]).unwrap().narrow(1, 3, 40).unwrap();
+    let row = small::<f32>(40);
+    let column = small::<f32>(20).reshape([20, 1]).unwrap();
+    let shape = [20, 40];
+    for other in [row.clone(), column.clone(), apart.clone()] {
+        let (x, y) = (broadcast::<f32>(&matrix(), &shape), broadcast::<f32>(&other, &shape));
+        let expect = |got: Tensor, f: &dyn Fn(f32, f32) -> f32, what: &str| {
+            for (k, got) in elements::<f32>(&got).into_iter().enumerate() {
+                let want = f(x[k], y[k]);
+                assert!(
+                    close(got as f64, want as f64, f32::EPSILON as f64, 4.0, 0.0),
+                    "{what}: {got} {want}"
+                );
+            }
+        };
+        let shared = matrix();
+        expect(binary(Binary::Sub, shared.clone(), other.clone()).unwrap(), &|a, b| a - b, "sub");
+        expect(binary(Binary::Sub, other.clone(), shared.clone()).unwrap(), &|a, b| b - a, "sub swapped");
+        expect(binary(Binary::Sub, matrix(), other.clone()).unwrap(), &|a, b| a - b, "sub in place");
+        expect(
+            binary(Binary::Sub, other.clone(), matrix()).unwrap(),
+            &|a, b| b - a,
+            "sub in place on the right",
+        );
+        expect(
+            binary(Binary::Div, other.clone(), matrix()).unwrap(),
+            &|a, b| b / a,
+            "div in place on the right",
+        );
+        expect(binary(Binary::Atan2, shared.clone(), other.clone()).unwrap(), &f32::atan2, "atan2");
+        expect(binary(Binary::Atan2, other.clone(), matrix()).unwrap(), &|a, b| b.atan2(a), "atan2 in place");
+        let rem = |a: f32, b: f32| if b == 0.0 { f32::NAN } else { a - (a / b).floor() * b };
+        expect(binary(Binary::Rem, matrix(), other.clone()).unwrap(), &rem, "remainder");
+        let half = |t: &Tensor| cast(t.clone(), DType::F16).unwrap();
+        let halves = binary(Binary::Mul, half(&shared), half(&other)).unwrap();
+        expect(cast(halves, DType::F32).unwrap(), &|a, b| a * b, "halves");
+        let less = compare(Compare::Lt, shared.clone(), other.clone(), BoolStore::Native).unwrap();
+        expect(cast(less, DType::F32).unwrap(), &|a, b| (a < b) as u8 as f32, "lower");
+        let mask = compare_scalar(Compare::Gt, other.clone(), Scalar::Int(0), BoolStore::Native).unwrap();
+        let chosen = mask_where(shared.clone(), mask.clone(), other.clone()).unwrap();
+        expect(chosen, &|a, b| if b > 0.0 { b } else { a }, "mask_where");
+        expect(
+            mask_fill(matrix(), mask, Scalar::Int(50)).unwrap(),
+            &|a, b| if b > 0.0 { 50.0 } else { a },
+            "mask_fill",
+        );
+    }
+    let got = clamp(apart.clone(), Some(Scalar::Int(-2)), Some(Scalar::Int(3))).unwrap();
+    let want: Vec<f32> = elements::<f32>(&apart).iter().map(|x| x.clamp(-2.0, 3.0)).collect();
+    assert_eq!(elements::<f32>(&got), want);
+    assert_eq!(
+        elements::<f32>(&unary(Unary::Neg, apart.clone()).unwrap()),
+        elements::<f32>(&apart).iter().map(|x| -x).collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn large_tensors_on_several_threads() {
+    let n = 1_300_003;
+    let (a, b) = (counted(n), scaled(n));
+    let check = |got: Tensor, f: &dyn Fn(usize) -> f32| {
+        let got = got.as_slice::<f32>().unwrap().to_vec();
+        assert!((0..n).all(|i| got[i] == f(i)));
+    };
+    check(binary(Binary::Sub, a.clone(), b.clone()).unwrap(), &|i| i as f32 - i as f32 * 1000.0);
+    check(unary(Unary::Neg, a.clone()).unwrap(), &|i| -(i as f32));
+    check(binary(Binary::Sub, counted(n), b).unwrap(), &|i| i as f32 - i as f32 * 1000.0);
+    let mask = compare_scalar(Compare::Lt, a.clone(), Scalar::Int(1_000_000), BoolStore::Native).unwrap();
+    check(mask_fill(a, mask, Scalar::Int(0)).unwrap(), &|i| if i < 1_000_000 { 0.0 } else { i as f32 });
+    let (rows, columns) = (1300, 1000);
+    let m = counted(rows * columns).reshape([rows, columns]).unwrap();
+    let got = binary(Binary::Add, m.clone(), scaled(columns)).unwrap();
+    let at = |i: usize| i as f32 + (i % columns) as f32 * 1000.0;
+    assert!(got.as_slice::<f32>().unwrap().iter().enumerate().all(|(i, &x)| x == at(i)));
+    let turned = scaled(rows * columns).reshape([columns, rows]).unwrap().swap_axes(0, 1).unwrap();
+    let got = binary(Binary::Add, m, turned).unwrap();
+    let at = |i: usize| i as f32 + (i % columns * rows + i / columns) as f32 * 1000.0;
+    assert!(got.as_slice::<f32>().unwrap().iter().enumerate().all(|(i, &x)| x == at(i)));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
     #[test]
