@@ -76,9 +76,11 @@ impl<B: Backend> Cases<B> {
         if n <= 1 << 20 {
             self.add(format!("sort_{n}"), one, |a: &T<B>| a.clone().sort(0));
             let device = self.device.clone();
-            self.add(format!("rand_{n}"), move |_| (n, device.clone()), |(n, d): &(usize, B::Device)| {
-                Tensor::<B, 1>::random([*n], Distribution::Normal(0.0, 1.0), d)
-            });
+            self.add(
+                format!("rand_{n}"),
+                move |_| (n, device.clone()),
+                |(n, d): &(usize, B::Device)| Tensor::<B, 1>::random([*n], Distribution::Normal(0.0, 1.0), d),
+            );
         }
     }
 
@@ -109,9 +111,7 @@ impl<B: Backend> Cases<B> {
         self.add("argmax_dim1_1024", square, |a: &T<B>| a.clone().argmax(1));
         self.add("softmax_1024", square, |a: &T<B>| softmax(a.clone(), 1));
         // Flattening a transposed matrix forces the copy on every backend, lazily transposed or not.
-        self.add("transpose_copy_1024", square, |a: &T<B>| {
-            a.clone().transpose().reshape([1024 * 1024])
-        });
+        self.add("transpose_copy_1024", square, |a: &T<B>| a.clone().transpose().reshape([1024 * 1024]));
         self.add(
             "bcast_add_row_1024",
             move |d| (tensor::<B, 2>([1024, 1024], d), tensor::<B, 2>([1, 1024], d)),
@@ -128,18 +128,29 @@ impl<B: Backend> Cases<B> {
             "select_rows_1024",
             move |d| {
                 let order: Vec<i32> = (0..1024).map(|i| (i * 389) % 1024).collect();
-                (square(d), Tensor::<B, 1, Int>::from_data(TensorData::new(order, [1024]).convert::<B::IntElem>(), d))
+                (
+                    square(d),
+                    Tensor::<B, 1, Int>::from_data(TensorData::new(order, [1024]).convert::<B::IntElem>(), d),
+                )
             },
             |(a, i): &(T<B>, Tensor<B, 1, Int>)| a.clone().select(0, i.clone()),
         );
     }
 
-    fn conv(&mut self, name: &str, b: usize, [c, o]: [usize; 2], h: usize, k: usize, stride: usize, groups: usize) {
+    fn conv(
+        &mut self,
+        name: &str,
+        b: usize,
+        [c, o]: [usize; 2],
+        h: usize,
+        k: usize,
+        stride: usize,
+        groups: usize,
+    ) {
         self.add(
             name,
             move |d| {
-                let options =
-                    ConvOptions::new([stride; 2], [k / 2; 2], [1; 2], groups);
+                let options = ConvOptions::new([stride; 2], [k / 2; 2], [1; 2], groups);
                 (tensor::<B, 4>([b, c, h, h], d), tensor::<B, 4>([o, c / groups, k, k], d), options)
             },
             |(x, w, options): &(Tensor<B, 4>, Tensor<B, 4>, ConvOptions<2>)| {

@@ -65,7 +65,9 @@ fn run<B: AutodiffBackend>(args: &Args) -> Result<Score, Box<dyn Error>> {
         bar.set_position(update.step as u64);
         bar.set_message(format!("loss {:.4}", update.loss));
         if update.ends_epoch {
-            bar.suspend(|| println!("epoch {:>2}/{}  loss {:.4}", update.epoch + 1, config.epochs, update.loss));
+            bar.suspend(|| {
+                println!("epoch {:>2}/{}  loss {:.4}", update.epoch + 1, config.epochs, update.loss)
+            });
         }
     });
     bar.finish_and_clear();
@@ -74,7 +76,10 @@ fn run<B: AutodiffBackend>(args: &Args) -> Result<Score, Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let weights = folder.path().join("digits.mpk");
     save(&model, &weights)?;
-    println!("saved the weights ({} kB) and loaded them into a fresh model", std::fs::metadata(&weights)?.len() / 1000);
+    println!(
+        "saved the weights ({} kB) and loaded them into a fresh model",
+        std::fs::metadata(&weights)?.len() / 1000
+    );
     let fresh = load::<B::InnerBackend>(&weights, &device)?;
     Ok(evaluate(&fresh, &split.test, &device))
 }

@@ -6,7 +6,9 @@ mod common;
 use burn_autodiff::Autodiff;
 use burn_flex::Flex;
 use burn_tensor::backend::{AutodiffBackend, Backend};
-use burn_tensor::ops::{ConvOptions, ConvTransposeOptions, DeformConvOptions, InterpolateMode, InterpolateOptions};
+use burn_tensor::ops::{
+    ConvOptions, ConvTransposeOptions, DeformConvOptions, InterpolateMode, InterpolateOptions,
+};
 use burn_tensor::{IndexingUpdateOp, Int, Tensor, TensorData, activation, module};
 use common::{assert_same, float, int};
 
@@ -59,7 +61,10 @@ fn the_gelu_gradient_is_exact() {
     // d/dx sum(gelu(x)) against central differences in f64.
     let x = common::values(64, 3).iter().map(|v| *v as f64 * 2.0).collect::<Vec<_>>();
     let gelu = |v: f64| {
-        let t = Tensor::<Flex, 1>::from_data(TensorData::new(vec![v], [1]), (&Default::default(), burn_tensor::DType::F64));
+        let t = Tensor::<Flex, 1>::from_data(
+            TensorData::new(vec![v], [1]),
+            (&Default::default(), burn_tensor::DType::F64),
+        );
         activation::gelu(t).into_data().to_vec::<f64>().unwrap()[0]
     };
     let leaf = Tensor::<Autodiff<Flex>, 1>::from_data(
@@ -179,7 +184,11 @@ fn a_model_learns() {
     fn train<B: AutodiffBackend>() -> f32 {
         let x = float::<B, 2>([64, 2], 1);
         let target = (x.clone().slice([0..64, 0..1]) * x.clone().slice([0..64, 1..2])).detach();
-        let mut params = (float::<B, 2>([2, 16], 2) * 0.5, float::<B, 2>([1, 16], 3) * 0.1, float::<B, 2>([16, 1], 4) * 0.3);
+        let mut params = (
+            float::<B, 2>([2, 16], 2) * 0.5,
+            float::<B, 2>([1, 16], 3) * 0.1,
+            float::<B, 2>([16, 1], 4) * 0.3,
+        );
         let mut last = f32::MAX;
         for _ in 0..300 {
             let (w, b, v) = (params.0.require_grad(), params.1.require_grad(), params.2.require_grad());
@@ -188,7 +197,8 @@ fn a_model_learns() {
             let loss = (error.clone() * error).mean();
             let grads = loss.backward();
             last = loss.into_scalar().elem();
-            let step = |p: Tensor<B, 2>| Tensor::from_inner(p.clone().inner() - p.grad(&grads).unwrap() * 0.05);
+            let step =
+                |p: Tensor<B, 2>| Tensor::from_inner(p.clone().inner() - p.grad(&grads).unwrap() * 0.05);
             params = (step(w), step(b), step(v));
         }
         last

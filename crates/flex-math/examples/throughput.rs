@@ -79,14 +79,8 @@ fn conversions() {
     let narrowb16 = time(|| half::from_f32(black_box(&x32), &mut yb16));
     let widen16 = time(|| half::to_f32(black_box(&y16), &mut y32));
     let widenb16 = time(|| half::to_f32(black_box(&yb16), &mut y32));
-    println!(
-        "{:12} {:8} {:8} {widen16:8.3} {widenb16:8.3}",
-        "to f32", "", ""
-    );
-    println!(
-        "{:12} {:8} {:8} {narrow16:8.3} {narrowb16:8.3}",
-        "from f32", "", ""
-    );
+    println!("{:12} {:8} {:8} {widen16:8.3} {widenb16:8.3}", "to f32", "", "");
+    println!("{:12} {:8} {:8} {narrow16:8.3} {narrowb16:8.3}", "from f32", "", "");
 }
 
 fn main() {

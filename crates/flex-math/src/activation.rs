@@ -100,9 +100,7 @@ impl<T: Float> UnaryFn<T> for Gelu {
         // Up to where erf is 1/2, erfcx would lose more bits than the sum.
         let u = x * T::FRAC_1_SQRT_2.splat();
         let half = x * splat(0.5);
-        abs(u)
-            .lt(splat(0.46875))
-            .select(half * (erf_small(u) + splat(1.0)), far)
+        abs(u).lt(splat(0.46875)).select(half * (erf_small(u) + splat(1.0)), far)
     }
 }
 

@@ -194,9 +194,7 @@ impl<T: Float> UnaryFn<T> for Erf {
     #[inline(always)]
     fn eval<S: Simd>(self, x: Vector<S, T>) -> Vector<S, T> {
         let a = abs(x);
-        let y = a
-            .lt(T::ERF_SMALL.splat())
-            .select(erf_small(a), T::erf_large(a));
+        let y = a.lt(T::ERF_SMALL.splat()).select(erf_small(a), T::erf_large(a));
         with_sign(y, sign_of(x))
     }
 }
@@ -214,9 +212,7 @@ impl<T: Float> UnaryFn<T> for Erfc {
         let Scaled { p, s1, s2 } = exp_neg_prod(a, a);
         let y = ((p * s1) * erfcx(a, num(0.5))) * s2;
         // Up to where erf is 1/2, erfcx would lose more bits than the subtraction.
-        let y = a
-            .lt(splat(0.46875))
-            .select(splat::<S, T>(1.0) - erf_small(a), y);
+        let y = a.lt(splat(0.46875)).select(splat::<S, T>(1.0) - erf_small(a), y);
         x.lt(splat(0.0)).select(splat::<S, T>(2.0) - y, y)
     }
 }

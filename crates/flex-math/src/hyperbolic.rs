@@ -21,13 +21,8 @@ pub trait HyperbolicConsts: Scalar {
 impl HyperbolicConsts for f32 {
     const TANH_MAX: f32 = 9.1;
     /// Degree 4, error of tanh 2^-27.9..
-    const TANH_POLY: &'static [f32] = &[
-        -3.333328389e-1,
-        1.333149011e-1,
-        -5.374339154e-2,
-        2.065021846e-2,
-        -5.716612306e-3,
-    ];
+    const TANH_POLY: &'static [f32] =
+        &[-3.333328389e-1, 1.333149011e-1, -5.374339154e-2, 2.065021846e-2, -5.716612306e-3];
     /// Degree 3, error of sinh 2^-34.0.
     const SINH_POLY: &'static [f32] = &[1.666666649e-1, 8.333350597e-3, 1.983606634e-4, 2.817439191e-6];
     const ASINH_LARGE: f32 = 1e6;

@@ -30,21 +30,11 @@ impl InverseConsts for f32 {
     const TAN_3_PI_8: f32 = 2.414_213_7;
     const SUM_MAX: f32 = f32::MAX / 4.0;
     /// Degree 4, error of asin 2^-27.6.
-    const ASIN_POLY: &'static [f32] = &[
-        1.666675392e-1,
-        7.495241954e-2,
-        4.547708632e-2,
-        2.414764148e-2,
-        4.221850884e-2,
-    ];
+    const ASIN_POLY: &'static [f32] =
+        &[1.666675392e-1, 7.495241954e-2, 4.547708632e-2, 2.414764148e-2, 4.221850884e-2];
     /// Degree 4, error of atan 2^-30.5.
-    const ATAN_POLY: &'static [f32] = &[
-        -3.33333155e-1,
-        1.999848896e-1,
-        -1.424383861e-1,
-        1.059592077e-1,
-        -6.083236677e-2,
-    ];
+    const ATAN_POLY: &'static [f32] =
+        &[-3.33333155e-1, 1.999848896e-1, -1.424383861e-1, 1.059592077e-1, -6.083236677e-2];
     const ZERO_BITS: i32 = 0;
 }
 
@@ -139,11 +129,7 @@ impl<T: Float> UnaryFn<T> for Acos {
 
 /// `atan(t) + offset` for a `t` in `[-tan(pi/8), tan(pi/8)]`.
 #[inline(always)]
-fn atan_reduced<S: Simd, T: Float>(
-    t: Vector<S, T>,
-    hi: Vector<S, T>,
-    lo: Vector<S, T>,
-) -> Vector<S, T> {
+fn atan_reduced<S: Simd, T: Float>(t: Vector<S, T>, hi: Vector<S, T>, lo: Vector<S, T>) -> Vector<S, T> {
     let z = t * t;
     let tail = madd(t * z, poly(z, T::ATAN_POLY), lo);
     let (sum, err) = fast_two_sum(hi, t);
@@ -171,8 +157,7 @@ fn atan_quotient<S: Simd, T: Float>(a: Vector<S, T>, b: Vector<S, T>) -> Vector<
     let zero = splat::<S, T>(0.0);
     let low = || a.le(b * T::TAN_PI_8.splat());
     let middle = || a.le(b * T::TAN_3_PI_8.splat());
-    let pick =
-        |l: Vector<S, T>, m: Vector<S, T>, h: Vector<S, T>| low().select(l, middle().select(m, h));
+    let pick = |l: Vector<S, T>, m: Vector<S, T>, h: Vector<S, T>| low().select(l, middle().select(m, h));
     let t = pick(a, a - b, neg(b)) / pick(b, a + b, a);
     let hi = pick(zero, T::FRAC_PI_4.0.splat(), T::FRAC_PI_2.0.splat());
     let lo = pick(zero, T::FRAC_PI_4.1.splat(), T::FRAC_PI_2.1.splat());
@@ -193,10 +178,7 @@ impl<T: Float> BinaryFn<T> for Atan2 {
         // Both infinite: the diagonal. Both zero: the positive axis.
         let both_infinite = || a.eq(T::INF.splat()) & b.eq(T::INF.splat());
         let both_zero = a.eq(splat(0.0)) & b.eq(splat(0.0));
-        let (a, b) = (
-            both_infinite().select(one, a),
-            both_infinite().select(one, b),
-        );
+        let (a, b) = (both_infinite().select(one, a), both_infinite().select(one, b));
         let b = both_zero.select(one, b);
         let huge = a.gt(T::SUM_MAX.splat()) | b.gt(T::SUM_MAX.splat());
         let scale = huge.select(splat(0.25), one);

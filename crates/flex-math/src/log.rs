@@ -164,9 +164,7 @@ pub(crate) fn ln_1p_with<S: Simd, T: Float>(x: Vector<S, T>, low: Vector<S, T>) 
     let exponent_bits = j & T::EXPONENT_MASK.splat();
     let scale = float(T::TWICE_BIAS.splat() - exponent_bits);
     // For large numbers the error does not matter, and the scale leaves the range.
-    let f = u
-        .lt(T::LOG1P_LARGE.splat())
-        .select(madd(err + low, scale, f), f);
+    let f = u.lt(T::LOG1P_LARGE.splat()).select(madd(err + low, scale, f), f);
     ln_from(exponent(j), f)
 }
 

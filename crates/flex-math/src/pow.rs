@@ -63,11 +63,7 @@ fn ln_two<S: Simd, T: Float>(x: Vector<S, T>) -> (Vector<S, T>, Vector<S, T>) {
     // e ln 2 + 2 s + w
     let (h, h_lo) = fast_two_sum(e * T::LN2_HI.splat(), s + s);
     let (h, w_rest) = fast_two_sum(h, w);
-    let low = madd(
-        e,
-        T::LN2_LO.splat(),
-        (h_lo + w_rest) + (w_lo + (s_lo + s_lo)),
-    );
+    let low = madd(e, T::LN2_LO.splat(), (h_lo + w_rest) + (w_lo + (s_lo + s_lo)));
     fast_two_sum(h, low)
 }
 

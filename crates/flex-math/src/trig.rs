@@ -40,14 +40,8 @@ impl TrigConsts for f32 {
     const FRAC_2_PI: f32 = core::f32::consts::FRAC_2_PI;
     const PIO2_FUSED: &'static [f32] = &[-1.570_796_4, 4.371_139e-8, 1.715_124_5e-15];
     /// 12 bits each.
-    const PIO2_SHORT: &'static [f32] = &[
-        -1.570_800_8,
-        4.453_584_6e-6,
-        8.706_138e-10,
-        -6.222_8e-14,
-        -5.720_860_5e-18,
-        -3.282_003_7e-22,
-    ];
+    const PIO2_SHORT: &'static [f32] =
+        &[-1.570_800_8, 4.453_584_6e-6, 8.706_138e-10, -6.222_8e-14, -5.720_860_5e-18, -3.282_003_7e-22];
     const BIT_1_TO_SIGN: u32 = 30;
     /// Degree 2, error of sin 2^-28.1.
     const SIN_POLY: &'static [f32] = &[-1.666665494e-1, 8.332177847e-3, -1.951725282e-4];
@@ -80,11 +74,8 @@ impl TrigConsts for f64 {
     const TRIG_MAX_FUSED: f64 = 1e6;
     const TRIG_MAX_SHORT: f64 = 1e6;
     const FRAC_2_PI: f64 = core::f64::consts::FRAC_2_PI;
-    const PIO2_FUSED: &'static [f64] = &[
-        -core::f64::consts::FRAC_PI_2,
-        -6.123_233_995_736_766e-17,
-        1.497_384_904_859_169_8e-33,
-    ];
+    const PIO2_FUSED: &'static [f64] =
+        &[-core::f64::consts::FRAC_PI_2, -6.123_233_995_736_766e-17, 1.497_384_904_859_169_8e-33];
     /// 33 bits each, but the last.
     const PIO2_SHORT: &'static [f64] = &[
         -1.5707963267341256,
@@ -144,11 +135,7 @@ impl TrigConsts for f64 {
 /// The largest argument that this backend reduces.
 #[inline(always)]
 fn limit<S: Simd, T: Float>() -> T {
-    if fused::<S, T>() {
-        T::TRIG_MAX_FUSED
-    } else {
-        T::TRIG_MAX_SHORT
-    }
+    if fused::<S, T>() { T::TRIG_MAX_FUSED } else { T::TRIG_MAX_SHORT }
 }
 
 /// `(j, r)` with `x = n pi/2 + r` and `n mod 4` in the low bits of `j`, for `0 <= x <= limit`.

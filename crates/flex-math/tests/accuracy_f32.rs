@@ -53,10 +53,7 @@ fn check(stride: u32) {
                 for (isa, error, at) in worst($f, reference, 0, stride) {
                     println!("{:12} {isa:8} {error:.3} ULP at {at:e}", $name);
                     if error > $bound {
-                        failures.push(format!(
-                            "{} on {isa}: {error} ULP at {at:e}, bound {}",
-                            $name, $bound
-                        ));
+                        failures.push(format!("{} on {isa}: {error} ULP at {at:e}, bound {}", $name, $bound));
                     }
                 }
             }
@@ -99,11 +96,7 @@ fn check2<F: BinaryFn<f32>>(
 ) {
     let mut state = 1;
     let (a, b): (Vec<f32>, Vec<f32>) = (0..300_000).map(|_| draw(random(&mut state))).unzip();
-    let want: Vec<f64> = a
-        .iter()
-        .zip(&b)
-        .map(|(&a, &b)| reference(a as f64, b as f64))
-        .collect();
+    let want: Vec<f64> = a.iter().zip(&b).map(|(&a, &b)| reference(a as f64, b as f64)).collect();
     on_each_isa2(f, &a, &b, |isa, got| {
         let mut worst = (0.0, 0);
         for (i, y) in got.iter().enumerate() {
@@ -114,12 +107,7 @@ fn check2<F: BinaryFn<f32>>(
         }
         let (e, i) = worst;
         println!("{name:12} {isa:8} {e:.3} ULP at {:e}, {:e}", a[i], b[i]);
-        assert!(
-            e <= bound,
-            "{name} on {isa}: {e} ULP at {:e}, {:e}, bound {bound}",
-            a[i],
-            b[i]
-        );
+        assert!(e <= bound, "{name} on {isa}: {e} ULP at {:e}, {:e}, bound {bound}", a[i], b[i]);
     });
 }
 
@@ -139,21 +127,11 @@ fn binary() {
         let x = f32::from_bits(r as u32 & 0x7fff_ffff);
         (x, uniform((r >> 32) as u32, -106.0, 91.0) / x.ln())
     };
-    let near_one = |r: u64| {
-        (
-            uniform(r as u32, 0.9, 1.1),
-            uniform((r >> 32) as u32, -900.0, 900.0),
-        )
-    };
+    let near_one = |r: u64| (uniform(r as u32, 0.9, 1.1), uniform((r >> 32) as u32, -900.0, 900.0));
     check2("pow", Pow, libm::pow, plain, 1.0, patterns);
     check2("pow", Pow, libm::pow, plain, 1.0, in_range);
     check2("pow", Pow, libm::pow, plain, 1.0, near_one);
-    let square = |r: u64| {
-        (
-            uniform(r as u32, -5.0, 5.0),
-            uniform((r >> 32) as u32, -5.0, 5.0),
-        )
-    };
+    let square = |r: u64| (uniform(r as u32, -5.0, 5.0), uniform((r >> 32) as u32, -5.0, 5.0));
     check2("atan2", Atan2, libm::atan2, plain, 2.5, patterns);
     check2("atan2", Atan2, libm::atan2, plain, 2.5, square);
 
@@ -165,24 +143,10 @@ fn binary() {
         x * libm::exp(-0.5 * x * x) * 0.398_942_280_401_432_7
     }
     let error = |got: f32, want: f64, x: f32, g: f32| {
-        let size = (cdf(x as f64).max(slope(x as f64).abs()) * g as f64)
-            .abs()
-            .max(2f64.powi(-126));
+        let size = (cdf(x as f64).max(slope(x as f64).abs()) * g as f64).abs().max(2f64.powi(-126));
         let unit = 2f64.powi(size.log2().floor() as i32 - 23);
         (got as f64 - want).abs() / unit
     };
-    let near = |r: u64| {
-        (
-            uniform(r as u32, -14.0, 6.0),
-            uniform((r >> 32) as u32, 0.5, 2.0),
-        )
-    };
-    check2(
-        "gelu_grad",
-        GeluGrad,
-        |x, g| g * (cdf(x) + slope(x)),
-        error,
-        4.0,
-        near,
-    );
+    let near = |r: u64| (uniform(r as u32, -14.0, 6.0), uniform((r >> 32) as u32, 0.5, 2.0));
+    check2("gelu_grad", GeluGrad, |x, g| g * (cdf(x) + slope(x)), error, 4.0, near);
 }

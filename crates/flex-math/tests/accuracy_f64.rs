@@ -28,11 +28,7 @@ fn golden(name: &str, operands: usize) -> Golden {
         &bytes[at - n..at]
     };
     let mut left = bytes.len();
-    let mut golden = Golden {
-        x: vec![Vec::new(); operands],
-        want: Vec::new(),
-        rest: Vec::new(),
-    };
+    let mut golden = Golden { x: vec![Vec::new(); operands], want: Vec::new(), rest: Vec::new() };
     while left > 0 {
         let count = u32::from_le_bytes(take(4).try_into().unwrap()) as u64;
         let seed = u32::from_le_bytes(take(4).try_into().unwrap()) as u64;
@@ -43,9 +39,7 @@ fn golden(name: &str, operands: usize) -> Golden {
             x.extend((0..count).map(|k| f64::from_bits(bits(k))));
         }
         for _ in 0..count {
-            golden
-                .want
-                .push(f64::from_le_bytes(take(8).try_into().unwrap()));
+            golden.want.push(f64::from_le_bytes(take(8).try_into().unwrap()));
             golden.rest.push(take(1)[0] as i8 as f64 / 200.0);
         }
         left -= 8 + 16 * operands + 9 * count as usize;
@@ -54,14 +48,7 @@ fn golden(name: &str, operands: usize) -> Golden {
 }
 
 /// Prints the largest error and notes it if it is above the bound.
-fn check(
-    name: &str,
-    isa: &str,
-    golden: &Golden,
-    got: &[f64],
-    bound: f64,
-    failures: &mut Vec<String>,
-) {
+fn check(name: &str, isa: &str, golden: &Golden, got: &[f64], bound: f64, failures: &mut Vec<String>) {
     let mut worst = (0.0, 0);
     for (i, y) in got.iter().enumerate() {
         let error = ulp_error_f64(*y, golden.want[i], golden.rest[i]);
@@ -86,9 +73,7 @@ fn unary() {
     macro_rules! one {
         ($name:literal, $f:expr, $reference:expr, $bound32:literal, $bound:literal) => {
             let golden = golden($name, 1);
-            on_each_isa($f, &golden.x[0], |isa, got| {
-                check($name, isa, &golden, &got, $bound, &mut failures)
-            });
+            on_each_isa($f, &golden.x[0], |isa, got| check($name, isa, &golden, &got, $bound, &mut failures));
         };
     }
     for_each_unary!(one);

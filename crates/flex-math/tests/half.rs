@@ -21,8 +21,7 @@ fn widening_is_exact_for_every_pattern() {
     for (h, got) in all.iter().zip(widen(&all)) {
         let want = h.to_f32();
         assert!(
-            got == want && got.is_sign_negative() == want.is_sign_negative()
-                || got.is_nan() && want.is_nan(),
+            got == want && got.is_sign_negative() == want.is_sign_negative() || got.is_nan() && want.is_nan(),
             "{h:?}"
         );
     }
@@ -30,8 +29,7 @@ fn widening_is_exact_for_every_pattern() {
     for (h, got) in all.iter().zip(widen(&all)) {
         let want = h.to_f32();
         assert!(
-            got == want && got.is_sign_negative() == want.is_sign_negative()
-                || got.is_nan() && want.is_nan(),
+            got == want && got.is_sign_negative() == want.is_sign_negative() || got.is_nan() && want.is_nan(),
             "{h:?}"
         );
     }
@@ -83,22 +81,14 @@ fn narrowing_rounds_to_nearest_even() {
 #[ignore = "minutes"]
 fn narrowing_exhaustive() {
     for block in 0..1u32 << 12 {
-        let x: Vec<f32> = (0..1u32 << 20)
-            .map(|i| f32::from_bits(block << 20 | i))
-            .collect();
+        let x: Vec<f32> = (0..1u32 << 20).map(|i| f32::from_bits(block << 20 | i)).collect();
         for (x, got) in x.iter().zip(narrow::<f16>(&x)) {
             let want = f16::from_f32(*x);
-            assert!(
-                got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan(),
-                "{x:e}"
-            );
+            assert!(got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan(), "{x:e}");
         }
         for (x, got) in x.iter().zip(narrow::<bf16>(&x)) {
             let want = bf16::from_f32(*x);
-            assert!(
-                got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan(),
-                "{x:e}"
-            );
+            assert!(got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan(), "{x:e}");
         }
     }
 }
@@ -115,11 +105,7 @@ fn drivers<H: Half>(of: impl Fn(f32) -> H, to: impl Fn(H) -> f32) {
         let b: Vec<H> = (0..len).map(|i| of(1.5 - i as f32 * 0.01)).collect();
         let unary: Vec<H> = a.iter().map(|&x| of(eval_scalar(Gelu, to(x)))).collect();
         let pair = |x: f32, y: f32| of(eval2_scalar(Atan2, x, y));
-        let both: Vec<H> = a
-            .iter()
-            .zip(&b)
-            .map(|(&x, &y)| pair(to(x), to(y)))
-            .collect();
+        let both: Vec<H> = a.iter().zip(&b).map(|(&x, &y)| pair(to(x), to(y))).collect();
         let rhs: Vec<H> = a.iter().map(|&x| pair(to(x), 0.3)).collect();
         let lhs: Vec<H> = b.iter().map(|&y| pair(0.3, to(y))).collect();
 
@@ -141,16 +127,8 @@ fn drivers<H: Half>(of: impl Fn(f32) -> H, to: impl Fn(H) -> f32) {
         };
         in_place(&a, &|data| map_half_in_place(Gelu, data), &unary);
         in_place(&a, &|data| map2_half_in_place(Atan2, data, &b), &both);
-        in_place(
-            &a,
-            &|data| map2_half_scalar_rhs_in_place(Atan2, data, 0.3),
-            &rhs,
-        );
-        in_place(
-            &b,
-            &|data| map2_half_scalar_lhs_in_place(Atan2, 0.3, data),
-            &lhs,
-        );
+        in_place(&a, &|data| map2_half_scalar_rhs_in_place(Atan2, data, 0.3), &rhs);
+        in_place(&b, &|data| map2_half_scalar_lhs_in_place(Atan2, 0.3, data), &lhs);
     }
 }
 

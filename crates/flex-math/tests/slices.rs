@@ -12,16 +12,8 @@ const OFFSETS: usize = 4;
 /// The driver writes `want` to the slice that it was given and nothing around it.
 fn assert_window<T: Float>(got: &[T], at: usize, want: &[T], around: T, what: &str) {
     for (i, g) in got.iter().enumerate() {
-        let w = if i >= at && i < at + want.len() {
-            want[i - at]
-        } else {
-            around
-        };
-        assert!(
-            same(*g, w),
-            "{what}: element {i} of {} at {at} is {g}, expected {w}",
-            want.len()
-        );
+        let w = if i >= at && i < at + want.len() { want[i - at] } else { around };
+        assert!(same(*g, w), "{what}: element {i} of {} at {at} is {g}, expected {w}", want.len());
     }
 }
 
@@ -30,10 +22,7 @@ fn unary<T: Float, F: UnaryFn<T>>(f: F, value: impl Fn(usize) -> T) {
     for len in 0..=MAX_LEN {
         for at in 0..OFFSETS {
             let src: Vec<T> = (0..at + len + 2).map(&value).collect();
-            let want: Vec<T> = src[at..at + len]
-                .iter()
-                .map(|&x| eval_scalar(f, x))
-                .collect();
+            let want: Vec<T> = src[at..at + len].iter().map(|&x| eval_scalar(f, x)).collect();
             let mut dst = vec![mark; src.len() + 1];
             map(f, &src[at..at + len], &mut dst[at + 1..at + 1 + len]);
             assert_window(&dst, at + 1, &want, mark, "map");
@@ -75,16 +64,8 @@ fn binary<T: Float, F: BinaryFn<T>>(f: F, value: impl Fn(usize) -> T) {
                 assert_window(&dst, at + 1, want, mark, what);
             };
             fresh(&|dst| map2(f, a, b, dst), &both, "map2");
-            fresh(
-                &|dst| map2_scalar_rhs(f, a, s, dst),
-                &rhs,
-                "map2_scalar_rhs",
-            );
-            fresh(
-                &|dst| map2_scalar_lhs(f, s, b, dst),
-                &lhs,
-                "map2_scalar_lhs",
-            );
+            fresh(&|dst| map2_scalar_rhs(f, a, s, dst), &rhs, "map2_scalar_rhs");
+            fresh(&|dst| map2_scalar_lhs(f, s, b, dst), &lhs, "map2_scalar_lhs");
 
             let in_place = |from: &[T], run: &dyn Fn(&mut [T]), want: &[T], what: &str| {
                 let mut data = vec![mark; at + len + 3];
@@ -93,18 +74,8 @@ fn binary<T: Float, F: BinaryFn<T>>(f: F, value: impl Fn(usize) -> T) {
                 assert_window(&data, at, want, mark, what);
             };
             in_place(a, &|data| map2_in_place(f, data, b), &both, "map2_in_place");
-            in_place(
-                a,
-                &|data| map2_scalar_rhs_in_place(f, data, s),
-                &rhs,
-                "map2_scalar_rhs_in_place",
-            );
-            in_place(
-                b,
-                &|data| map2_scalar_lhs_in_place(f, s, data),
-                &lhs,
-                "map2_scalar_lhs_in_place",
-            );
+            in_place(a, &|data| map2_scalar_rhs_in_place(f, data, s), &rhs, "map2_scalar_rhs_in_place");
+            in_place(b, &|data| map2_scalar_lhs_in_place(f, s, data), &lhs, "map2_scalar_lhs_in_place");
         }
     }
 }

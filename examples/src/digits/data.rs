@@ -38,9 +38,8 @@ impl Digits {
     /// # Panics
     /// When the file inside the program is damaged.
     pub fn load() -> Self {
-        let mut reader = csv::ReaderBuilder::new()
-            .has_headers(false)
-            .from_reader(flate2::read::GzDecoder::new(FILE));
+        let mut reader =
+            csv::ReaderBuilder::new().has_headers(false).from_reader(flate2::read::GzDecoder::new(FILE));
         let (mut pixels, mut labels) = (Vec::new(), Vec::new());
         for (line, row) in reader.deserialize::<Vec<u8>>().enumerate() {
             let row = row.unwrap_or_else(|e| panic!("digits.csv.gz, line {}: {e}", line + 1));

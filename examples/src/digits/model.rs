@@ -27,9 +27,8 @@ pub struct Model<B: Backend> {
 impl<B: Backend> Model<B> {
     /// A network with random weights, drawn from the backend's seeded generator.
     pub fn new(device: &B::Device) -> Self {
-        let conv = |from, to| {
-            Conv2dConfig::new([from, to], [3, 3]).with_padding(PaddingConfig2d::Same).init(device)
-        };
+        let conv =
+            |from, to| Conv2dConfig::new([from, to], [3, 3]).with_padding(PaddingConfig2d::Same).init(device);
         let pooled = SIDE / 2;
         Self {
             conv1: conv(1, CHANNELS),

@@ -10,11 +10,7 @@ use flex_math::*;
 /// where rounding to nearest overflows.
 pub fn ulp_error_f32(got: f32, want: f64) -> f64 {
     if got.is_nan() || want.is_nan() {
-        return if got.is_nan() && want.is_nan() {
-            0.0
-        } else {
-            f64::INFINITY
-        };
+        return if got.is_nan() && want.is_nan() { 0.0 } else { f64::INFINITY };
     }
     if got.is_sign_negative() != want.is_sign_negative() {
         return f64::INFINITY;
@@ -30,11 +26,7 @@ pub fn ulp_error_f32(got: f32, want: f64) -> f64 {
 /// NaN, infinity and zero as in [`ulp_error_f32`].
 pub fn ulp_error_f64(got: f64, want: f64, rest: f64) -> f64 {
     if got.is_nan() || want.is_nan() {
-        return if got.is_nan() && want.is_nan() {
-            0.0
-        } else {
-            f64::INFINITY
-        };
+        return if got.is_nan() && want.is_nan() { 0.0 } else { f64::INFINITY };
     }
     if got.is_sign_negative() != want.is_sign_negative() {
         return f64::INFINITY;
@@ -42,11 +34,7 @@ pub fn ulp_error_f64(got: f64, want: f64, rest: f64) -> f64 {
     if got.is_infinite() || want.is_infinite() {
         // Of two neighbours, one may have overflowed.
         let steps = got.abs().to_bits().abs_diff(want.abs().to_bits());
-        return if steps < 8 {
-            steps as f64
-        } else {
-            f64::INFINITY
-        };
+        return if steps < 8 { steps as f64 } else { f64::INFINITY };
     }
     let exponent = ((want.abs().to_bits() >> 52) as i32).max(1);
     // Both differ by few units, so that this subtraction is exact; scaling by 2^(1075 - exponent) in two steps.
@@ -74,8 +62,7 @@ impl<T: Float, F: UnaryFn<T>> WithSimd for Eval<'_, T, F> {
         let mut out = Vec::with_capacity(self.x.len());
         for chunk in self.x.chunks(T::lanes::<S>()) {
             let mut v: Vector<S, T> = T::one().splat();
-            bytemuck::cast_slice_mut(std::slice::from_mut(&mut v))[..chunk.len()]
-                .copy_from_slice(chunk);
+            bytemuck::cast_slice_mut(std::slice::from_mut(&mut v))[..chunk.len()].copy_from_slice(chunk);
             let y = self.f.eval(v);
             out.extend_from_slice(&bytemuck::cast_slice(std::slice::from_ref(&y))[..chunk.len()]);
         }
@@ -110,11 +97,7 @@ impl<T: Float, F: BinaryFn<T>> WithSimd for Eval2<'_, T, F> {
 }
 
 /// `f` of `x` on every instruction set of this machine.
-pub fn on_each_isa<T: Float, F: UnaryFn<T>>(
-    f: F,
-    x: &[T],
-    report: impl FnMut(&'static str, Vec<T>),
-) {
+pub fn on_each_isa<T: Float, F: UnaryFn<T>>(f: F, x: &[T], report: impl FnMut(&'static str, Vec<T>)) {
     for_each_isa(Eval { f, x }, report);
 }
 
@@ -152,51 +135,25 @@ macro_rules! for_each_unary {
         $visit!("acos", Acos, libm::acos, 3.0, 3.0);
         $visit!("atan", Atan, libm::atan, 2.0, 2.0);
         $visit!("asinh", Asinh, libm::asinh, 3.0, 3.0);
-        $visit!(
-            "acosh",
-            Acosh,
-            |x: f64| if x < 1.0 { f64::NAN } else { libm::acosh(x) },
-            3.0,
-            3.0
-        );
+        $visit!("acosh", Acosh, |x: f64| if x < 1.0 { f64::NAN } else { libm::acosh(x) }, 3.0, 3.0);
         $visit!("atanh", Atanh, libm::atanh, 3.0, 3.0);
         $visit!("erf", Erf, libm::erf, 2.0, 2.0);
         $visit!("erfc", Erfc, libm::erfc, 4.0, 4.0);
         $visit!("sigmoid", Sigmoid, $crate::common::sigmoid, 2.5, 2.5);
         $visit!("softplus", Softplus, $crate::common::softplus, 3.0, 3.0);
-        $visit!(
-            "logsigmoid",
-            LogSigmoid,
-            |x: f64| -$crate::common::softplus(-x),
-            3.0,
-            3.0
-        );
-        $visit!(
-            "silu",
-            Silu,
-            |x: f64| x.max(-1e300) * $crate::common::sigmoid(x),
-            3.2,
-            3.2
-        );
+        $visit!("logsigmoid", LogSigmoid, |x: f64| -$crate::common::softplus(-x), 3.0, 3.0);
+        $visit!("silu", Silu, |x: f64| x.max(-1e300) * $crate::common::sigmoid(x), 3.2, 3.2);
         $visit!("gelu", Gelu, $crate::common::gelu, 5.0, 5.0);
         $visit!("gelu_tanh", GeluTanh, $crate::common::gelu_tanh, 4.0, 4.0);
     };
 }
 
 pub fn sigmoid(x: f64) -> f64 {
-    if x < 0.0 {
-        libm::exp(x) / (1.0 + libm::exp(x))
-    } else {
-        1.0 / (1.0 + libm::exp(-x))
-    }
+    if x < 0.0 { libm::exp(x) / (1.0 + libm::exp(x)) } else { 1.0 / (1.0 + libm::exp(-x)) }
 }
 
 pub fn softplus(x: f64) -> f64 {
-    if x.is_nan() {
-        x
-    } else {
-        x.max(0.0) + libm::log1p(libm::exp(-x.abs()))
-    }
+    if x.is_nan() { x } else { x.max(0.0) + libm::log1p(libm::exp(-x.abs())) }
 }
 
 pub fn gelu(x: f64) -> f64 {
