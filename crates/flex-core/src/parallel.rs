@@ -14,8 +14,8 @@ pub const MIN_BYTES: usize = 4 * 1024 * 1024;
 
 /// Arithmetic smaller than this (floating-point operations, or their equivalent in time) stays on the calling thread.
 ///
-/// That is some 20 us on one thread, at 100 operations per ns: 65,536 `exp`, of 16 operations each, take 12 us on one
-/// thread and 19 on two.
+/// That is some 20 us on one thread, at 100 operations per ns: 65,536 `exp`, of 16 operations each, take 9 us on one
+/// thread and 19 on two. (The figures on two threads, here and above, are the best of runs on a busy machine.)
 pub const MIN_FLOPS: usize = 2 * 1024 * 1024;
 
 /// Bytes that one task should move at least, so that handing it out (about 1 us) is small beside it.

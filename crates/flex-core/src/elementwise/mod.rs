@@ -100,7 +100,7 @@ pub enum Unary {
     BitNot,
 }
 
-/// Two-operand operations. See [`binary`] for the outcomes at the edges.
+/// Two-operand operations. See [`binary()`] for the outcomes at the edges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Binary {
     /// Sum.

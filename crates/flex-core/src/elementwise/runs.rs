@@ -16,15 +16,16 @@ use burn_std::Bytes;
 use core::ops::Range;
 use smallvec::SmallVec;
 
-/// Bytes of the output that one task computes, at most. With two operands of the same type a task moves 192 KiB,
-/// some 10 us from memory, beside which handing it out (1 us) is small; an operand gathered for it stays in the
+/// Bytes of the output that one task computes, at most. Estimated, not tuned: with two operands of the same type a task
+/// moves 192 KiB, some 10 us from memory, beside which handing it out (1 us) is small; an operand gathered for it stays in the
 /// second cache.
 const CHUNK_BYTES: usize = 64 * 1024;
 
 /// Shortest row that kernels see; operands of shorter ones are gathered into blocks.
 const MIN_ROW: usize = 16;
 
-/// Rows up to this length are handed to the kernel many at a time: a call costs 25 ns, as much as adding 1000 f32.
+/// Rows up to this length are handed to the kernel many at a time. Adding a row to a matrix of 256 columns took 8.0 us
+/// for 65,536 elements with a call per row, and takes 3.4.
 const MAX_SHORT_ROW: usize = 4096;
 
 /// Chunks may grow by this factor when that lets them use whole cache lines of a transposed operand. Four blocks of
