@@ -20,8 +20,7 @@ const MAX_SAMPLES: usize = 2001;
 
 /// Median seconds per call of each peer; `None` where there is no peer.
 pub fn time_in_turn(peers: &mut [Option<Box<dyn FnMut()>>], budget: Budget) -> Vec<Option<f64>> {
-    let repeats: Vec<usize> =
-        peers.iter_mut().map(|peer| peer.as_mut().map_or(0, |run| calibrate(run))).collect();
+    let repeats: Vec<usize> = peers.iter_mut().map(|peer| peer.as_mut().map_or(0, calibrate)).collect();
     let mut samples: Vec<Vec<f64>> = vec![Vec::new(); peers.len()];
     let start = Instant::now();
     for round in 0..MAX_SAMPLES {

@@ -28,10 +28,8 @@ fn take(elements: usize) -> Generator {
 /// A seed for programs that set none: the keys of the standard hasher come from the system's entropy.
 #[cfg(feature = "std")]
 fn entropy() -> u64 {
-    use core::hash::{BuildHasher, Hash, Hasher};
-    let mut hasher = std::collections::hash_map::RandomState::new().build_hasher();
-    std::thread::current().id().hash(&mut hasher);
-    hasher.finish()
+    use core::hash::BuildHasher;
+    std::collections::hash_map::RandomState::new().hash_one(std::thread::current().id())
 }
 
 /// Without an operating system there is no entropy to ask for; programs seed themselves.

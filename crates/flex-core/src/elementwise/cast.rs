@@ -123,8 +123,8 @@ fn odd(x: f64) -> f32 {
     let back = near as f64;
     // Infinity lies above every finite number, so what overflowed comes back to the largest number, which is odd.
     let down = near.to_bits().wrapping_sub((back.abs() > x.abs()) as u32);
-    // NaN is neither: it stays as it is.
-    let inexact = back < x || back > x;
+    // NaN differs from itself, and stays as it is.
+    let inexact = back != x && !x.is_nan();
     f32::from_bits(if inexact { down | 1 } else { near.to_bits() })
 }
 

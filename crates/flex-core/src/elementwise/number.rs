@@ -215,4 +215,4 @@ impl_integer!(u8, u8, signed: false, |a, b| through_float!(a, b, u8, f32, i32));
 impl_integer!(u16, u16, signed: false, |a, b| through_float!(a, b, u16, f32, i32));
 impl_integer!(u32, u32, signed: false, |a, b| through_float!(a, b, u32, f64, u32));
 impl_integer!(i64, u64, signed: true, |a, b| if b == 0 { 0 } else { a.wrapping_div(b) });
-impl_integer!(u64, u64, signed: false, |a, b| if b == 0 { 0 } else { a / b });
+impl_integer!(u64, u64, signed: false, |a, b| a.checked_div(b).unwrap_or(0));

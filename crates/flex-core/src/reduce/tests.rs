@@ -498,7 +498,7 @@ fn integer_scans_wrap() {
     check_scan::<i8>("cumsum", |i| (digit(i) * 9) as i8, cumsum, |a, b| wrap(a + b), 0.0);
     check_scan::<i8>("cumprod", |i| (digit(i) | 1) as i8, cumprod, |a, b| wrap(a * b), 0.0);
     check_scan::<u32>("cumsum", |i| (digit(i) + 11) as u32, cumsum, |a, b| a + b, 0.0);
-    check_scan::<i64>("cumsum", |i| digit(i), cumsum, |a, b| a + b, 0.0);
+    check_scan::<i64>("cumsum", digit, cumsum, |a, b| a + b, 0.0);
 }
 
 #[test]

@@ -110,7 +110,7 @@ fn nearest<H: Element>(x: i128, all: impl Iterator<Item = H>) -> H {
         let bits: u16 = bytemuck::cast_slice(core::slice::from_ref(&h))[0];
         let closer = best
             .as_ref()
-            .is_none_or(|(d, b, _)| distance < *d || distance == *d && bits % 2 == 0 && b % 2 == 1);
+            .is_none_or(|(d, b, _)| distance < *d || distance == *d && bits.is_multiple_of(2) && b % 2 == 1);
         if closer {
             best = Some((distance, bits, h));
         }

@@ -3,7 +3,6 @@
 use super::super::*;
 use super::*;
 use crate::{Scalar, bf16, f16};
-use num_traits::Float as _;
 
 const ARITHMETIC: &[Binary] =
     &[Binary::Add, Binary::Sub, Binary::Mul, Binary::Div, Binary::Rem, Binary::Max, Binary::Min];
