@@ -348,8 +348,9 @@ fn moves_that_tear_blocks_apart_are_quantized_anew() {
     let want = movement::cat(vec![a, b], 0).unwrap();
     let step = joined.scales.item::<f32>();
     assert!(floats(&joined).iter().zip(want.to_vec::<f32>()).all(|(a, b)| (a - b).abs() <= step * 1.01));
-    let error = q.slice(&[Slice::full(), Slice::new(0, Some(3), 1)]).unwrap_err().to_string();
-    assert!(error.starts_with("quantize_dynamic: got a tensor of shape [4, 3]"), "{error}");
+    // Three columns hold no whole block of the old size: blocks shrink to what divides them.
+    let s = [Slice::full(), Slice::new(0, Some(3), 1)];
+    near(q.slice(&s).unwrap(), f.slice(&s).unwrap());
 }
 
 #[test]

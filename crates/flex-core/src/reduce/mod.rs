@@ -1,6 +1,6 @@
 //! Reductions and scans.
 //!
-//! Every reduction is a [`Reducer`](reducer::Reducer): an identity, a lift of one element and an associative
+//! Every reduction is a [`Reducer`]: an identity, a lift of one element and an associative
 //! combination. [`plan`] finds out from the strides which of two kernels fits, [`kernel`] holds the kernels, and
 //! [`run`] cuts the work into tasks of fixed size and combines their results in a fixed order, so results are the same
 //! bits for any number of threads.
