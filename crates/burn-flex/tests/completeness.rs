@@ -52,8 +52,11 @@ fn every_trait_method_is_defined_or_left_to_its_default_for_a_reason() {
     let mut used = BTreeSet::new();
     let methods = include_str!("trait_methods.txt").lines().filter(|line| !line.starts_with('#'));
     for line in methods {
-        let [owner, method, kind] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("malformed: {line}") };
-        let reason = LEFT_TO_DEFAULTS.iter().position(|(t, pattern, _)| *t == owner && matches(pattern, method));
+        let [owner, method, kind] = line.split(' ').collect::<Vec<_>>()[..] else {
+            panic!("malformed: {line}")
+        };
+        let reason =
+            LEFT_TO_DEFAULTS.iter().position(|(t, pattern, _)| *t == owner && matches(pattern, method));
         match (defined.contains(method), reason) {
             (true, Some(k)) if !LEFT_TO_DEFAULTS[k].1.ends_with('*') => {
                 panic!("{owner}::{method} is defined, yet the table of defaults names it");
@@ -67,7 +70,8 @@ fn every_trait_method_is_defined_or_left_to_its_default_for_a_reason() {
         }
     }
     assert!(unexplained.is_empty(), "neither defined nor explained: {unexplained:#?}");
-    let stale: Vec<_> = (0..LEFT_TO_DEFAULTS.len()).filter(|k| !used.contains(k)).map(|k| LEFT_TO_DEFAULTS[k]).collect();
+    let stale: Vec<_> =
+        (0..LEFT_TO_DEFAULTS.len()).filter(|k| !used.contains(k)).map(|k| LEFT_TO_DEFAULTS[k]).collect();
     assert!(stale.is_empty(), "explained, yet no such default remains: {stale:?}");
 }
 

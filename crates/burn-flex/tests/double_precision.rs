@@ -11,7 +11,10 @@ fn tensors_are_created_in_the_backends_element_types() {
     type B = Flex<f64, i16>;
     let device = Default::default();
     assert_eq!(Tensor::<B, 1>::zeros([3], &device).dtype(), DType::F64);
-    assert_eq!(Tensor::<B, 1>::from_data([0.1, 0.2], &device).into_data().to_vec::<f64>().unwrap(), [0.1, 0.2]);
+    assert_eq!(
+        Tensor::<B, 1>::from_data([0.1, 0.2], &device).into_data().to_vec::<f64>().unwrap(),
+        [0.1, 0.2]
+    );
     assert_eq!(Tensor::<B, 1>::random([3], Distribution::Default, &device).dtype(), DType::F64);
     assert_eq!(Tensor::<B, 1, Int>::arange(0..3, &device).dtype(), DType::I16);
     assert_eq!(Tensor::<B, 1>::from_data([3.0, 9.0], &device).argmax(0).dtype(), DType::I16);

@@ -3,10 +3,11 @@
 
 mod common;
 
+use burn_backend::DTypeUsage;
 use burn_flex::{Flex, FlexDevice, FlexQTensor};
 use burn_tensor::backend::{Backend, BackendTypes};
 use burn_tensor::{
-    BoolStore, DType, DTypeUsage, Element, ElementConversion, FloatDType, IntDType, Int, Tensor, TensorData, bf16, f16,
+    BoolStore, DType, Element, ElementConversion, FloatDType, Int, IntDType, Tensor, TensorData, bf16, f16,
 };
 use common::panic_message;
 
@@ -43,7 +44,10 @@ fn every_float_dtype_computes_and_keeps_its_dtype() {
             (x.clone().sort(0), vec![-2.0, 0.5, 1.0, 4.0]),
             (x.clone().clamp(-1.0, 1.0), vec![1.0, 1.0, -1.0, 0.5]),
             (x.clone().select(0, ints(&[2, 0], DType::I32)), vec![-2.0, 1.0]),
-            (x.clone().reshape([2, 2]).matmul(x.clone().reshape([2, 2])).reshape([4]), vec![-7.0, 6.0, -3.0, -7.75]),
+            (
+                x.clone().reshape([2, 2]).matmul(x.clone().reshape([2, 2])).reshape([4]),
+                vec![-7.0, 6.0, -3.0, -7.75],
+            ),
             (x.clone().mask_fill(x.clone().lower_elem(0.0), 9.0), vec![1.0, 4.0, 9.0, 0.5]),
         ];
         for (k, (out, expected)) in outputs.into_iter().enumerate() {
@@ -74,7 +78,10 @@ fn every_integer_dtype_computes_and_keeps_its_dtype() {
             (x.clone().sort_descending(0), vec![7.0, 4.0, 2.0, 1.0]),
             (x.clone().gather(0, x.clone().remainder_scalar(4)), vec![4.0, 1.0, 2.0, 7.0]),
             (x.clone().powi_scalar(2), vec![1.0, 16.0, 4.0, 49.0]),
-            (x.clone().reshape([2, 2]).matmul(x.clone().reshape([2, 2])).reshape([4]), vec![9.0, 32.0, 16.0, 57.0]),
+            (
+                x.clone().reshape([2, 2]).matmul(x.clone().reshape([2, 2])).reshape([4]),
+                vec![9.0, 32.0, 16.0, 57.0],
+            ),
         ];
         for (k, (out, expected)) in outputs.into_iter().enumerate() {
             assert_eq!(out.dtype(), dtype, "operation {k}");
@@ -136,8 +143,8 @@ fn usage_says_what_works() {
 
 #[test]
 fn data_of_wider_bools_and_flex32_is_read() {
-    use burn_tensor::ops::{BoolTensorOps, FloatTensorOps};
     use burn_tensor::TensorMetadata;
+    use burn_tensor::ops::{BoolTensorOps, FloatTensorOps};
     let wide = TensorData::from([true, false]).convert_dtype(DType::Bool(BoolStore::U32));
     assert_eq!(<Flex>::bool_from_data(wide, &FlexDevice).dtype(), DType::Bool(BoolStore::Native));
     let mut flex32 = TensorData::from([1.5f32, 2.5]);

@@ -165,24 +165,34 @@ fn bools_agree() {
 
 #[test]
 fn index_outputs_have_the_tensors_dtype_unless_it_is_too_narrow() {
-    let x = Tensor::<Flex, 1, Int>::from_data(TensorData::new(vec![3i8, 9, -1], [3]), (&Default::default(), DType::I8));
+    let x = Tensor::<Flex, 1, Int>::from_data(
+        TensorData::new(vec![3i8, 9, -1], [3]),
+        (&Default::default(), DType::I8),
+    );
     assert_eq!(x.dtype(), DType::I8);
     assert_eq!(x.clone().argmax(0).dtype(), DType::I8);
     assert_eq!(x.argsort(0).into_data().to_vec::<i8>().unwrap(), [2, 0, 1]);
     let mut values = vec![0i8; 300];
     values[299] = 5;
-    let x = Tensor::<Flex, 1, Int>::from_data(TensorData::new(values, [300]), (&Default::default(), DType::I8));
+    let x =
+        Tensor::<Flex, 1, Int>::from_data(TensorData::new(values, [300]), (&Default::default(), DType::I8));
     assert_eq!(x.clone().argmax(0).into_data().to_vec::<i64>().unwrap(), [299]);
     assert_eq!(x.max_dim_with_indices(0).1.into_data().to_vec::<i64>().unwrap(), [299]);
 }
 
 #[test]
 fn arithmetic_wraps_and_means_do_not() {
-    let x = Tensor::<Flex, 1, Int>::from_data(TensorData::new(vec![100i8; 4], [4]), (&Default::default(), DType::I8));
+    let x = Tensor::<Flex, 1, Int>::from_data(
+        TensorData::new(vec![100i8; 4], [4]),
+        (&Default::default(), DType::I8),
+    );
     assert_eq!((x.clone() + x.clone()).into_data().to_vec::<i8>().unwrap(), [-56; 4]);
     assert_eq!(x.clone().mean().into_data().to_vec::<i8>().unwrap(), [100]);
     assert_eq!(x.clamp_min(300).into_data().to_vec::<i8>().unwrap(), [127; 4]);
-    let top = Tensor::<Flex, 1, Int>::from_data(TensorData::new(vec![u64::MAX], [1]), (&Default::default(), DType::U64));
+    let top = Tensor::<Flex, 1, Int>::from_data(
+        TensorData::new(vec![u64::MAX], [1]),
+        (&Default::default(), DType::U64),
+    );
     assert_eq!(top.clone().sub_scalar(u64::MAX - 1).into_data().to_vec::<u64>().unwrap(), [1]);
     assert_eq!(top.equal_elem(u64::MAX).into_data().to_vec::<bool>().unwrap(), [true]);
 }

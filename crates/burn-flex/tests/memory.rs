@@ -51,7 +51,9 @@ fn writes_are_not_seen_through_clones_and_views() {
         ("clamp", |t| t.clamp(-0.1, 0.1)),
         ("mask_fill", |t| t.clone().mask_fill(t.greater_elem(0.0), 9.0)),
         ("slice_assign", |t| t.slice_fill([0..3, 0..3], 9.0)),
-        ("select_assign", |t| t.select_assign(0, int([4], 33, 2), float([4, 17], 3), burn_tensor::IndexingUpdateOp::Add)),
+        ("select_assign", |t| {
+            t.select_assign(0, int([4], 33, 2), float([4, 17], 3), burn_tensor::IndexingUpdateOp::Add)
+        }),
         ("cumsum", |t| t.cumsum(0)),
         ("sort", |t| t.sort(1)),
         ("softmax", |t| burn_tensor::activation::softmax(t, 1)),
@@ -86,7 +88,8 @@ fn data_moves_in_and_out_without_a_copy() {
     let shared = Bytes::from_shared(owner.clone(), AllocationProperty::File);
     let address = shared.as_ptr();
     let before = owner.to_vec();
-    let x = Tensor::<Flex, 1>::from_data(TensorData::from_bytes(shared, [1000], DType::F32), &Default::default());
+    let x =
+        Tensor::<Flex, 1>::from_data(TensorData::from_bytes(shared, [1000], DType::F32), &Default::default());
     if (address as usize).is_multiple_of(4) {
         assert_eq!(primitive(&x).as_core().storage::<f32>().as_ptr().cast(), address);
     }
@@ -112,7 +115,9 @@ fn a_seed_fixes_the_numbers_of_every_distribution() {
         .map(|d| Tensor::<Flex, 1>::random(shape.clone(), d, &device).into_data())
         .into();
         out.push(Tensor::<Flex, 1, Int>::random(shape.clone(), Distribution::Default, &device).into_data());
-        out.push(Tensor::<Flex, 1, Int>::random(shape, Distribution::Uniform(-3.0, 5.0), &device).into_data());
+        out.push(
+            Tensor::<Flex, 1, Int>::random(shape, Distribution::Uniform(-3.0, 5.0), &device).into_data(),
+        );
         out
     };
     let first = draw(42);
@@ -120,7 +125,8 @@ fn a_seed_fixes_the_numbers_of_every_distribution() {
     for (a, b) in first.iter().zip(&draw(43)) {
         assert_ne!(a, b);
     }
-    let within = |data: &TensorData, low: f64, high: f64| data.iter::<f64>().all(|v| (low..high).contains(&v));
+    let within =
+        |data: &TensorData, low: f64, high: f64| data.iter::<f64>().all(|v| (low..high).contains(&v));
     assert!(within(&first[0], 0.0, 1.0));
     assert!(within(&first[1], -3.0, 5.0));
     assert!(within(&first[4], 0.0, 255.0));
@@ -158,19 +164,35 @@ fn refusals_name_the_operation_and_leave_other_tensors_usable() {
         ("cat", Box::new(|| drop(<Flex>::float_cat(vec![clone().0, z.clone()], 0)))),
         ("cat", Box::new(|| drop(<Flex>::float_cat(vec![], 0)))),
         ("select", Box::new(|| drop(<Flex>::float_select(clone().0, 0, wild.clone())))),
-        ("embedding", Box::new(|| drop(<Flex>::embedding(clone().0, <Flex>::int_reshape(wild.clone(), Shape::new([1, 2])))))),
+        (
+            "embedding",
+            Box::new(|| {
+                drop(<Flex>::embedding(clone().0, <Flex>::int_reshape(wild.clone(), Shape::new([1, 2]))))
+            }),
+        ),
         ("exp", Box::new(|| drop(<Flex>::float_exp(i.clone())))),
         ("float_from_data", Box::new(|| drop(<Flex>::float_from_data(TensorData::from([1i32]), &device)))),
         ("int_from_data", Box::new(|| drop(<Flex>::int_from_data(TensorData::from([1f32]), &device)))),
-        ("full", Box::new(|| drop(<Flex>::float_zeros(Shape::new([usize::MAX, 2]), &device, burn_tensor::FloatDType::F32)))),
-        ("softmax", Box::new(|| drop(<Flex as burn_tensor::ops::ActivationOps<Flex>>::softmax(clone().0, 2)))),
+        (
+            "full",
+            Box::new(|| {
+                drop(<Flex>::float_zeros(Shape::new([usize::MAX, 2]), &device, burn_tensor::FloatDType::F32))
+            }),
+        ),
+        (
+            "softmax",
+            Box::new(|| drop(<Flex as burn_tensor::ops::ActivationOps<Flex>>::softmax(clone().0, 2))),
+        ),
     ];
     for (op, case) in cases {
         let message = panic_message(case);
         assert!(message.starts_with(op), "expected a message of `{op}`, got: {message}");
         assert!(message.contains(": "), "{message}");
     }
-    assert_eq!(Tensor::<Flex, 2>::from_primitive(burn_tensor::TensorPrimitive::Float(x)).into_data(), float::<Flex, 2>([3, 4], 1).into_data());
+    assert_eq!(
+        Tensor::<Flex, 2>::from_primitive(burn_tensor::TensorPrimitive::Float(x)).into_data(),
+        float::<Flex, 2>([3, 4], 1).into_data()
+    );
 }
 
 #[test]

@@ -6,8 +6,8 @@ mod common;
 use burn_flex::Flex;
 use burn_tensor::backend::Backend;
 use burn_tensor::ops::{
-    AttentionModuleOptions, ConvOptions, ConvTransposeOptions, DeformConvOptions, InterpolateMode, InterpolateOptions,
-    UnfoldOptions,
+    AttentionModuleOptions, ConvOptions, ConvTransposeOptions, DeformConvOptions, InterpolateMode,
+    InterpolateOptions, UnfoldOptions,
 };
 use burn_tensor::{Int, Tensor, TensorData, activation, module, signal};
 use common::{agree, assert_same, bool, float, int};
@@ -64,12 +64,15 @@ fn convolutions_agree() {
 
 #[test]
 fn transposed_convolutions_agree() {
-    for (stride, padding, out, dilation, groups) in [(1, 0, 0, 1, 1), (2, 1, 1, 1, 1), (2, 1, 0, 2, 2), (3, 0, 2, 1, 4)] {
+    for (stride, padding, out, dilation, groups) in
+        [(1, 0, 0, 1, 1), (2, 1, 1, 1, 1), (2, 1, 0, 2, 2), (3, 0, 2, 1, 4)]
+    {
         let o1 = ConvTransposeOptions::new([stride], [padding], [out], [dilation], groups);
         agree!(CLOSE, B => module::conv_transpose1d(float::<B, 3>([2, 4, 7], 1), float([4, 8 / groups, 3], 2), Some(float([8], 3)), o1.clone()));
         let o2 = ConvTransposeOptions::new([stride, 1], [padding, 1], [out, 0], [dilation, 1], groups);
         agree!(CLOSE, B => module::conv_transpose2d(float::<B, 4>([2, 4, 7, 5], 1), float([4, 8 / groups, 3, 2], 2), Some(float([8], 3)), o2.clone()));
-        let o3 = ConvTransposeOptions::new([stride, 1, 2], [padding, 1, 0], [out, 0, 1], [dilation, 1, 1], groups);
+        let o3 =
+            ConvTransposeOptions::new([stride, 1, 2], [padding, 1, 0], [out, 0, 1], [dilation, 1, 1], groups);
         agree!(CLOSE, B => module::conv_transpose3d(float::<B, 5>([2, 4, 4, 5, 3], 1), float([4, 8 / groups, 3, 2, 2], 2), None, o3.clone()));
     }
 }
@@ -148,8 +151,14 @@ fn layer_norm_agrees_with_its_definition() {
     fn primitive<const D: usize>(t: Tensor<Flex, D>) -> burn_flex::FlexTensor {
         t.into_primitive().tensor()
     }
-    let (x, gamma, beta) = (float::<Flex, 3>([3, 5, 33], 1), float::<Flex, 1>([33], 2), float::<Flex, 1>([33], 3));
-    let got = <Flex>::layer_norm(primitive(x.clone()), primitive(gamma.clone()), Some(primitive(beta.clone())), 1e-5);
+    let (x, gamma, beta) =
+        (float::<Flex, 3>([3, 5, 33], 1), float::<Flex, 1>([33], 2), float::<Flex, 1>([33], 3));
+    let got = <Flex>::layer_norm(
+        primitive(x.clone()),
+        primitive(gamma.clone()),
+        Some(primitive(beta.clone())),
+        1e-5,
+    );
     let (var, mean) = x.clone().var_mean_bias(2);
     let expected = (x - mean) / (var + 1e-5).sqrt() * gamma.unsqueeze() + beta.unsqueeze();
     let got = Tensor::<Flex, 3>::from_primitive(TensorPrimitive::Float(got));

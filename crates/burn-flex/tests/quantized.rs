@@ -18,7 +18,10 @@ fn schemes() -> [QuantScheme; 2] {
 
 /// A matrix whose rows differ in size by powers of ten, so that block scales matter.
 fn matrix() -> Tensor<Flex, 2> {
-    let sizes = Tensor::<Flex, 2>::from_data([[1.0], [10.0], [0.1], [100.0], [1.0], [3.0], [0.01], [30.0]], &Default::default());
+    let sizes = Tensor::<Flex, 2>::from_data(
+        [[1.0], [10.0], [0.1], [100.0], [1.0], [3.0], [0.01], [30.0]],
+        &Default::default(),
+    );
     float::<Flex, 2>([8, 32], 1) * sizes
 }
 
@@ -36,7 +39,11 @@ fn quantizing_keeps_values_within_half_a_step() {
     // Each row has its own scales.
     let got = matrix().quantize_dynamic(&block).dequantize();
     for row in 0..8 {
-        close(got.clone().slice([row..row + 1, 0..32]), matrix().slice([row..row + 1, 0..32]), "block scales");
+        close(
+            got.clone().slice([row..row + 1, 0..32]),
+            matrix().slice([row..row + 1, 0..32]),
+            "block scales",
+        );
     }
 }
 
@@ -61,7 +68,9 @@ fn layouts_and_selections_move_the_right_values() {
         close(q().min_dim(0).dequantize(), f().min_dim(0), &name);
         assert_eq!(q().max().dequantize().into_scalar(), f().max().into_scalar(), "{name}");
         for dim in 0..2 {
-            let same = |a: Tensor<Flex, 2, Int>, b: Tensor<Flex, 2, Int>| assert_eq!(a.into_data(), b.into_data(), "{name}");
+            let same = |a: Tensor<Flex, 2, Int>, b: Tensor<Flex, 2, Int>| {
+                assert_eq!(a.into_data(), b.into_data(), "{name}")
+            };
             same(q().argmax(dim), f().argmax(dim));
             same(q().argmin(dim), f().argmin(dim));
         }
@@ -82,7 +91,12 @@ fn arithmetic_computes_on_the_dequantized_values() {
         let q = || matrix().quantize_dynamic(&scheme);
         let f = || matrix().quantize_dynamic(&scheme).dequantize();
         let weight = || float::<Flex, 2>([32, 4], 2);
-        common::assert_same(&q().matmul(weight()).into_data(), &f().matmul(weight()).into_data(), 1e-5, "matmul");
+        common::assert_same(
+            &q().matmul(weight()).into_data(),
+            &f().matmul(weight()).into_data(),
+            1e-5,
+            "matmul",
+        );
         common::assert_same(&(q() + q()).into_data(), &(f() + f()).into_data(), 1e-6, "add");
         common::assert_same(&q().exp().into_data(), &f().exp().into_data(), 1e-6, "exp");
         common::assert_same(&q().sum().into_data(), &f().sum().into_data(), 1e-5, "sum");

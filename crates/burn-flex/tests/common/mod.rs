@@ -23,7 +23,9 @@ pub(crate) use agree;
 /// `count` values in `[-2, 2)`, no two alike for any count below 2^20.
 pub fn values(count: usize, seed: u64) -> Vec<f32> {
     let start = seed.wrapping_mul(0x9E37_79B9).wrapping_add(12_345);
-    (0..count as u64).map(|i| ((i.wrapping_add(start).wrapping_mul(387_420_489) & 0xF_FFFF) as f32) / 262_144.0 - 2.0).collect()
+    (0..count as u64)
+        .map(|i| ((i.wrapping_add(start).wrapping_mul(387_420_489) & 0xF_FFFF) as f32) / 262_144.0 - 2.0)
+        .collect()
 }
 
 pub fn float<B: Backend, const D: usize>(shape: [usize; D], seed: u64) -> Tensor<B, D> {
@@ -45,10 +47,12 @@ pub fn bool<B: Backend, const D: usize>(shape: [usize; D], seed: u64) -> Tensor<
 /// their own size, plus a thousandth of `tolerance` of the largest value for those that cancel to almost nothing.
 pub fn assert_same(got: &TensorData, expected: &TensorData, tolerance: f64, what: &str) {
     assert_eq!(got.shape, expected.shape, "{what}: shapes");
-    let (got, expected): (Vec<f64>, Vec<f64>) = (got.iter::<f64>().collect(), expected.iter::<f64>().collect());
+    let (got, expected): (Vec<f64>, Vec<f64>) =
+        (got.iter::<f64>().collect(), expected.iter::<f64>().collect());
     let largest = expected.iter().filter(|v| v.is_finite()).fold(0.0f64, |m, v| m.max(v.abs()));
     for (i, (&a, &b)) in got.iter().zip(&expected).enumerate() {
-        let same = (a.is_nan() && b.is_nan()) || a == b || (a - b).abs() <= tolerance * (b.abs() + 1e-3 * largest);
+        let same =
+            (a.is_nan() && b.is_nan()) || a == b || (a - b).abs() <= tolerance * (b.abs() + 1e-3 * largest);
         assert!(same, "{what}: element {i} is {a}, expected {b}");
     }
 }
