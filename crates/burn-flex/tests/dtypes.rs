@@ -3,11 +3,11 @@
 
 mod common;
 
+use burn_backend::DTypeUsage;
 use burn_flex::{Flex, FlexDevice, FlexQTensor};
 use burn_tensor::backend::{Backend, BackendTypes};
 use burn_tensor::{
-    BoolStore, DType, DTypeUsage, Element, ElementConversion, FloatDType, Int, IntDType, Tensor, TensorData,
-    bf16, f16,
+    BoolStore, DType, Element, ElementConversion, FloatDType, Int, IntDType, Tensor, TensorData, bf16, f16,
 };
 use common::panic_message;
 
@@ -156,9 +156,9 @@ fn data_of_wider_bools_and_flex32_is_read() {
 /// Compiles: any pair of element types is a backend, with and without autodiff.
 #[test]
 fn default_element_types_are_selectable() {
-    fn check<B: Backend>(float: DType, int: DType)
+    fn check<B>(float: DType, int: DType)
     where
-        B: BackendTypes<Device = FlexDevice, QuantizedTensorPrimitive = FlexQTensor>,
+        B: Backend + BackendTypes<Device = FlexDevice, QuantizedTensorPrimitive = FlexQTensor>,
     {
         assert_eq!((B::FloatElem::dtype(), B::IntElem::dtype()), (float, int));
         // Scalars come as the backend's element type whatever the tensor's dtype.
