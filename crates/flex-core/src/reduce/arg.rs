@@ -3,7 +3,7 @@
 
 use super::indices::{check_index_dtype, into_index_dtype};
 use super::kernel::{BLOCK, Rows, Starts, fold_rows, fold_run};
-use super::lift::{Arith, Ordered, Want};
+use super::lift::{Arith, Lift, Negated, Ordinal, Plain, View, Want};
 use super::plan::{Mode, Plan};
 use super::reducer::Extreme;
 use super::run::{BATCH, Columns, LONG_ROW, TASK, drive_columns, for_each_output};
@@ -16,6 +16,15 @@ use flex_math::simd::vectorize;
 
 /// Elements that are compared at once to find where an extreme is.
 const LANES: usize = 64;
+
+/// Short rows that are searched at once, one per lane.
+const SIDE_BY_SIDE: usize = 16;
+
+/// Rows shorter than this are searched side by side.
+const MIN_VECTOR_ROW: usize = 24;
+
+/// Rows shorter than this are searched to the end: a mispredicted exit costs more.
+const MIN_EARLY_EXIT: usize = 512;
 
 /// Rows between two conversions of 32-bit row numbers to indices.
 const MAX_ROWS: usize = 1 << 30;
@@ -43,11 +52,10 @@ pub(super) fn extreme(
         return dispatch_ring!(op, dtype, T => Ok((indices, Some(Tensor::build::<T>(op, shape, dtype, |_| ())?))));
     }
     let plan = Plan::ordered(tensor, axis)?;
-    let indices = dispatch_ring!(op, dtype, T => {
-        let view = T::view(want, dtype.is_int());
+    let indices = dispatch_view!(op, dtype, want, [Max => Plain, _ => Negated], T, view => {
         Tensor::build::<i64>(op, plan.output_shape(), DType::I64, |out| match plan.mode {
-            Mode::Rows => arg_rows::<T>(&plan, view, out),
-            Mode::Columns | Mode::NarrowColumns => arg_columns::<T>(&plan, view, out),
+            Mode::Rows => arg_rows::<T, _>(&plan, view, out),
+            Mode::Columns | Mode::NarrowColumns => arg_columns::<T, _>(&plan, view, out),
         })
     })?;
     let values = match values {
@@ -70,7 +78,7 @@ fn pick(op: &'static str, plan: &Plan, indices: &[i64]) -> Result<Tensor> {
     }))
 }
 
-fn arg_rows<T: Ordered>(plan: &Plan, view: T::View, out: &mut [i64]) {
+fn arg_rows<T: Lift, V: View<T>>(plan: &Plan, view: V, out: &mut [i64]) {
     let src = plan.tensor.storage::<T>();
     let (n, r) = (plan.n, Extreme { view });
     for_each_output(&plan.walk, n, size_of::<T>(), out, |_, starts, out: &mut [i64]| {
@@ -79,6 +87,10 @@ fn arg_rows<T: Ordered>(plan: &Plan, view: T::View, out: &mut [i64]) {
                 let at = starts.at(i);
                 *o = arg_long_row(view, &src[at..at + n]) as i64;
             }
+            return;
+        }
+        if n < MIN_VECTOR_ROW {
+            arg_short_rows(view, src, starts, n, out);
             return;
         }
         let mut batch = [T::Wide::ZERO; BATCH];
@@ -91,8 +103,39 @@ fn arg_rows<T: Ordered>(plan: &Plan, view: T::View, out: &mut [i64]) {
     });
 }
 
+/// Tracks the best value and its index along several rows at once, without branches: where an extreme lies is
+/// unpredictable.
+fn arg_short_rows<T: Lift, V: View<T>>(view: V, src: &[T], starts: Starts, n: usize, out: &mut [i64]) {
+    vectorize(
+        #[inline(always)]
+        || {
+            for (g, out) in out.chunks_mut(SIDE_BY_SIDE).enumerate() {
+                let last = out.len() - 1;
+                let rows: [&[T]; SIDE_BY_SIDE] = core::array::from_fn(|l| {
+                    let at = starts.at(g * SIDE_BY_SIDE + l.min(last));
+                    &src[at..at + n]
+                });
+                let mut best = rows.map(|row| view.look(row[0]));
+                let mut index = [0u32; SIDE_BY_SIDE];
+                for j in 1..n {
+                    let x = rows.map(|row| row[j]);
+                    for l in 0..SIDE_BY_SIDE {
+                        let x = view.look(x[l]);
+                        let replace = x.beats(best[l]);
+                        best[l] = if replace { x } else { best[l] };
+                        index[l] = if replace { j as u32 } else { index[l] };
+                    }
+                }
+                for (o, i) in out.iter_mut().zip(index) {
+                    *o = i as i64;
+                }
+            }
+        },
+    );
+}
+
 /// Finds the best block of a row, then the element in it.
-fn arg_long_row<T: Ordered>(view: T::View, row: &[T]) -> usize {
+fn arg_long_row<T: Lift, V: View<T>>(view: V, row: &[T]) -> usize {
     let r = Extreme { view };
     let work = Work::Bytes(size_of_val(row));
     let best_of = |range: Range<usize>| {
@@ -116,8 +159,8 @@ fn arg_long_row<T: Ordered>(view: T::View, row: &[T]) -> usize {
 }
 
 /// The index in each row of the first element that equals the row's best value, or of the first NaN when that is NaN.
-fn locate_rows<T: Ordered>(
-    view: T::View,
+fn locate_rows<T: Lift, V: View<T>>(
+    view: V,
     src: &[T],
     starts: Starts,
     n: usize,
@@ -136,10 +179,17 @@ fn locate_rows<T: Ordered>(
 }
 
 #[inline(always)]
-fn locate<T: Ordered>(view: T::View, row: &[T], value: T::Wide) -> usize {
+fn locate<T: Lift, V: View<T>>(view: V, row: &[T], value: T::Wide) -> usize {
+    if row.len() < MIN_EARLY_EXIT {
+        let mut first = u32::MAX;
+        for (i, &x) in row.iter().enumerate() {
+            let here = if same(view, x, value) { i as u32 } else { u32::MAX };
+            first = first.min(here);
+        }
+        return first as usize;
+    }
     let (chunks, rest) = row.as_chunks::<LANES>();
-    let mut at = 0;
-    let mut tail = rest;
+    let (mut at, mut tail) = (0, rest);
     for chunk in chunks {
         let mut any = false;
         for &x in chunk {
@@ -161,8 +211,8 @@ fn locate<T: Ordered>(view: T::View, row: &[T], value: T::Wide) -> usize {
 }
 
 #[inline(always)]
-fn same<T: Ordered>(view: T::View, x: T, value: T::Wide) -> bool {
-    let x = x.look(view);
+fn same<T: Lift, V: View<T>>(view: V, x: T, value: T::Wide) -> bool {
+    let x = view.look(x);
     (x == value) | (x.is_nan() & value.is_nan())
 }
 
@@ -179,7 +229,7 @@ impl<W> Default for Part<W> {
     }
 }
 
-fn arg_columns<T: Ordered>(plan: &Plan, view: T::View, out: &mut [i64]) {
+fn arg_columns<T: Lift, V: View<T>>(plan: &Plan, view: V, out: &mut [i64]) {
     let src = plan.tensor.storage::<T>();
     let kernel = Columns {
         fold: |start: usize, rows: Range<usize>, width: usize, part: &mut Part<T::Wide>| {
@@ -190,8 +240,8 @@ fn arg_columns<T: Ordered>(plan: &Plan, view: T::View, out: &mut [i64]) {
             vectorize(
                 #[inline(always)]
                 || {
-                    for (b, x) in part.best.iter_mut().zip(matrix.row(rows.start, width)) {
-                        *b = x.look(view);
+                    for (b, &x) in part.best.iter_mut().zip(matrix.row(rows.start, width)) {
+                        *b = view.look(x);
                     }
                     part.index.fill(rows.start as i64);
                     for first in rows.clone().step_by(MAX_ROWS) {
@@ -221,11 +271,11 @@ fn arg_columns<T: Ordered>(plan: &Plan, view: T::View, out: &mut [i64]) {
 
 /// Replaces the best values and their row numbers by those of row `i` where it beats them.
 #[inline(always)]
-fn track<T: Ordered>(view: T::View, row: &[T], i: u32, best: &mut [T::Wide], number: &mut [u32]) {
+fn track<T: Lift, V: View<T>>(view: V, row: &[T], i: u32, best: &mut [T::Wide], number: &mut [u32]) {
     let width = row.len();
     let (best, number) = (&mut best[..width], &mut number[..width]);
     for j in 0..width {
-        let value = row[j].look(view);
+        let value = view.look(row[j]);
         let replace = value.beats(best[j]);
         best[j] = if replace { value } else { best[j] };
         number[j] = if replace { i } else { number[j] };

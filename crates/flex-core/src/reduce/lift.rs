@@ -13,6 +13,8 @@ pub(crate) trait Arith: Copy + PartialOrd + Default + Send + Sync + 'static {
     const ZERO: Self;
     /// The multiplicative identity.
     const ONE: Self;
+    /// A value that is NaN; zero for integers, which have none.
+    const NAN: Self;
     /// Sum; wraps for integers.
     fn add(self, other: Self) -> Self;
     /// Product; wraps for integers.
@@ -46,6 +48,7 @@ macro_rules! impl_arith_float {
             const LOWEST: Self = <$ty>::NEG_INFINITY;
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
+            const NAN: Self = <$ty>::NAN;
             #[inline(always)]
             fn add(self, other: Self) -> Self { self + other }
             #[inline(always)]
@@ -62,6 +65,7 @@ macro_rules! impl_arith_uint {
             const LOWEST: Self = 0;
             const ZERO: Self = 0;
             const ONE: Self = 1;
+            const NAN: Self = 0;
             #[inline(always)]
             fn add(self, other: Self) -> Self { self.wrapping_add(other) }
             #[inline(always)]
@@ -123,72 +127,118 @@ pub(crate) enum Want {
     MaxAbs,
 }
 
-/// An element whose extremes can be found as maxima of a [view](Ordered::look) of it.
-pub(crate) trait Ordered: Lift {
-    /// Bit masks that make the view.
-    type View: Copy + Send + Sync;
-    /// The view for an extreme; `signed` when an unsigned integer stands for the bits of a signed one.
-    fn view(want: Want, signed: bool) -> Self::View;
+/// A way to look at elements that makes the wanted extreme their maximum.
+pub(crate) trait View<T: Lift>: Copy + Send + Sync {
     /// The element as one whose maximum is wanted.
-    fn look(self, view: Self::View) -> Self::Wide;
+    fn look(self, value: T) -> T::Wide;
     /// The wanted extreme from that maximum.
-    fn unlook(wide: Self::Wide, view: Self::View) -> Self;
+    fn unlook(self, wide: T::Wide) -> T;
 }
 
-/// Floats: bits to keep (all, or all but the sign), then bits to flip (none, or the sign).
-macro_rules! impl_ordered_float {
-    ($($ty:ty => $bits:ty;)*) => {$(
-        impl Ordered for $ty {
-            type View = ($bits, $bits);
-            fn view(want: Want, _signed: bool) -> Self::View {
-                let sign = !(<$bits>::MAX >> 1);
-                match want {
-                    Want::Max => (<$bits>::MAX, 0),
-                    Want::Min => (<$bits>::MAX, sign),
-                    Want::MaxAbs => (!sign, 0),
-                }
-            }
+/// A float whose sign can be changed without regard to its value.
+pub(crate) trait Sign: Lift {
+    /// With the sign inverted.
+    fn invert(self) -> Self;
+    /// With the sign removed.
+    fn remove(self) -> Self;
+}
+
+macro_rules! impl_sign {
+    ($($ty:ty),*) => {$(
+        impl Sign for $ty {
             #[inline(always)]
-            fn look(self, (keep, flip): Self::View) -> Self::Wide {
-                Lift::widen(Self::from_bits((self.to_bits() & keep) ^ flip))
-            }
+            fn invert(self) -> Self { Self::from_bits(self.to_bits() ^ (1 << (8 * size_of::<$ty>() - 1))) }
             #[inline(always)]
-            fn unlook(wide: Self::Wide, (_, flip): Self::View) -> Self {
-                Self::from_bits(<Self as Lift>::narrow(wide).to_bits() ^ flip)
-            }
+            fn remove(self) -> Self { Self::from_bits(self.to_bits() & !(1 << (8 * size_of::<$ty>() - 1))) }
         }
     )*};
 }
 
-/// Integers: the bit whose presence negates (the sign when absolute values are compared), then bits to flip: the sign
-/// makes the order of signed integers that of unsigned ones, and all bits reverse it.
-macro_rules! impl_ordered_uint {
+impl_sign!(f64, f32, f16, bf16);
+
+/// [`Want::Max`] of floats.
+#[derive(Clone, Copy)]
+pub(crate) struct Plain;
+
+/// [`Want::Min`] of floats.
+#[derive(Clone, Copy)]
+pub(crate) struct Negated;
+
+/// [`Want::MaxAbs`] of floats.
+#[derive(Clone, Copy)]
+pub(crate) struct Magnitude;
+
+impl<T: Sign> View<T> for Plain {
+    #[inline(always)]
+    fn look(self, value: T) -> T::Wide {
+        value.widen()
+    }
+    #[inline(always)]
+    fn unlook(self, wide: T::Wide) -> T {
+        T::narrow(wide)
+    }
+}
+
+impl<T: Sign> View<T> for Negated {
+    #[inline(always)]
+    fn look(self, value: T) -> T::Wide {
+        value.invert().widen()
+    }
+    #[inline(always)]
+    fn unlook(self, wide: T::Wide) -> T {
+        T::narrow(wide).invert()
+    }
+}
+
+impl<T: Sign> View<T> for Magnitude {
+    #[inline(always)]
+    fn look(self, value: T) -> T::Wide {
+        value.remove().widen()
+    }
+    #[inline(always)]
+    fn unlook(self, wide: T::Wide) -> T {
+        T::narrow(wide)
+    }
+}
+
+/// Any extreme of integers, read as unsigned.
+#[derive(Clone, Copy)]
+pub(crate) struct Ordinal<U> {
+    /// The bit whose presence negates: the sign when absolute values are compared.
+    negative: U,
+    /// Bits to invert: the sign makes the order of signed integers that of unsigned ones, all bits reverse it.
+    flip: U,
+}
+
+macro_rules! impl_ordinal {
     ($($ty:ty),*) => {$(
-        impl Ordered for $ty {
-            type View = ($ty, $ty);
-            fn view(want: Want, signed: bool) -> Self::View {
+        impl Ordinal<$ty> {
+            /// The view for an extreme of integers that may be `signed`.
+            pub fn new(want: Want, signed: bool) -> Self {
                 let sign = if signed { !(<$ty>::MAX >> 1) } else { 0 };
                 match want {
-                    Want::Max => (0, sign),
-                    Want::Min => (0, !sign),
-                    Want::MaxAbs => (sign, sign),
+                    Want::Max => Self { negative: 0, flip: sign },
+                    Want::Min => Self { negative: 0, flip: !sign },
+                    Want::MaxAbs => Self { negative: sign, flip: sign },
                 }
             }
+        }
+
+        impl View<$ty> for Ordinal<$ty> {
             #[inline(always)]
-            fn look(self, (negative, flip): Self::View) -> $ty {
-                let mask = (0 as $ty).wrapping_sub((self & negative) >> (<$ty>::BITS - 1));
-                (self ^ mask).wrapping_sub(mask) ^ flip
+            fn look(self, value: $ty) -> $ty {
+                let mask = (0 as $ty).wrapping_sub((value & self.negative) >> (<$ty>::BITS - 1));
+                (value ^ mask).wrapping_sub(mask) ^ self.flip
             }
             #[inline(always)]
-            fn unlook(wide: $ty, (_, flip): Self::View) -> $ty {
-                wide ^ flip
+            fn unlook(self, wide: $ty) -> $ty {
+                wide ^ self.flip
             }
         }
     )*};
 }
 
-impl_ordered_float! { f64 => u64; f32 => u32; f16 => u16; bf16 => u16; }
-impl_ordered_uint!(u8, u16, u32, u64);
+impl_ordinal!(u8, u16, u32, u64);
 
 /// The bits of an integer and the type that sums of them are taken in.
 pub(crate) trait WideSum: Element {
@@ -235,7 +285,7 @@ mod tests {
     fn views_order_as_the_values_do() {
         let values = [i8::MIN, -127, -3, -1, 0, 1, 2, 126, 127];
         for want in [Want::Max, Want::Min, Want::MaxAbs] {
-            let view = u8::view(want, true);
+            let view = Ordinal::<u8>::new(want, true);
             for a in values {
                 for b in values {
                     let key = |x: i8| match want {
@@ -243,15 +293,15 @@ mod tests {
                         Want::Min => -(x as i32),
                         Want::MaxAbs => x.wrapping_abs() as i32,
                     };
-                    let (la, lb) = ((a as u8).look(view), (b as u8).look(view));
+                    let (la, lb) = (view.look(a as u8), view.look(b as u8));
                     assert_eq!(la.cmp(&lb), key(a).cmp(&key(b)), "{want:?} {a} {b}");
                 }
-                let back = u8::unlook((a as u8).look(view), view) as i8;
+                let back = view.unlook(view.look(a as u8)) as i8;
                 assert_eq!(back, if want == Want::MaxAbs { a.wrapping_abs() } else { a });
             }
         }
-        let view = f16::view(Want::Min, false);
-        assert_eq!(f16::unlook(f16::from_f32(-2.5).look(view), view), f16::from_f32(-2.5));
-        assert!(f16::NAN.look(view).is_nan());
+        let back: f16 = Negated.unlook(View::<f16>::look(Negated, f16::from_f32(-2.5)));
+        assert_eq!(back, f16::from_f32(-2.5));
+        assert!(View::<f16>::look(Magnitude, -f16::NAN).is_nan());
     }
 }

@@ -27,6 +27,24 @@ macro_rules! dispatch_ring {
     };
 }
 
+/// Binds `$T` as [`dispatch_ring`] does and `$view` to the [`View`](lift::View) for an extreme. The floats' views are
+/// listed by what is wanted, the last one for everything else.
+macro_rules! dispatch_view {
+    ($op:expr, $dtype:expr, $want:expr, [$($case:ident => $V:ident,)* _ => $other:ident],
+     $T:ident, $view:ident => $body:expr) => {
+        if $dtype.is_float() {
+            dispatch!(float $op, $dtype, $T => match $want {
+                $(Want::$case => { let $view = $V; $body })*
+                _ => { let $view = $other; $body }
+            })
+        } else if $dtype.is_bool() {
+            Err(Error::dtype($op, $dtype, "a float or integer dtype"))
+        } else {
+            dispatch!(bits $op, $dtype, $T => { let $view = Ordinal::<$T>::new($want, $dtype.is_int()); $body })
+        }
+    };
+}
+
 mod arg;
 pub(crate) mod indices;
 mod kernel;
@@ -40,7 +58,7 @@ mod tests;
 
 use crate::error::{Error, Result, check_axis};
 use crate::{BoolStore, DType, Element, Tensor};
-use lift::{Ordered, Want, magnitude_mask};
+use lift::{Magnitude, Negated, Ordinal, Plain, Want, magnitude_mask};
 use reducer::{Extreme, IntMean, Prod, Reducer, Sum, Truth};
 use scan::{CumExtreme, CumProd, CumSum};
 
@@ -125,8 +143,7 @@ fn check_extreme(op: &'static str, tensor: &Tensor, over: Over) -> Result<()> {
 fn extreme_over(op: &'static str, tensor: Tensor, over: Over, want: Want) -> Result<Tensor> {
     check_extreme(op, &tensor, over)?;
     let dtype = tensor.dtype();
-    dispatch_ring!(op, dtype, T => {
-        let view = T::view(want, dtype.is_int());
+    dispatch_view!(op, dtype, want, [Max => Plain, Min => Negated, _ => Magnitude], T, view => {
         over.reduce::<T, _>(op, tensor, Extreme { view }, dtype)
     })
 }
@@ -336,8 +353,7 @@ pub fn cumprod(tensor: Tensor, axis: usize) -> Result<Tensor> {
 
 fn cumulative_extreme(op: &'static str, tensor: Tensor, axis: usize, want: Want) -> Result<Tensor> {
     let dtype = tensor.dtype();
-    dispatch_ring!(op, dtype, T => {
-        let view = T::view(want, dtype.is_int());
+    dispatch_view!(op, dtype, want, [Max => Plain, _ => Negated], T, view => {
         scan::scan::<T, _>(op, tensor, axis, CumExtreme { view })
     })
 }

@@ -4,7 +4,8 @@
 //! Variants of a reduction that share their inner loop (sum and mean; maximum, minimum and largest absolute value;
 //! any and all) are one type with a field, so that the loop is compiled once.
 
-use super::lift::{Arith, Lift, Ordered, WideSum};
+use super::kernel::{LANES, QUARTER, fold_lanes, fold_rounding, lift_padded};
+use super::lift::{Arith, Lift, View, WideSum};
 use crate::Element;
 
 /// An associative and commutative reduction of elements `T`.
@@ -21,6 +22,14 @@ pub(crate) trait Reducer<T>: Copy + Send + Sync {
     fn lift(self, value: T) -> Self::Acc;
     /// The partial result of two sets.
     fn combine(self, a: Self::Acc, b: Self::Acc) -> Self::Acc;
+    /// Reduces a row that is long enough for all lanes; meant to be inlined into a vectorised function.
+    #[inline(always)]
+    fn fold_row(self, row: &[T]) -> Self::Acc
+    where
+        T: Copy,
+    {
+        if Self::ROUNDS { fold_rounding(self, row) } else { fold_lanes::<LANES, T, Self>(self, row) }
+    }
     /// The result for `n` elements that occur `copies` times each.
     fn finish(self, acc: Self::Acc, n: usize, copies: usize) -> Self::Out;
 }
@@ -136,7 +145,7 @@ pub(crate) struct Extreme<V> {
     pub view: V,
 }
 
-impl<T: Ordered> Reducer<T> for Extreme<T::View> {
+impl<T: Lift, V: View<T>> Reducer<T> for Extreme<V> {
     type Acc = T::Wide;
     type Out = T;
     const ROUNDS: bool = false;
@@ -146,15 +155,76 @@ impl<T: Ordered> Reducer<T> for Extreme<T::View> {
     }
     #[inline(always)]
     fn lift(self, value: T) -> T::Wide {
-        value.look(self.view)
+        self.view.look(value)
     }
     #[inline(always)]
     fn combine(self, a: T::Wide, b: T::Wide) -> T::Wide {
         a.max(b)
     }
+    /// Propagating NaN takes four instructions per vector. For floats, one finds the maximum of the numbers, and NaN is
+    /// noted apart for two vectors at once.
+    #[inline(always)]
+    fn fold_row(self, row: &[T]) -> T::Wide {
+        if !T::IS_FLOAT {
+            return fold_lanes::<LANES, T, Self>(self, row);
+        }
+        // Separate short arrays: loops over longer ones are not unrolled in time to be kept in registers.
+        let [mut a, mut b, mut c, mut d, mut nan, mut nan2] = [[T::Wide::LOWEST; QUARTER]; 6];
+        let (quarters, rest) = row.as_chunks::<QUARTER>();
+        let (chunks, quarters) = quarters.as_chunks::<4>();
+        for [w, x, y, z] in chunks {
+            self.fold_pair(w, x, &mut a, &mut b, &mut nan);
+            self.fold_pair(y, z, &mut c, &mut d, &mut nan2);
+        }
+        for x in quarters {
+            for l in 0..QUARTER {
+                a[l] = a[l].max(self.view.look(x[l]));
+            }
+        }
+        let rest = lift_padded::<QUARTER, T, Self>(self, rest);
+        for l in 0..QUARTER {
+            a[l] = a[l].max(b[l]).max(c[l].max(d[l])).max(nan[l].max(nan2[l]).max(rest[l]));
+        }
+        let mut width = QUARTER / 2;
+        while width > 0 {
+            for l in 0..width {
+                a[l] = a[l].max(a[l + width]);
+            }
+            width /= 2;
+        }
+        a[0]
+    }
     #[inline]
     fn finish(self, acc: T::Wide, _n: usize, _copies: usize) -> T {
-        T::unlook(acc, self.view)
+        self.view.unlook(acc)
+    }
+}
+
+impl<V> Extreme<V> {
+    /// Larger numbers of `x` and `y` replace those of `a` and `b`; NaN in either goes to `nan`.
+    #[inline(always)]
+    fn fold_pair<T: Lift>(
+        self,
+        x: &[T; QUARTER],
+        y: &[T; QUARTER],
+        a: &mut [T::Wide; QUARTER],
+        b: &mut [T::Wide; QUARTER],
+        nan: &mut [T::Wide; QUARTER],
+    ) where
+        V: View<T>,
+    {
+        for l in 0..QUARTER {
+            let x = self.view.look(x[l]);
+            a[l] = if x > a[l] { x } else { a[l] };
+        }
+        for l in 0..QUARTER {
+            let y = self.view.look(y[l]);
+            b[l] = if y > b[l] { y } else { b[l] };
+        }
+        for l in 0..QUARTER {
+            let either = self.view.look(x[l]).is_nan() | self.view.look(y[l]).is_nan();
+            nan[l] = if either { T::Wide::NAN } else { nan[l] };
+        }
     }
 }
 

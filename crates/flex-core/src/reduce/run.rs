@@ -39,6 +39,10 @@ pub(super) fn reduce_all<T: Element, R: Reducer<T>>(
     r: R,
     dtype: DType,
 ) -> Result<Tensor> {
+    if let Some(run) = tensor.as_slice::<T>() {
+        let acc = fold_long(r, run);
+        return Tensor::build::<R::Out>(op, [1], dtype, |out| out[0] = r.finish(acc, run.len(), 1));
+    }
     let (layout, copies) = unordered_elements(tensor.layout())?;
     let n = layout.num_elements();
     let acc = if n == 0 { r.identity() } else { fold_tensor(tensor.with_layout(layout), r)? };

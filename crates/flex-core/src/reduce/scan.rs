@@ -6,7 +6,7 @@
 //! numbers never decrease. Rows beyond [`BLOCK`] elements apply the same idea once more, to blocks, in parallel.
 //! Float sums and products accumulate in f64.
 
-use super::lift::{Arith, Lift, Ordered};
+use super::lift::{Arith, Lift, View};
 use crate::error::{Result, check_axis};
 use crate::parallel::{self, Work};
 use crate::{Element, Tensor};
@@ -132,7 +132,7 @@ pub(super) struct CumExtreme<V> {
     pub view: V,
 }
 
-impl<T: Ordered> Scanner<T> for CumExtreme<T::View> {
+impl<T: Lift, V: View<T>> Scanner<T> for CumExtreme<V> {
     type Acc = T::Wide;
     const STRIPS: bool = true;
     #[inline(always)]
@@ -141,7 +141,7 @@ impl<T: Ordered> Scanner<T> for CumExtreme<T::View> {
     }
     #[inline(always)]
     fn lift(self, value: T) -> T::Wide {
-        value.look(self.view)
+        self.view.look(value)
     }
     #[inline(always)]
     fn combine(self, a: T::Wide, b: T::Wide) -> T::Wide {
@@ -149,7 +149,7 @@ impl<T: Ordered> Scanner<T> for CumExtreme<T::View> {
     }
     #[inline(always)]
     fn lower(self, acc: T::Wide) -> T {
-        T::unlook(acc, self.view)
+        self.view.unlook(acc)
     }
 }
 
@@ -265,8 +265,9 @@ fn scan_blocks<T: Copy, S: Scanner<T>>(s: S, blocks: &mut [T], n: usize, base: S
         #[inline(always)]
         || {
             let mut total = s.identity();
+            let mut partial = [[total; MAX_STRIP]; STRIPS];
             for block in blocks.chunks_exact_mut(n) {
-                total = scan_block(s, block, base);
+                total = scan_block(s, block, base, &mut partial);
             }
             total
         },
@@ -274,9 +275,14 @@ fn scan_blocks<T: Copy, S: Scanner<T>>(s: S, blocks: &mut [T], n: usize, base: S
 }
 
 /// Scans a block in place as if `base` came before it, and returns the total of the block (of everything up to its
-/// end when strips are not allowed).
+/// end when strips are not allowed). `partial` is working memory.
 #[inline(always)]
-fn scan_block<T: Copy, S: Scanner<T>>(s: S, block: &mut [T], base: S::Acc) -> S::Acc {
+fn scan_block<T: Copy, S: Scanner<T>>(
+    s: S,
+    block: &mut [T],
+    base: S::Acc,
+    partial: &mut [[S::Acc; MAX_STRIP]; STRIPS],
+) -> S::Acc {
     if !S::STRIPS {
         let mut acc = base;
         for x in block {
@@ -288,7 +294,7 @@ fn scan_block<T: Copy, S: Scanner<T>>(s: S, block: &mut [T], base: S::Acc) -> S:
     let (mut carry, mut rest) = (s.identity(), block);
     while rest.len() >= MIN_GROUP {
         let (group, tail) = rest.split_at_mut(strip_len(rest.len()) * STRIPS);
-        carry = scan_group(s, group, base, carry);
+        carry = scan_group(s, group, base, carry, partial);
         rest = tail;
     }
     let mut local = s.identity();
@@ -300,8 +306,13 @@ fn scan_block<T: Copy, S: Scanner<T>>(s: S, block: &mut [T], base: S::Acc) -> S:
 }
 
 #[inline(always)]
-fn scan_group<T: Copy, S: Scanner<T>>(s: S, group: &mut [T], base: S::Acc, mut carry: S::Acc) -> S::Acc {
-    let mut partial = [[s.identity(); MAX_STRIP]; STRIPS];
+fn scan_group<T: Copy, S: Scanner<T>>(
+    s: S,
+    group: &mut [T],
+    base: S::Acc,
+    mut carry: S::Acc,
+    partial: &mut [[S::Acc; MAX_STRIP]; STRIPS],
+) -> S::Acc {
     let ends = scan_strips(
         s,
         group,

@@ -30,7 +30,7 @@ fn lanes<T: Element>(t: &Tensor, axis: usize) -> Vec<Vec<T>> {
         .collect()
 }
 
-/// One tensor of each kind of layout, rank two or more, from element number to value.
+/// One tensor of each kind of layout, from element number to value.
 fn layouts<T: Element>(value: impl Fn(usize) -> T) -> Vec<Tensor> {
     let make = |shape: &[usize]| {
         let count: usize = shape.iter().product();
@@ -64,6 +64,9 @@ fn layouts<T: Element>(value: impl Fn(usize) -> T) -> Vec<Tensor> {
     list.push(wide.clone().narrow(1, 3, 90).unwrap().swap_axes(0, 1).unwrap());
     list.push(wide.narrow(0, 0, 1).unwrap().expand(&[300, 100]).unwrap());
     list.push(make(&[300, 40]));
+    list.push(make(&[2, 2047]));
+    list.push(make(&[2, 2048 + 133]));
+    list.push(make(&[5000]));
     list.push(make(&[2, 300, 5]));
     list
 }
@@ -337,6 +340,16 @@ fn nan_wins() {
         assert!(max_abs(t.clone()).unwrap().item::<f32>().is_nan());
         assert_eq!(argmax(t.clone(), 0, DType::I64).unwrap().item::<i64>(), position as i64);
         assert_eq!(argmin(t, 0, DType::I64).unwrap().item::<i64>(), position as i64);
+    }
+    for n in [5, 20, 64, 200] {
+        for position in 0..n {
+            let mut x = vec![1.0f64; n];
+            x[position] = -f64::NAN;
+            let t = Tensor::from_slice(&x, [1, n]).unwrap();
+            assert!(max_dim(t.clone(), 1).unwrap().item::<f64>().is_nan(), "{position} of {n}");
+            assert!(min_dim(t.clone(), 1).unwrap().item::<f64>().is_nan(), "{position} of {n}");
+            assert_eq!(argmin(t, 1, DType::I64).unwrap().item::<i64>(), position as i64);
+        }
     }
     let infinite = Tensor::full([3, 70], f64::NEG_INFINITY, DType::F32).unwrap();
     assert_eq!(super::max(infinite.clone()).unwrap().item::<f32>(), f32::NEG_INFINITY);

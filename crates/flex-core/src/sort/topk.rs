@@ -1,8 +1,9 @@
 //! The k first elements of a row in sorted order, without sorting the row.
 //!
-//! Keys are compared with a threshold, the k-th best of those seen so far, one vector at a time; only the few that pass
-//! are collected. When the collection is full it is cut down to its k best, which lowers the threshold: linear time in
-//! the worst case, and a single pass of comparisons in the usual one.
+//! A row is cut into groups. The k-th best of the groups' best keys bounds the k-th best key of the row, since k
+//! groups have an element as good as that. So one vectorised pass finds the groups' bests, a selection among them (a
+//! sixteenth of the row) finds the bound, and only groups whose best meets it are looked at again. Few more than k
+//! elements pass the bound unless many are equal; those that do are selected from and sorted.
 
 use super::key::{Key, KeyMap};
 use super::radix;
@@ -11,8 +12,8 @@ use crate::parallel::{self, Work};
 use alloc::vec::Vec;
 use flex_math::simd::vectorize;
 
-/// Elements compared with the threshold at once.
-const LANES: usize = 64;
+/// Elements of a group.
+const GROUP: usize = 16;
 
 /// Elements of a task.
 const TASK: usize = 32 * 1024;
@@ -45,84 +46,98 @@ pub(super) fn topk_rows<B: Key, I: Key>(
     parallel::for_each_chunk(&mut outputs, 1, work, |task, output| {
         let (values, indices) = &mut output[0];
         let first = task * per_task;
-        let mut pairs = Vec::new();
+        let mut finder = Finder::new(map, k);
         for r in 0..per_task.min(count - first) {
             let row = &rows[(first + r) * n..(first + r + 1) * n];
-            pairs.clear();
+            finder.pairs.clear();
             if split {
                 let parts = parallel::map_blocks(n, TASK, work, |range| {
-                    let mut best = Vec::new();
-                    collect_best(map, &row[range.clone()], range.start, k, &mut best);
-                    best
+                    let mut finder = Finder::new(map, k);
+                    finder.collect(&row[range.clone()], range.start);
+                    finder.pairs
                 });
-                pairs.extend(parts.into_iter().flatten());
+                finder.pairs.extend(parts.into_iter().flatten());
+                finder.keep_best();
             } else {
-                collect_best(map, row, 0, k, &mut pairs);
+                finder.collect(row, 0);
             }
-            keep_best(&mut pairs, k);
-            sort_pairs::<B>(&mut pairs);
-            for (o, &pair) in values.iter_mut().skip(r * k).zip(&pairs) {
+            let pairs = &mut finder.pairs;
+            // By key, then by index: selecting has shuffled them.
+            with_scratch(pairs.len(), |scratch| radix::sort(pairs, scratch, 0, 32 + B::BITS));
+            for (o, &pair) in values.iter_mut().skip(r * k).zip(&*pairs) {
                 *o = row[B::index(pair) as usize];
             }
-            for (o, &pair) in indices.iter_mut().skip(r * k).zip(&pairs) {
+            for (o, &pair) in indices.iter_mut().skip(r * k).zip(&*pairs) {
                 *o = I::from_u64(B::index(pair) as u64);
             }
         }
     });
 }
 
-/// Cuts `pairs` down to its `k` least.
-fn keep_best<P: Ord>(pairs: &mut Vec<P>, k: usize) {
-    if pairs.len() > k {
-        pairs.select_nth_unstable(k - 1);
-        pairs.truncate(k);
+/// Finds the best elements of one row after the other.
+struct Finder<B: Key> {
+    map: KeyMap<B>,
+    k: usize,
+    keys: Vec<B>,
+    bests: Vec<B>,
+    selection: Vec<B>,
+    /// What was found.
+    pairs: Vec<B::Packed>,
+}
+
+impl<B: Key> Finder<B> {
+    fn new(map: KeyMap<B>, k: usize) -> Self {
+        Self { map, k, keys: Vec::new(), bests: Vec::new(), selection: Vec::new(), pairs: Vec::new() }
     }
-}
 
-/// Sorts by key, then by index: selecting has shuffled the pairs.
-fn sort_pairs<B: Key>(pairs: &mut [B::Packed]) {
-    with_scratch(pairs.len(), |scratch| radix::sort(pairs, scratch, 0, 32 + B::BITS));
-}
-
-/// Collects a superset of the `k` least pairs of `row`, whose first element has index `first`.
-fn collect_best<B: Key>(map: KeyMap<B>, row: &[B], first: usize, k: usize, pairs: &mut Vec<B::Packed>) {
-    let capacity = 2 * k + LANES;
-    let mut threshold = None;
-    for (c, chunk) in row.chunks(LANES).enumerate() {
-        let start = first + c * LANES;
-        let mut keys = [B::ZERO; LANES];
-        match threshold {
-            None => {
-                map.keys(chunk, &mut keys);
-                pairs.extend((start..).zip(&keys[..chunk.len()]).map(|(i, &key)| key.pack(i as u32)));
-            }
-            Some(limit) => {
-                if passes(&map, chunk, &mut keys, limit) {
-                    let passing = (start..).zip(&keys[..chunk.len()]).filter(|&(_, &key)| key < limit);
-                    pairs.extend(passing.map(|(i, &key)| key.pack(i as u32)));
+    /// Adds the `k` best pairs of `row` (all, when it is shorter), whose first element has index `first`.
+    fn collect(&mut self, row: &[B], first: usize) {
+        let k = self.k;
+        self.keys.resize(row.len(), B::ZERO);
+        let groups = row.len().div_ceil(GROUP);
+        if groups < 2 * k {
+            self.map.keys(row, &mut self.keys);
+            self.pairs.extend((first..).zip(&self.keys).map(|(i, &key)| key.pack(i as u32)));
+        } else {
+            self.bests.resize(groups, B::ZERO);
+            keys_and_bests(&self.map, row, &mut self.keys, &mut self.bests);
+            self.selection.clear();
+            self.selection.extend_from_slice(&self.bests);
+            let bound = *self.selection.select_nth_unstable(k - 1).1;
+            for (g, &best) in self.bests.iter().enumerate() {
+                if best <= bound {
+                    let start = g * GROUP;
+                    let group = &self.keys[start..(start + GROUP).min(row.len())];
+                    let passing = (first + start..).zip(group).filter(|&(_, &key)| key <= bound);
+                    self.pairs.extend(passing.map(|(i, &key)| key.pack(i as u32)));
                 }
             }
         }
-        let full = if threshold.is_none() { k + LANES / 2 } else { capacity };
-        if pairs.len() >= full {
-            keep_best(pairs, k);
-            // The k-th best so far; a later element of the same key comes after it.
-            threshold = pairs.last().map(|&worst| B::key(worst));
+        self.keep_best();
+    }
+
+    /// Cuts the pairs down to the `k` best.
+    fn keep_best(&mut self) {
+        if self.pairs.len() > self.k {
+            self.pairs.select_nth_unstable(self.k - 1);
+            self.pairs.truncate(self.k);
         }
     }
 }
 
-/// Computes the keys of a chunk, and whether any is below the limit.
-fn passes<B: Key>(map: &KeyMap<B>, chunk: &[B], keys: &mut [B; LANES], limit: B) -> bool {
+/// Computes the keys of a row, and the least key of each group.
+fn keys_and_bests<B: Key>(map: &KeyMap<B>, row: &[B], keys: &mut [B], bests: &mut [B]) {
     vectorize(
         #[inline(always)]
         || {
-            map.keys_inline(chunk, keys);
-            let mut any = false;
-            for &key in &keys[..chunk.len()] {
-                any |= key < limit;
+            map.keys_inline(row, keys);
+            for (best, group) in bests.iter_mut().zip(keys.chunks(GROUP)) {
+                let mut least = group[0];
+                for &key in group {
+                    least = if key < least { key } else { least };
+                }
+                *best = least;
             }
-            any
         },
-    )
+    );
 }
