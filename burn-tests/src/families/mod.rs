@@ -1,0 +1,3 @@
+//! The rows, by family. Each family is one generated test.
+
+pub mod float_unary;
