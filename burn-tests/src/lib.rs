@@ -21,6 +21,7 @@ pub mod families;
 pub mod kind;
 pub mod layout;
 pub mod row;
+pub mod support;
 
 pub use capability::{Capabilities, Limit};
 pub use row::run_rows;
@@ -32,7 +33,7 @@ macro_rules! testgen_all {
         $crate::testgen_all!($backend, $crate::Capabilities::full());
     };
     ($backend:ty, $capabilities:expr) => {
-        $crate::testgen!($backend, $capabilities; float_unary);
+        $crate::testgen!($backend, $capabilities; float_unary, float_binary);
     };
 }
 

@@ -1,6 +1,7 @@
 //! A row of the suite: some trait methods and the check that exercises them.
 
 use crate::capability::Capabilities;
+use crate::compare::Tolerance;
 use burn_backend::tensor::Device;
 use burn_backend::{Backend, DType};
 use std::cell::RefCell;
@@ -32,6 +33,11 @@ impl<B: Backend> Context<'_, B> {
         self.allowed(self.capabilities.bools.iter().map(|&d| d.into()), methods)
     }
 
+    /// This many ULP, with the slack that the backend asks for.
+    pub fn ulps(&self, ulps: f64) -> Tolerance {
+        Tolerance::ulps(ulps * self.capabilities.slack)
+    }
+
     fn allowed(&self, dtypes: impl Iterator<Item = DType>, methods: &[&str]) -> Vec<DType> {
         dtypes.filter(|&d| methods.iter().all(|m| self.capabilities.limit(m, d).is_none())).collect()
     }
@@ -49,6 +55,15 @@ impl<B: Backend> Context<'_, B> {
         let outcome =
             catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|payload| Err(panic_text(&*payload)));
         self.check(what, outcome);
+    }
+
+    /// [`attempt`](Self::attempt) of something that may turn out not to apply (`Ok(false)`), which counts for nothing.
+    pub fn attempt_if(&self, what: impl FnOnce() -> String, run: impl FnOnce() -> Result<bool, String>) {
+        match catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|payload| Err(panic_text(&*payload))) {
+            Ok(false) => {}
+            Ok(true) => self.check(what, Ok(())),
+            Err(reason) => self.check(what, Err(reason)),
+        }
     }
 }
 

@@ -1,12 +1,12 @@
 //! Elementwise float functions of one operand.
 
 use crate::array::Array;
-use crate::compare::{Tolerance, compare_floats, round_to};
-use crate::kind::{Float, Kind};
-use crate::layout::{LAYOUTS, lay_out};
+use crate::compare::round_to;
+use crate::kind::Float;
 use crate::row::{Context, Row};
+use crate::support::{SHAPES, expect_float, floats, over_layouts, upload};
+use burn_backend::Backend;
 use burn_backend::tensor::FloatTensor;
-use burn_backend::{Backend, DType};
 
 /// A function, its definition in `f64`, the range to sample, and the error allowed in ULP of the result's dtype.
 struct Function<B: Backend> {
@@ -20,9 +20,6 @@ struct Function<B: Backend> {
 /// The values of every dtype's special classes.
 const SPECIAL: [f64; 10] =
     [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -0.0, 1.0, -1.0, 1e-40, -3e-41, 65504.0];
-
-/// Lengths around vector widths, and shapes for the layouts.
-const SHAPES: [&[usize]; 8] = [&[], &[1], &[7], &[33], &[3, 5], &[2, 3, 17], &[2, 0, 3], &[2, 3, 2, 9]];
 
 /// Rows of this family.
 pub fn rows<B: Backend>() -> Vec<Row<B>> {
@@ -65,54 +62,21 @@ pub fn rows<B: Backend>() -> Vec<Row<B>> {
 }
 
 fn check<B: Backend>(context: &Context<'_, B>, f: &Function<B>) {
+    let tolerance = context.ulps(f.ulps);
     for dtype in context.floats(&[f.method]) {
-        let tolerance = Tolerance::ulps(f.ulps * context.capabilities.slack);
         for shape in SHAPES {
-            let mut state = 1u64;
-            let array = Array::from_fn(shape.to_vec(), |_| {
-                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-                let unit = (state >> 11) as f64 / (1u64 << 53) as f64;
-                round_to(dtype, f.range.0 + unit * (f.range.1 - f.range.0))
+            let array = floats(dtype, shape, f.range, 1);
+            over_layouts::<B, Float>(context, dtype, &array, |tensor, content| {
+                expect_float::<B>((f.run)(tensor), dtype, &content.map(f.want), tolerance, 0.0)
             });
-            for layout in LAYOUTS {
-                let Some(laid) = lay_out::<B, Float>(&array, dtype, layout, &context.device) else {
-                    continue;
-                };
-                let what = |mode| move || format!("{dtype:?} {shape:?} {layout:?} {mode}");
-                let (tensor, content, witness) = laid.share();
-                context.attempt(what("shared"), || {
-                    let got = <Float as Kind<B>>::into_data((f.run)(tensor));
-                    compare(dtype, &got, &content, f, tolerance)?;
-                    witness.verify()
-                });
-                let laid = lay_out::<B, Float>(&array, dtype, layout, &context.device).expect("as above");
-                let (tensor, content) = laid.unique();
-                context.attempt(what("unique"), || {
-                    compare(dtype, &<Float as Kind<B>>::into_data((f.run)(tensor)), &content, f, tolerance)
-                });
-            }
         }
         let special = Array::new([SPECIAL.len()], SPECIAL.map(|x| round_to(dtype, x)).to_vec());
-        let data = <Float as Kind<B>>::encode(&special, dtype);
         context.attempt(
             || format!("{dtype:?} special values"),
             || {
-                let got = <Float as Kind<B>>::into_data((f.run)(B::float_from_data(data, &context.device)));
-                compare(dtype, &got, &special, f, tolerance)
+                let tensor = upload::<B, Float>(context, &special, dtype);
+                expect_float::<B>((f.run)(tensor), dtype, &special.map(f.want), tolerance, 0.0)
             },
         );
     }
-}
-
-fn compare<B: Backend>(
-    dtype: DType,
-    got: &burn_backend::TensorData,
-    content: &Array<f64>,
-    f: &Function<B>,
-    tolerance: Tolerance,
-) -> Result<(), String> {
-    if got.dtype != dtype {
-        return Err(format!("the result has dtype {:?}", got.dtype));
-    }
-    compare_floats(dtype, &<Float as Kind<B>>::decode(got), &content.map(f.want), tolerance, 0.0)
 }

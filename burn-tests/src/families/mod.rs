@@ -1,3 +1,4 @@
 //! The rows, by family. Each family is one generated test.
 
+pub mod float_binary;
 pub mod float_unary;
