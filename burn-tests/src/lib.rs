@@ -33,7 +33,8 @@ macro_rules! testgen_all {
         $crate::testgen_all!($backend, $crate::Capabilities::full());
     };
     ($backend:ty, $capabilities:expr) => {
-        $crate::testgen!($backend, $capabilities; float_unary, float_binary);
+        $crate::testgen!($backend, $capabilities;
+            float_unary, float_binary, comparison, integer, boolean);
     };
 }
 
