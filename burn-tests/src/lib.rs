@@ -34,7 +34,7 @@ macro_rules! testgen_all {
     };
     ($backend:ty, $capabilities:expr) => {
         $crate::testgen!($backend, $capabilities;
-            float_unary, float_binary, comparison, integer, boolean);
+            float_unary, float_binary, comparison, integer, boolean, reduction);
     };
 }
 

@@ -5,3 +5,4 @@ pub mod comparison;
 pub mod float_binary;
 pub mod float_unary;
 pub mod integer;
+pub mod reduction;
