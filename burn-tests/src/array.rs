@@ -1,0 +1,182 @@
+//! The oracle's tensor: a row-major array with naive indexing.
+
+/// A row-major array of `f64` (float tensors), `i128` (integer tensors) or `bool`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Array<T> {
+    shape: Vec<usize>,
+    data: Vec<T>,
+}
+
+impl<T: Copy> Array<T> {
+    /// From row-major elements.
+    ///
+    /// # Panics
+    /// When their number is not that of the shape.
+    pub fn new(shape: impl Into<Vec<usize>>, data: Vec<T>) -> Self {
+        let shape = shape.into();
+        assert_eq!(data.len(), shape.iter().product::<usize>(), "Array: elements of shape {shape:?}");
+        Self { shape, data }
+    }
+
+    /// From a function of the index.
+    pub fn from_fn(shape: impl Into<Vec<usize>>, mut f: impl FnMut(&[usize]) -> T) -> Self {
+        let shape = shape.into();
+        let mut data = Vec::with_capacity(shape.iter().product());
+        for_each_index(&shape, |index| data.push(f(index)));
+        Self { shape, data }
+    }
+
+    /// Size of each axis.
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// Elements in row-major order.
+    pub fn data(&self) -> &[T] {
+        &self.data
+    }
+
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        self.data.len()
+    }
+
+    /// Whether there is no element.
+    pub fn is_empty(&self) -> bool {
+        self.data.is_empty()
+    }
+
+    /// The element at an index.
+    ///
+    /// # Panics
+    /// When the index lies outside of the shape.
+    pub fn at(&self, index: &[usize]) -> T {
+        assert_eq!(index.len(), self.shape.len());
+        let flat = index.iter().zip(&self.shape).fold(0, |flat, (&i, &size)| {
+            assert!(i < size, "Array: index {index:?} of shape {:?}", self.shape);
+            flat * size + i
+        });
+        self.data[flat]
+    }
+
+    /// Applies `f` to every element.
+    pub fn map<U>(&self, f: impl FnMut(T) -> U) -> Array<U> {
+        Array { shape: self.shape.clone(), data: self.data.iter().copied().map(f).collect() }
+    }
+
+    /// Applies `f` to the elements of two arrays, broadcast as NumPy does.
+    ///
+    /// # Panics
+    /// When the shapes cannot be broadcast.
+    pub fn zip<U: Copy, V: Copy>(&self, other: &Array<U>, mut f: impl FnMut(T, U) -> V) -> Array<V> {
+        let rank = self.shape.len().max(other.shape.len());
+        let dim = |shape: &[usize], k: usize| (k + shape.len()).checked_sub(rank).map_or(1, |k| shape[k]);
+        let shape: Vec<usize> = (0..rank)
+            .map(|k| match (dim(&self.shape, k), dim(&other.shape, k)) {
+                (a, b) if a == b || b == 1 => a,
+                (1, b) => b,
+                (a, b) => panic!("Array: cannot broadcast sizes {a} and {b}"),
+            })
+            .collect();
+        fn pick<T: Copy>(array: &Array<T>, index: &[usize]) -> T {
+            let skip = index.len() - array.shape.len();
+            let local: Vec<usize> = index[skip..]
+                .iter()
+                .zip(&array.shape)
+                .map(|(&i, &size)| if size == 1 { 0 } else { i })
+                .collect();
+            array.at(&local)
+        }
+        Array::from_fn(shape, |index| f(pick(self, index), pick(other, index)))
+    }
+
+    /// Folds each line along `axis` to one value; the axis is kept with size 1.
+    pub fn fold_axis<U: Copy>(&self, axis: usize, mut f: impl FnMut(&[T]) -> U) -> Array<U> {
+        let mut shape = self.shape.clone();
+        shape[axis] = 1;
+        Array::from_fn(shape, |index| f(&self.line(axis, index)))
+    }
+
+    /// Replaces each line along `axis` by a line that `f` computes from it; all results have the same length.
+    pub fn map_axis<U: Copy>(&self, axis: usize, len: usize, mut f: impl FnMut(&[T]) -> Vec<U>) -> Array<U> {
+        let mut outer = self.shape.clone();
+        outer[axis] = 1;
+        let lines: Array<usize> = {
+            let mut count = 0;
+            Array::from_fn(outer.clone(), |_| {
+                count += 1;
+                count - 1
+            })
+        };
+        let mut results = Vec::new();
+        for_each_index(&outer, |index| {
+            let line = f(&self.line(axis, index));
+            assert_eq!(line.len(), len);
+            results.push(line);
+        });
+        let mut shape = self.shape.clone();
+        shape[axis] = len;
+        Array::from_fn(shape, |index| {
+            let mut first = index.to_vec();
+            first[axis] = 0;
+            results[lines.at(&first)][index[axis]]
+        })
+    }
+
+    /// The elements along `axis` through an index.
+    pub fn line(&self, axis: usize, index: &[usize]) -> Vec<T> {
+        let mut index = index.to_vec();
+        (0..self.shape[axis])
+            .map(|i| {
+                index[axis] = i;
+                self.at(&index)
+            })
+            .collect()
+    }
+
+    /// The same elements in the same order under another shape.
+    pub fn reshape(&self, shape: impl Into<Vec<usize>>) -> Self {
+        Self::new(shape, self.data.clone())
+    }
+
+    /// Axis `k` of the result is axis `axes[k]` of this array.
+    pub fn permute(&self, axes: &[usize]) -> Self {
+        let shape: Vec<usize> = axes.iter().map(|&a| self.shape[a]).collect();
+        Self::from_fn(shape, |index| {
+            let mut source = vec![0; index.len()];
+            axes.iter().zip(index).for_each(|(&a, &i)| source[a] = i);
+            self.at(&source)
+        })
+    }
+}
+
+/// Calls `f` with every index of a shape, in row-major order.
+pub fn for_each_index(shape: &[usize], mut f: impl FnMut(&[usize])) {
+    if shape.contains(&0) {
+        return;
+    }
+    let mut index = vec![0; shape.len()];
+    loop {
+        f(&index);
+        let Some(axis) = (0..shape.len()).rev().find(|&k| index[k] + 1 < shape[k]) else { return };
+        index[axis] += 1;
+        index[axis + 1..].fill(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indexing_is_row_major() {
+        let a = Array::new([2, 3], vec![0, 1, 2, 3, 4, 5]);
+        assert_eq!(a.at(&[1, 0]), 3);
+        assert_eq!(a.permute(&[1, 0]).data(), [0, 3, 1, 4, 2, 5]);
+        assert_eq!(a.fold_axis(0, |l| l.iter().sum::<i32>()).data(), [3, 5, 7]);
+        assert_eq!(a.zip(&Array::new([2, 1], vec![10, 20]), |x, y| x + y).data(), [10, 11, 12, 23, 24, 25]);
+        assert_eq!(a.map_axis(1, 2, |l| vec![l[0], l[2]]).data(), [0, 2, 3, 5]);
+        assert_eq!(Array::<i32>::new([], vec![7]).at(&[]), 7);
+        assert!(Array::<i32>::from_fn([2, 0], |_| 1).is_empty());
+    }
+}

@@ -1,0 +1,225 @@
+//! Float, integer and boolean tensors behind one trait, so that layouts are made for all three by the same code.
+
+use crate::array::Array;
+use burn_backend::tensor::{BoolTensor, Device, FloatTensor, IntTensor};
+use burn_backend::{Backend, DType, Shape, Slice, TensorData, TensorMetadata, bf16, f16};
+use futures_lite::future::block_on;
+
+/// A kind of tensor.
+pub trait Kind<B: Backend>: 'static {
+    /// Element of the oracle's arrays.
+    type Value: Copy + PartialEq + std::fmt::Debug + 'static;
+    /// The backend's tensor.
+    type Tensor: TensorMetadata + 'static;
+
+    /// Elements as the backend takes them.
+    fn encode(array: &Array<Self::Value>, dtype: DType) -> TensorData;
+    /// Elements as the oracle takes them.
+    fn decode(data: &TensorData) -> Array<Self::Value>;
+    /// A value that no case expects, to fill what a view leaves out.
+    fn garbage(dtype: DType) -> Self::Value;
+
+    /// Uploads.
+    fn from_data(data: TensorData, device: &Device<B>) -> Self::Tensor;
+    /// Downloads.
+    fn into_data(tensor: Self::Tensor) -> TensorData;
+    /// The trait's view methods of this kind.
+    fn swap_dims(tensor: Self::Tensor, a: usize, b: usize) -> Self::Tensor;
+    #[allow(missing_docs)]
+    fn permute(tensor: Self::Tensor, axes: &[usize]) -> Self::Tensor;
+    #[allow(missing_docs)]
+    fn flip(tensor: Self::Tensor, axes: &[usize]) -> Self::Tensor;
+    #[allow(missing_docs)]
+    fn slice(tensor: Self::Tensor, slices: &[Slice]) -> Self::Tensor;
+    #[allow(missing_docs)]
+    fn expand(tensor: Self::Tensor, shape: Shape) -> Self::Tensor;
+    #[allow(missing_docs)]
+    fn unfold(tensor: Self::Tensor, dim: usize, size: usize, step: usize) -> Self::Tensor;
+    #[allow(missing_docs)]
+    fn reshape(tensor: Self::Tensor, shape: Shape) -> Self::Tensor;
+}
+
+/// Float tensors; the oracle computes in `f64`.
+#[derive(Debug)]
+pub struct Float;
+/// Integer tensors; the oracle computes in `i128`.
+#[derive(Debug)]
+pub struct Int;
+/// Boolean tensors.
+#[derive(Debug)]
+pub struct Bool;
+
+macro_rules! forward {
+    ($tensor:ident, $from_data:ident, $into_data:ident, $swap:ident, $permute:ident, $flip:ident, $slice:ident,
+     $expand:ident, $unfold:ident, $reshape:ident) => {
+        type Tensor = $tensor<B>;
+
+        fn from_data(data: TensorData, device: &Device<B>) -> Self::Tensor {
+            B::$from_data(data, device)
+        }
+        fn into_data(tensor: Self::Tensor) -> TensorData {
+            block_on(B::$into_data(tensor)).expect("the tensor can be read back")
+        }
+        fn swap_dims(tensor: Self::Tensor, a: usize, b: usize) -> Self::Tensor {
+            B::$swap(tensor, a, b)
+        }
+        fn permute(tensor: Self::Tensor, axes: &[usize]) -> Self::Tensor {
+            B::$permute(tensor, axes)
+        }
+        fn flip(tensor: Self::Tensor, axes: &[usize]) -> Self::Tensor {
+            B::$flip(tensor, axes)
+        }
+        fn slice(tensor: Self::Tensor, slices: &[Slice]) -> Self::Tensor {
+            B::$slice(tensor, slices)
+        }
+        fn expand(tensor: Self::Tensor, shape: Shape) -> Self::Tensor {
+            B::$expand(tensor, shape)
+        }
+        fn unfold(tensor: Self::Tensor, dim: usize, size: usize, step: usize) -> Self::Tensor {
+            B::$unfold(tensor, dim, size, step)
+        }
+        fn reshape(tensor: Self::Tensor, shape: Shape) -> Self::Tensor {
+            B::$reshape(tensor, shape)
+        }
+    };
+}
+
+impl<B: Backend> Kind<B> for Float {
+    type Value = f64;
+
+    fn encode(array: &Array<f64>, dtype: DType) -> TensorData {
+        let (data, shape) = (array.data(), array.shape().to_vec());
+        match dtype {
+            DType::F64 => TensorData::new(data.to_vec(), shape),
+            DType::F32 => TensorData::new(data.iter().map(|&x| x as f32).collect::<Vec<_>>(), shape),
+            DType::F16 => TensorData::new(data.iter().map(|&x| f16::from_f64(x)).collect::<Vec<_>>(), shape),
+            DType::BF16 => {
+                TensorData::new(data.iter().map(|&x| bf16::from_f64(x)).collect::<Vec<_>>(), shape)
+            }
+            other => panic!("{other:?} is not a float dtype"),
+        }
+    }
+
+    fn decode(data: &TensorData) -> Array<f64> {
+        let shape = data.shape.to_vec();
+        let values = match data.dtype {
+            DType::F64 => data.to_vec::<f64>().expect("f64"),
+            DType::F32 => data.to_vec::<f32>().expect("f32").into_iter().map(f64::from).collect(),
+            DType::F16 => data.to_vec::<f16>().expect("f16").into_iter().map(f64::from).collect(),
+            DType::BF16 => data.to_vec::<bf16>().expect("bf16").into_iter().map(f64::from).collect(),
+            other => panic!("a float tensor came back as {other:?}"),
+        };
+        Array::new(shape, values)
+    }
+
+    fn garbage(_: DType) -> f64 {
+        f64::NAN
+    }
+
+    forward!(
+        FloatTensor,
+        float_from_data,
+        float_into_data,
+        float_swap_dims,
+        float_permute,
+        float_flip,
+        float_slice,
+        float_expand,
+        float_unfold,
+        float_reshape
+    );
+}
+
+impl<B: Backend> Kind<B> for Int {
+    type Value = i128;
+
+    fn encode(array: &Array<i128>, dtype: DType) -> TensorData {
+        let shape = array.shape().to_vec();
+        macro_rules! narrow {
+            ($ty:ty) => {
+                TensorData::new(array.data().iter().map(|&x| x as $ty).collect::<Vec<_>>(), shape)
+            };
+        }
+        match dtype {
+            DType::I64 => narrow!(i64),
+            DType::I32 => narrow!(i32),
+            DType::I16 => narrow!(i16),
+            DType::I8 => narrow!(i8),
+            DType::U64 => narrow!(u64),
+            DType::U32 => narrow!(u32),
+            DType::U16 => narrow!(u16),
+            DType::U8 => narrow!(u8),
+            other => panic!("{other:?} is not an integer dtype"),
+        }
+    }
+
+    fn decode(data: &TensorData) -> Array<i128> {
+        let shape = data.shape.to_vec();
+        macro_rules! widen {
+            ($ty:ty) => {
+                data.to_vec::<$ty>().expect("the dtype matches").into_iter().map(i128::from).collect()
+            };
+        }
+        let values = match data.dtype {
+            DType::I64 => widen!(i64),
+            DType::I32 => widen!(i32),
+            DType::I16 => widen!(i16),
+            DType::I8 => widen!(i8),
+            DType::U64 => widen!(u64),
+            DType::U32 => widen!(u32),
+            DType::U16 => widen!(u16),
+            DType::U8 => widen!(u8),
+            other => panic!("an integer tensor came back as {other:?}"),
+        };
+        Array::new(shape, values)
+    }
+
+    fn garbage(dtype: DType) -> i128 {
+        // The largest value that fits; sums and maxima that include it by mistake stand out.
+        let bits = dtype.size() * 8 - dtype.is_int() as usize;
+        (1i128 << bits) - 1
+    }
+
+    forward!(
+        IntTensor,
+        int_from_data,
+        int_into_data,
+        int_swap_dims,
+        int_permute,
+        int_flip,
+        int_slice,
+        int_expand,
+        int_unfold,
+        int_reshape
+    );
+}
+
+impl<B: Backend> Kind<B> for Bool {
+    type Value = bool;
+
+    fn encode(array: &Array<bool>, dtype: DType) -> TensorData {
+        TensorData::new(array.data().to_vec(), array.shape().to_vec()).convert_dtype(dtype)
+    }
+
+    fn decode(data: &TensorData) -> Array<bool> {
+        let shape = data.shape.to_vec();
+        Array::new(shape, data.iter::<bool>().collect())
+    }
+
+    fn garbage(_: DType) -> bool {
+        true
+    }
+
+    forward!(
+        BoolTensor,
+        bool_from_data,
+        bool_into_data,
+        bool_swap_dims,
+        bool_permute,
+        bool_flip,
+        bool_slice,
+        bool_expand,
+        bool_unfold,
+        bool_reshape
+    );
+}

@@ -1,0 +1,53 @@
+//! A conformance suite for Burn 0.21 backends.
+//!
+//! One line gives a backend all of its tests:
+//!
+//! ```ignore
+//! burn_tests::testgen_all!(burn_flex::Flex);
+//! burn_tests::testgen_all!(MyBackend, my_capabilities());
+//! ```
+//!
+//! The second form describes what the backend is to be tested for: see [`Capabilities`].
+//!
+//! Each family of trait methods is one test. Its rows run the method for every dtype and every memory layout, on tensors
+//! whose buffer is shared and on tensors that own theirs, and compare with `f64` (or `i128`) arithmetic written from the
+//! definition.
+#![deny(missing_docs)]
+
+pub mod array;
+pub mod capability;
+pub mod compare;
+pub mod families;
+pub mod kind;
+pub mod layout;
+pub mod row;
+pub mod support;
+
+pub use capability::{Capabilities, Limit};
+pub use row::run_rows;
+
+/// Generates the tests of a backend, in the module where it stands.
+#[macro_export]
+macro_rules! testgen_all {
+    ($backend:ty) => {
+        $crate::testgen_all!($backend, $crate::Capabilities::full());
+    };
+    ($backend:ty, $capabilities:expr) => {
+        $crate::testgen!($backend, $capabilities;
+            float_unary, float_binary, comparison, integer, boolean, reduction);
+    };
+}
+
+/// Generates one test per family.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! testgen {
+    ($backend:ty, $capabilities:expr; $($family:ident),* $(,)?) => {
+        $(
+            #[test]
+            fn $family() {
+                $crate::run_rows::<$backend>(&$capabilities, $crate::families::$family::rows::<$backend>());
+            }
+        )*
+    };
+}

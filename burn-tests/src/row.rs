@@ -1,0 +1,128 @@
+//! A row of the suite: some trait methods and the check that exercises them.
+
+use crate::capability::Capabilities;
+use crate::compare::Tolerance;
+use burn_backend::tensor::Device;
+use burn_backend::{Backend, DType};
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// What a check gets.
+pub struct Context<'a, B: Backend> {
+    /// Where to put tensors.
+    pub device: Device<B>,
+    /// What the backend says of itself.
+    pub capabilities: &'a Capabilities,
+    failures: RefCell<Vec<String>>,
+    checks: RefCell<usize>,
+}
+
+impl<B: Backend> Context<'_, B> {
+    /// Float dtypes for which none of these methods is limited.
+    pub fn floats(&self, methods: &[&str]) -> Vec<DType> {
+        self.allowed(self.capabilities.floats.iter().map(|&d| d.into()), methods)
+    }
+
+    /// Integer dtypes for which none of these methods is limited.
+    pub fn ints(&self, methods: &[&str]) -> Vec<DType> {
+        self.allowed(self.capabilities.ints.iter().map(|&d| d.into()), methods)
+    }
+
+    /// Boolean dtypes for which none of these methods is limited.
+    pub fn bools(&self, methods: &[&str]) -> Vec<DType> {
+        self.allowed(self.capabilities.bools.iter().map(|&d| d.into()), methods)
+    }
+
+    /// This many ULP, with the slack that the backend asks for.
+    pub fn ulps(&self, ulps: f64) -> Tolerance {
+        Tolerance::ulps(ulps * self.capabilities.slack)
+    }
+
+    fn allowed(&self, dtypes: impl Iterator<Item = DType>, methods: &[&str]) -> Vec<DType> {
+        dtypes.filter(|&d| methods.iter().all(|m| self.capabilities.limit(m, d).is_none())).collect()
+    }
+
+    /// Records the outcome of one comparison. `what` is asked for only when it failed.
+    pub fn check(&self, what: impl FnOnce() -> String, outcome: Result<(), String>) {
+        *self.checks.borrow_mut() += 1;
+        if let Err(reason) = outcome {
+            self.failures.borrow_mut().push(format!("{}: {reason}", what()));
+        }
+    }
+
+    /// [`check`](Self::check) of a computation that may panic.
+    pub fn attempt(&self, what: impl FnOnce() -> String, run: impl FnOnce() -> Result<(), String>) {
+        let outcome =
+            catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|payload| Err(panic_text(&*payload)));
+        self.check(what, outcome);
+    }
+
+    /// [`attempt`](Self::attempt) of something that may turn out not to apply (`Ok(false)`), which counts for nothing.
+    pub fn attempt_if(&self, what: impl FnOnce() -> String, run: impl FnOnce() -> Result<bool, String>) {
+        match catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|payload| Err(panic_text(&*payload))) {
+            Ok(false) => {}
+            Ok(true) => self.check(what, Ok(())),
+            Err(reason) => self.check(what, Err(reason)),
+        }
+    }
+}
+
+/// The message of a caught panic.
+pub fn panic_text(payload: &(dyn std::any::Any + Send)) -> String {
+    let text = payload.downcast_ref::<String>().cloned();
+    let text = text.or_else(|| payload.downcast_ref::<&str>().map(|s| s.to_string()));
+    format!("panicked: {}", text.unwrap_or_else(|| "without a message".into()))
+}
+
+/// Trait methods and the check that exercises them.
+pub struct Row<B: Backend> {
+    /// The methods, by their names in Burn's traits.
+    pub methods: Vec<&'static str>,
+    /// The check.
+    pub run: Box<dyn Fn(&Context<'_, B>)>,
+}
+
+impl<B: Backend> Row<B> {
+    /// A row.
+    pub fn new(methods: &[&'static str], run: impl Fn(&Context<'_, B>) + 'static) -> Self {
+        Self { methods: methods.to_vec(), run: Box::new(run) }
+    }
+}
+
+/// Most failures of a row that are printed.
+const SHOWN: usize = 5;
+
+/// Runs rows and panics with a report when any check failed, or when a row checked nothing without saying why.
+///
+/// # Panics
+/// See above: this is the assertion of every generated test.
+pub fn run_rows<B: Backend>(capabilities: &Capabilities, rows: Vec<Row<B>>) {
+    let mut report = Vec::new();
+    for row in rows {
+        let context = Context::<B> {
+            device: Default::default(),
+            capabilities,
+            failures: RefCell::default(),
+            checks: RefCell::default(),
+        };
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| (row.run)(&context))) {
+            context.check(|| "the check itself".into(), Err(panic_text(&*payload)));
+        }
+        let failures = context.failures.into_inner();
+        let limited = capabilities.limits.iter().find(|l| row.methods.contains(&l.method));
+        match limited {
+            Some(limit) => println!("{}: limited: {}", row.methods.join(", "), limit.reason),
+            None if *context.checks.borrow() == 0 => {
+                report.push(format!("{}: checked nothing", row.methods.join(", ")))
+            }
+            None => {}
+        }
+        if !failures.is_empty() {
+            let more = failures.len().saturating_sub(SHOWN);
+            let shown = failures[..failures.len().min(SHOWN)].join("\n    ");
+            let tail = if more > 0 { format!("\n    and {more} more") } else { String::new() };
+            report.push(format!("{}:\n    {shown}{tail}", row.methods.join(", ")));
+        }
+    }
+    assert!(report.is_empty(), "\n{}\n", report.join("\n"));
+}
