@@ -46,7 +46,8 @@ impl Block {
             .unwrap_or_else(|| panic!("storage: a buffer of {capacity} bytes exceeds the address space"))
     }
 
-    /// Usable bytes.
+    /// Usable bytes; the pool counts them.
+    #[cfg(feature = "std")]
     pub fn capacity(&self) -> usize {
         self.capacity
     }
