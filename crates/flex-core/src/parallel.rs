@@ -53,6 +53,21 @@ pub fn threads() -> usize {
     }
 }
 
+/// Calls `f` with `0..n`, each once, on rayon's threads; alone and in order without them.
+///
+/// Everything below goes through this one function, and takes `f` as `dyn`: kernels have hundreds of instances, and an
+/// instance of rayon's iterators for each of them was a third of the crate's machine code and build time.
+fn for_each_task(n: usize, work: Work, f: &(dyn Fn(usize) + Sync)) {
+    #[cfg(feature = "rayon")]
+    if n > 1 && work.is_parallel() {
+        use rayon::prelude::*;
+        (0..n).into_par_iter().for_each(f);
+        return;
+    }
+    let _ = work;
+    (0..n).for_each(f);
+}
+
 /// Calls `f` with consecutive ranges of at most `block` indices that cover `0..n`, in parallel when `work` pays.
 ///
 /// The ranges are `[k*block, min((k+1)*block, n))` whatever the number of threads.
@@ -61,16 +76,7 @@ pub fn threads() -> usize {
 /// When `block` is zero.
 pub fn for_each_block(n: usize, block: usize, work: Work, f: impl Fn(Range<usize>) + Sync) {
     assert!(block > 0, "for_each_block: the block size is zero");
-    let blocks = n.div_ceil(block);
-    let run = |k: usize| f(k * block..((k + 1) * block).min(n));
-    #[cfg(feature = "rayon")]
-    if blocks > 1 && work.is_parallel() {
-        use rayon::prelude::*;
-        (0..blocks).into_par_iter().for_each(run);
-        return;
-    }
-    let _ = work;
-    (0..blocks).for_each(run);
+    for_each_task(n.div_ceil(block), work, &|k| f(k * block..((k + 1) * block).min(n)));
 }
 
 /// Splits `out` into consecutive chunks of `chunk` elements (the last may be shorter) and calls `f(k, chunk_k)` for
@@ -80,16 +86,7 @@ pub fn for_each_block(n: usize, block: usize, work: Work, f: impl Fn(Range<usize
 /// When `chunk` is zero.
 pub fn for_each_chunk<T: Send>(out: &mut [T], chunk: usize, work: Work, f: impl Fn(usize, &mut [T]) + Sync) {
     assert!(chunk > 0, "for_each_chunk: the chunk size is zero");
-    #[cfg(feature = "rayon")]
-    if out.len() > chunk && work.is_parallel() {
-        use rayon::prelude::*;
-        out.par_chunks_mut(chunk).enumerate().for_each(|(k, c)| f(k, c));
-        return;
-    }
-    let _ = work;
-    for (k, c) in out.chunks_mut(chunk).enumerate() {
-        f(k, c);
-    }
+    for_each_item(out.chunks_mut(chunk), work, &|k, c| f(k, c));
 }
 
 /// [`for_each_chunk`] over two outputs that advance together: chunk `k` of `a` has `chunk_a` elements and goes
@@ -111,18 +108,28 @@ pub fn for_each_chunk2<A: Send, B: Send>(
         b.len().div_ceil(chunk_b),
         "for_each_chunk2: the outputs have different numbers of chunks"
     );
+    for_each_item(a.chunks_mut(chunk_a).zip(b.chunks_mut(chunk_b)), work, &|k, (a, b)| f(k, a, b));
+}
+
+/// Calls `f(k, item_k)` for each of `items`, in parallel when `work` pays.
+fn for_each_item<I: ExactSizeIterator<Item: Send>>(
+    items: I,
+    work: Work,
+    f: &(dyn Fn(usize, I::Item) + Sync),
+) {
     #[cfg(feature = "rayon")]
-    if a.len() > chunk_a && work.is_parallel() {
-        use rayon::prelude::*;
-        a.par_chunks_mut(chunk_a)
-            .zip(b.par_chunks_mut(chunk_b))
-            .enumerate()
-            .for_each(|(k, (a, b))| f(k, a, b));
+    if items.len() > 1 && work.is_parallel() {
+        // Each slot is taken by the one task of its number: the lock never waits, it only makes that safe to say.
+        let slots: alloc::vec::Vec<_> = items.map(|item| std::sync::Mutex::new(Some(item))).collect();
+        for_each_task(slots.len(), work, &|k| {
+            let item = slots[k].lock().ok().and_then(|mut slot| slot.take());
+            f(k, item.expect("each task runs once"));
+        });
         return;
     }
     let _ = work;
-    for (k, (a, b)) in a.chunks_mut(chunk_a).zip(b.chunks_mut(chunk_b)).enumerate() {
-        f(k, a, b);
+    for (k, item) in items.enumerate() {
+        f(k, item);
     }
 }
 
@@ -138,15 +145,11 @@ pub fn map_blocks<R: Send>(
     f: impl Fn(Range<usize>) -> R + Sync,
 ) -> alloc::vec::Vec<R> {
     assert!(block > 0, "map_blocks: the block size is zero");
-    let blocks = n.div_ceil(block);
-    let run = |k: usize| f(k * block..((k + 1) * block).min(n));
-    #[cfg(feature = "rayon")]
-    if blocks > 1 && work.is_parallel() {
-        use rayon::prelude::*;
-        return (0..blocks).into_par_iter().map(run).collect();
-    }
-    let _ = work;
-    (0..blocks).map(run).collect()
+    let mut results: alloc::vec::Vec<Option<R>> = (0..n.div_ceil(block)).map(|_| None).collect();
+    for_each_chunk(&mut results, 1, work, |k, slot| {
+        slot[0] = Some(f(k * block..((k + 1) * block).min(n)));
+    });
+    results.into_iter().flatten().collect()
 }
 
 /// Number of consecutive rows that one task should take, so that a task moves at least 128 KiB when each row costs
