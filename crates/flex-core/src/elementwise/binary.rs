@@ -1,15 +1,16 @@
 //! Functions of two elements.
 
-use super::Binary;
-use super::Unary;
+use super::cast::cast;
+use super::compare::compare_scalar;
 use super::driver::{Cost, Input, Op, ScalarBytes, run};
 use super::float::{Family, Float, Plain, Vectors};
 use super::kernel::{Fn1, Fn2, Kernel, Map2};
 use super::number::{Integer, Number};
 use super::remainder::Remainder;
 use super::unary::unary;
+use super::{Binary, Compare, Unary};
 use crate::error::{Error, Result, check_same_dtype};
-use crate::{DType, Element, Scalar, Tensor};
+use crate::{BoolStore, DType, Element, Scalar, Tensor};
 use flex_math::simd::{Simd, Vector};
 use flex_math::{BinaryFn, Float as MathFloat, UnaryFn};
 
@@ -42,6 +43,15 @@ pub fn binary_scalar(op: Binary, lhs: Tensor, rhs: Scalar) -> Result<Tensor> {
     if op == Binary::Pow && dtype.is_float() {
         return power(lhs, rhs);
     }
+    if let (Binary::Pow, Scalar::Int(exponent)) = (op, rhs)
+        && exponent < 0
+        && dtype.is_uint()
+    {
+        // The reciprocal, truncated: 1 for 1, 0 for all others.
+        let is_one = compare_scalar(Compare::Eq, lhs, Scalar::Int(1), BoolStore::Native)?;
+        return cast(is_one, dtype);
+    }
+    let rhs = if op == Binary::Pow { representable_exponent(rhs, dtype) } else { rhs };
     let rhs = number(op.name(), dtype, rhs)?;
     run_op(op, dtype, [Input::Tensor(lhs), rhs])
 }
@@ -72,6 +82,20 @@ fn power(base: Tensor, exponent: Scalar) -> Result<Tensor> {
         _ => return run_op(Binary::Pow, dtype, [Input::Tensor(base), number(name, dtype, exponent)?]),
     };
     run(Op { name, kernel, dtype, cost: Cost::Memory, reuse: [true] }, [Input::Tensor(base)])
+}
+
+/// An exponent that an integer dtype can hold and that gives the same powers.
+///
+/// Modulo `2^bits`, powers of odd numbers repeat with a period that divides `2^(bits-2)`, and those of even numbers are
+/// zero from the exponent `bits` on. Negative exponents count by their parity alone.
+fn representable_exponent(exponent: Scalar, dtype: DType) -> Scalar {
+    let (period, signed) = (1u64 << (8 * dtype.size() - 2), dtype.is_int());
+    match exponent {
+        Scalar::Int(e) if e < 0 && signed => Scalar::Int(-1 - (e % 2 == 0) as i64),
+        Scalar::Int(e) if e >= 0 => representable_exponent(Scalar::UInt(e as u64), dtype),
+        Scalar::UInt(e) if e >= 2 * period => Scalar::UInt(period + e % period),
+        other => other,
+    }
 }
 
 /// A scalar as an operand of tensors of `dtype`; for halves it stays f32.

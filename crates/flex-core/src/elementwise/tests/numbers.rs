@@ -152,6 +152,27 @@ fn integer_powers_are_exact_and_wrap() {
     assert_eq!(elements::<u8>(&binary(Binary::Pow, t, e).unwrap()), [243, 1, 0]);
 }
 
+#[test]
+fn integer_exponents_may_exceed_the_range_of_the_dtype() {
+    let power = |b: u8, e: u64| (0..e).fold(1u8, |p, _| p.wrapping_mul(b));
+    let bases: Vec<u8> = (0..=255).collect();
+    for e in [127u64, 128, 129, 200, 255, 256, 300, 1001] {
+        let want: Vec<u8> = bases.iter().map(|&b| power(b, e)).collect();
+        for exponent in [Scalar::Int(e as i64), Scalar::UInt(e)] {
+            let unsigned = Tensor::from_slice(&bases, [256]).unwrap();
+            let signed = Tensor::from_slice(bytemuck::cast_slice::<u8, i8>(&bases), [256]).unwrap();
+            assert_eq!(elements::<u8>(&binary_scalar(Binary::Pow, unsigned, exponent).unwrap()), want, "{e}");
+            let got = elements::<i8>(&binary_scalar(Binary::Pow, signed, exponent).unwrap());
+            assert_eq!(bytemuck::cast_slice::<i8, u8>(&got), want, "{e}");
+        }
+    }
+    let t = || Tensor::from_slice(&[0u8, 1, 2, 255], [4]).unwrap();
+    assert_eq!(elements::<u8>(&binary_scalar(Binary::Pow, t(), Scalar::Int(-1)).unwrap()), [0, 1, 0, 0]);
+    let t = || Tensor::from_slice(&[-2i8, -1, 1, 2], [4]).unwrap();
+    assert_eq!(elements::<i8>(&binary_scalar(Binary::Pow, t(), Scalar::Int(-300)).unwrap()), [0, 1, 1, 0]);
+    assert_eq!(elements::<i8>(&binary_scalar(Binary::Pow, t(), Scalar::Int(-301)).unwrap()), [0, -1, 1, 0]);
+}
+
 fn floats<T: Element>() {
     let (epsilon, tiny) = precision(T::DTYPE);
     let tiny = 2.0 * tiny;
