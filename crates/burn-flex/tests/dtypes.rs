@@ -6,6 +6,7 @@ mod common;
 use burn_backend::DTypeUsage;
 use burn_flex::{Flex, FlexDevice, FlexQTensor};
 use burn_tensor::backend::{Backend, BackendTypes};
+use burn_tensor::quantization::{QuantScheme, QuantStore};
 use burn_tensor::{
     BoolStore, DType, Element, ElementConversion, FloatDType, Int, IntDType, Tensor, TensorData, bf16, f16,
 };
@@ -137,6 +138,11 @@ fn usage_says_what_works() {
     for dtype in [DType::Flex32, DType::Bool(BoolStore::U32)] {
         assert!(<Flex>::dtype_usage(&FlexDevice, dtype).is_empty(), "{dtype:?}");
     }
+    let scheme = QuantScheme::default();
+    let native = scheme.with_store(QuantStore::Native);
+    assert_eq!(<Flex>::dtype_usage(&FlexDevice, DType::QFloat(native)), DTypeUsage::general());
+    let packed = scheme.with_store(QuantStore::PackedU32(1));
+    assert!(<Flex>::dtype_usage(&FlexDevice, DType::QFloat(packed)).is_empty());
     let message = panic_message(|| drop(floats(&[1.0], DType::F32).cast(FloatDType::Flex32)));
     assert!(message.contains("flex32"), "{message}");
 }

@@ -12,6 +12,9 @@ use core::marker::PhantomData;
 
 /// The CPU backend. `F` and `I` are the element types of tensors created without naming a dtype.
 ///
+/// In types the two have defaults (`type B = Flex;`). In expressions Rust infers them instead, so that a call needs an
+/// alias such as `B::seed(&device, 42)`, or angle brackets: `<Flex>::seed(&device, 42)`.
+///
 /// Burn keeps the default dtypes per device for the life of the process: among several `Flex<_, _>` in one program,
 /// the one that touches the device first (or a call of `set_default_dtypes`) decides for all of them. The types
 /// that scalars are read as (`into_scalar`) are always those named here.
@@ -100,8 +103,9 @@ impl<F: FlexFloat, I: FlexInt> Backend for Flex<F, I> {
 
     fn dtype_usage(_: &FlexDevice, dtype: DType) -> DTypeUsageSet {
         match dtype {
-            DType::QFloat(_) => DTypeUsage::Storage.into(),
-            DType::Flex32 | DType::Bool(BoolStore::U32) => DTypeUsageSet::empty(),
+            // Quantized arithmetic works too: on the codes where they decide, else by way of floats.
+            DType::QFloat(scheme) if flex_core::quant::is_supported(&scheme) => DTypeUsage::general(),
+            DType::QFloat(_) | DType::Flex32 | DType::Bool(BoolStore::U32) => DTypeUsageSet::empty(),
             _ => DTypeUsage::general(),
         }
     }

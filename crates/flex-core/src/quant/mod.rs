@@ -166,6 +166,32 @@ fn usable_scale(scale: f32, scheme: &QuantScheme) -> f32 {
     }
 }
 
+/// Whether the engine knows a scheme: its value type, store and precision of the scales.
+pub fn is_supported(scheme: &QuantScheme) -> bool {
+    check_scheme("quantize", scheme).is_ok()
+}
+
+/// # Errors
+/// A store or a precision of the scales that the engine does not know.
+fn check_scheme(op: &'static str, scheme: &QuantScheme) -> Result<()> {
+    let refuse = |name, got: &dyn core::fmt::Debug, expected: &'static str| {
+        Err(Error::argument(op, name, format_args!("{got:?}"), expected))
+    };
+    match scheme.store {
+        QuantStore::PackedU32(0) if codec::is_int(scheme.value) => {}
+        QuantStore::Native => {}
+        _ => {
+            let expected = "Native, or for integers PackedU32 along the innermost axis";
+            return refuse("store of the scheme", &(scheme.store, scheme.value), expected);
+        }
+    }
+    match scheme.param {
+        QuantParam::F32 | QuantParam::F16 | QuantParam::BF16 => {}
+        _ => return refuse("parameter precision of the scheme", &scheme.param, "F32, F16 or BF16"),
+    }
+    Ok(())
+}
+
 /// The blocks of a tensor of some shape.
 struct Grid {
     shape: Shape,
@@ -177,21 +203,7 @@ impl Grid {
     /// # Errors
     /// A scheme that the engine does not know, blocks that do not divide the shape.
     fn new(op: &'static str, scheme: &QuantScheme, shape: &Shape) -> Result<Self> {
-        let refuse = |name, got: &dyn core::fmt::Debug, expected: &'static str| {
-            Err(Error::argument(op, name, format_args!("{got:?}"), expected))
-        };
-        match scheme.store {
-            QuantStore::PackedU32(0) if codec::is_int(scheme.value) => {}
-            QuantStore::Native => {}
-            _ => {
-                let expected = "Native, or for integers PackedU32 along the innermost axis";
-                return refuse("store of the scheme", &(scheme.store, scheme.value), expected);
-            }
-        }
-        match scheme.param {
-            QuantParam::F32 | QuantParam::F16 | QuantParam::BF16 => {}
-            _ => return refuse("parameter precision of the scheme", &scheme.param, "F32, F16 or BF16"),
-        }
+        check_scheme(op, scheme)?;
         let blocks = match &scheme.level {
             QuantLevel::Tensor => None,
             QuantLevel::Block(size) => Some(Self::blocks(op, size, shape)?),
