@@ -5,7 +5,7 @@
 //! pooled one. Every operation validates its arguments at the door and returns [`Result`].
 //!
 //! `flex-core` builds without `std` (it needs `alloc`).
-#![cfg_attr(not(feature = "std"), no_std)]
+#![cfg_attr(not(any(feature = "std", test)), no_std)]
 #![deny(missing_docs)]
 
 extern crate alloc;
