@@ -38,6 +38,11 @@ fn tensor<B: Backend, const D: usize>(shape: [usize; D], device: &B::Device) -> 
     Tensor::from_data(TensorData::new(values(n), shape), device)
 }
 
+/// [`tensor`] with the values in another order, so that two operands differ.
+fn other<B: Backend>(n: usize, device: &B::Device) -> Tensor<B, 1> {
+    Tensor::from_data(TensorData::new(values(n).into_iter().rev().collect(), [n]), device)
+}
+
 impl<B: Backend> Cases<B> {
     /// A case over some inputs; what `call` returns is dropped within the measured time, as a user's would be.
     fn add<I: 'static, R: 'static>(
@@ -56,7 +61,7 @@ impl<B: Backend> Cases<B> {
 
     fn elementwise(&mut self, n: usize) {
         let one = move |d: &B::Device| tensor::<B, 1>([n], d);
-        let two = move |d: &B::Device| (tensor::<B, 1>([n], d), tensor::<B, 1>([n], d).flip([0]));
+        let two = move |d: &B::Device| (tensor::<B, 1>([n], d), other::<B>(n, d));
         type T<B> = Tensor<B, 1>;
         self.add(format!("add_{n}"), two, |(a, b): &(T<B>, T<B>)| a.clone() + b.clone());
         self.add(format!("mul_scalar_{n}"), one, |a: &T<B>| a.clone() * 1.5);
