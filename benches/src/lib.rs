@@ -5,9 +5,15 @@
 #![deny(missing_docs)]
 
 mod cases;
+mod chart;
+mod limits;
+mod python;
 mod report;
 mod timing;
 
-pub use cases::{Case, cases};
-pub use report::{Row, print_table, worst_and_mean};
-pub use timing::{Budget, time_in_turn};
+pub use cases::{Case, Family, cases};
+pub use chart::svg;
+pub use limits::{Limits, Stream};
+pub use python::Python;
+pub use report::{Report, Row, Summary};
+pub use timing::{Budget, Run, time_in_turn};

@@ -18,9 +18,26 @@ const SAMPLE: Duration = Duration::from_micros(100);
 /// Most samples per peer.
 const MAX_SAMPLES: usize = 2001;
 
+/// One peer on one case.
+pub trait Run {
+    /// Seconds that `repeats` calls take.
+    fn sample(&mut self, repeats: usize) -> f64;
+}
+
+impl<F: FnMut()> Run for F {
+    fn sample(&mut self, repeats: usize) -> f64 {
+        let start = Instant::now();
+        for _ in 0..repeats {
+            black_box(&mut *self)();
+        }
+        start.elapsed().as_secs_f64()
+    }
+}
+
 /// Median seconds per call of each peer; `None` where there is no peer.
-pub fn time_in_turn(peers: &mut [Option<Box<dyn FnMut()>>], budget: Budget) -> Vec<Option<f64>> {
-    let repeats: Vec<usize> = peers.iter_mut().map(|peer| peer.as_mut().map_or(0, calibrate)).collect();
+pub fn time_in_turn(peers: &mut [Option<Box<dyn Run>>], budget: Budget) -> Vec<Option<f64>> {
+    let repeats: Vec<usize> =
+        peers.iter_mut().map(|peer| peer.as_mut().map_or(0, |run| calibrate(&mut **run))).collect();
     let mut samples: Vec<Vec<f64>> = vec![Vec::new(); peers.len()];
     let start = Instant::now();
     for round in 0..MAX_SAMPLES {
@@ -29,30 +46,22 @@ pub fn time_in_turn(peers: &mut [Option<Box<dyn FnMut()>>], budget: Budget) -> V
         }
         for ((peer, &repeats), samples) in peers.iter_mut().zip(&repeats).zip(&mut samples) {
             let Some(run) = peer else { continue };
-            let start = Instant::now();
-            for _ in 0..repeats {
-                black_box(&mut *run)();
-            }
-            samples.push(start.elapsed().as_secs_f64() / repeats as f64);
+            samples.push(run.sample(repeats) / repeats as f64);
         }
     }
     samples.into_iter().map(median).collect()
 }
 
 /// Calls per sample; also warms caches, pools and lazily built plans.
-fn calibrate(run: &mut Box<dyn FnMut()>) -> usize {
-    run();
+fn calibrate(run: &mut dyn Run) -> usize {
+    run.sample(1);
     let mut repeats = 1;
     loop {
-        let start = Instant::now();
-        for _ in 0..repeats {
-            run();
-        }
-        let elapsed = start.elapsed();
-        if elapsed >= SAMPLE {
+        let elapsed = run.sample(repeats);
+        if elapsed >= SAMPLE.as_secs_f64() {
             return repeats;
         }
-        let wanted = SAMPLE.as_secs_f64() / elapsed.as_secs_f64().max(1e-9);
+        let wanted = SAMPLE.as_secs_f64() / elapsed.max(1e-9);
         repeats = (repeats as f64 * wanted.clamp(1.5, 100.0)).ceil() as usize;
     }
 }
@@ -68,7 +77,7 @@ mod tests {
 
     #[test]
     fn slower_work_takes_longer_and_absent_peers_stay_absent() {
-        let spin = |n: u64| -> Option<Box<dyn FnMut()>> {
+        let spin = |n: u64| -> Option<Box<dyn Run>> {
             Some(Box::new(move || {
                 let mut x = 1u64;
                 for _ in 0..n {

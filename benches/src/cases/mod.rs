@@ -1,0 +1,160 @@
+//! The cases, generic over the backend. A case's name says it all: `op[.dtype][.layout]_size`, where f32 and contiguous go
+//! without saying. Peers that are no Burn backend find their call by that name.
+
+mod elementwise;
+mod index;
+mod matmul;
+mod modules;
+mod order;
+mod reduce;
+mod rows;
+mod training;
+
+use burn_tensor::backend::Backend;
+use burn_tensor::{DType, Int, Tensor, TensorData};
+use std::hint::black_box;
+
+/// What limits a case, and which bar it has to pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Family {
+    /// Transcendental functions.
+    Maths,
+    /// Additions, comparisons, masks, casts: bound by memory.
+    Simple,
+    /// 4,096 elements and fewer: bound by the cost of a call.
+    Small,
+    /// Transposed, broadcast and sliced operands.
+    Layout,
+    /// Reductions.
+    Reduce,
+    /// Cumulative sums, products and maxima.
+    Scan,
+    /// Softmax, norms and their gradients.
+    Norm,
+    /// Sorting and top-k.
+    Order,
+    /// Random numbers.
+    Random,
+    /// Gathers, scatters, concatenations.
+    Index,
+    /// Matrix products.
+    Matmul,
+    /// Convolution, pooling, attention, Fourier transforms.
+    Module,
+    /// A model's training.
+    Training,
+}
+
+/// A case and how to set it up on one backend.
+pub struct Case {
+    /// Name, shared by all peers.
+    pub name: String,
+    /// Family.
+    pub family: Family,
+    /// Bytes that the call has to read and write at least; 0 when arithmetic limits it.
+    pub bytes: usize,
+    /// Floating-point operations of the call; 0 when memory limits it.
+    pub flops: usize,
+    /// Whether the short run includes it: the rows of PEERS.md do.
+    pub short: bool,
+    /// Makes the inputs and returns the call to time.
+    pub setup: Box<dyn Fn() -> Box<dyn FnMut()>>,
+}
+
+struct Cases<B: Backend> {
+    list: Vec<Case>,
+    device: B::Device,
+    family: Family,
+    short: bool,
+}
+
+/// Values in [0.1, 1), the same on every backend.
+fn values(n: usize) -> Vec<f32> {
+    let mut state = 0x9E37_79B9_7F4A_7C15u64;
+    let mut next = || {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 40) as f32 / (1u64 << 24) as f32
+    };
+    (0..n).map(|_| 0.1 + 0.9 * next()).collect()
+}
+
+fn tensor<B: Backend, const D: usize>(shape: [usize; D], device: &B::Device) -> Tensor<B, D> {
+    tensor_of(shape, DType::F32, device)
+}
+
+fn tensor_of<B: Backend, const D: usize>(
+    shape: [usize; D],
+    dtype: DType,
+    device: &B::Device,
+) -> Tensor<B, D> {
+    let data = TensorData::new(values(shape.iter().product()), shape).convert_dtype(dtype);
+    Tensor::from_data(data, (device, dtype))
+}
+
+/// [`tensor_of`] with the values in another order, so that two operands differ.
+fn other<B: Backend, const D: usize>(shape: [usize; D], dtype: DType, device: &B::Device) -> Tensor<B, D> {
+    let values: Vec<f32> = values(shape.iter().product()).into_iter().rev().collect();
+    Tensor::from_data(TensorData::new(values, shape).convert_dtype(dtype), (device, dtype))
+}
+
+/// Integers in `1..1000`.
+fn integers<B: Backend, const D: usize>(
+    shape: [usize; D],
+    dtype: DType,
+    device: &B::Device,
+) -> Tensor<B, D, Int> {
+    let values: Vec<i64> =
+        values(shape.iter().product()).into_iter().map(|x| (x * 1000.0) as i64 % 999 + 1).collect();
+    Tensor::from_data(TensorData::new(values, shape).convert_dtype(dtype), (device, dtype))
+}
+
+/// A permutation of `0..n` that visits memory out of order.
+fn permutation<B: Backend>(n: usize, device: &B::Device) -> Tensor<B, 1, Int> {
+    let order: Vec<i32> = (0..n).map(|i| ((i * 389) % n) as i32).collect();
+    Tensor::from_data(TensorData::new(order, [n]).convert::<B::IntElem>(), device)
+}
+
+/// `.f64` and so on in a case's name; nothing for f32.
+fn suffix(dtype: DType) -> String {
+    if dtype == DType::F32 { String::new() } else { format!(".{dtype:?}").to_lowercase() }
+}
+
+impl<B: Backend> Cases<B> {
+    /// A case over some inputs; what `call` returns is dropped within the measured time, as a user's would be.
+    fn add<I: 'static, R: 'static>(
+        &mut self,
+        name: impl Into<String>,
+        bytes: usize,
+        inputs: impl Fn(&B::Device) -> I + 'static,
+        call: impl Fn(&I) -> R + Copy + 'static,
+    ) {
+        let device = self.device.clone();
+        let setup = move || -> Box<dyn FnMut()> {
+            let inputs = inputs(&device);
+            Box::new(move || drop(black_box(call(black_box(&inputs)))))
+        };
+        let (family, short) = (self.family, self.short);
+        self.list.push(Case { name: name.into(), family, bytes, flops: 0, short, setup: Box::new(setup) });
+    }
+
+    /// States that arithmetic limits the case added last.
+    fn flops(&mut self, flops: usize) {
+        self.list.last_mut().expect("a case was added").flops = flops;
+    }
+}
+
+/// All cases on backend `B`. The list has the same names in the same order for every backend.
+pub fn cases<B: Backend>() -> Vec<Case> {
+    let mut cases =
+        Cases::<B> { list: Vec::new(), device: Default::default(), family: Family::Maths, short: true };
+    cases.elementwise();
+    cases.layouts();
+    cases.reduce();
+    cases.rows();
+    cases.order();
+    cases.index();
+    cases.matmul();
+    cases.modules();
+    cases.training();
+    cases.list
+}

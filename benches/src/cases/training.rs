@@ -1,0 +1,20 @@
+//! A model's training.
+
+use super::{Cases, Family};
+use burn::backend::Autodiff;
+use burn_tensor::backend::Backend;
+use flex_examples::digits::{Digits, TrainConfig, train};
+
+impl<B: Backend> Cases<B> {
+    /// One epoch of the example's own training loop.
+    pub(super) fn training(&mut self) {
+        self.family = Family::Training;
+        self.short = true;
+        self.add(
+            "digits_train_epoch",
+            0,
+            |d| (Digits::load().split().train, TrainConfig { epochs: 1, ..Default::default() }, d.clone()),
+            |(digits, config, device)| train::<Autodiff<B>>(digits, config, device, |_| ()),
+        );
+    }
+}

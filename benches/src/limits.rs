@@ -1,0 +1,179 @@
+//! What the machine can do: bandwidth by the size of the data, and the peak of fused multiply-adds.
+
+use flex_math::simd::{Scalar, Simd, Vector, WithSimd, dispatch};
+use rayon::prelude::*;
+use std::hint::black_box;
+use std::time::Instant;
+
+/// The limits of this machine, as this process reaches them.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Bandwidth of `c = a + b` over arrays of these sizes.
+    pub streams: Vec<Stream>,
+    /// Floating-point operations per second of f32 fused multiply-adds, on all threads.
+    pub flops: f64,
+}
+
+/// Bandwidth at one size.
+#[derive(Clone, Copy, Debug)]
+pub struct Stream {
+    /// Bytes of the three arrays together.
+    pub footprint: usize,
+    /// Bytes per second with plain stores.
+    pub plain: f64,
+    /// Bytes per second with non-temporal stores, where the machine has them.
+    pub non_temporal: Option<f64>,
+}
+
+impl Stream {
+    /// The better of the two.
+    pub fn best(&self) -> f64 {
+        self.plain.max(self.non_temporal.unwrap_or(0.0))
+    }
+}
+
+impl Limits {
+    /// Measures, for about a second.
+    pub fn measure() -> Self {
+        let streams = [1 << 12, 1 << 16, 1 << 20, 1 << 24].map(stream).to_vec();
+        Self { streams, flops: peak_flops() }
+    }
+
+    /// Fewest seconds that a case can take, by what it has to move and to compute.
+    pub fn seconds(&self, bytes: usize, flops: usize) -> f64 {
+        let moved = self.bandwidth(bytes).map_or(0.0, |bandwidth| bytes as f64 / bandwidth);
+        moved.max(flops as f64 / self.flops)
+    }
+
+    /// Bandwidth of the measured size next to this one.
+    fn bandwidth(&self, bytes: usize) -> Option<f64> {
+        let distance = |s: &&Stream| ((s.footprint as f64).ln() - (bytes.max(1) as f64).ln()).abs();
+        (bytes > 0)
+            .then(|| self.streams.iter().min_by(|a, b| distance(a).total_cmp(&distance(b))))?
+            .map(Stream::best)
+    }
+}
+
+/// Elements below which one thread is measured: handing work to a second one takes longer than the work.
+const ALL_THREADS_FROM: usize = 1 << 18;
+
+fn stream(n: usize) -> Stream {
+    let (a, b) = (vec![1f32; n], vec![2f32; n]);
+    let mut c = vec![0f32; n];
+    let footprint = 12 * n;
+    let chunk = if n < ALL_THREADS_FROM { n } else { n.div_ceil(4 * rayon::current_num_threads()) };
+    let mut bandwidth = |add: fn(&[f32], &[f32], &mut [f32])| {
+        // The best of several samples: a limit is what undisturbed code reaches.
+        let repeats = (4_000_000 / n).max(1);
+        let seconds = (0..12).map(|_| {
+            let start = Instant::now();
+            for _ in 0..repeats {
+                if chunk == n {
+                    add(&a, &b, &mut c);
+                } else {
+                    let chunks = c.par_chunks_mut(chunk).zip(a.par_chunks(chunk)).zip(b.par_chunks(chunk));
+                    chunks.for_each(|((c, a), b)| add(a, b, c));
+                }
+                black_box(&mut c);
+            }
+            start.elapsed().as_secs_f64() / repeats as f64
+        });
+        footprint as f64 / seconds.fold(f64::INFINITY, f64::min)
+    };
+    let plain = bandwidth(add_plain);
+    #[cfg(target_arch = "x86_64")]
+    let non_temporal = Some(bandwidth(add_non_temporal));
+    #[cfg(not(target_arch = "x86_64"))]
+    let non_temporal = None;
+    Stream { footprint, plain, non_temporal }
+}
+
+fn add_plain(a: &[f32], b: &[f32], c: &mut [f32]) {
+    flex_math::simd::vectorize(
+        #[inline(always)]
+        || c.iter_mut().zip(a).zip(b).for_each(|((c, a), b)| *c = a + b),
+    );
+}
+
+#[cfg(target_arch = "x86_64")]
+fn add_non_temporal(a: &[f32], b: &[f32], c: &mut [f32]) {
+    use std::arch::x86_64::{_mm_add_ps, _mm_loadu_ps, _mm_sfence, _mm_stream_ps};
+    // Non-temporal stores want 16-byte alignment: what comes before and after is added plainly.
+    let start = c.as_ptr().align_offset(16).min(c.len());
+    let end = start + (c.len() - start) / 4 * 4;
+    add_plain(&a[..start], &b[..start], &mut c[..start]);
+    add_plain(&a[end..], &b[end..], &mut c[end..]);
+    let middle = a[start..end]
+        .chunks_exact(4)
+        .zip(b[start..end].chunks_exact(4))
+        .zip(c[start..end].chunks_exact_mut(4));
+    for ((a, b), c) in middle {
+        // SAFETY: SSE is part of x86-64; each chunk has four elements, and `c` is 16-byte aligned by the choice of `start`.
+        unsafe {
+            _mm_stream_ps(c.as_mut_ptr(), _mm_add_ps(_mm_loadu_ps(a.as_ptr()), _mm_loadu_ps(b.as_ptr())))
+        };
+    }
+    // SAFETY: SSE is part of x86-64.
+    unsafe { _mm_sfence() };
+}
+
+/// Multiply-adds in twelve independent chains, enough to hide a latency of six cycles on two units.
+struct Chains {
+    steps: usize,
+}
+
+impl WithSimd for Chains {
+    /// Something that depends on every chain, and the number of operations.
+    type Output = (f32, usize);
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self) -> (f32, usize) {
+        let (scale, offset): (Vector<S, f32>, Vector<S, f32>) = (0.999f32.splat(), 0.001f32.splat());
+        let mut chains: [Vector<S, f32>; 12] = core::array::from_fn(|k| (k as f32).splat());
+        for _ in 0..self.steps {
+            for x in &mut chains {
+                *x = x.mul_add(scale, offset);
+            }
+        }
+        let lanes = size_of::<Vector<S, f32>>() / size_of::<f32>();
+        (chains.into_iter().map(|x| x.reduce_add()).sum(), 2 * self.steps * chains.len() * lanes)
+    }
+}
+
+fn peak_flops() -> f64 {
+    const STEPS: usize = 200_000;
+    let sample = || {
+        let start = Instant::now();
+        let done: usize =
+            rayon::broadcast(|_| black_box(dispatch(Chains { steps: STEPS }))).iter().map(|(_, n)| n).sum();
+        done as f64 / start.elapsed().as_secs_f64()
+    };
+    (0..20).map(|_| sample()).fold(0.0, f64::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_that_binds_is_the_one_that_applies() {
+        let stream = |footprint, plain| Stream { footprint, plain, non_temporal: None };
+        let limits = Limits { streams: vec![stream(1000, 100.0), stream(1_000_000, 10.0)], flops: 50.0 };
+        assert_eq!(limits.seconds(1000, 0), 10.0);
+        assert_eq!(limits.seconds(1_000_000, 0), 1e5);
+        assert_eq!(limits.seconds(1000, 5000), 100.0);
+        assert_eq!(limits.seconds(0, 50), 1.0);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn non_temporal_stores_reach_every_element() {
+        for (n, skip) in [(0, 0), (1, 0), (100, 1), (103, 3)] {
+            let a: Vec<f32> = (0..n).map(|i| i as f32).collect();
+            let mut c = vec![0f32; n];
+            let skip = skip.min(n);
+            add_non_temporal(&a[skip..], &a[skip..], &mut c[skip..]);
+            assert!(c[skip..].iter().zip(&a[skip..]).all(|(c, a)| *c == 2.0 * a));
+        }
+    }
+}

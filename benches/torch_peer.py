@@ -1,0 +1,265 @@
+"""PyTorch's side of the benchmark: runs cases when told to on standard input, and answers on standard output.
+
+    version        -> one line about the versions
+    setup NAME     -> "ok", or "none" when there is no such case
+    run REPEATS    -> seconds that so many calls of the case took
+
+Names, shapes and values are those of src/cases: `op[.dtype][.layout]_size`, inputs uniform in [0.1, 1), f32 unless named.
+"""
+import re
+import sys
+import time
+
+import torch
+import torch.nn.functional as F
+
+torch.set_num_threads(int(sys.argv[1]))
+torch.manual_seed(0)
+
+DTYPES = {
+    "f64": torch.float64,
+    "f32": torch.float32,
+    "f16": torch.float16,
+    "bf16": torch.bfloat16,
+    "i32": torch.int32,
+    "i64": torch.int64,
+}
+N = 1024
+
+
+def values(*shape, dtype=torch.float32):
+    if not dtype.is_floating_point:
+        return torch.randint(1, 1000, shape, dtype=dtype)
+    return (torch.rand(shape) * 0.9 + 0.1).to(dtype)
+
+
+def permutation(n):
+    return (torch.arange(n) * 389) % n
+
+
+UNARY = {
+    "mul_scalar": lambda a: a * 1.5,
+    "exp": torch.exp,
+    "log": torch.log,
+    "tanh": torch.tanh,
+    "sin": torch.sin,
+    "cos": torch.cos,
+    "erf": torch.erf,
+    "sigmoid": torch.sigmoid,
+    "gelu": F.gelu,
+    "silu": F.silu,
+    "log1p": torch.log1p,
+    "sqrt": torch.sqrt,
+    "relu": torch.relu,
+    "clamp": lambda a: torch.clamp(a, 0.2, 0.8),
+    "cast_f64": lambda a: a.to(torch.float64),
+    "cast_f32": lambda a: a.to(torch.float32),
+    "cast_f16": lambda a: a.to(torch.float16),
+    "sum": torch.sum,
+    "max": torch.max,
+    "cumsum": lambda a: torch.cumsum(a, 0),
+    "cumprod": lambda a: torch.cumprod(a, 0),
+    "cummax": lambda a: torch.cummax(a, 0),
+    "sort": lambda a: torch.sort(a, 0),
+    "argsort": lambda a: torch.argsort(a, 0),
+    "topk": lambda a: torch.topk(a, 10, 0),
+}
+BINARY = {
+    "add": torch.add,
+    "mul": torch.mul,
+    "powf": torch.pow,
+    "greater": torch.gt,
+}
+MASKED = {
+    "where": lambda a, b, m: torch.where(m, b, a),
+    "mask_fill": lambda a, b, m: torch.masked_fill(a, m, 0.5),
+}
+RANDOM = {
+    "rand": lambda n: torch.randn(n),
+    "uniform": lambda n: torch.rand(n),
+    "bernoulli": lambda n: torch.empty(n).bernoulli_(0.3),
+}
+# Matrices of N by N; `dim` comes from the name.
+ALONG = {
+    "sum": lambda a, dim: torch.sum(a, dim, keepdim=True),
+    "mean": lambda a, dim: torch.mean(a, dim, keepdim=True),
+    "max": lambda a, dim: torch.amax(a, dim, keepdim=True),
+    "argmax": lambda a, dim: torch.argmax(a, dim, keepdim=True),
+    "cumsum": torch.cumsum,
+    "cumprod": torch.cumprod,
+    "softmax": torch.softmax,
+    "sort": torch.sort,
+    "argsort": torch.argsort,
+    "topk": lambda a, dim: torch.topk(a, 10, dim),
+}
+MATRIX = {
+    "softmax": lambda a, b: torch.softmax(a, 1),
+    "log_softmax": lambda a, b: torch.log_softmax(a, 1),
+    "transpose_copy": lambda a, b: a.t().reshape(-1),
+    "add_scalar.t": lambda a, b: a.t() + 1.0,
+    "exp.t": lambda a, b: a.t().exp(),
+    "add.t": lambda a, b: a + b.t(),
+    "add.tt": lambda a, b: a.t() + b.t(),
+    "greater.t": lambda a, b: a > b.t(),
+    "add.sliced": lambda a, b: a[1:-1, 1:-1] + b[:-2, 2:],
+    "exp.sliced": lambda a, b: a[1:-1, 1:-1].exp(),
+    "cat_dim0": lambda a, b: torch.cat([a, b], 0),
+    "cat_dim1": lambda a, b: torch.cat([a, b], 1),
+    "repeat_dim0": lambda a, b: a.repeat(4, 1),
+    "repeat_dim1": lambda a, b: a.repeat(1, 4),
+}
+
+
+def weighted_gradient(f):
+    """Forward and backward pass of a function of rows, weighted by a constant."""
+    x, w = values(N, N).requires_grad_(), values(N, N)
+
+    def call():
+        x.grad = None
+        (f(x) * w).sum().backward()
+
+    return call
+
+
+def indexed(name):
+    """Gathers, scatters and the like, on a matrix of N by N."""
+    a, order = values(N, N), permutation(N)
+    along = {0: order[:, None].expand(N, N).contiguous(), 1: order[None, :].expand(N, N).contiguous()}
+    half = values(N // 2, N // 2)
+
+    def slice_assign():
+        out = a.clone()
+        out[100 : 100 + N // 2, 200 : 200 + N // 2] = half
+        return out
+
+    return {
+        "select_rows_1024": lambda: torch.index_select(a, 0, order),
+        "select_columns_1024": lambda: torch.index_select(a, 1, order),
+        "gather_dim0_1024": lambda: torch.gather(a, 0, along[0]),
+        "gather_dim1_1024": lambda: torch.gather(a, 1, along[1]),
+        "scatter_add_dim0_1024": lambda: torch.scatter_add(a, 0, along[0], a),
+        "scatter_add_dim1_1024": lambda: torch.scatter_add(a, 1, along[1], a),
+        "select_add_rows_1024": lambda: torch.index_add(a, 0, order, a),
+        "slice_assign_1024": slice_assign,
+    }.get(name)
+
+
+def embedding(gradient):
+    w, order = values(8192, 512), permutation(4096)[None, :]
+    if not gradient:
+        return lambda: F.embedding(order, w)
+    w.requires_grad_()
+
+    def call():
+        w.grad = None
+        F.embedding(order, w).sum().backward()
+
+    return call
+
+
+def setup(name):
+    """The call of a case, or None."""
+    if call := indexed(name):
+        return call
+    match name:
+        case "embedding_4096x512":
+            return embedding(False)
+        case "embedding_grad_4096x512":
+            return embedding(True)
+        case "bcast_add_row_1024" | "bcast_add_column_1024" | "bcast_add_both_1024" | "add_row.t_1024":
+            row, column, a = values(1, N), values(N, 1), values(N, N)
+            return {
+                "bcast_add_row_1024": lambda: a + row,
+                "bcast_add_column_1024": lambda: a + column,
+                "bcast_add_both_1024": lambda: row + column,
+                "add_row.t_1024": lambda: a.t() + row,
+            }[name]
+        case "softmax_grad_1024":
+            return weighted_gradient(lambda x: torch.softmax(x, 1))
+        case "log_softmax_grad_1024":
+            return weighted_gradient(lambda x: torch.log_softmax(x, 1))
+        case "layer_norm_1024":
+            a, g = values(N, N), values(N)
+            return lambda: F.layer_norm(a, (N,), g, g)
+        case "layer_norm_grad_1024":
+            g = values(N).requires_grad_()
+            return weighted_gradient(lambda x: F.layer_norm(x, (N,), g, g))
+    if m := re.fullmatch(r"(\w+?)_dim([01])((?:\.\w+)*)_1024", name):
+        dtype = next((DTYPES[s] for s in m[3].split(".") if s in DTYPES), torch.float32)
+        a, dim = values(N, N, dtype=dtype), int(m[2])
+        a = a.t() if ".t" in m[3] else a
+        if m[1] in ALONG:
+            return lambda: ALONG[m[1]](a, dim)
+    if m := re.fullmatch(r"([\w.]+?)_1024", name):
+        if m[1] in MATRIX:
+            a, b = values(N, N), values(N, N)
+            return lambda: MATRIX[m[1]](a, b)
+        if m[1].startswith("softmax."):
+            a = values(N, N, dtype=DTYPES[m[1].partition(".")[2]])
+            return lambda: torch.softmax(a, 1)
+    if m := re.fullmatch(r"(\w+?)(?:\.(\w+))?_(\d+)", name):
+        op, dtype, n = m[1], DTYPES.get(m[2] or "f32"), int(m[3])
+        if dtype is None:
+            return None
+        if op in UNARY:
+            a = values(n, dtype=dtype)
+            return lambda: UNARY[op](a)
+        if op in BINARY:
+            a, b = values(n, dtype=dtype), values(n, dtype=dtype)
+            return lambda: BINARY[op](a, b)
+        if op in MASKED:
+            a, b = values(n, dtype=dtype), values(n, dtype=dtype)
+            mask = a > b
+            return lambda: MASKED[op](a, b, mask)
+        if op in RANDOM:
+            return lambda: RANDOM[op](n)
+        if op == "matmul":
+            a, b = values(n, n, dtype=dtype), values(n, n, dtype=dtype)
+            return lambda: a @ b
+    if m := re.fullmatch(r"gemv_1x(\d+)x(\d+)(_T)?", name):
+        a, b = values(1, int(m[1])), values(int(m[1]), int(m[2]))
+        return lambda: a @ (b.t() if m[3] else b)
+    if m := re.fullmatch(r"bmm_(\d+)x(\d+)x(\d+)", name):
+        h, s, d = map(int, m.groups())
+        a, b = values(h, s, d), values(h, d, s)
+        return lambda: a @ b
+    if m := re.fullmatch(r"conv2d_b(\d+)_c(\d+)_h(\d+)_o(\d+)_k(\d+)_s(\d+)", name):
+        b, c, h, o, k, s = map(int, m.groups())
+        x, w = values(b, c, h, h), values(o, c, k, k)
+        return lambda: F.conv2d(x, w, None, s, k // 2)
+    if m := re.fullmatch(r"dwconv_c(\d+)_h(\d+)_k(\d+)", name):
+        c, h, k = map(int, m.groups())
+        x, w = values(1, c, h, h), values(c, 1, k, k)
+        return lambda: F.conv2d(x, w, None, 1, k // 2, 1, c)
+    if m := re.fullmatch(r"(max|avg)pool_4x64x112_k3s2", name):
+        x = values(4, 64, 112, 112)
+        pool = F.max_pool2d if m[1] == "max" else F.avg_pool2d
+        return lambda: pool(x, 3, 2, 1)
+    if m := re.fullmatch(r"attention_h(\d+)_s(\d+)_d(\d+)", name):
+        x = values(1, *map(int, m.groups()))
+        return lambda: F.scaled_dot_product_attention(x, x, x)
+    if m := re.fullmatch(r"rfft_16x(\d+)", name):
+        x = values(16, int(m[1]))
+        return lambda: torch.fft.rfft(x, dim=1)
+    return None
+
+
+def main():
+    call = None
+    for line in sys.stdin:
+        command, _, argument = line.strip().partition(" ")
+        if command == "version":
+            answer = f"PyTorch {torch.__version__}, {torch.get_num_threads()} threads"
+        elif command == "setup":
+            call = setup(argument)
+            answer = "none" if call is None else "ok"
+        else:
+            repeats = int(argument)
+            start = time.perf_counter()
+            for _ in range(repeats):
+                call()
+            answer = time.perf_counter() - start
+        print(answer, flush=True)
+
+
+main()
