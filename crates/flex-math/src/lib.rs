@@ -26,6 +26,7 @@ mod activation;
 mod erf;
 mod exp;
 mod float;
+mod fold;
 pub mod half;
 mod hyperbolic;
 mod inverse;
@@ -40,6 +41,7 @@ pub use activation::{Gelu, GeluGrad, GeluTanh, LogSigmoid, Sigmoid, Silu, Softpl
 pub use erf::{Erf, Erfc};
 pub use exp::{Exp, Exp2, Expm1};
 pub use float::Float;
+pub use fold::{product, sum};
 pub use half::{
     Half, map_half, map_half_in_place, map2_half, map2_half_in_place, map2_half_scalar_lhs,
     map2_half_scalar_lhs_in_place, map2_half_scalar_rhs, map2_half_scalar_rhs_in_place,

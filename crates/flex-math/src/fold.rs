@@ -1,0 +1,151 @@
+//! Sums and products of slices.
+
+use crate::Float;
+use crate::simd::{Simd, Vector, WithSimd, dispatch};
+use crate::slice::lanes_mut;
+
+/// Vectors of partial results: with two loads per cycle and additions of four cycles' latency, eight keep both busy.
+const PARTIALS: usize = 8;
+
+/// The sum of all elements; zero when there are none.
+///
+/// Each lane of eight vectors adds every `8 * lanes`-th element, and the lanes are added pairwise, so that the error is
+/// bounded by `(len / (8 * lanes) + log2(8 * lanes))` roundings of the sum of magnitudes. Callers with long slices add
+/// blocks. The order, and so the last bits, differ between instruction sets.
+pub fn sum<T: Float>(data: &[T]) -> T {
+    dispatch(Fold { data, op: Sum })
+}
+
+/// The product of all elements; one when there are none. See [`sum`].
+pub fn product<T: Float>(data: &[T]) -> T {
+    dispatch(Fold { data, op: Product })
+}
+
+trait Combine<T: Float>: Copy {
+    fn identity(self) -> T;
+    fn vectors<S: Simd>(self, a: Vector<S, T>, b: Vector<S, T>) -> Vector<S, T>;
+    fn numbers(self, a: T, b: T) -> T;
+}
+
+#[derive(Clone, Copy)]
+struct Sum;
+
+impl<T: Float> Combine<T> for Sum {
+    #[inline(always)]
+    fn identity(self) -> T {
+        // The sum of negative zeros is negative.
+        -T::zero()
+    }
+    #[inline(always)]
+    fn vectors<S: Simd>(self, a: Vector<S, T>, b: Vector<S, T>) -> Vector<S, T> {
+        a + b
+    }
+    #[inline(always)]
+    fn numbers(self, a: T, b: T) -> T {
+        a + b
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Product;
+
+impl<T: Float> Combine<T> for Product {
+    #[inline(always)]
+    fn identity(self) -> T {
+        T::one()
+    }
+    #[inline(always)]
+    fn vectors<S: Simd>(self, a: Vector<S, T>, b: Vector<S, T>) -> Vector<S, T> {
+        a * b
+    }
+    #[inline(always)]
+    fn numbers(self, a: T, b: T) -> T {
+        a * b
+    }
+}
+
+struct Fold<'a, T, C> {
+    data: &'a [T],
+    op: C,
+}
+
+impl<T: Float, C: Combine<T>> WithSimd for Fold<'_, T, C> {
+    type Output = T;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self) -> T {
+        let (op, step) = (self.op, T::lanes::<S>());
+        let identity: Vector<S, T> = op.identity().splat();
+        let mut partials = [identity; PARTIALS];
+        let mut blocks = self.data.chunks_exact(PARTIALS * step);
+        for block in &mut blocks {
+            for (k, partial) in partials.iter_mut().enumerate() {
+                // SAFETY: `block` has `PARTIALS * step` elements; the load needs no alignment.
+                let x = unsafe { T::vload_unaligned::<S>(block.as_ptr().add(k * step)) };
+                *partial = op.vectors(*partial, x);
+            }
+        }
+        for (rest, partial) in blocks.remainder().chunks(step).zip(&mut partials) {
+            let mut x = identity;
+            lanes_mut(&mut x)[..rest.len()].copy_from_slice(rest);
+            *partial = op.vectors(*partial, x);
+        }
+        let mut width = PARTIALS / 2;
+        while width > 0 {
+            for k in 0..width {
+                partials[k] = op.vectors(partials[k], partials[k + width]);
+            }
+            width /= 2;
+        }
+        let mut total = partials[0];
+        let total = lanes_mut(&mut total);
+        let mut width = total.len() / 2;
+        while width > 0 {
+            for k in 0..width {
+                total[k] = op.numbers(total[k], total[k + width]);
+            }
+            width /= 2;
+        }
+        total[0]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simd::for_each_isa;
+    extern crate std;
+    use std::vec::Vec;
+
+    #[test]
+    fn every_length_on_every_instruction_set() {
+        for len in (0..300).chain([1000, 4096]) {
+            // Small integers: every order of additions is exact.
+            let data: Vec<f32> = (0..len).map(|i| ((i * 7) % 23) as f32 - 11.0).collect();
+            let want: f32 = data.iter().sum();
+            for_each_isa(Fold2(&data), |isa, got| assert_eq!(got, want, "{isa}, {len}"));
+            let signs: Vec<f64> = (0..len).map(|i| if i % 3 == 0 { -1.0 } else { 1.0 }).collect();
+            assert_eq!(product(&signs), signs.iter().product::<f64>(), "{len}");
+        }
+    }
+
+    #[derive(Clone)]
+    struct Fold2<'a>(&'a [f32]);
+
+    impl WithSimd for Fold2<'_> {
+        type Output = f32;
+        #[inline(always)]
+        fn with_simd<S: Simd>(self) -> f32 {
+            Fold { data: self.0, op: Sum }.with_simd::<S>()
+        }
+    }
+
+    #[test]
+    fn special_values() {
+        assert!(sum::<f32>(&[]) == 0.0);
+        assert_eq!(sum(&[-0.0f32; 3]).to_bits(), (-0.0f32).to_bits());
+        assert!(sum(&[1.0, f64::NAN, 2.0]).is_nan());
+        assert!(sum(&[f64::INFINITY, f64::NEG_INFINITY]).is_nan());
+        assert_eq!(product(&[f32::MAX, 2.0]), f32::INFINITY);
+    }
+}
