@@ -23,8 +23,9 @@ pub(super) const BLOCK: usize = 4096;
 /// Rows of a matrix that go into one pairwise combination.
 const BLOCK_ROWS: usize = 128;
 
-/// Rows added together before they go to the partial row, to save its loads and stores.
-const GROUP: usize = 8;
+/// Rows added together before they go to the partial row, to save its loads and stores. Rows often lie a multiple of 4 KiB
+/// apart: more of them at a time would compete for the same sets of the first-level cache.
+const GROUP: usize = 4;
 
 /// Partial results of 1, 2, 4, ... blocks, combined as the carries of a binary counter run.
 pub(super) struct Cascade<A> {
@@ -155,48 +156,6 @@ pub(super) fn fold_lanes<const N: usize, T: Copy, R: Reducer<T>>(r: R, row: &[T]
     acc[0]
 }
 
-/// Rows of f32 from this length on are added up as a matrix. A block of 4096 costs 0.17 us that way and 0.25 us in lanes;
-/// rows of 1024 are even, shorter ones lose. For f64 and the halves, lanes are faster at any length.
-const MIN_MATRIX: usize = 2048;
-
-/// Reduces a row of at most [`BLOCK`] elements, whose combination rounds. Long rows of f32 are taken as a matrix of
-/// eight rows: loops of a length that the compiler does not know are those that it vectorises most reliably, while
-/// unrolled lanes of f32 end up in partly filled registers.
-#[inline(always)]
-pub(super) fn fold_rounding<T: Copy, R: Reducer<T>>(r: R, row: &[T]) -> R::Acc {
-    if size_of::<T>() != 4 || row.len() < MIN_MATRIX {
-        return fold_lanes::<LANES, T, R>(r, row);
-    }
-    let width = (row.len() / GROUP / QUARTER * QUARTER).min(BLOCK / GROUP);
-    let mut acc = [r.identity(); BLOCK / GROUP];
-    let mut acc = &mut acc[..width];
-    let (matrix, rest) = row.split_at(GROUP * width);
-    accumulate_group(r, core::array::from_fn(|k| &matrix[k * width..(k + 1) * width]), acc);
-    for part in rest.chunks(width) {
-        for (a, &x) in acc.iter_mut().zip(part) {
-            *a = r.combine(*a, r.lift(x));
-        }
-    }
-    while acc.len() > QUARTER {
-        let half = (acc.len() / 2).next_multiple_of(QUARTER);
-        let (head, tail) = acc.split_at_mut(half);
-        for (a, &b) in head.iter_mut().zip(&*tail) {
-            *a = r.combine(*a, b);
-        }
-        acc = head;
-    }
-    let mut last = [r.identity(); QUARTER];
-    last.copy_from_slice(acc);
-    let mut lanes = QUARTER / 2;
-    while lanes > 0 {
-        for l in 0..lanes {
-            last[l] = r.combine(last[l], last[l + lanes]);
-        }
-        lanes /= 2;
-    }
-    last[0]
-}
-
 /// Fewer than `N` elements, lifted, followed by identities.
 #[inline(always)]
 pub(super) fn lift_padded<const N: usize, T: Copy, R: Reducer<T>>(r: R, rest: &[T]) -> [R::Acc; N] {
@@ -256,11 +215,10 @@ fn accumulate<T: Copy, R: Reducer<T>>(
 
 #[inline(always)]
 fn accumulate_group<T: Copy, R: Reducer<T>>(r: R, x: [&[T]; GROUP], acc: &mut [R::Acc]) {
-    let [x0, x1, x2, x3, x4, x5, x6, x7] = x.map(|row| &row[..acc.len()]);
+    let [x0, x1, x2, x3] = x.map(|row| &row[..acc.len()]);
     for j in 0..acc.len() {
         let a = r.combine(r.combine(r.lift(x0[j]), r.lift(x1[j])), r.combine(r.lift(x2[j]), r.lift(x3[j])));
-        let b = r.combine(r.combine(r.lift(x4[j]), r.lift(x5[j])), r.combine(r.lift(x6[j]), r.lift(x7[j])));
-        acc[j] = r.combine(acc[j], r.combine(a, b));
+        acc[j] = r.combine(acc[j], a);
     }
 }
 

@@ -4,7 +4,7 @@
 //! Variants of a reduction that share their inner loop (sum and mean; maximum, minimum and largest absolute value;
 //! any and all) are one type with a field, so that the loop is compiled once.
 
-use super::kernel::{LANES, QUARTER, fold_lanes, fold_rounding, lift_padded};
+use super::kernel::{LANES, QUARTER, fold_lanes, lift_padded};
 use super::lift::{Arith, Lift, View, WideSum};
 use crate::Element;
 
@@ -28,7 +28,7 @@ pub(crate) trait Reducer<T>: Copy + Send + Sync {
     where
         T: Copy,
     {
-        if Self::ROUNDS { fold_rounding(self, row) } else { fold_lanes::<LANES, T, Self>(self, row) }
+        fold_lanes::<LANES, T, Self>(self, row)
     }
     /// The result for `n` elements that occur `copies` times each.
     fn finish(self, acc: Self::Acc, n: usize, copies: usize) -> Self::Out;
@@ -72,6 +72,10 @@ impl<T: Lift> Reducer<T> for Sum {
     fn combine(self, a: T::Wide, b: T::Wide) -> T::Wide {
         a.add(b)
     }
+    #[inline(always)]
+    fn fold_row(self, row: &[T]) -> T::Wide {
+        T::sum_row(row).unwrap_or_else(|| fold_lanes::<LANES, T, Self>(self, row))
+    }
     #[inline]
     fn finish(self, acc: T::Wide, n: usize, copies: usize) -> T {
         match (self.mean, copies) {
@@ -102,6 +106,10 @@ impl<T: Lift> Reducer<T> for Prod {
     #[inline(always)]
     fn combine(self, a: T::Wide, b: T::Wide) -> T::Wide {
         a.mul(b)
+    }
+    #[inline(always)]
+    fn fold_row(self, row: &[T]) -> T::Wide {
+        T::product_row(row).unwrap_or_else(|| fold_lanes::<LANES, T, Self>(self, row))
     }
     #[inline]
     fn finish(self, acc: T::Wide, _n: usize, copies: usize) -> T {
