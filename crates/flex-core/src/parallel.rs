@@ -3,20 +3,22 @@
 //! Splitting is by fixed block sizes that depend on the problem alone, never on the number of threads, so results
 //! are the same bits on any machine. Without the `rayon` feature everything runs on the calling thread.
 
+#[cfg(feature = "rayon")]
+mod section;
+
 use core::ops::Range;
 
-/// Memory-bound work smaller than this (bytes read plus written) stays on the calling thread.
+/// Memory-bound work (bytes read plus written) that passes while a helper wakes up: see [`Work::is_parallel`].
 ///
-/// Waking rayon's workers costs 10 us and more; one Zen 4 core streams 180 bytes per ns within its second cache and
-/// 120 in the third. Multiplying 65,536 f32 by a constant (512 KiB) takes 3 us on one thread and 12 on two; joining two
-/// masks of 1,048,576 (3 MiB) takes 18 us on one.
-pub const MIN_BYTES: usize = 4 * 1024 * 1024;
+/// One core of Zen 5 moves 100 bytes per ns as long as they are in its third-level cache, and a worker that sleeps
+/// takes some 50 us to come. Adding two tensors of 1,048,576 f32 (12 MiB) takes 149 us on one thread, and no less on two
+/// that are awake: the cache is the limit, not the core.
+const WAKE_BYTES: usize = 8 * 1024 * 1024;
 
-/// Arithmetic smaller than this (floating-point operations, or their equivalent in time) stays on the calling thread.
+/// Arithmetic (floating-point operations, or their equivalent in time) that is worth asking for a helper.
 ///
-/// That is some 20 us on one thread, at 100 operations per ns: 65,536 `exp`, of 16 operations each, take 9 us on one
-/// thread and 19 on two. (The figures on two threads, here and above, are the best of runs on a busy machine.)
-pub const MIN_FLOPS: usize = 2 * 1024 * 1024;
+/// That is some 40 us on one thread, at 100 operations per ns: 65,536 `exp`, of 16 operations each, take 11 us.
+const MIN_FLOPS: usize = 4 * 1024 * 1024;
 
 /// Bytes that one task should move at least, so that handing it out (about 1 us) is small beside it.
 const TASK_BYTES: usize = 128 * 1024;
@@ -32,12 +34,15 @@ pub enum Work {
 
 impl Work {
     /// Whether threads pay for this amount of work on this machine.
+    ///
+    /// `t` threads save `1 - 1/t` of the time, which has to be more than a wake-up takes.
     pub fn is_parallel(self) -> bool {
-        let enough = match self {
-            Work::Bytes(n) => n >= MIN_BYTES,
-            Work::Flops(n) => n >= MIN_FLOPS,
-        };
-        enough && threads() > 1
+        let t = threads();
+        t > 1
+            && match self {
+                Work::Bytes(n) => n >= WAKE_BYTES + WAKE_BYTES / (t - 1),
+                Work::Flops(n) => n >= MIN_FLOPS,
+            }
     }
 }
 
@@ -60,8 +65,7 @@ pub fn threads() -> usize {
 fn for_each_task(n: usize, work: Work, f: &(dyn Fn(usize) + Sync)) {
     #[cfg(feature = "rayon")]
     if n > 1 && work.is_parallel() {
-        use rayon::prelude::*;
-        (0..n).into_par_iter().for_each(f);
+        section::run(n, f);
         return;
     }
     let _ = work;

@@ -57,6 +57,12 @@ pub fn scatter(
     })
 }
 
+/// What an update costs, as [`Work::Flops`] counts: some 1 ns.
+const FLOPS: usize = 96;
+
+/// What a task's share of the updates is reckoned in: an index, a value and a target.
+const BYTES: usize = 16;
+
 /// Fewest and most columns that a thread owns when threads share the columns of one block.
 const COLUMNS: [usize; 2] = [16, 256];
 
@@ -92,9 +98,7 @@ impl Plan {
         let block = self.size * self.inner;
         let updates = self.count * self.update_inner;
         let outer = out.len() / block;
-        // Each update reads an index and a value, and reads and writes its target.
-        let bytes = size_of::<usize>() + 3 * size_of::<B>();
-        let work = Work::Bytes(values.len() * bytes);
+        let work = Work::Flops(FLOPS * values.len());
         let columns = (COLUMN_BYTES / (self.size * size_of::<B>())).clamp(COLUMNS[0], COLUMNS[1]);
         // Copying a column in and out must not cost more than updating it.
         let by_columns =
@@ -103,7 +107,7 @@ impl Plan {
             self.run_columns(kernel, out, indices, values, columns, work);
             return;
         }
-        let blocks = parallel::rows_per_task(updates * bytes);
+        let blocks = parallel::rows_per_task(updates * BYTES);
         parallel::for_each_chunk(out, blocks * block, work, |k, out| {
             let first = k * blocks;
             let last = first + out.len() / block;

@@ -6,6 +6,12 @@
 //! accepted: transposed, flipped, stepped or expanded matrices are multiplied without a copy.
 
 use crate::dtype::Element;
+use crate::parallel::{self, Work};
+
+/// A large product gives each thread as many consecutive rows, if there are at least so many for each. Every thread packs
+/// all of the right operand for itself, at the cost of a few rows' multiplications, and none waits for another; inside of
+/// `gemm` all threads meet at every panel, and a caller outside of the pool sleeps until they are done.
+const MIN_TASK_ROWS: usize = 48;
 
 /// The types that `gemm` has kernels for here.
 pub(crate) trait GemmFloat: Element {}
@@ -209,6 +215,17 @@ pub(crate) fn gemm_into<T: GemmFloat>(
         r.cols
     );
     if d.is_empty() {
+        return;
+    }
+    let rows = m.div_ceil(parallel::threads());
+    let whole = d == MatLayout::row_major(m, n) && dst.data.len() == m * n;
+    if threads == Threads::Pool && whole && m > rows && rows >= MIN_TASK_ROWS {
+        // `Pool` says already that the product is worth it.
+        parallel::for_each_chunk(dst.data, rows * n, Work::Flops(usize::MAX), |task, data| {
+            let len = data.len() / n;
+            let dst = MatMut::new(data, MatLayout::row_major(len, n));
+            gemm_into(dst, a.rows(task * rows, len), b, alpha, beta, Threads::One);
+        });
         return;
     }
     let parallelism = match threads {

@@ -120,10 +120,9 @@ pub(crate) fn gemv<T: Lane>(y: &mut [T], w: Matrix<'_, T>, x: &[T::Acc], accumul
     finish::<T>(y, sums, accumulate);
 }
 
-/// The work of reading a matrix of so many bytes. One core reads a megabyte from its cache in 8 us, several times as
-/// fast as [`Work::Bytes`] reckons: waking another would take as long.
+/// The work of reading a matrix of so many bytes.
 pub(crate) fn work(bytes: usize) -> Work {
-    Work::Bytes(bytes / 8)
+    Work::Bytes(bytes)
 }
 
 /// The vector operand as a contiguous run of accumulator values.

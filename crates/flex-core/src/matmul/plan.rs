@@ -7,8 +7,8 @@ use smallvec::SmallVec;
 
 /// Products of fewer multiplications than this (`m * n * k`) stay on one thread.
 ///
-/// Two threads of Zen 5 against one: 27 against 16 us at 128^3 (2 Mi), 81 against 123 us at 256^3 (16 Mi).
-const MIN_PARALLEL_MULTIPLICATIONS: usize = 4 << 20;
+/// One thread of Zen 5 takes 60 us for as many, which is what a sleeping worker takes to come.
+const MIN_PARALLEL_MULTIPLICATIONS: usize = 8 << 20;
 
 /// An axis over which products repeat: its size and the strides of both operands along it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use super::fold::{Fold, Scratch, Split, Sum, fold_piece};
 use super::plan::{Axis, Plan, per_axis};
 use crate::Tensor;
 use crate::error::{Error, Result};
-use crate::parallel::{self, Work};
+use crate::parallel;
 use crate::wide::{Accumulator, Wide, take};
 use alloc::vec::Vec;
 use flex_math::simd::vectorize;
@@ -92,7 +92,7 @@ where
     let col_divisors = divisors::<T::Acc>(&plan.cols, count_include_pad);
     Tensor::build::<T>(op, plan.out_shape.clone(), x.dtype(), |out| {
         let chunk = plan.chunk(size_of::<T>());
-        parallel::for_each_chunk(out, chunk, Work::Bytes(plan.bytes(size_of::<T>())), |k, out| {
+        parallel::for_each_chunk(out, chunk, plan.work(size_of::<T>()), |k, out| {
             let (mut wide, mut narrow, mut scratch) = (Vec::new(), Vec::new(), Scratch::new());
             let mut rest = out;
             for piece in plan.pieces(k * chunk..k * chunk + rest.len()) {
@@ -155,7 +155,7 @@ fn run_backward<T: Wide>(
     Tensor::build::<T>(op, x.shape().clone(), x.dtype(), |out| {
         let (input_plane, output_plane) = (plan.input_plane(), plan.output_plane());
         let planes = parallel::rows_per_task((input_plane + output_plane).saturating_mul(size_of::<T>()));
-        let work = Work::Bytes(plan.bytes(size_of::<T>()));
+        let work = plan.work(size_of::<T>());
         parallel::for_each_chunk(out, planes * input_plane, work, |k, out| {
             let (mut wide, mut narrow, mut row) = (Vec::new(), Vec::new(), Vec::new());
             let first = k * planes;

@@ -5,7 +5,7 @@ use super::fold::{Max, Scratch, fold_piece};
 use super::plan::{Axis, Plan, per_axis};
 use crate::Tensor;
 use crate::error::Result;
-use crate::parallel::{self, Work};
+use crate::parallel;
 use crate::wide::Wide;
 use alloc::vec::Vec;
 use flex_math::simd::vectorize;
@@ -48,7 +48,7 @@ where
     let src = x.as_slice::<T>().expect("contiguous");
     Tensor::build::<T>(op, plan.out_shape.clone(), x.dtype(), |out| {
         let chunk = plan.chunk(size_of::<T>());
-        parallel::for_each_chunk(out, chunk, Work::Bytes(plan.bytes(size_of::<T>())), |k, out| {
+        parallel::for_each_chunk(out, chunk, plan.work(size_of::<T>()), |k, out| {
             let (mut wide, mut narrow, mut scratch) = (Vec::new(), Vec::new(), Scratch::new());
             let mut rest = out;
             for piece in plan.pieces(k * chunk..k * chunk + rest.len()) {

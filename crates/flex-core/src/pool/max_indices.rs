@@ -52,7 +52,7 @@ fn run<T: Wide, I: Element>(
     let values = Tensor::try_build::<T>(op, plan.out_shape.clone(), x.dtype(), |out| {
         indices = Some(Tensor::build::<I>(op, plan.out_shape.clone(), index_dtype, |out_indices| {
             let chunk = plan.chunk(size_of::<T>());
-            let work = Work::Bytes(plan.bytes(size_of::<T>()));
+            let work = plan.work(size_of::<T>());
             parallel::for_each_chunk2(out, chunk, out_indices, chunk, work, |k, out, out_indices| {
                 let (mut wide, mut narrow, mut scratch) = (Vec::new(), Vec::new(), Search::new());
                 let (mut rest, mut rest_indices) = (out, out_indices);
@@ -241,7 +241,7 @@ fn run_backward<T: Wide, I: Element>(
         let (input_plane, output_plane) = (plan.input_plane(), plan.output_plane());
         let bytes_per_plane = input_plane * size_of::<T>() + output_plane * (size_of::<T>() + size_of::<I>());
         let planes = parallel::rows_per_task(bytes_per_plane);
-        let work = Work::Bytes(plan.planes * bytes_per_plane);
+        let work = plan.work(size_of::<T>());
         parallel::for_each_chunk(out, planes * input_plane, work, |k, out| {
             let (mut wide, mut narrow) = (Vec::new(), Vec::new());
             let first = k * planes;

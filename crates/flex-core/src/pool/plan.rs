@@ -1,7 +1,7 @@
 //! Shape arithmetic of pooling: which input positions each window sees, and how the output is cut into tasks.
 
 use crate::error::{Error, Result};
-use crate::parallel;
+use crate::parallel::{self, Work};
 use crate::{Shape, Tensor};
 use core::ops::Range;
 
@@ -215,9 +215,12 @@ impl Plan {
         self.rows.output * self.cols.output
     }
 
-    /// Bytes read and written by a pass that reads the input and writes the output once.
-    pub fn bytes(&self, element: usize) -> usize {
-        (self.planes * (self.input_plane() + self.output_plane())).saturating_mul(element)
+    /// The work of a pass that reads the input and writes the output once: windows overlap, so that each element costs some
+    /// 0.2 ns, several times what it takes to move it.
+    pub fn work(&self, element: usize) -> Work {
+        const FLOPS_PER_BYTE: usize = 4;
+        let elements = self.planes * (self.input_plane() + self.output_plane());
+        Work::Flops(elements.saturating_mul(element * FLOPS_PER_BYTE))
     }
 
     /// Output elements per task: whole rows, or a part of a row when rows are longer than [`TILE`].
