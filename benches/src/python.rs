@@ -1,6 +1,8 @@
 //! PyTorch as a peer: a Python process that runs the cases of the same names when it is asked to.
 
 use crate::timing::Run;
+#[cfg(unix)]
+use rustix::process::{Pid, Signal, kill_process};
 use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -10,9 +12,8 @@ use std::time::Duration;
 /// The script, whose first lines document the protocol.
 const SCRIPT: &str = include_str!("../torch_peer.py");
 
-/// Rest after a sample, so that the idle threads of the other process have stopped spinning (GCC's OpenMP lets them spin
-/// for some milliseconds) before the next peer is timed.
-const REST: Duration = Duration::from_millis(5);
+/// Rest before a sample, so that this process's own idle threads have gone to sleep.
+const REST: Duration = Duration::from_millis(1);
 
 /// A running Python process.
 #[derive(Clone, Debug)]
@@ -61,11 +62,33 @@ impl Python {
 
 impl Process {
     fn request(&mut self, line: &str) -> Option<String> {
+        self.wake();
         writeln!(self.ask, "{line}").ok()?;
         let mut answer = String::new();
-        self.answer.read_line(&mut answer).ok().filter(|&n| n > 0)?;
-        Some(answer.trim().to_string())
+        let read = self.answer.read_line(&mut answer).ok().filter(|&n| n > 0);
+        self.freeze();
+        read.map(|_| answer.trim().to_string())
     }
+
+    /// Stops the process: idle OpenMP threads spin for milliseconds, on the cores that the next peer is timed on.
+    #[cfg(unix)]
+    fn freeze(&self) {
+        // A process that has ended cannot be stopped, nor need it be.
+        let _ = kill_process(Pid::from_child(&self.child), Signal::STOP);
+    }
+
+    #[cfg(unix)]
+    fn wake(&self) {
+        let _ = kill_process(Pid::from_child(&self.child), Signal::CONT);
+    }
+
+    #[cfg(not(unix))]
+    fn freeze(&self) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+
+    #[cfg(not(unix))]
+    fn wake(&self) {}
 }
 
 impl Drop for Process {
@@ -81,8 +104,8 @@ struct Case(Python);
 
 impl Run for Case {
     fn sample(&mut self, repeats: usize) -> f64 {
-        let answer = self.0.0.borrow_mut().request(&format!("run {repeats}"));
         std::thread::sleep(REST);
+        let answer = self.0.0.borrow_mut().request(&format!("run {repeats}"));
         answer.and_then(|a| a.parse().ok()).expect("the Python process answers with seconds")
     }
 }
