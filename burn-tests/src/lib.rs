@@ -19,6 +19,7 @@ pub mod array;
 pub mod capability;
 pub mod compare;
 pub mod families;
+pub mod golden;
 pub mod kind;
 pub mod layout;
 pub mod row;
@@ -50,5 +51,10 @@ macro_rules! testgen {
                 $crate::run_rows::<$backend>(&$capabilities, $crate::families::$family::rows::<$backend>());
             }
         )*
+
+        #[test]
+        fn golden() {
+            $crate::run_rows::<$backend>(&$capabilities, $crate::golden::rows::<$backend>());
+        }
     };
 }

@@ -1,0 +1,173 @@
+//! Values that PyTorch and NumPy computed: `golden/generate.py` wrote them, in f64, with its versions beside them.
+//!
+//! Every dtype gets the same inputs, which all of them hold exactly, so that what comes out may differ by its own rounding
+//! alone.
+
+mod call;
+
+use crate::array::Array;
+use crate::compare::{Tolerance, compare_exact, compare_floats};
+use crate::kind::{Bool, Float, Int, Kind};
+use crate::row::{Context, Row};
+use burn_backend::tensor::{BoolTensor, FloatTensor, IntTensor};
+use burn_backend::{Backend, DType, TensorMetadata};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::io::Read;
+
+const FILE: &[u8] = include_bytes!("../golden/golden.json.gz");
+
+/// A tensor of the file.
+#[derive(Clone, Debug)]
+enum Stored {
+    Float(Array<f64>),
+    Int(Array<i128>),
+    Bool(Array<bool>),
+}
+
+/// A call with what it has to give.
+#[derive(Clone, Debug)]
+struct Case {
+    op: String,
+    params: Value,
+    inputs: Vec<Stored>,
+    outputs: Vec<Stored>,
+}
+
+/// A tensor of the backend.
+enum Given<B: Backend> {
+    Float(FloatTensor<B>),
+    Int(IntTensor<B>),
+    Bool(BoolTensor<B>),
+}
+
+impl<B: Backend> Clone for Given<B> {
+    fn clone(&self) -> Self {
+        match self {
+            Given::Float(t) => Given::Float(t.clone()),
+            Given::Int(t) => Given::Int(t.clone()),
+            Given::Bool(t) => Given::Bool(t.clone()),
+        }
+    }
+}
+
+fn read() -> Vec<Case> {
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(FILE).read_to_string(&mut text).expect("golden.json.gz is gzip");
+    let file: Value = serde_json::from_str(&text).expect("golden.json.gz holds JSON");
+    let list = |value: &Value| value.as_array().expect("an array").iter().map(stored).collect();
+    let cases = file["cases"].as_array().expect("cases");
+    cases
+        .iter()
+        .map(|case| Case {
+            op: case["op"].as_str().expect("an operation").into(),
+            params: case["params"].clone(),
+            inputs: list(&case["inputs"]),
+            outputs: list(&case["outputs"]),
+        })
+        .collect()
+}
+
+fn stored(value: &Value) -> Stored {
+    let list = |v: &Value| v.as_array().expect("an array").clone();
+    let shape: Vec<usize> =
+        list(&value["shape"]).iter().map(|n| n.as_u64().expect("a size") as usize).collect();
+    let data = list(&value["data"]);
+    // JSON has no NaN and no infinities: they are strings.
+    let number = |v: &Value| v.as_f64().or_else(|| v.as_str()?.parse().ok()).expect("a number");
+    match value["kind"].as_str() {
+        Some("float") => Stored::Float(Array::new(shape, data.iter().map(number).collect())),
+        Some("int") => Stored::Int(Array::new(
+            shape,
+            data.iter().map(|v| v.as_i64().expect("an integer").into()).collect(),
+        )),
+        _ => Stored::Bool(Array::new(shape, data.iter().map(|v| v.as_bool().expect("a boolean")).collect())),
+    }
+}
+
+/// One row for every operation of the file.
+pub fn rows<B: Backend>() -> Vec<Row<B>> {
+    let mut by_op: BTreeMap<String, Vec<Case>> = BTreeMap::new();
+    for case in read() {
+        by_op.entry(case.op.clone()).or_default().push(case);
+    }
+    let row = |(op, cases): (String, Vec<Case>)| {
+        let methods =
+            call::methods(&op).unwrap_or_else(|| panic!("golden.json.gz has {op}, which nothing calls"));
+        Row::new(methods, move |context| cases.iter().for_each(|case| check(context, case, methods)))
+    };
+    by_op.into_iter().map(row).collect()
+}
+
+fn check<B: Backend>(context: &Context<'_, B>, case: &Case, methods: &[&str]) {
+    let what = |dtype: DType| move || format!("{dtype:?} {}", case.params);
+    let is_float = |s: &Stored| matches!(s, Stored::Float(_));
+    if case.inputs.iter().any(is_float) {
+        for dtype in context.floats(methods) {
+            context.attempt(what(dtype), || run(context, case, dtype, DType::I64));
+        }
+    } else {
+        // The values fit a byte, and so do the results that do not wrap.
+        for dtype in context.ints(methods).into_iter().filter(|d| [DType::I64, DType::I32].contains(d)) {
+            context.attempt(what(dtype), || run(context, case, DType::F32, dtype));
+        }
+    }
+}
+
+fn run<B: Backend>(context: &Context<'_, B>, case: &Case, float: DType, int: DType) -> Result<(), String> {
+    let device = &context.device;
+    let upload = |input: &Stored| match input {
+        Stored::Float(a) => {
+            Given::Float(<Float as Kind<B>>::from_data(<Float as Kind<B>>::encode(a, float), device))
+        }
+        Stored::Int(a) => Given::Int(<Int as Kind<B>>::from_data(<Int as Kind<B>>::encode(a, int), device)),
+        Stored::Bool(a) => {
+            let dtype = context.bools(&[])[0];
+            Given::Bool(<Bool as Kind<B>>::from_data(<Bool as Kind<B>>::encode(a, dtype), device))
+        }
+    };
+    let results = call::call::<B>(&case.op, &case.params, case.inputs.iter().map(upload).collect());
+    if results.len() != case.outputs.len() {
+        return Err(format!("{} results, expected {}", results.len(), case.outputs.len()));
+    }
+    for (k, (result, want)) in results.into_iter().zip(&case.outputs).enumerate() {
+        let outcome = match (result, want) {
+            (Given::Float(got), Stored::Float(want)) => {
+                if got.dtype() != float {
+                    return Err(format!("result {k} has dtype {:?}, expected {float:?}", got.dtype()));
+                }
+                let got = <Float as Kind<B>>::decode(&<Float as Kind<B>>::into_data(got));
+                let (tolerance, scale) = tolerance(&case.op, float, context.capabilities.slack);
+                compare_floats(float, &got, want, tolerance, scale)
+            }
+            (Given::Int(got), Stored::Int(want)) => {
+                compare_exact(&<Int as Kind<B>>::decode(&<Int as Kind<B>>::into_data(got)), want)
+            }
+            _ => Err("the kinds differ".into()),
+        };
+        outcome.map_err(|reason| format!("result {k}: {reason}"))?;
+    }
+    Ok(())
+}
+
+/// What a result may be off by, and the scale of sums: terms are below 4 in magnitude, and no sum has more than some 200.
+fn tolerance(op: &str, dtype: DType, slack: f64) -> (Tolerance, f64) {
+    let tolerance = match op {
+        "floor" | "ceil" | "trunc" | "round" | "sign" | "abs" | "relu" | "clamp" | "max_dim" | "min_dim"
+        | "cummax" | "cummin" | "sort" | "gather" | "select" | "embedding" | "unfold4d" => Tolerance::EXACT,
+        _ => {
+            let t = Tolerance::accumulated(dtype, 16);
+            // Several roundings in the dtype itself, where Burn's definition has several steps.
+            Tolerance { ulps: 4.0 * slack, absolute: t.absolute * slack, ..t }
+        }
+    };
+    let scale = match op {
+        // Sums of products, and what is made of them.
+        "matmul" | "linear" | "cross" | "attention" | "layer_norm" | "ctc_loss" | "rfft" | "irfft" => 16.0,
+        "cumsum" | "cumprod" | "sum_dim" | "mean_dim" | "scatter_add" | "select_add" | "interpolate"
+        | "grid_sample" => 16.0,
+        _ if op.starts_with("conv") || op.contains("pool") => 256.0,
+        _ => 0.0,
+    };
+    (tolerance, scale)
+}
