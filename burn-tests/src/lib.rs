@@ -23,6 +23,7 @@ pub mod kind;
 pub mod layout;
 pub mod row;
 pub mod support;
+pub mod trace;
 
 pub use capability::{Capabilities, Limit};
 pub use row::run_rows;
