@@ -36,7 +36,8 @@ macro_rules! testgen_all {
     };
     ($backend:ty, $capabilities:expr) => {
         $crate::testgen!($backend, $capabilities;
-            float_unary, float_binary, comparison, integer, boolean, reduction);
+            float_unary, float_binary, comparison, integer, boolean, reduction, movement, index, mask, sort, create,
+            random, cast, backend);
     };
 }
 
