@@ -1,4 +1,7 @@
-//! Sorting and the largest elements: stable, NaN above every number.
+//! Sorting and the largest elements: NaN above every number, equal elements in their order.
+//!
+//! Burn promises that order of `argtopk` alone. The suite asks it of sorting too: positions that change from one run, or
+//! one thread count, to the next are no use.
 
 use crate::array::Array;
 use crate::compare::Tolerance;
