@@ -51,12 +51,24 @@ impl<T: Copy> Array<T> {
     /// # Panics
     /// When the index lies outside of the shape.
     pub fn at(&self, index: &[usize]) -> T {
+        self.data[self.flat(index)]
+    }
+
+    /// Replaces the element at an index.
+    ///
+    /// # Panics
+    /// When the index lies outside of the shape.
+    pub fn set(&mut self, index: &[usize], value: T) {
+        let flat = self.flat(index);
+        self.data[flat] = value;
+    }
+
+    fn flat(&self, index: &[usize]) -> usize {
         assert_eq!(index.len(), self.shape.len());
-        let flat = index.iter().zip(&self.shape).fold(0, |flat, (&i, &size)| {
+        index.iter().zip(&self.shape).fold(0, |flat, (&i, &size)| {
             assert!(i < size, "Array: index {index:?} of shape {:?}", self.shape);
             flat * size + i
-        });
-        self.data[flat]
+        })
     }
 
     /// Applies `f` to every element.

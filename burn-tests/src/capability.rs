@@ -15,6 +15,8 @@ pub struct Capabilities {
     pub slack: f64,
     /// Methods or dtypes left out, each with its reason.
     pub limits: Vec<Limit>,
+    /// A file with tables of what the suite runs, which every family's test holds to what it ran.
+    pub document: Option<&'static str>,
 }
 
 /// Something that a backend is known not to do.
@@ -39,12 +41,19 @@ impl Capabilities {
             bools: vec![BoolStore::Native, BoolStore::U8],
             slack: 1.0,
             limits: Vec::new(),
+            document: None,
         }
     }
 
     /// Leaves out a method, for some dtypes or (with none named) for all.
     pub fn without(mut self, method: &'static str, dtypes: &[DType], reason: &'static str) -> Self {
         self.limits.push(Limit { method, dtypes: dtypes.to_vec(), reason });
+        self
+    }
+
+    /// Holds the tables in a file to what the suite runs: see [`coverage`](crate::coverage).
+    pub fn documented_in(mut self, path: &'static str) -> Self {
+        self.document = Some(path);
         self
     }
 

@@ -56,15 +56,18 @@ fn format(dtype: DType) -> (i32, i32) {
     }
 }
 
-/// The nearest value that a float dtype can hold.
+/// The nearest value that a float dtype can hold, the even one of two.
+///
+/// Computed from the definition: `half` rounds an `f64` by way of its upper 32 bits.
 pub fn round_to(dtype: DType, x: f64) -> f64 {
-    match dtype {
-        DType::F64 => x,
-        DType::F32 => x as f32 as f64,
-        DType::F16 => f16::from_f64(x).to_f64(),
-        DType::BF16 => bf16::from_f64(x).to_f64(),
-        other => panic!("{other:?} is not a float dtype"),
+    if dtype == DType::F64 || x == 0.0 || !x.is_finite() {
+        return x;
     }
+    let (digits, min_exponent) = format(dtype);
+    let exponent = ((x.to_bits() >> 52 & 0x7ff) as i32 - 1023).max(min_exponent);
+    let unit = 2f64.powi(exponent - (digits - 1));
+    let rounded = (x / unit).round_ties_even() * unit;
+    if rounded.abs() > max_finite(dtype) { f64::INFINITY.copysign(x) } else { rounded }
 }
 
 /// Whether one result is close enough.
@@ -125,10 +128,14 @@ pub fn compare_exact<T: Copy + PartialEq + std::fmt::Debug>(
     compare(got, want, |got, want| got == want)
 }
 
-fn compare<T: Copy + std::fmt::Debug>(
+/// Compares whole arrays by a criterion.
+///
+/// # Errors
+/// A description of the first mismatch and how many there are.
+pub fn compare<T: Copy + std::fmt::Debug, U: Copy + std::fmt::Debug>(
     got: &Array<T>,
-    want: &Array<T>,
-    close: impl Fn(T, T) -> bool,
+    want: &Array<U>,
+    close: impl Fn(T, U) -> bool,
 ) -> Result<(), String> {
     if got.shape() != want.shape() {
         return Err(format!("got shape {:?}, expected {:?}", got.shape(), want.shape()));
@@ -188,6 +195,27 @@ mod tests {
         assert_eq!(ulp(DType::F16, 0.0), 2f64.powi(-24));
         assert!(close(1.0 + 1.2e-7, 1.0, 1.0));
         assert!(!close(1.0 + 3.6e-7, 1.0, 1.0));
+    }
+
+    #[test]
+    fn rounding_is_to_nearest_even() {
+        let power = |k| 2f64.powi(k);
+        for x in [0.1, -1.0 / 3.0, 1e-40, -1e-46, 3e38, 3.5e38, f32::MAX as f64, 16777217.0, 16777219.0] {
+            assert_eq!(round_to(DType::F32, x).to_bits(), (x as f32 as f64).to_bits(), "{x}");
+        }
+        for (dtype, x, want) in [
+            (DType::F16, 1.0 + power(-11), 1.0),
+            (DType::F16, 1.0 + power(-11) + power(-40), 1.0 + power(-10)),
+            (DType::F16, 65519.9, 65504.0),
+            (DType::F16, -65520.0, f64::NEG_INFINITY),
+            (DType::F16, power(-25), 0.0),
+            (DType::F16, 1.1 * power(-25), power(-24)),
+            (DType::BF16, 1.0 + power(-8) + power(-40), 1.0 + power(-7)),
+            (DType::BF16, 1.0 + 3.0 * power(-8), 1.0 + power(-6)),
+        ] {
+            assert_eq!(round_to(dtype, x), want, "{dtype:?} {x}");
+        }
+        assert!(round_to(DType::F32, -1e-60).is_sign_negative());
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! Float, integer and boolean tensors behind one trait, so that layouts are made for all three by the same code.
 
 use crate::array::Array;
+use crate::compare::compare;
+use crate::row::Context;
+use crate::support::{Stream, bools, check_dtype, floats, int_range, ints};
 use burn_backend::tensor::{BoolTensor, Device, FloatTensor, IntTensor};
 use burn_backend::{Backend, DType, Shape, Slice, TensorData, TensorMetadata, bf16, f16};
 use futures_lite::future::block_on;
@@ -18,6 +21,21 @@ pub trait Kind<B: Backend>: 'static {
     fn decode(data: &TensorData) -> Array<Self::Value>;
     /// A value that no case expects, to fill what a view leaves out.
     fn garbage(dtype: DType) -> Self::Value;
+    /// Whether two elements are the same: NaN is itself, and zeros have signs.
+    fn same(a: Self::Value, b: Self::Value) -> bool;
+    /// Elements of every sort, special values among them.
+    fn sample(dtype: DType, shape: &[usize], seed: u64) -> Array<Self::Value>;
+    /// The dtypes of this kind for which none of these methods is limited.
+    fn dtypes(context: &Context<'_, B>, methods: &[&str]) -> Vec<DType>;
+
+    /// Compares a tensor with its expectation, element by element with [`same`](Self::same).
+    ///
+    /// # Errors
+    /// The first mismatch.
+    fn expect(tensor: Self::Tensor, dtype: DType, want: &Array<Self::Value>) -> Result<(), String> {
+        check_dtype(tensor.dtype(), dtype)?;
+        compare(&Self::decode(&Self::into_data(tensor)), want, Self::same)
+    }
 
     /// Uploads.
     fn from_data(data: TensorData, device: &Device<B>) -> Self::Tensor;
@@ -116,6 +134,21 @@ impl<B: Backend> Kind<B> for Float {
         f64::NAN
     }
 
+    fn same(a: f64, b: f64) -> bool {
+        a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan())
+    }
+
+    fn sample(dtype: DType, shape: &[usize], seed: u64) -> Array<f64> {
+        const SPECIAL: [f64; 4] = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0];
+        let mut stream = Stream::new(!seed);
+        floats(dtype, shape, (-100.0, 100.0), seed)
+            .map(|x| if stream.unit() < 0.1 { SPECIAL[(stream.unit() * 4.0) as usize] } else { x })
+    }
+
+    fn dtypes(context: &Context<'_, B>, methods: &[&str]) -> Vec<DType> {
+        context.floats(methods)
+    }
+
     forward!(
         FloatTensor,
         float_from_data,
@@ -180,6 +213,19 @@ impl<B: Backend> Kind<B> for Int {
         (1i128 << bits) - 1
     }
 
+    fn same(a: i128, b: i128) -> bool {
+        a == b
+    }
+
+    fn sample(dtype: DType, shape: &[usize], seed: u64) -> Array<i128> {
+        let (min, max) = int_range(dtype);
+        ints(dtype, shape, (min, max + 1), seed)
+    }
+
+    fn dtypes(context: &Context<'_, B>, methods: &[&str]) -> Vec<DType> {
+        context.ints(methods)
+    }
+
     forward!(
         IntTensor,
         int_from_data,
@@ -208,6 +254,18 @@ impl<B: Backend> Kind<B> for Bool {
 
     fn garbage(_: DType) -> bool {
         true
+    }
+
+    fn same(a: bool, b: bool) -> bool {
+        a == b
+    }
+
+    fn sample(_: DType, shape: &[usize], seed: u64) -> Array<bool> {
+        bools(shape, seed)
+    }
+
+    fn dtypes(context: &Context<'_, B>, methods: &[&str]) -> Vec<DType> {
+        context.bools(methods)
     }
 
     forward!(

@@ -96,6 +96,7 @@ pub fn lay_out<B: Backend, K: Kind<B>>(
     let make = |base: Array<K::Value>, content: Array<K::Value>, view: &dyn Fn(K::Tensor) -> K::Tensor| {
         let base_data = K::encode(&base, dtype);
         let base = K::from_data(base_data.clone(), device);
+        crate::trace::operand(dtype, layout);
         Some(Laid { tensor: view(base.clone()), content, base, base_data })
     };
     let content = || array.clone();

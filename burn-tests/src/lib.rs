@@ -1,5 +1,4 @@
-//! A conformance suite for Burn 0.21 backends, under construction: the families below are written, those for indexing,
-//! modules, gradients and bad input are to come.
+//! A conformance suite for Burn 0.21 backends.
 //!
 //! One line gives a backend all of its tests:
 //!
@@ -18,15 +17,29 @@
 pub mod array;
 pub mod capability;
 pub mod compare;
+pub mod coverage;
 pub mod families;
 pub mod golden;
 pub mod kind;
 pub mod layout;
 pub mod row;
 pub mod support;
+pub mod trace;
 
 pub use capability::{Capabilities, Limit};
 pub use row::run_rows;
+
+/// Hands the names of all families to another macro of this crate, behind what else that takes.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! with_families {
+    ($macro:ident; $($arguments:tt)*) => {
+        $crate::$macro! { $($arguments)*;
+            float_unary, float_binary, comparison, integer, boolean, reduction, movement, index, mask, sort, create,
+            random, cast, backend
+        }
+    };
+}
 
 /// Generates the tests of a backend, in the module where it stands.
 #[macro_export]
@@ -35,8 +48,7 @@ macro_rules! testgen_all {
         $crate::testgen_all!($backend, $crate::Capabilities::full());
     };
     ($backend:ty, $capabilities:expr) => {
-        $crate::testgen!($backend, $capabilities;
-            float_unary, float_binary, comparison, integer, boolean, reduction);
+        $crate::with_families!(testgen; $backend, $capabilities);
     };
 }
 
@@ -48,7 +60,8 @@ macro_rules! testgen {
         $(
             #[test]
             fn $family() {
-                $crate::run_rows::<$backend>(&$capabilities, $crate::families::$family::rows::<$backend>());
+                let rows = $crate::families::$family::rows::<$backend>();
+                $crate::coverage::run_family::<$backend>(&$capabilities, stringify!($family), rows);
             }
         )*
 
@@ -57,4 +70,18 @@ macro_rules! testgen {
             $crate::run_rows::<$backend>(&$capabilities, $crate::golden::rows::<$backend>());
         }
     };
+}
+
+/// The rows of every family, by its name.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! collect_rows {
+    ($backend:ty; $($family:ident),* $(,)?) => {
+        vec![$((stringify!($family), $crate::families::$family::rows::<$backend>())),*]
+    };
+}
+
+/// The rows of every family, by its name.
+pub fn all_rows<B: burn_backend::Backend>() -> Vec<(&'static str, Vec<row::Row<B>>)> {
+    with_families!(collect_rows; B)
 }

@@ -2,6 +2,7 @@
 
 use crate::capability::Capabilities;
 use crate::compare::Tolerance;
+use crate::trace::{self, Trace};
 use burn_backend::tensor::Device;
 use burn_backend::{Backend, DType};
 use std::cell::RefCell;
@@ -92,12 +93,28 @@ impl<B: Backend> Row<B> {
 /// Most failures of a row that are printed.
 const SHOWN: usize = 5;
 
+/// What a row ran.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// The methods that the row names.
+    pub methods: Vec<&'static str>,
+    /// Dtypes and layouts.
+    pub trace: Trace,
+}
+
 /// Runs rows and panics with a report when any check failed, or when a row checked nothing without saying why.
 ///
 /// # Panics
 /// See above: this is the assertion of every generated test.
 pub fn run_rows<B: Backend>(capabilities: &Capabilities, rows: Vec<Row<B>>) {
+    let (report, _) = run(capabilities, rows);
+    assert!(report.is_empty(), "\n{}\n", report.join("\n"));
+}
+
+/// Runs rows: what failed, and what ran.
+pub fn run<B: Backend>(capabilities: &Capabilities, rows: Vec<Row<B>>) -> (Vec<String>, Vec<Record>) {
     let mut report = Vec::new();
+    let mut records = Vec::new();
     for row in rows {
         let context = Context::<B> {
             device: Default::default(),
@@ -105,9 +122,11 @@ pub fn run_rows<B: Backend>(capabilities: &Capabilities, rows: Vec<Row<B>>) {
             failures: RefCell::default(),
             checks: RefCell::default(),
         };
+        trace::take();
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| (row.run)(&context))) {
             context.check(|| "the check itself".into(), Err(panic_text(&*payload)));
         }
+        records.push(Record { methods: row.methods.clone(), trace: trace::take() });
         let failures = context.failures.into_inner();
         let limited = capabilities.limits.iter().find(|l| row.methods.contains(&l.method));
         match limited {
@@ -124,5 +143,5 @@ pub fn run_rows<B: Backend>(capabilities: &Capabilities, rows: Vec<Row<B>>) {
             report.push(format!("{}:\n    {shown}{tail}", row.methods.join(", ")));
         }
     }
-    assert!(report.is_empty(), "\n{}\n", report.join("\n"));
+    (report, records)
 }

@@ -7,6 +7,7 @@ use crate::layout::{LAYOUTS, Laid, Layout, lay_out};
 use crate::row::Context;
 use burn_backend::tensor::{BoolTensor, FloatTensor, IntTensor};
 use burn_backend::{Backend, DType, TensorMetadata};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Scalars, single elements, lengths around vector widths, empty tensors, ranks up to four.
 pub const SHAPES: [&[usize]; 9] =
@@ -33,6 +34,14 @@ impl Stream {
     pub fn int(&mut self, low: i128, high: i128) -> i128 {
         low + (self.unit() * (high - low) as f64) as i128
     }
+}
+
+/// Held by whoever seeds the backend and counts on the numbers that follow: generators belong to the process, and tests
+/// run at the same time.
+pub fn random_lock() -> MutexGuard<'static, ()> {
+    static RANDOM: Mutex<()> = Mutex::new(());
+    // The lock guards nothing that a panic could leave half done.
+    RANDOM.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Floats in `low..high` that the dtype represents exactly.
@@ -93,7 +102,12 @@ pub fn read_bool<B: Backend>(tensor: BoolTensor<B>, dtype: DType) -> Result<Arra
     Ok(<Bool as Kind<B>>::decode(&<Bool as Kind<B>>::into_data(tensor)))
 }
 
-fn check_dtype(got: DType, want: DType) -> Result<(), String> {
+/// Whether a result has the dtype that is expected of it.
+///
+/// # Errors
+/// When it has another.
+pub fn check_dtype(got: DType, want: DType) -> Result<(), String> {
+    crate::trace::result(got);
     if got == want { Ok(()) } else { Err(format!("got dtype {got:?}, expected {want:?}")) }
 }
 
@@ -137,6 +151,7 @@ pub fn upload<B: Backend, K: Kind<B>>(
     array: &Array<K::Value>,
     dtype: DType,
 ) -> K::Tensor {
+    crate::trace::operand(dtype, Layout::Contiguous);
     K::from_data(K::encode(array, dtype), &context.device)
 }
 

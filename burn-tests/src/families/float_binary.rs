@@ -2,9 +2,9 @@
 
 use crate::array::Array;
 use crate::compare::round_to;
-use crate::kind::Float;
+use crate::kind::{Float, Int, Kind};
 use crate::row::{Context, Row};
-use crate::support::{SHAPES, expect_float, floats, over_layouts, over_layouts2, upload};
+use crate::support::{SHAPES, expect_float, floats, ints, over_layouts, over_layouts2, upload};
 use burn_backend::tensor::FloatTensor;
 use burn_backend::{Backend, Scalar};
 
@@ -77,7 +77,82 @@ pub fn rows<B: Backend>() -> Vec<Row<B>> {
         })
         .collect();
     rows.push(Row::new(&["float_remainder", "float_remainder_scalar"], check_remainder));
+    rows.push(Row::new(&["float_powf_scalar_impl"], |context| {
+        scalars(context, "float_powf_scalar_impl", B::float_powf_scalar_impl, &[1.75, -0.5, 3.0], f64::powf)
+    }));
+    rows.push(Row::new(&["float_powi_scalar", "float_powi_scalar_impl"], |context| {
+        let exponents = [0.0, 1.0, 2.0, 3.0, 7.0, -1.0, -2.0];
+        scalars(context, "float_powi_scalar", B::float_powi_scalar, &exponents, f64::powf);
+        scalars(context, "float_powi_scalar_impl", B::float_powi_scalar_impl, &exponents, f64::powf)
+    }));
+    rows.push(Row::new(&["float_powi"], powi));
+    rows.push(Row::new(&["float_clamp", "float_clamp_min", "float_clamp_max"], clamp));
     rows
+}
+
+/// Powers to scalars, of bases of both signs where the exponent is whole.
+fn scalars<B: Backend>(
+    context: &Context<'_, B>,
+    method: &'static str,
+    run: fn(FloatTensor<B>, Scalar) -> FloatTensor<B>,
+    scalars: &[f64],
+    want: fn(f64, f64) -> f64,
+) {
+    for dtype in context.floats(&[method]) {
+        for shape in SHAPES {
+            for &value in scalars {
+                let whole = value.fract() == 0.0;
+                let array = floats(dtype, shape, (if whole { -3.0 } else { 0.1 }, 4.0), 1);
+                let scalar = if whole { Scalar::Int(value as i64) } else { Scalar::Float(value) };
+                over_layouts::<B, Float>(context, dtype, &array, |t, a| {
+                    let want = a.map(|a| want(a, value));
+                    expect_float::<B>(run(t, scalar), dtype, &want, context.ulps(4.0), 0.0)
+                });
+            }
+        }
+    }
+}
+
+/// Whole exponents in a tensor of their own dtype.
+fn powi<B: Backend>(context: &Context<'_, B>) {
+    for dtype in context.floats(&["float_powi"]) {
+        for exponents in context.ints(&["float_powi"]) {
+            for shape in SHAPES {
+                let (a, b) = (floats(dtype, shape, (-3.0, 4.0), 1), ints(exponents, shape, (-3, 6), 2));
+                over_layouts2::<B, Float, Int>(context, (dtype, &a), (exponents, &b), |ta, tb, a, b| {
+                    let want = a.zip(b, |a, b| a.powi(b as i32));
+                    expect_float::<B>(B::float_powi(ta, tb), dtype, &want, context.ulps(4.0), 0.0)
+                });
+            }
+        }
+    }
+}
+
+/// NaN stays NaN.
+fn clamp<B: Backend>(context: &Context<'_, B>) {
+    for dtype in context.floats(&["float_clamp", "float_clamp_min", "float_clamp_max"]) {
+        for shape in SHAPES {
+            for (low, high) in [(-2.0, 3.0), (0.5, 0.5), (f64::NEG_INFINITY, 1.0), (-1.0, f64::INFINITY)] {
+                let above = |a: f64| if a < low { low } else { a };
+                let below = |a: f64| if a > high { high } else { a };
+                let array = <Float as Kind<B>>::sample(dtype, shape, 1).map(|x| round_to(dtype, x / 20.0));
+                over_layouts::<B, Float>(context, dtype, &array, |t, a| {
+                    <Float as Kind<B>>::expect(
+                        B::float_clamp_min(t.clone(), low.into()),
+                        dtype,
+                        &a.map(above),
+                    )?;
+                    <Float as Kind<B>>::expect(
+                        B::float_clamp_max(t.clone(), high.into()),
+                        dtype,
+                        &a.map(below),
+                    )?;
+                    let want = a.map(|a| above(below(a)));
+                    <Float as Kind<B>>::expect(B::float_clamp(t, low.into(), high.into()), dtype, &want)
+                });
+            }
+        }
+    }
 }
 
 fn check<B: Backend>(context: &Context<'_, B>, f: &Function<B>) {

@@ -4,7 +4,7 @@ use crate::kind::Int;
 use crate::row::{Context, Row};
 use crate::support::{SHAPES, expect_int, int_range, ints, over_layouts, over_layouts2, wrap};
 use burn_backend::tensor::IntTensor;
-use burn_backend::{Backend, Scalar};
+use burn_backend::{Backend, DType, Scalar};
 
 struct Function<B: Backend> {
     methods: [&'static str; 2],
@@ -13,6 +13,8 @@ struct Function<B: Backend> {
     want: fn(i128, i128) -> i128,
     /// Smallest and largest right operand; the left one takes the whole range of the dtype.
     right: (i128, i128),
+    /// Whether zero is no right operand.
+    divides: bool,
 }
 
 /// Rows of this family.
@@ -25,17 +27,21 @@ pub fn rows<B: Backend>() -> Vec<Row<B>> {
                 run_scalar: B::$scalar,
                 want: $want,
                 right: $right,
+                divides: $right == DIVISORS,
             }
         };
     }
+    const DIVISORS: (i128, i128) = (-20, 20);
     const ANY: (i128, i128) = (i64::MIN as i128, u64::MAX as i128 + 1);
     let functions: Vec<Function<B>> = vec![
         function!(int_add, int_add_scalar, |a, b| a + b, ANY),
         function!(int_sub, int_sub_scalar, |a, b| a - b, ANY),
         // Products of 64-bit operands fit i128.
         function!(int_mul, int_mul_scalar, |a, b| a.wrapping_mul(b), ANY),
-        function!(int_div, int_div_scalar, |a, b| a / b, (1, 20)),
-        function!(int_remainder, int_remainder_scalar, |a, b| a.rem_euclid(b), (1, 20)),
+        // The remainder has the sign of the divisor, as Python's and PyTorch's. Neither Burn nor PyTorch defines what
+        // a division by zero gives.
+        function!(int_div, int_div_scalar, |a, b| a / b, DIVISORS),
+        function!(int_remainder, int_remainder_scalar, |a, b| (a % b + b) % b, DIVISORS),
         function!(bitwise_and, bitwise_and_scalar, |a, b| a & b, ANY),
         function!(bitwise_or, bitwise_or_scalar, |a, b| a | b, ANY),
         function!(bitwise_xor, bitwise_xor_scalar, |a, b| a ^ b, ANY),
@@ -53,6 +59,8 @@ pub fn rows<B: Backend>() -> Vec<Row<B>> {
             }))
         };
     }
+    rows.push(Row::new(&["int_powi", "int_powi_scalar", "int_powi_scalar_impl"], powi));
+    rows.push(Row::new(&["int_clamp", "int_clamp_min", "int_clamp_max"], clamp));
     unary!(int_neg, |a| -a);
     unary!(int_abs, |a| a.abs());
     unary!(int_sign, |a| a.signum());
@@ -64,8 +72,10 @@ fn binary<B: Backend>(context: &Context<'_, B>, f: &Function<B>) {
     for dtype in context.ints(&f.methods) {
         let want = |a, b| wrap(dtype, (f.want)(a, b));
         let (min, max) = int_range(dtype);
+        let right =
+            |shape: &[usize]| ints(dtype, shape, f.right, 2).map(|b| if f.divides && b == 0 { 7 } else { b });
         for shape in SHAPES {
-            let (a, b) = (ints(dtype, shape, (min, max + 1), 1), ints(dtype, shape, f.right, 2));
+            let (a, b) = (ints(dtype, shape, (min, max + 1), 1), right(shape));
             over_layouts2::<B, Int, Int>(context, (dtype, &a), (dtype, &b), |ta, tb, a, b| {
                 expect_int::<B>((f.run)(ta, tb), dtype, &a.zip(b, want))
             });
@@ -73,8 +83,8 @@ fn binary<B: Backend>(context: &Context<'_, B>, f: &Function<B>) {
                 expect_int::<B>((f.run_scalar)(t, 3i64.into()), dtype, &a.map(|a| want(a, 3)))
             });
         }
-        for (left, right) in [([3, 17], [1, 17]), ([3, 17], [3, 1]), ([1, 17], [3, 1])] {
-            let (a, b) = (ints(dtype, &left, (min, max + 1), 1), ints(dtype, &right, f.right, 2));
+        for (left, shape) in [([3, 17], [1, 17]), ([3, 17], [3, 1]), ([1, 17], [3, 1])] {
+            let (a, b) = (ints(dtype, &left, (min, max + 1), 1), right(&shape));
             over_layouts2::<B, Int, Int>(context, (dtype, &a), (dtype, &b), |ta, tb, a, b| {
                 expect_int::<B>((f.run)(ta, tb), dtype, &a.zip(b, want))
             });
@@ -100,4 +110,66 @@ fn unary<B: Backend>(
             });
         }
     }
+}
+
+/// Powers that every dtype holds; with negative exponents the reciprocal without its fraction.
+fn powi<B: Backend>(context: &Context<'_, B>) {
+    let power = |a: i128, b: i128| match b {
+        0.. => a.pow(b as u32),
+        _ => 1 / a.pow(b.unsigned_abs() as u32),
+    };
+    for dtype in context.ints(&["int_powi", "int_powi_scalar", "int_powi_scalar_impl"]) {
+        for shape in SHAPES {
+            let a = ints(dtype, shape, (-4, 5), 1).map(|a| if a == 0 { 3 } else { a });
+            let b = ints(dtype, shape, (-3, 4), 2);
+            over_layouts2::<B, Int, Int>(context, (dtype, &a), (dtype, &b), |ta, tb, a, b| {
+                expect_int::<B>(B::int_powi(ta, tb), dtype, &a.zip(b, power))
+            });
+            for exponent in [0, 1, 2, 3, -1, -2] {
+                over_layouts::<B, Int>(context, dtype, &a, |t, a| {
+                    let (want, scalar) = (a.map(|a| power(a, exponent)), Scalar::Int(exponent as i64));
+                    expect_int::<B>(B::int_powi_scalar(t.clone(), scalar), dtype, &want)?;
+                    expect_int::<B>(B::int_powi_scalar_impl(t, scalar), dtype, &want)
+                });
+            }
+        }
+    }
+}
+
+/// A bound that the dtype does not hold clamps to the end of the dtype's range on its side.
+fn clamp<B: Backend>(context: &Context<'_, B>) {
+    for dtype in context.ints(&["int_clamp", "int_clamp_min", "int_clamp_max"]) {
+        let (min, max) = int_range(dtype);
+        for shape in SHAPES {
+            let array = ints(dtype, shape, (min, max + 1), 1);
+            for (low, high) in [(-20i64, 30i64), (3, 100), (-300, 40), (5, 100_000), (i64::MIN, i64::MAX)] {
+                over_layouts::<B, Int>(context, dtype, &array, |t, a| {
+                    let got = B::int_clamp_min(t.clone(), low.into());
+                    expect_int::<B>(got, dtype, &a.map(|a| a.max(held(dtype, low))))?;
+                    let got = B::int_clamp_max(t.clone(), high.into());
+                    expect_int::<B>(got, dtype, &a.map(|a| a.min(held(dtype, high))))?;
+                    let got = B::int_clamp(t, low.into(), high.into());
+                    expect_int::<B>(got, dtype, &a.map(|a| a.max(held(dtype, low)).min(held(dtype, high))))
+                });
+            }
+            // Beyond the dtype on the wrong side, which leaves one value.
+            for (bound, all) in [(i64::MAX, held(dtype, i64::MAX)), (i64::MIN, held(dtype, i64::MIN))] {
+                over_layouts::<B, Int>(context, dtype, &array, |t, a| {
+                    let got = if bound > 0 {
+                        B::int_clamp_min(t, bound.into())
+                    } else {
+                        B::int_clamp_max(t, bound.into())
+                    };
+                    let want = a.map(|a| if bound > 0 { a.max(all) } else { a.min(all) });
+                    expect_int::<B>(got, dtype, &want)
+                });
+            }
+        }
+    }
+}
+
+/// What the dtype holds that is nearest to a bound.
+fn held(dtype: DType, bound: i64) -> i128 {
+    let (min, max) = int_range(dtype);
+    i128::from(bound).clamp(min, max)
 }

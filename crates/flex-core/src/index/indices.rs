@@ -80,6 +80,12 @@ impl<'a> Indices<'a> {
         }
     }
 
+    /// The `out.len()` indices from the `first` on, of a tensor that is contiguous, though not always from the start of
+    /// its buffer.
+    pub(super) fn read_contiguous(&self, first: usize, out: &mut [usize]) {
+        self.read(self.layout.offset() + first, 1, out);
+    }
+
     /// All indices in row-major order.
     pub(super) fn to_list(&self) -> List {
         let mut list = List::new(self.layout.num_elements());

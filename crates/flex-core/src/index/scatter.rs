@@ -136,7 +136,7 @@ impl Plan {
         let mut column = 0;
         for (k, values) in values.chunks(BLOCK).enumerate() {
             let positions = &mut buffer[..values.len()];
-            indices.read(first + k * BLOCK, 1, positions);
+            indices.read_contiguous(first + k * BLOCK, positions);
             if self.inner > 1 {
                 let mut rest = &mut positions[..];
                 while !rest.is_empty() {
@@ -179,7 +179,7 @@ impl Plan {
             let mut positions = vec![0usize; width];
             for row in 0..self.count {
                 let start = row * self.inner + first;
-                indices.read(start, 1, &mut positions);
+                indices.read_contiguous(start, &mut positions);
                 positions.iter_mut().enumerate().for_each(|(i, p)| *p = *p * width + i);
                 (kernel.at)(&mut copy, &positions, &values[start..start + width]);
             }

@@ -66,6 +66,9 @@ fn layouts(shape: &[usize], make: impl Fn(&[usize]) -> Tensor) -> Vec<Tensor> {
         one[axis] = 1;
         list.push(make(&one).expand(shape).unwrap());
     }
+    if rank > 0 {
+        list.push(behind_others(shape, &make));
+    }
     if rank > 0 && shape[rank - 1] > 0 {
         // Overlapping windows.
         let mut base = shape[..rank - 1].to_vec();
@@ -75,6 +78,13 @@ fn layouts(shape: &[usize], make: impl Fn(&[usize]) -> Tensor) -> Vec<Tensor> {
         list.push(windows.narrow(rank - 1, 0, 1).unwrap().reshape(shape.to_vec()).unwrap());
     }
     list
+}
+
+/// A tensor that is contiguous, but not from the start of its buffer.
+fn behind_others(shape: &[usize], make: impl Fn(&[usize]) -> Tensor) -> Tensor {
+    let mut base = shape.to_vec();
+    base[0] += 3;
+    make(&base).narrow(0, 3, shape[0]).unwrap()
 }
 
 fn gather_by_definition<T: Element>(axis: usize, t: &Tensor, indices: &Tensor) -> Vec<T> {
@@ -298,6 +308,9 @@ fn large_scatters_take_every_path() {
         let values = numbers::<f32>(&index_shape, 17);
         check_scatter(axis, &t, &indices, &values, Update::Add);
         check_scatter(axis, &t, &indices, &values, Update::Assign);
+        let indices = behind_others(&index_shape, |s| index_tensor::<i64>(s, shape[axis], 18));
+        let values = behind_others(&index_shape, |s| numbers::<f32>(s, 19));
+        check_scatter(axis, &t, &indices, &values, Update::Add);
     }
 }
 
