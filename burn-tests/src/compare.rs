@@ -125,10 +125,14 @@ pub fn compare_exact<T: Copy + PartialEq + std::fmt::Debug>(
     compare(got, want, |got, want| got == want)
 }
 
-fn compare<T: Copy + std::fmt::Debug>(
+/// Compares whole arrays by a criterion.
+///
+/// # Errors
+/// A description of the first mismatch and how many there are.
+pub fn compare<T: Copy + std::fmt::Debug, U: Copy + std::fmt::Debug>(
     got: &Array<T>,
-    want: &Array<T>,
-    close: impl Fn(T, T) -> bool,
+    want: &Array<U>,
+    close: impl Fn(T, U) -> bool,
 ) -> Result<(), String> {
     if got.shape() != want.shape() {
         return Err(format!("got shape {:?}, expected {:?}", got.shape(), want.shape()));

@@ -1,5 +1,5 @@
 //! A conformance suite for Burn 0.21 backends, under construction: the families below are written, those for indexing,
-//! modules, gradients and bad input are to come.
+//! gradients and bad input are to come.
 //!
 //! One line gives a backend all of its tests:
 //!
@@ -21,6 +21,7 @@ pub mod compare;
 pub mod families;
 pub mod kind;
 pub mod layout;
+pub mod operands;
 pub mod row;
 pub mod support;
 
@@ -35,7 +36,8 @@ macro_rules! testgen_all {
     };
     ($backend:ty, $capabilities:expr) => {
         $crate::testgen!($backend, $capabilities;
-            float_unary, float_binary, comparison, integer, boolean, reduction);
+            float_unary, float_binary, comparison, integer, boolean, reduction,
+            activation, matmul, conv, conv_transpose, pool, vision, norm, attention, ctc, fft, quantization, quantized);
     };
 }
 
