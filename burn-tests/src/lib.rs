@@ -37,7 +37,8 @@ macro_rules! testgen_all {
     ($backend:ty, $capabilities:expr) => {
         $crate::testgen!($backend, $capabilities;
             float_unary, float_binary, comparison, integer, boolean, reduction,
-            activation, matmul, conv, conv_transpose, pool, vision, norm, attention, ctc, fft, quantization, quantized);
+            activation, matmul, conv, conv_transpose, deform_conv, pool, vision, norm, attention, ctc, fft,
+            quantization, quantized);
     };
 }
 

@@ -7,6 +7,7 @@ pub mod comparison;
 pub mod conv;
 pub mod conv_transpose;
 pub mod ctc;
+pub mod deform_conv;
 pub mod fft;
 pub mod float_binary;
 pub mod float_unary;
