@@ -22,6 +22,7 @@ pub mod families;
 pub mod golden;
 pub mod kind;
 pub mod layout;
+pub mod operands;
 pub mod row;
 pub mod support;
 pub mod trace;
@@ -36,7 +37,8 @@ macro_rules! with_families {
     ($macro:ident; $($arguments:tt)*) => {
         $crate::$macro! { $($arguments)*;
             float_unary, float_binary, comparison, integer, boolean, reduction, movement, index, mask, sort, create,
-            random, cast, backend
+            random, cast, backend, activation, matmul, conv, conv_transpose, deform_conv, pool, vision, norm,
+            attention, ctc, fft, quantization, quantized
         }
     };
 }

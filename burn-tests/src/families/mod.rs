@@ -1,16 +1,29 @@
 //! The rows, by family. Each family is one generated test.
 
+pub mod activation;
+pub mod attention;
 pub mod backend;
 pub mod boolean;
 pub mod cast;
 pub mod comparison;
+pub mod conv;
+pub mod conv_transpose;
 pub mod create;
+pub mod ctc;
+pub mod deform_conv;
+pub mod fft;
 pub mod float_binary;
 pub mod float_unary;
 pub mod index;
 pub mod integer;
 pub mod mask;
+pub mod matmul;
 pub mod movement;
+pub mod norm;
+pub mod pool;
+pub mod quantization;
+pub mod quantized;
 pub mod random;
 pub mod reduction;
 pub mod sort;
+pub mod vision;

@@ -82,6 +82,9 @@ impl<F: FlexFloat, I: FlexInt> QTensorOps<Self> for Flex<F, I> {
     }
 
     q_ops! {
+        // The trait's defaults return the element of the largest magnitude with its sign.
+        q_max_abs(tensor: Q) => tensor.0.map_numbers(reduce::max_abs);
+        q_max_abs_dim(tensor: Q, dim: usize) => tensor.0.map_numbers(|t| reduce::max_abs_dim(t, dim));
         q_topk(tensor: Q, dim: usize, k: usize) =>
             by_index(tensor.0, dim, |t| sort::argtopk(t, dim, k, DType::I64)).map(|(picked, _)| picked);
         q_sort(tensor: Q, dim: usize, descending: bool) =>

@@ -12,8 +12,8 @@ use alloc::vec::Vec;
 use burn_std::quantization::{BlockSize, QuantLevel};
 
 impl QTensor {
-    /// Applies `f`, which only moves elements, to the codes of a tensor with one scale, and to the numbers of any other.
-    /// Blocks that do not divide the new shape become as small as they must.
+    /// Applies `f`, which only moves elements, to the codes of a tensor with one scale, and to the numbers of any other
+    /// ([`map_numbers`](Self::map_numbers)).
     ///
     /// # Errors
     /// Those of `f`, and of quantizing its result.
@@ -21,6 +21,15 @@ impl QTensor {
         if self.is_per_tensor() {
             return Ok(Self { values: f(self.values)?, ..self });
         }
+        self.map_numbers(f)
+    }
+
+    /// Applies `f` to the numbers, and quantizes the result in the same scheme. Blocks that do not divide the new shape
+    /// become as small as they must.
+    ///
+    /// # Errors
+    /// Those of `f`, and of quantizing its result.
+    pub fn map_numbers(self, f: impl FnOnce(Tensor) -> Result<Tensor>) -> Result<Self> {
         let mut scheme = self.scheme;
         let numbers = f(dequantize(self, DType::F32)?)?;
         if let QuantLevel::Block(sizes) = &scheme.level {
