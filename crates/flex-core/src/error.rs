@@ -197,5 +197,6 @@ mod tests {
         let e = Error::dtype("exp", DType::I32, "a float dtype");
         assert_eq!(e.to_string(), "exp: dtype i32 is not supported, expected a float dtype");
         assert!(check_axis("sum", 2, 2).unwrap_err().to_string().starts_with("sum: axis 2"));
+        assert!(check_axis("sum", 2, 2).unwrap_err().named("var").to_string().starts_with("var: axis 2"));
     }
 }

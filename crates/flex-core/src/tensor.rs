@@ -143,11 +143,12 @@ impl Tensor {
     /// # Errors
     /// [`Error::Overflow`], or a dtype that the engine does not store.
     pub fn empty(shape: impl Into<Shape>, dtype: DType) -> Result<Self> {
-        if dtype.is_bool() {
+        dispatch!(bits "empty", dtype, T => Self::build::<T>("empty", shape, dtype, |out| {
             // Recycled bytes may be neither 0 nor 1.
-            return Self::full(shape, Scalar::Bool(false), dtype);
-        }
-        dispatch!(bits "empty", dtype, T => Self::build::<T>("empty", shape, dtype, |_| ()))
+            if dtype.is_bool() {
+                out.fill(T::ZERO);
+            }
+        }))
     }
 
     /// The elements as row-major bytes. No data is copied when this is the only reference to the buffer and the
