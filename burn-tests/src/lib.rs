@@ -16,8 +16,10 @@
 #![deny(missing_docs)]
 
 pub mod array;
+pub mod bad_input;
 pub mod capability;
 pub mod compare;
+pub mod defects;
 pub mod families;
 pub mod kind;
 pub mod layout;
