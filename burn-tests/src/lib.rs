@@ -15,9 +15,11 @@
 #![deny(missing_docs)]
 
 pub mod array;
+pub mod bad_input;
 pub mod capability;
 pub mod compare;
 pub mod coverage;
+pub mod defects;
 pub mod families;
 pub mod golden;
 pub mod kind;

@@ -97,9 +97,36 @@ pub enum Error {
         /// The shape that came.
         shape: Vec<usize>,
     },
+    /// A result that the address space holds, and the system does not.
+    #[error("{op}: a tensor of shape {shape:?} needs {bytes} bytes, more than the system has left")]
+    Memory {
+        /// Operation.
+        op: &'static str,
+        /// Shape of the result.
+        shape: Vec<usize>,
+        /// Its size.
+        bytes: usize,
+    },
 }
 
 impl Error {
+    /// The same refusal in the name of the operation that was asked for, by one that it is made of.
+    #[cold]
+    pub fn named(mut self, name: &'static str) -> Self {
+        match &mut self {
+            Self::ShapeMismatch { op, .. }
+            | Self::Shape { op, .. }
+            | Self::Axis { op, .. }
+            | Self::DType { op, .. }
+            | Self::DTypeMismatch { op, .. }
+            | Self::Index { op, .. }
+            | Self::Argument { op, .. }
+            | Self::Overflow { op, .. }
+            | Self::Memory { op, .. } => *op = name,
+        }
+        self
+    }
+
     /// [`Error::ShapeMismatch`] from two shapes.
     #[cold]
     pub fn shapes(
@@ -170,5 +197,6 @@ mod tests {
         let e = Error::dtype("exp", DType::I32, "a float dtype");
         assert_eq!(e.to_string(), "exp: dtype i32 is not supported, expected a float dtype");
         assert!(check_axis("sum", 2, 2).unwrap_err().to_string().starts_with("sum: axis 2"));
+        assert!(check_axis("sum", 2, 2).unwrap_err().named("var").to_string().starts_with("var: axis 2"));
     }
 }

@@ -84,7 +84,7 @@ impl Tensor {
     /// to write every element. `T` must be a type that [stores](crate::dtype::stores) `dtype`.
     ///
     /// # Errors
-    /// [`Error::Overflow`] in the name of `op`.
+    /// [`Error::Overflow`] and [`Error::Memory`] in the name of `op`.
     ///
     /// # Panics
     /// When `T` does not store `dtype`.
@@ -103,7 +103,7 @@ impl Tensor {
     /// [`build`](Self::build) with a `fill` that can fail; nothing is left behind when it does.
     ///
     /// # Errors
-    /// [`Error::Overflow`] in the name of `op`, and those of `fill`.
+    /// [`Error::Overflow`] and [`Error::Memory`] in the name of `op`, and those of `fill`.
     ///
     /// # Panics
     /// When `T` does not store `dtype`.
@@ -116,7 +116,12 @@ impl Tensor {
         let shape = shape.into();
         let count = checked_num_elements(op, &shape)?;
         assert!(stores::<T>(dtype), "{op}: {:?} does not store {dtype:?}", T::DTYPE);
-        let mut bytes = storage::alloc(count * size_of::<T>());
+        let size = count * size_of::<T>();
+        let mut bytes = storage::try_alloc(size).ok_or_else(|| Error::Memory {
+            op,
+            shape: shape.to_vec(),
+            bytes: size,
+        })?;
         fill(bytemuck::cast_slice_mut(&mut bytes))?;
         Ok(Self { data: Arc::new(bytes), layout: Layout::contiguous(shape), dtype })
     }
@@ -138,11 +143,12 @@ impl Tensor {
     /// # Errors
     /// [`Error::Overflow`], or a dtype that the engine does not store.
     pub fn empty(shape: impl Into<Shape>, dtype: DType) -> Result<Self> {
-        if dtype.is_bool() {
+        dispatch!(bits "empty", dtype, T => Self::build::<T>("empty", shape, dtype, |out| {
             // Recycled bytes may be neither 0 nor 1.
-            return Self::full(shape, Scalar::Bool(false), dtype);
-        }
-        dispatch!(bits "empty", dtype, T => Self::build::<T>("empty", shape, dtype, |_| ()))
+            if dtype.is_bool() {
+                out.fill(T::ZERO);
+            }
+        }))
     }
 
     /// The elements as row-major bytes. No data is copied when this is the only reference to the buffer and the

@@ -8,7 +8,7 @@ use burn_backend::ops::BoolTensorOps;
 use burn_backend::{
     BoolDType, BoolStore, DType, ExecutionError, FloatDType, IntDType, Scalar, Shape, Slice, TensorData,
 };
-use flex_core::elementwise::{self, Logical, logical, logical_not};
+use flex_core::elementwise::{self, Compare as C, Logical, compare, logical, logical_not};
 use flex_core::index::{self, Update};
 use flex_core::{Tensor, movement, reduce};
 
@@ -81,8 +81,8 @@ impl<F: FlexFloat, I: FlexInt> BoolTensorOps<Self> for Flex<F, I> {
         bool_and(lhs: T, rhs: T) => logical(Logical::And, lhs.0, rhs.0);
         bool_or(lhs: T, rhs: T) => logical(Logical::Or, lhs.0, rhs.0);
         bool_xor(lhs: T, rhs: T) => logical(Logical::Xor, lhs.0, rhs.0);
-        bool_equal(lhs: T, rhs: T) => logical(Logical::Xor, lhs.0, rhs.0).and_then(logical_not);
-        bool_not_equal(lhs: T, rhs: T) => logical(Logical::Xor, lhs.0, rhs.0);
+        bool_equal(lhs: T, rhs: T) => { let store = store_of(&lhs); compare(C::Eq, lhs.0, rhs.0, store) };
+        bool_not_equal(lhs: T, rhs: T) => { let store = store_of(&lhs); compare(C::Ne, lhs.0, rhs.0, store) };
         bool_equal_elem(lhs: T, rhs: Scalar) => if truth(rhs) { Ok(lhs.0) } else { logical_not(lhs.0) };
         bool_not_equal_elem(lhs: T, rhs: Scalar) => if truth(rhs) { logical_not(lhs.0) } else { Ok(lhs.0) };
         bool_any(tensor: T) => { let store = store_of(&tensor); reduce::any(tensor.0, store) };

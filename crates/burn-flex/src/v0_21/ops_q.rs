@@ -86,13 +86,14 @@ impl<F: FlexFloat, I: FlexInt> QTensorOps<Self> for Flex<F, I> {
         q_max_abs(tensor: Q) => tensor.0.map_numbers(reduce::max_abs);
         q_max_abs_dim(tensor: Q, dim: usize) => tensor.0.map_numbers(|t| reduce::max_abs_dim(t, dim));
         q_topk(tensor: Q, dim: usize, k: usize) =>
-            by_index(tensor.0, dim, |t| sort::argtopk(t, dim, k, DType::I64)).map(|(picked, _)| picked);
+            by_index("topk", tensor.0, dim, |t| sort::argtopk(t, dim, k, DType::I64)).map(|(picked, _)| picked);
         q_sort(tensor: Q, dim: usize, descending: bool) =>
-            by_index(tensor.0, dim, |t| sort::argsort(t, dim, descending, DType::I64)).map(|(sorted, _)| sorted);
+            by_index("sort", tensor.0, dim, |t| sort::argsort(t, dim, descending, DType::I64)).map(|(sorted, _)| sorted);
     }
 
     fn q_sort_with_indices(tensor: Q, dim: usize, descending: bool, out_dtype: IntDType) -> (Q, T) {
-        by_index(tensor.0, dim, |t| sort::argsort(t, dim, descending, out_dtype.into())).or_panic()
+        let pick = |t| sort::argsort(t, dim, descending, out_dtype.into());
+        by_index("sort_with_indices", tensor.0, dim, pick).or_panic()
     }
 }
 
@@ -106,12 +107,13 @@ fn comparable(tensor: QTensor) -> Result<Tensor> {
     }
 }
 
-/// The elements that `pick` names along an axis, and their indices.
+/// The elements that `pick` names along an axis, and their indices. Refusals carry the name of `op`.
 fn by_index(
+    op: &'static str,
     tensor: QTensor,
     axis: usize,
     pick: impl FnOnce(Tensor) -> Result<Tensor>,
 ) -> Result<(QTensor, Tensor)> {
-    let indices = pick(comparable(tensor.clone())?)?;
+    let indices = comparable(tensor.clone()).and_then(pick).map_err(|error| error.named(op))?;
     Ok((tensor.gather(axis, indices.clone())?, indices))
 }

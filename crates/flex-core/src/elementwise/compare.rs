@@ -10,13 +10,16 @@ use crate::{BoolStore, DType, Element, Scalar, Tensor};
 use core::cmp::Ordering;
 
 /// Compares pairs of elements of two tensors of one dtype, which broadcast together. NaN is unequal to everything.
+/// Booleans compare with each other however they are stored.
 ///
 /// # Errors
 /// Different dtypes, shapes that do not broadcast, or a `store` other than one byte per boolean.
 pub fn compare(op: Compare, lhs: Tensor, rhs: Tensor, store: BoolStore) -> Result<Tensor> {
     let name = op.name();
-    check_same_dtype(name, lhs.dtype(), rhs.dtype())?;
     let dtype = lhs.dtype();
+    if !(dtype.is_bool() && check_bool(name, rhs.dtype()).is_ok()) {
+        check_same_dtype(name, dtype, rhs.dtype())?;
+    }
     compare_inputs(op, dtype, [Input::Tensor(lhs), Input::Tensor(rhs)], store)
 }
 

@@ -78,6 +78,9 @@ fn check_float(op: &'static str, x: &Tensor) -> Result<()> {
     Err(Error::dtype(op, x.dtype(), "a float dtype (f64, f32, f16, bf16)"))
 }
 
+/// Lengths up to this one, whose buffers take 1 GiB, are not asked for in advance.
+const PROBED: usize = 1 << 24;
+
 /// `n`, when a transform of this length of an axis makes sense.
 fn check_length(op: &'static str, shape: &[usize], axis: usize, n: usize) -> Result<usize> {
     if shape[axis] == 0 {
@@ -87,7 +90,11 @@ fn check_length(op: &'static str, shape: &[usize], axis: usize, n: usize) -> Res
         return Err(Error::argument(op, "length of the transform", n, "at least 1"));
     }
     // Also what the working buffers need: a complex transform of any length fits into 8 n elements.
-    checked_num_elements(op, &[n, 8])?;
+    let bytes = checked_num_elements(op, &[n, 8])? * size_of::<f64>();
+    // Planning takes memory too, and aborts where there is none; asking costs one call of the system.
+    if n > PROBED && crate::storage::try_alloc(bytes).is_none() {
+        return Err(Error::Memory { op, shape: shape.to_vec(), bytes });
+    }
     Ok(n)
 }
 

@@ -37,10 +37,7 @@ pub(crate) fn into_writable(tensor: Tensor) -> Result<Tensor> {
 pub fn slice_assign(tensor: Tensor, slices: &[Slice], value: Tensor) -> Result<Tensor> {
     const OP: &str = "slice_assign";
     crate::error::check_same_dtype(OP, tensor.dtype(), value.dtype())?;
-    let region = tensor.layout().clone().slice(slices).map_err(|error| match error {
-        Error::Argument { name, got, expected, .. } => Error::Argument { op: OP, name, got, expected },
-        other => other,
-    })?;
+    let region = tensor.layout().clone().slice(slices).map_err(|error| error.named(OP))?;
     if value.shape() != region.shape() {
         let expected = "a value of the shape that the slices select";
         return Err(Error::shapes(OP, region.shape(), value.shape(), expected));

@@ -1,7 +1,7 @@
 //! A 64-byte aligned piece of memory from the global allocator, always initialised.
 
 use super::ALIGN;
-use alloc::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use alloc::alloc::{Layout, alloc_zeroed, dealloc};
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
@@ -25,25 +25,19 @@ unsafe impl Send for Block {}
 unsafe impl Sync for Block {}
 
 impl Block {
-    /// A zeroed block of at least `capacity` usable bytes.
-    ///
-    /// # Panics
-    /// When `capacity` exceeds what the address space can hold; aborts as `Vec` does when memory is exhausted.
-    pub fn new(capacity: usize) -> Self {
-        let layout = Self::layout(capacity);
+    /// A zeroed block of at least `capacity` usable bytes; `None` when the system has no such block.
+    pub fn new(capacity: usize) -> Option<Self> {
+        let layout = Self::layout(capacity)?;
         // SAFETY: the layout's size is at least `ALIGN`, so it is not zero.
-        let base = unsafe { alloc_zeroed(layout) };
-        let Some(base) = NonNull::new(base) else { handle_alloc_error(layout) };
+        let base = NonNull::new(unsafe { alloc_zeroed(layout) })?;
         let lead = base.as_ptr().align_offset(ALIGN);
         debug_assert!(lead < ALIGN);
-        Self { base, lead, capacity }
+        Some(Self { base, lead, capacity })
     }
 
-    fn layout(capacity: usize) -> Layout {
-        capacity
-            .checked_add(ALIGN)
-            .and_then(|size| Layout::from_size_align(size, SYSTEM_ALIGN).ok())
-            .unwrap_or_else(|| panic!("storage: a buffer of {capacity} bytes exceeds the address space"))
+    /// `None` when the address space is smaller.
+    fn layout(capacity: usize) -> Option<Layout> {
+        Layout::from_size_align(capacity.checked_add(ALIGN)?, SYSTEM_ALIGN).ok()
     }
 
     /// Usable bytes; the pool counts them.
@@ -69,7 +63,8 @@ impl Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        // SAFETY: allocated in `new` with the layout that this capacity gives.
-        unsafe { dealloc(self.base.as_ptr(), Self::layout(self.capacity)) }
+        let layout = Self::layout(self.capacity).expect("the layout that it was allocated with");
+        // SAFETY: allocated in `new` with this layout.
+        unsafe { dealloc(self.base.as_ptr(), layout) }
     }
 }

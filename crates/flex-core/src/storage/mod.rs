@@ -16,14 +16,22 @@ use core::mem::MaybeUninit;
 /// Alignment of every buffer the engine allocates: one cache line, and one AVX-512 register.
 pub const ALIGN: usize = 64;
 
-/// A buffer of `len` bytes with arbitrary (but initialised) contents.
-pub fn alloc(len: usize) -> Bytes {
+/// A buffer of `len` bytes with arbitrary (but initialised) contents; `None` when the system has not that much memory.
+pub fn try_alloc(len: usize) -> Option<Bytes> {
     #[cfg(feature = "std")]
-    let block = pool::take(len);
+    let block = pool::take(len)?;
     #[cfg(not(feature = "std"))]
-    let block = Block::new(len);
+    let block = Block::new(len)?;
     // SAFETY: `Block::as_slice` is initialised over its whole length, which is at least `len`.
-    unsafe { Bytes::from_controller(Box::new(BlockController { block: Some(block) }), len) }
+    Some(unsafe { Bytes::from_controller(Box::new(BlockController { block: Some(block) }), len) })
+}
+
+/// [`try_alloc`] for buffers that are no larger than others which the caller holds.
+///
+/// # Panics
+/// When the system has not that much memory.
+pub fn alloc(len: usize) -> Bytes {
+    try_alloc(len).unwrap_or_else(|| panic!("storage: the system has no {len} bytes of memory left"))
 }
 
 /// Frees the blocks that wait for reuse. Live tensors are not touched.
@@ -85,6 +93,15 @@ mod tests {
             bytes.fill(0xA5);
             assert!(bytes.iter().all(|&b| b == 0xA5));
             assert_eq!(bytes.clone(), bytes);
+        }
+    }
+
+    #[test]
+    #[cfg(target_pointer_width = "64")]
+    fn what_no_machine_holds_is_refused() {
+        // Half of the address space, and all that a layout can describe.
+        for len in [1 << 62, isize::MAX as usize, usize::MAX] {
+            assert!(try_alloc(len).is_none());
         }
     }
 }

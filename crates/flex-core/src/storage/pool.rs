@@ -67,8 +67,8 @@ pub fn clear() {
     }
 }
 
-/// A block of at least `len` bytes.
-pub(super) fn take(len: usize) -> Block {
+/// A block of at least `len` bytes; `None` when the system has none.
+pub(super) fn take(len: usize) -> Option<Block> {
     let (class, capacity) = class_of(len);
     let waiting = FREE.get(class).and_then(|c| lock(c).pop());
     let block = match waiting {
@@ -79,11 +79,15 @@ pub(super) fn take(len: usize) -> Block {
         }
         None => {
             MISSES.fetch_add(1, Relaxed);
-            Block::new(capacity)
+            // What waits for reuse may be what the system lacks.
+            Block::new(capacity).or_else(|| {
+                clear();
+                Block::new(capacity)
+            })?
         }
     };
     LIVE.fetch_add(block.capacity(), Relaxed);
-    block
+    Some(block)
 }
 
 /// Keeps a block for reuse, or frees it when the pool is full.

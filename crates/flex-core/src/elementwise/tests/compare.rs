@@ -56,6 +56,21 @@ fn every_dtype() {
 }
 
 #[test]
+fn booleans_compare_however_they_are_stored() {
+    let stored = |values: &[u8], store: BoolStore| {
+        Tensor::from_slice(values, [4]).unwrap().with_dtype(DType::Bool(store))
+    };
+    for (left, right) in [(BoolStore::Native, BoolStore::U8), (BoolStore::U8, BoolStore::Native)] {
+        let (a, b) = (stored(&[0, 0, 1, 1], left), stored(&[0, 1, 0, 1], right));
+        let equal = compare(Compare::Eq, a.clone(), b.clone(), left).unwrap();
+        assert_eq!(elements::<u8>(&equal), [1, 0, 0, 1]);
+        assert_eq!(elements::<u8>(&compare(Compare::Ne, a.clone(), b, left).unwrap()), [0, 1, 1, 0]);
+        let bytes = Tensor::from_slice(&[0u8, 1, 0, 1], [4]).unwrap();
+        assert!(compare(Compare::Eq, a, bytes, left).is_err(), "bytes are not booleans");
+    }
+}
+
+#[test]
 fn scalars_compare_as_numbers() {
     fn against<T: Element>(values: &[T], number: fn(T) -> f64) {
         let t = Tensor::from_slice(values, [values.len()]).unwrap();
