@@ -27,6 +27,17 @@ pub mod support;
 pub use capability::{Capabilities, Limit};
 pub use row::run_rows;
 
+/// Hands the names of all families to another macro of this crate, behind what else that takes.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! with_families {
+    ($macro:ident; $($arguments:tt)*) => {
+        $crate::$macro! { $($arguments)*;
+            float_unary, float_binary, comparison, integer, boolean, reduction
+        }
+    };
+}
+
 /// Generates the tests of a backend, in the module where it stands.
 #[macro_export]
 macro_rules! testgen_all {
@@ -34,8 +45,7 @@ macro_rules! testgen_all {
         $crate::testgen_all!($backend, $crate::Capabilities::full());
     };
     ($backend:ty, $capabilities:expr) => {
-        $crate::testgen!($backend, $capabilities;
-            float_unary, float_binary, comparison, integer, boolean, reduction);
+        $crate::with_families!(testgen; $backend, $capabilities);
     };
 }
 
@@ -51,4 +61,18 @@ macro_rules! testgen {
             }
         )*
     };
+}
+
+/// The rows of every family, by its name.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! collect_rows {
+    ($backend:ty; $($family:ident),* $(,)?) => {
+        vec![$((stringify!($family), $crate::families::$family::rows::<$backend>())),*]
+    };
+}
+
+/// The rows of every family, by its name.
+pub fn all_rows<B: burn_backend::Backend>() -> Vec<(&'static str, Vec<row::Row<B>>)> {
+    with_families!(collect_rows; B)
 }
