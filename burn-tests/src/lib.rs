@@ -19,6 +19,7 @@ pub mod array;
 pub mod capability;
 pub mod compare;
 pub mod families;
+pub mod gradients;
 pub mod kind;
 pub mod layout;
 pub mod row;
