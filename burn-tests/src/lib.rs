@@ -22,6 +22,7 @@ pub mod families;
 pub mod gradients;
 pub mod kind;
 pub mod layout;
+pub mod properties;
 pub mod row;
 pub mod support;
 
