@@ -37,7 +37,7 @@ pub trait Kind<B: Backend>: 'static {
         compare(&Self::decode(&Self::into_data(tensor)), want, Self::same)
     }
 
-    /// Uploads.
+    /// Uploads. Float tensors track gradients where the backend does, so that its tracking code is what gets tested.
     fn from_data(data: TensorData, device: &Device<B>) -> Self::Tensor;
     /// Downloads.
     fn into_data(tensor: Self::Tensor) -> TensorData;
@@ -69,11 +69,11 @@ pub struct Bool;
 
 macro_rules! forward {
     ($tensor:ident, $from_data:ident, $into_data:ident, $swap:ident, $permute:ident, $flip:ident, $slice:ident,
-     $expand:ident, $unfold:ident, $reshape:ident) => {
+     $expand:ident, $unfold:ident, $reshape:ident, $track:expr) => {
         type Tensor = $tensor<B>;
 
         fn from_data(data: TensorData, device: &Device<B>) -> Self::Tensor {
-            B::$from_data(data, device)
+            ($track)(B::$from_data(data, device))
         }
         fn into_data(tensor: Self::Tensor) -> TensorData {
             block_on(B::$into_data(tensor)).expect("the tensor can be read back")
@@ -159,7 +159,8 @@ impl<B: Backend> Kind<B> for Float {
         float_slice,
         float_expand,
         float_unfold,
-        float_reshape
+        float_reshape,
+        |t| B::float_set_require_grad(t, true)
     );
 }
 
@@ -236,7 +237,8 @@ impl<B: Backend> Kind<B> for Int {
         int_slice,
         int_expand,
         int_unfold,
-        int_reshape
+        int_reshape,
+        |t| t
     );
 }
 
@@ -278,6 +280,7 @@ impl<B: Backend> Kind<B> for Bool {
         bool_slice,
         bool_expand,
         bool_unfold,
-        bool_reshape
+        bool_reshape,
+        |t| t
     );
 }

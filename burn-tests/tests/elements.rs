@@ -1,0 +1,81 @@
+//! The suite with each element type as the default one.
+//!
+//! Burn keeps the default dtypes of a device for the life of the process, and the backend type that touches the device first
+//! decides: here `Flex<F, I>`. So each pair of element types runs in a process of its own, which is this test's program
+//! started again for one test.
+//!
+//! `Flex<F, I>` forwards every method to the same code whatever `F` and `I`, so that the rows are compiled once, for `Flex`,
+//! and see the defaults that `Flex<F, I>` has set. What does depend on the type is checked on the type itself.
+#![allow(missing_docs)]
+
+use burn_backend::{
+    Backend, BoolStore, DType, DTypeUsage, Element, FloatDType, IntDType, bf16, f16, get_device_settings,
+};
+use burn_flex::{Flex, FlexFloat, FlexInt};
+use burn_tests::{Capabilities, all_rows, row, run_rows};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::Command;
+
+/// Names the test that a process was started for.
+const VARIABLE: &str = "BURN_TESTS_ELEMENTS";
+
+fn in_a_process_of_its_own(test: &str, run: fn()) {
+    if std::env::var(VARIABLE).as_deref() == Ok(test) {
+        return run();
+    }
+    let program = std::env::current_exe().expect("the test knows its program");
+    let arguments = [test, "--exact", "--nocapture", "--include-ignored"];
+    let output = Command::new(program).args(arguments).env(VARIABLE, test).output().expect("it starts");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let stdout = text(&output.stdout);
+    assert!(output.status.success(), "{stdout}\n{}", text(&output.stderr));
+    assert!(stdout.contains("1 passed"), "nothing ran:\n{stdout}");
+}
+
+fn check<F: FlexFloat, I: FlexInt>() {
+    type Device = burn_flex::FlexDevice;
+    let (float, int) = (F::dtype(), I::dtype());
+    let settings = get_device_settings::<Flex<F, I>>(&Device::default());
+    assert_eq!(DType::from(settings.float_dtype), float);
+    assert_eq!(DType::from(settings.int_dtype), int);
+    assert_eq!(DType::from(settings.bool_dtype), DType::Bool(BoolStore::Native));
+    for dtype in [float, int] {
+        assert!(Flex::<F, I>::dtype_usage(&Device::default(), dtype).contains(DTypeUsage::Arithmetic));
+    }
+    // The other types of the family follow: the defaults are the device's.
+    assert_eq!(get_device_settings::<Flex>(&Device::default()), settings);
+
+    let mut capabilities = Capabilities::full();
+    capabilities.floats = vec![FloatDType::from(float)];
+    capabilities.ints = vec![IntDType::from(int)];
+    capabilities.bools = vec![BoolStore::Native];
+    let mut report = Vec::new();
+    for (family, rows) in all_rows::<Flex>() {
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| run_rows(&capabilities, rows))) {
+            report.push(format!("{family}: {}", row::panic_text(&*payload)));
+        }
+    }
+    assert!(report.is_empty(), "\n{}\n", report.join("\n"));
+}
+
+macro_rules! elements {
+    ($($name:ident: $float:ty, $int:ty;)*) => {
+        $(
+            #[test]
+            fn $name() {
+                in_a_process_of_its_own(stringify!($name), check::<$float, $int>);
+            }
+        )*
+    };
+}
+
+elements! {
+    f32_i32: f32, i32;
+    f64_i64: f64, i64;
+    f16_i16: f16, i16;
+    bf16_i8: bf16, i8;
+    f32_u8: f32, u8;
+    f64_u16: f64, u16;
+    f16_u32: f16, u32;
+    bf16_u64: bf16, u64;
+}

@@ -1,0 +1,4 @@
+//! Laws of views, order and algebra on this project's CPU backend.
+#![allow(missing_docs)]
+
+burn_tests::testgen_properties!(burn_flex::Flex);
