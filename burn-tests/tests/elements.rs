@@ -9,7 +9,7 @@
 #![allow(missing_docs)]
 
 use burn_backend::{
-    Backend, BoolStore, DType, DTypeUsage, Element, FloatDType, IntDType, bf16, f16, get_device_settings,
+    Backend, BoolStore, DType, DTypeUsage, FloatDType, IntDType, bf16, f16, get_device_settings,
 };
 use burn_flex::{Flex, FlexFloat, FlexInt};
 use burn_tests::{Capabilities, all_rows, row, run_rows};
