@@ -157,14 +157,17 @@ fn within(threads: usize, f: impl FnOnce() -> Vec<TensorData> + Send) -> Vec<Ten
     rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool").install(f)
 }
 
-/// The same bits with 1, 2 and 8 threads, and over some repetitions with 8.
-fn check(workloads: Vec<Workload>, repetitions: usize) {
+/// Repetitions with 8 threads.
+const REPETITIONS: usize = 100;
+
+/// The same bits with 1, 2 and 8 threads, and every time.
+fn check(workloads: Vec<Workload>) {
     for Workload { name, run } in &workloads {
         let first = within(1, run);
         assert!(first.iter().all(|data| !data.as_bytes().is_empty()), "{name}: no output");
         assert!(bits(&first) == bits(&within(2, run)), "{name}: other bits with 2 threads");
         let pool = rayon::ThreadPoolBuilder::new().num_threads(8).build().expect("a pool");
-        for repetition in 0..repetitions {
+        for repetition in 0..REPETITIONS {
             let again = pool.install(run);
             assert!(
                 bits(&first) == bits(&again),
@@ -174,35 +177,17 @@ fn check(workloads: Vec<Workload>, repetitions: usize) {
     }
 }
 
-/// Repetitions of the default run; the ignored tests make it a hundred.
-const FEW: usize = 10;
-const MANY: usize = 100;
-
-macro_rules! determinism {
-    ($($group:ident, $many:ident;)*) => {$(
+macro_rules! same_bits {
+    ($($group:ident)*) => {$(
         #[test]
         fn $group() {
-            check(super::$group(), super::FEW);
-        }
-
-        #[test]
-        #[ignore = "100 repetitions: cargo test -p burn-tests --test determinism -- --ignored"]
-        fn $many() {
-            check(super::$group(), super::MANY);
+            super::check(super::$group());
         }
     )*};
 }
 
 mod same_bits {
-    use super::check;
-
-    determinism! {
-        reductions, reductions_many_times;
-        orders, orders_many_times;
-        products, products_many_times;
-        training, training_many_times;
-        random, random_many_times;
-    }
+    same_bits!(reductions orders products training random);
 }
 
 #[test]
