@@ -51,9 +51,16 @@ fn check<F: FlexFloat, I: FlexInt>() {
     capabilities.bools = vec![BoolStore::Native];
     let mut report = Vec::new();
     for (family, rows) in all_rows::<Flex>() {
+        let start = std::time::Instant::now();
+        // Burn computes on quantized tensors in the default float type; the rows ask for the accuracy of f32.
+        if family == "quantized" && float.size() < 4 {
+            println!("{family}: left out, since Burn computes it in {float:?}");
+            continue;
+        }
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| run_rows(&capabilities, rows))) {
             report.push(format!("{family}: {}", row::panic_text(&*payload)));
         }
+        println!("{family}: {:.1} s", start.elapsed().as_secs_f64());
     }
     assert!(report.is_empty(), "\n{}\n", report.join("\n"));
 }
