@@ -65,8 +65,10 @@ def elementwise():
         "round": torch.round, "sign": torch.sign, "abs": torch.abs, "relu": torch.relu, "gelu": F.gelu,
         "sigmoid": torch.sigmoid, "log_sigmoid": F.logsigmoid,
     }.items():
-        # sin(inf) and the like are NaN there and here; that is part of the check.
-        case(op, f(x), x)
+        # sin(inf) and the like are NaN there and here; that is part of the check. Not so gelu(-inf), which PyTorch computes as
+        # 0 * inf: a backend may as well give the limit.
+        x_or_finite = x.nan_to_num(math.nan, math.inf, -1.5) if op == "gelu" else x
+        case(op, f(x_or_finite), x_or_finite)
     case("leaky_relu", F.leaky_relu(x, 0.125), x, slope=0.125)
     case("hard_sigmoid", torch.clamp(0.25 * x + 0.5, 0.0, 1.0), x, alpha=0.25, beta=0.5)
     case("clamp", torch.clamp(x, -0.5, 1.0), x, min=-0.5, max=1.0)

@@ -9,6 +9,7 @@ use crate::array::Array;
 use crate::compare::{Tolerance, compare_exact, compare_floats};
 use crate::kind::{Bool, Float, Int, Kind};
 use crate::row::{Context, Row};
+use crate::support::wrap;
 use burn_backend::tensor::{BoolTensor, FloatTensor, IntTensor};
 use burn_backend::{Backend, DType, TensorMetadata};
 use serde_json::Value;
@@ -103,11 +104,13 @@ fn check<B: Backend>(context: &Context<'_, B>, case: &Case, methods: &[&str]) {
     let what = |dtype: DType| move || format!("{dtype:?} {}", case.params);
     let is_float = |s: &Stored| matches!(s, Stored::Float(_));
     if case.inputs.iter().any(is_float) {
-        for dtype in context.floats(methods) {
+        // A spectrum is no multiple of 1/64: halves would round the inputs.
+        let exact = |dtype: &DType| case.op != "irfft" || dtype.size() >= 4;
+        for dtype in context.floats(methods).into_iter().filter(exact) {
             context.attempt(what(dtype), || run(context, case, dtype, DType::I64));
         }
     } else {
-        // The values fit a byte, and so do the results that do not wrap.
+        // Operands fit a byte; results may wrap.
         for dtype in context.ints(methods).into_iter().filter(|d| [DType::I64, DType::I32].contains(d)) {
             context.attempt(what(dtype), || run(context, case, DType::F32, dtype));
         }
@@ -141,7 +144,9 @@ fn run<B: Backend>(context: &Context<'_, B>, case: &Case, float: DType, int: DTy
                 compare_floats(float, &got, want, tolerance, scale)
             }
             (Given::Int(got), Stored::Int(want)) => {
-                compare_exact(&<Int as Kind<B>>::decode(&<Int as Kind<B>>::into_data(got)), want)
+                let dtype = got.dtype();
+                let got = <Int as Kind<B>>::decode(&<Int as Kind<B>>::into_data(got));
+                compare_exact(&got, &want.map(|x| wrap(dtype, x)))
             }
             _ => Err("the kinds differ".into()),
         };
@@ -166,6 +171,8 @@ fn tolerance(op: &str, dtype: DType, slack: f64) -> (Tolerance, f64) {
         "matmul" | "linear" | "cross" | "attention" | "layer_norm" | "ctc_loss" | "rfft" | "irfft" => 16.0,
         "cumsum" | "cumprod" | "sum_dim" | "mean_dim" | "scatter_add" | "select_add" | "interpolate"
         | "grid_sample" => 16.0,
+        // Differences of numbers around one, in PyTorch's formulas too.
+        "gelu" | "gelu_backward" | "sigmoid_backward" | "log_sigmoid_backward" | "log_softmax" => 2.0,
         _ if op.starts_with("conv") || op.contains("pool") => 256.0,
         _ => 0.0,
     };
