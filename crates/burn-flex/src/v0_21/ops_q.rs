@@ -87,9 +87,9 @@ impl<F: FlexFloat, I: FlexInt> QTensorOps<Self> for Flex<F, I> {
         q_max_abs_dim(tensor: Q, dim: usize) => tensor.0.map_numbers(|t| reduce::max_abs_dim(t, dim));
         // The trait's defaults ask for indices of the default dtype, which may be too narrow for the axis.
         q_max_dim(tensor: Q, dim: usize) =>
-            by_index(tensor.0, dim, |t| reduce::argmax(t, dim, DType::I64)).map(|(picked, _)| picked);
+            by_index("max_dim", tensor.0, dim, |t| reduce::argmax(t, dim, DType::I64)).map(|(picked, _)| picked);
         q_min_dim(tensor: Q, dim: usize) =>
-            by_index(tensor.0, dim, |t| reduce::argmin(t, dim, DType::I64)).map(|(picked, _)| picked);
+            by_index("min_dim", tensor.0, dim, |t| reduce::argmin(t, dim, DType::I64)).map(|(picked, _)| picked);
         q_topk(tensor: Q, dim: usize, k: usize) =>
             by_index("topk", tensor.0, dim, |t| sort::argtopk(t, dim, k, DType::I64)).map(|(picked, _)| picked);
         q_sort(tensor: Q, dim: usize, descending: bool) =>
