@@ -80,7 +80,8 @@ impl Section {
 pub(super) fn run(tasks: usize, task: &(dyn Fn(usize) + Sync)) {
     // SAFETY: the extended lifetime is never relied on beyond this call. `task` is called by this thread below, and by
     // helpers between `enter` and `leave`. `close` returns only when nobody is inside and nobody can enter any more, it is
-    // reached on every path (`work` does not unwind), and its Acquire load pairs with the Release of each `leave`.
+    // reached on every path (`work` does not unwind), and its Acquire load pairs with the Release of each `leave`. A
+    // helper that finds the section closed drops its handle without looking at `task`.
     let task =
         unsafe { core::mem::transmute::<&(dyn Fn(usize) + Sync), &'static (dyn Fn(usize) + Sync)>(task) };
     let section = Arc::new(Section {
