@@ -58,31 +58,6 @@ pub fn threads() -> usize {
     }
 }
 
-/// Calls `f` with `0..n`, each once, on rayon's threads; alone and in order without them.
-///
-/// Everything below goes through this one function, and takes `f` as `dyn`: kernels have hundreds of instances, and an
-/// instance of rayon's iterators for each of them was a third of the crate's machine code and build time.
-fn for_each_task(n: usize, work: Work, f: &(dyn Fn(usize) + Sync)) {
-    #[cfg(feature = "rayon")]
-    if n > 1 && work.is_parallel() {
-        section::run(n, f);
-        return;
-    }
-    let _ = work;
-    (0..n).for_each(f);
-}
-
-/// Calls `f` with consecutive ranges of at most `block` indices that cover `0..n`, in parallel when `work` pays.
-///
-/// The ranges are `[k*block, min((k+1)*block, n))` whatever the number of threads.
-///
-/// # Panics
-/// When `block` is zero.
-pub fn for_each_block(n: usize, block: usize, work: Work, f: impl Fn(Range<usize>) + Sync) {
-    assert!(block > 0, "for_each_block: the block size is zero");
-    for_each_task(n.div_ceil(block), work, &|k| f(k * block..((k + 1) * block).min(n)));
-}
-
 /// Splits `out` into consecutive chunks of `chunk` elements (the last may be shorter) and calls `f(k, chunk_k)` for
 /// each, in parallel when `work` pays.
 ///
@@ -116,6 +91,9 @@ pub fn for_each_chunk2<A: Send, B: Send>(
 }
 
 /// Calls `f(k, item_k)` for each of `items`, in parallel when `work` pays.
+///
+/// Everything goes through this one function, and `f` is `dyn`: kernels have hundreds of instances, and an instance of
+/// rayon's iterators for each of them was a third of the crate's machine code and build time.
 fn for_each_item<I: ExactSizeIterator<Item: Send>>(
     items: I,
     work: Work,
@@ -125,7 +103,7 @@ fn for_each_item<I: ExactSizeIterator<Item: Send>>(
     if items.len() > 1 && work.is_parallel() {
         // Each slot is taken by the one task of its number: the lock never waits, it only makes that safe to say.
         let slots: alloc::vec::Vec<_> = items.map(|item| std::sync::Mutex::new(Some(item))).collect();
-        for_each_task(slots.len(), work, &|k| {
+        section::run(slots.len(), &|k| {
             let item = slots[k].lock().ok().and_then(|mut slot| slot.take());
             f(k, item.expect("each task runs once"));
         });
