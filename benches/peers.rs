@@ -19,6 +19,9 @@ struct Args {
     /// Every case, measured longer, for figures to publish. Without it: the rows of PEERS.md.
     #[arg(long)]
     full: bool,
+    /// Flex alone, for a profiler.
+    #[arg(long)]
+    alone: bool,
     /// Leave out burn-ndarray, whose slowest rows take seconds.
     #[arg(long)]
     no_ndarray: bool,
@@ -59,9 +62,13 @@ fn run(args: &Args) -> Result<(), String> {
     pool.map_err(|e| format!("cannot start {threads} threads: {e}"))?;
     let millis = if args.full { 1000 } else { 300 };
     let budget = Budget { per_case: Duration::from_millis(millis), min_samples: 5 };
-    let mut lists = vec![cases::<Flex>(), cases::<upstream_flex::Flex>()];
-    let mut peers = vec!["flex", "upstream"];
-    if !args.no_ndarray {
+    let mut lists = vec![cases::<Flex>()];
+    let mut peers = vec!["flex"];
+    if !args.alone {
+        lists.push(cases::<upstream_flex::Flex>());
+        peers.push("upstream");
+    }
+    if !args.no_ndarray && !args.alone {
         lists.push(cases::<NdArray>());
         peers.push("ndarray");
     }

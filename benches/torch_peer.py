@@ -2,7 +2,7 @@
 
     version        -> one line about the versions
     setup NAME     -> "ok", or "none" when there is no such case
-    run REPEATS    -> seconds that so many calls of the case took
+    run REPEATS    -> seconds that so many calls of the case took, after one that is not timed
 
 Names, shapes and values are those of src/cases: `op[.dtype][.layout]_size`, inputs uniform in [0.1, 1), f32 unless named.
 """
@@ -255,6 +255,7 @@ def main():
             answer = "none" if call is None else "ok"
         else:
             repeats = int(argument)
+            call()
             start = time.perf_counter()
             for _ in range(repeats):
                 call()

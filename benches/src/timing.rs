@@ -12,20 +12,21 @@ pub struct Budget {
     pub min_samples: usize,
 }
 
-/// Shortest sample: calls are repeated within a sample until it lasts this long, so that the clock's own cost and
-/// resolution (some 30 ns) vanish.
-const SAMPLE: Duration = Duration::from_micros(100);
+/// Shortest sample: calls are repeated within a sample until it lasts this long. A model calls one operation after the
+/// other; in samples of 0.1 ms, half of what was timed was how caches and threads recover from the previous peer.
+const SAMPLE: Duration = Duration::from_millis(10);
 /// Most samples per peer.
 const MAX_SAMPLES: usize = 2001;
 
 /// One peer on one case.
 pub trait Run {
-    /// Seconds that `repeats` calls take.
+    /// Seconds that `repeats` calls take, after one that is not timed.
     fn sample(&mut self, repeats: usize) -> f64;
 }
 
 impl<F: FnMut()> Run for F {
     fn sample(&mut self, repeats: usize) -> f64 {
+        black_box(&mut *self)();
         let start = Instant::now();
         for _ in 0..repeats {
             black_box(&mut *self)();
@@ -54,7 +55,6 @@ pub fn time_in_turn(peers: &mut [Option<Box<dyn Run>>], budget: Budget) -> Vec<O
 
 /// Calls per sample; also warms caches, pools and lazily built plans.
 fn calibrate(run: &mut dyn Run) -> usize {
-    run.sample(1);
     let mut repeats = 1;
     loop {
         let elapsed = run.sample(repeats);
