@@ -46,6 +46,21 @@ impl Block {
         self.capacity
     }
 
+    /// The memory, for [`from_raw`](Self::from_raw) or never to be freed.
+    #[cfg(feature = "std")]
+    pub fn into_raw(self) -> NonNull<u8> {
+        core::mem::ManuallyDrop::new(self).base
+    }
+
+    /// The block that [`into_raw`](Self::into_raw) took apart.
+    ///
+    /// # Safety
+    /// `base` came from `into_raw` of a block of this capacity, and no block was made of it since.
+    #[cfg(feature = "std")]
+    pub unsafe fn from_raw(base: NonNull<u8>, capacity: usize) -> Self {
+        Self { base, lead: base.as_ptr().align_offset(ALIGN), capacity }
+    }
+
     /// The bytes. All are initialised; the type is what `AllocationController` asks for.
     pub fn as_slice(&self) -> &[MaybeUninit<u8>] {
         // SAFETY: `lead < ALIGN` and `ALIGN + capacity` bytes were allocated, so the range lies inside of the
