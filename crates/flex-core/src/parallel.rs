@@ -5,20 +5,30 @@
 
 #[cfg(feature = "rayon")]
 mod section;
+#[cfg(feature = "rayon")]
+mod standby;
 
 use core::ops::Range;
 
-/// Memory-bound work (bytes read plus written) that passes while a helper wakes up: see [`Work::is_parallel`].
+/// Memory-bound work (bytes read plus written) that passes while a sleeping helper wakes up: see [`Work::is_parallel`].
 ///
 /// One core of Zen 5 moves 100 bytes per ns as long as they are in its third-level cache, and a worker that sleeps
-/// takes some 50 us to come. Adding two tensors of 1,048,576 f32 (12 MiB) takes 149 us on one thread, and no less on two
-/// that are awake: the cache is the limit, not the core.
+/// takes some 50 us to come.
 const WAKE_BYTES: usize = 8 * 1024 * 1024;
 
-/// Arithmetic (floating-point operations, or their equivalent in time) that is worth asking for a helper.
+/// [`WAKE_BYTES`] when helpers are [awake](standby): some 5 us, beside which the handing over (1 us) is small.
+const AWAKE_BYTES: usize = 512 * 1024;
+
+/// Arithmetic (floating-point operations, or their equivalent in time) that is worth waking a helper.
 ///
 /// That is some 40 us on one thread, at 100 operations per ns: 65,536 `exp`, of 16 operations each, take 11 us.
-const MIN_FLOPS: usize = 4 * 1024 * 1024;
+const WAKE_FLOPS: usize = 4 * 1024 * 1024;
+
+/// [`WAKE_FLOPS`] when helpers are awake: again some 5 us.
+const AWAKE_FLOPS: usize = 512 * 1024;
+
+/// Bytes, or operations, that one thread gets done in a nanosecond.
+const PER_NANOSECOND: usize = 100;
 
 /// Bytes that one task should move at least, so that handing it out (about 1 us) is small beside it.
 const TASK_BYTES: usize = 128 * 1024;
@@ -33,17 +43,44 @@ pub enum Work {
 }
 
 impl Work {
-    /// Whether threads pay for this amount of work on this machine.
-    ///
-    /// `t` threads save `1 - 1/t` of the time, which has to be more than a wake-up takes.
+    /// Whether threads pay for this amount of work on this machine, now.
     pub fn is_parallel(self) -> bool {
+        self.pays(helpers_are_awake())
+    }
+
+    /// `t` threads save `1 - 1/t` of the time, which has to be more than it takes to have them.
+    fn pays(self, awake: bool) -> bool {
         let t = threads();
+        let (bytes, flops) = if awake { (AWAKE_BYTES, AWAKE_FLOPS) } else { (WAKE_BYTES, WAKE_FLOPS) };
         t > 1
             && match self {
-                Work::Bytes(n) => n >= WAKE_BYTES + WAKE_BYTES / (t - 1),
-                Work::Flops(n) => n >= MIN_FLOPS,
+                Work::Bytes(n) => n >= bytes + bytes / (t - 1),
+                Work::Flops(n) => n >= flops,
             }
     }
+
+    /// What the work takes one thread, in nanoseconds; `None` when it would not pay to have more, even if they were awake.
+    fn alone(self) -> Option<usize> {
+        let (Work::Bytes(n) | Work::Flops(n)) = self;
+        self.pays(true).then_some(n / PER_NANOSECOND)
+    }
+}
+
+fn helpers_are_awake() -> bool {
+    #[cfg(feature = "rayon")]
+    {
+        standby::is_awake()
+    }
+    #[cfg(not(feature = "rayon"))]
+    {
+        false
+    }
+}
+
+fn work_alone(nanoseconds: usize) {
+    #[cfg(feature = "rayon")]
+    standby::work_alone(nanoseconds);
+    let _ = nanoseconds;
 }
 
 /// Number of threads that parallel sections use.
@@ -99,8 +136,9 @@ fn for_each_item<I: ExactSizeIterator<Item: Send>>(
     work: Work,
     f: &(dyn Fn(usize, I::Item) + Sync),
 ) {
+    let several = items.len() > 1;
     #[cfg(feature = "rayon")]
-    if items.len() > 1 && work.is_parallel() {
+    if several && work.is_parallel() {
         // Each slot is taken by the one task of its number: the lock never waits, it only makes that safe to say.
         let slots: alloc::vec::Vec<_> = items.map(|item| std::sync::Mutex::new(Some(item))).collect();
         section::run(slots.len(), &|k| {
@@ -109,9 +147,12 @@ fn for_each_item<I: ExactSizeIterator<Item: Send>>(
         });
         return;
     }
-    let _ = work;
     for (k, item) in items.enumerate() {
         f(k, item);
+    }
+    // Now that the next operation is about to come: a helper woken any earlier would be asleep again by then.
+    if let Some(nanoseconds) = work.alone().filter(|_| several) {
+        work_alone(nanoseconds);
     }
 }
 

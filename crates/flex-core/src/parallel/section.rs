@@ -4,8 +4,9 @@
 //! wake-ups pass before the caller goes on. On a virtual machine each costs some 50 us, which made operations of 100 us
 //! slower on two threads than on one. Here tasks are claimed from a counter; the caller claims like everybody else, asks
 //! the pool for helpers without waiting for them, and when no task is left it waits only for those that are in the middle
-//! of one. A helper that comes too late finds the section closed.
+//! of one. A helper that comes too late finds the section closed, and stays on [standby] for the next.
 
+use super::standby;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::any::Any;
@@ -20,10 +21,12 @@ const CLOSED: usize = 1 << (usize::BITS - 1);
 /// Spins before the caller starts to yield its core while it waits for helpers (some 10 us).
 const SPINS: usize = 4096;
 
-struct Section {
+pub(super) struct Section {
     /// What a task does. Only to be called by who is inside: see [`Section::enter`].
     task: &'static (dyn Fn(usize) + Sync),
     tasks: usize,
+    /// Most threads that may help at once: the caller's pool has no more.
+    helpers: usize,
     /// The next task to claim; at or above `tasks` there is none.
     next: AtomicUsize,
     /// Helpers inside, and whether the section is [`CLOSED`].
@@ -35,12 +38,21 @@ struct Section {
 impl Section {
     /// Whether a helper may come in. The caller of [`run`] stays in it until everybody who did has left.
     fn enter(&self) -> bool {
-        let enter = |inside| (inside & CLOSED == 0).then_some(inside + 1);
+        // A closed section counts as full.
+        let enter = |inside| (inside < self.helpers).then_some(inside + 1);
         self.inside.fetch_update(Ordering::Acquire, Ordering::Relaxed, enter).is_ok()
     }
 
     fn leave(&self) {
         self.inside.fetch_sub(1, Ordering::Release);
+    }
+
+    /// Works along, unless the section is closed or full.
+    pub(super) fn help(&self) {
+        if self.enter() {
+            self.work();
+            self.leave();
+        }
     }
 
     /// Runs tasks until there are none.
@@ -84,21 +96,17 @@ pub(super) fn run(tasks: usize, task: &(dyn Fn(usize) + Sync)) {
     // helper that finds the section closed drops its handle without looking at `task`.
     let task =
         unsafe { core::mem::transmute::<&(dyn Fn(usize) + Sync), &'static (dyn Fn(usize) + Sync)>(task) };
+    let helpers = (rayon::current_num_threads() - 1).min(tasks.saturating_sub(1));
     let section = Arc::new(Section {
         task,
         tasks,
+        helpers,
         next: AtomicUsize::new(0),
         inside: AtomicUsize::new(0),
         panic: Mutex::new(None),
     });
-    for _ in 1..rayon::current_num_threads().min(tasks) {
-        let section = section.clone();
-        rayon::spawn(move || {
-            if section.enter() {
-                section.work();
-                section.leave();
-            }
-        });
+    if helpers > 0 {
+        standby::call(&section, helpers);
     }
     section.work();
     section.close();
@@ -133,6 +141,37 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn helpers_come_and_are_no_more_than_the_pool_has() {
+        let threads: Mutex<std::collections::HashSet<std::thread::ThreadId>> = Mutex::default();
+        pool(3).install(|| {
+            // Far more work than a helper takes to wake up.
+            for _ in 0..200 {
+                run(8, &|_| {
+                    threads.lock().unwrap().insert(std::thread::current().id());
+                    std::thread::sleep(std::time::Duration::from_micros(100));
+                });
+                let inside = threads.lock().unwrap().len();
+                if inside > 1 {
+                    break;
+                }
+            }
+        });
+        // Helpers of other pools may be up, but not more than two come into one section.
+        assert!(threads.into_inner().unwrap().len() > 1, "nobody helped");
+        let inside = AtomicUsize::new(0);
+        pool(3).install(|| {
+            for _ in 0..50 {
+                run(16, &|_| {
+                    let now = inside.fetch_add(1, Ordering::Relaxed) + 1;
+                    assert!(now <= 3, "{now} threads in a section of a pool of 3");
+                    std::thread::sleep(std::time::Duration::from_micros(20));
+                    inside.fetch_sub(1, Ordering::Relaxed);
+                });
+            }
+        });
     }
 
     #[test]
