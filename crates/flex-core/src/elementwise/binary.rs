@@ -145,7 +145,7 @@ fn kernel(op: Binary, dtype: DType) -> Result<(&'static dyn Kernel<2>, Cost)> {
         Binary::Div => (integer::<Div>(name, dtype, "a float or integer dtype")?, Cost::SCALAR),
         Binary::Rem if dtype.is_float() => (float::<Remainder>(name, dtype)?, Cost::SCALAR),
         Binary::Rem => (integer::<Rem>(name, dtype, "a float or integer dtype")?, Cost::SCALAR),
-        Binary::Pow if dtype.is_float() => (float::<Vectors<flex_math::Pow>>(name, dtype)?, Cost::Flops(48)),
+        Binary::Pow if dtype.is_float() => (float::<Vectors<flex_math::Pow>>(name, dtype)?, Cost::Flops(110)),
         Binary::Pow => (integer::<Pow>(name, dtype, "a float or integer dtype")?, Cost::MATH),
         Binary::Atan2 => (float::<Vectors<flex_math::Atan2>>(name, dtype)?, Cost::MATH),
         Binary::BitAnd => (bitwise::<BitAnd>(name, dtype)?, Cost::Memory),
@@ -156,7 +156,7 @@ fn kernel(op: Binary, dtype: DType) -> Result<(&'static dyn Kernel<2>, Cost)> {
         Binary::Shr => (integer::<Shr>(name, dtype, "an integer dtype")?, Cost::Memory),
         Binary::ReluGrad => (float::<Plain<ReluGrad>>(name, dtype)?, Cost::Memory),
         Binary::SigmoidGrad => (float::<Plain<SigmoidGrad>>(name, dtype)?, Cost::Memory),
-        Binary::GeluGrad => (float::<Vectors<flex_math::GeluGrad>>(name, dtype)?, Cost::Flops(32)),
+        Binary::GeluGrad => (float::<Vectors<flex_math::GeluGrad>>(name, dtype)?, Cost::Flops(48)),
         Binary::LogSigmoidGrad => (float::<Vectors<LogSigmoidGrad>>(name, dtype)?, Cost::MATH),
     })
 }

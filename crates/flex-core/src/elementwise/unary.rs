@@ -81,6 +81,9 @@ fn float(op: Unary, dtype: DType) -> Result<(&'static dyn Kernel<1>, Cost)> {
     let cost = match op {
         Unary::Recip | Unary::Floor | Unary::Ceil | Unary::Trunc | Unary::Round | Unary::Relu => Cost::Memory,
         Unary::Sqrt => Cost::Flops(2),
+        Unary::Ln | Unary::Log1p | Unary::Sigmoid | Unary::Silu => Cost::Flops(22),
+        Unary::Erf | Unary::LogSigmoid => Cost::Flops(30),
+        Unary::Gelu => Cost::Flops(64),
         _ => Cost::MATH,
     };
     let kernel = dispatch!(float op.name(), dtype, T => Ok(match op {
