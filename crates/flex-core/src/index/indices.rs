@@ -112,6 +112,20 @@ impl<'a> Indices<'a> {
     }
 }
 
+/// The index that all of `indices` are, if they are one and the same: index tensors are often repeated along an axis to name
+/// whole slices, and a slice is moved faster than its elements. Fewer than 16 are not looked at.
+pub(super) fn repeated(indices: &[usize]) -> Option<usize> {
+    let (&first, &last) = (indices.first()?, indices.last()?);
+    if indices.len() < 16 || first != last {
+        return None;
+    }
+    let differ = vectorize(
+        #[inline(always)]
+        || indices.iter().fold(0, |differ, &i| differ | (i ^ first)),
+    );
+    (differ == 0).then_some(first)
+}
+
 /// A list of numbers in a pooled buffer: a fresh one of the system would cost more, page by page, than filling it.
 pub(super) struct List(Bytes);
 

@@ -1,7 +1,7 @@
 //! Updating by index along one axis, element by element.
 
 use super::Update;
-use super::indices::{BLOCK, Indices};
+use super::indices::{BLOCK, Indices, repeated};
 use super::take::check_index_shape;
 use super::update::{Kernel, kernel, widens};
 use crate::error::{Error, Result, check_axis, check_same_dtype};
@@ -137,22 +137,27 @@ impl Plan {
         for (k, values) in values.chunks(BLOCK).enumerate() {
             let positions = &mut buffer[..values.len()];
             indices.read_contiguous(first + k * BLOCK, positions);
-            if self.inner > 1 {
-                let mut rest = &mut positions[..];
-                while !rest.is_empty() {
-                    let len = rest.len().min(self.update_inner - column);
-                    let (run, tail) = rest.split_at_mut(len);
-                    match &self.inner_at {
-                        None => run.iter_mut().zip(column..).for_each(|(p, i)| *p = *p * self.inner + i),
-                        Some(at) => {
-                            run.iter_mut().zip(&at[column..]).for_each(|(p, i)| *p = *p * self.inner + i)
-                        }
+            // Updates before this one are made.
+            let mut done = 0;
+            let mut at = if self.inner == 1 { values.len() } else { 0 };
+            while at < values.len() {
+                let len = (values.len() - at).min(self.update_inner - column);
+                let run = &mut positions[at..at + len];
+                match (&self.inner_at, repeated(run)) {
+                    (None, Some(row)) => {
+                        (kernel.at)(out, &positions[done..at], &values[done..at]);
+                        (kernel.row)(&mut out[row * self.inner + column..][..len], &values[at..at + len]);
+                        done = at + len;
                     }
-                    column = if column + len == self.update_inner { 0 } else { column + len };
-                    rest = tail;
+                    (None, None) => run.iter_mut().zip(column..).for_each(|(p, i)| *p = *p * self.inner + i),
+                    (Some(columns), _) => {
+                        run.iter_mut().zip(&columns[column..]).for_each(|(p, i)| *p = *p * self.inner + i)
+                    }
                 }
+                column = if column + len == self.update_inner { 0 } else { column + len };
+                at += len;
             }
-            (kernel.at)(out, positions, values);
+            (kernel.at)(out, &positions[done..], &values[done..]);
         }
     }
 
@@ -180,8 +185,13 @@ impl Plan {
             for row in 0..self.count {
                 let start = row * self.inner + first;
                 indices.read_contiguous(start, &mut positions);
+                let values = &values[start..start + width];
+                if let Some(row) = repeated(&positions) {
+                    (kernel.row)(&mut copy[row * width..][..width], values);
+                    continue;
+                }
                 positions.iter_mut().enumerate().for_each(|(i, p)| *p = *p * width + i);
-                (kernel.at)(&mut copy, &positions, &values[start..start + width]);
+                (kernel.at)(&mut copy, &positions, values);
             }
             pieces.iter_mut().zip(copy.chunks_exact(width)).for_each(|(to, from)| to.copy_from_slice(from));
         });

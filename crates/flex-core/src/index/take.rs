@@ -5,7 +5,7 @@
 //! on all other axes. Where the index does not change along the innermost axis, a row is one copy; that holds for
 //! `select`, and for `gather` with an expanded index tensor alike.
 
-use super::indices::{BLOCK, Indices};
+use super::indices::{BLOCK, Indices, repeated};
 use crate::error::{Error, Result, check_axis, check_rank};
 use crate::layout::{Layout, Strides, checked_num_elements};
 use crate::parallel::{self, Work};
@@ -122,12 +122,18 @@ fn take_rows<T: Element>(src: &[T], axis_stride: isize, indices: &Indices, walk:
         for piece in row.chunks_mut(BLOCK) {
             let block = &mut block[..piece.len()];
             indices.read(index, index_step, block);
-            let mut at = start;
-            for (o, &i) in piece.iter_mut().zip(&*block) {
-                *o = src[at.wrapping_add_signed((i as isize).wrapping_mul(axis_stride))];
-                at = at.wrapping_add_signed(step);
+            let element =
+                |at: usize, i: usize| at.wrapping_add_signed((i as isize).wrapping_mul(axis_stride));
+            if let Some(i) = repeated(block) {
+                gather_row(src, element(start, i), step, piece);
+            } else {
+                let mut at = start;
+                for (o, &i) in piece.iter_mut().zip(&*block) {
+                    *o = src[element(at, i)];
+                    at = at.wrapping_add_signed(step);
+                }
             }
-            start = at;
+            start = start.wrapping_add_signed(piece.len() as isize * step);
             index = index.wrapping_add_signed(piece.len() as isize * index_step);
         }
     });
