@@ -1,8 +1,8 @@
-//! Sums and products of slices.
+//! Sums, products and maxima of slices.
 
-use crate::Float;
 use crate::simd::{Simd, Vector, WithSimd, dispatch};
 use crate::slice::lanes_mut;
+use crate::{Float, UnaryFn};
 
 /// Vectors of partial results: with two loads per cycle and additions of four cycles' latency, eight keep both busy.
 const PARTIALS: usize = 8;
@@ -13,12 +13,32 @@ const PARTIALS: usize = 8;
 /// bounded by `(len / (8 * lanes) + log2(8 * lanes))` roundings of the sum of magnitudes. Callers with long slices add
 /// blocks. The order, and so the last bits, differ between instruction sets.
 pub fn sum<T: Float>(data: &[T]) -> T {
-    dispatch(Fold { data, op: Sum })
+    sum_with(Same, data)
+}
+
+/// The sum of `f` of all elements. See [`sum`].
+pub fn sum_with<T: Float, F: UnaryFn<T>>(f: F, data: &[T]) -> T {
+    dispatch(Fold { data, op: Sum, f })
 }
 
 /// The product of all elements; one when there are none. See [`sum`].
 pub fn product<T: Float>(data: &[T]) -> T {
-    dispatch(Fold { data, op: Product })
+    dispatch(Fold { data, op: Product, f: Same })
+}
+
+/// The largest element; minus infinity when there are none. Which it is when one is NaN is left open.
+pub fn max<T: Float>(data: &[T]) -> T {
+    dispatch(Fold { data, op: Max, f: Same })
+}
+
+#[derive(Clone, Copy)]
+struct Same;
+
+impl<T: Float> UnaryFn<T> for Same {
+    #[inline(always)]
+    fn eval<S: Simd>(self, x: Vector<S, T>) -> Vector<S, T> {
+        x
+    }
 }
 
 trait Combine<T: Float>: Copy {
@@ -64,17 +84,37 @@ impl<T: Float> Combine<T> for Product {
     }
 }
 
-struct Fold<'a, T, C> {
-    data: &'a [T],
-    op: C,
+#[derive(Clone, Copy)]
+struct Max;
+
+impl<T: Float> Combine<T> for Max {
+    #[inline(always)]
+    fn identity(self) -> T {
+        -T::INF
+    }
+    #[inline(always)]
+    fn vectors<S: Simd>(self, a: Vector<S, T>, b: Vector<S, T>) -> Vector<S, T> {
+        a.max(b)
+    }
+    #[inline(always)]
+    fn numbers(self, a: T, b: T) -> T {
+        if b > a { b } else { a }
+    }
 }
 
-impl<T: Float, C: Combine<T>> WithSimd for Fold<'_, T, C> {
+#[derive(Clone, Copy)]
+struct Fold<'a, T, C, F> {
+    data: &'a [T],
+    op: C,
+    f: F,
+}
+
+impl<T: Float, C: Combine<T>, F: UnaryFn<T>> WithSimd for Fold<'_, T, C, F> {
     type Output = T;
 
     #[inline(always)]
     fn with_simd<S: Simd>(self) -> T {
-        let (op, step) = (self.op, T::lanes::<S>());
+        let (op, f, step) = (self.op, self.f, T::lanes::<S>());
         let identity: Vector<S, T> = op.identity().splat();
         let mut partials = [identity; PARTIALS];
         let mut blocks = self.data.chunks_exact(PARTIALS * step);
@@ -82,13 +122,15 @@ impl<T: Float, C: Combine<T>> WithSimd for Fold<'_, T, C> {
             for (k, partial) in partials.iter_mut().enumerate() {
                 // SAFETY: `block` has `PARTIALS * step` elements; the load needs no alignment.
                 let x = unsafe { T::vload_unaligned::<S>(block.as_ptr().add(k * step)) };
-                *partial = op.vectors(*partial, x);
+                *partial = op.vectors(*partial, f.eval(x));
             }
         }
         for (rest, partial) in blocks.remainder().chunks(step).zip(&mut partials) {
             let mut x = identity;
             lanes_mut(&mut x)[..rest.len()].copy_from_slice(rest);
-            *partial = op.vectors(*partial, x);
+            let mut y = f.eval(x);
+            lanes_mut(&mut y)[rest.len()..].fill(op.identity());
+            *partial = op.vectors(*partial, y);
         }
         let mut width = PARTIALS / 2;
         while width > 0 {
@@ -123,20 +165,29 @@ mod tests {
             // Small integers: every order of additions is exact.
             let data: Vec<f32> = (0..len).map(|i| ((i * 7) % 23) as f32 - 11.0).collect();
             let want: f32 = data.iter().sum();
-            for_each_isa(Fold2(&data), |isa, got| assert_eq!(got, want, "{isa}, {len}"));
+            for_each_isa(Fold { data: &data, op: Sum, f: Same }, |isa, got| {
+                assert_eq!(got, want, "{isa}, {len}")
+            });
+            let squares: f32 = data.iter().map(|x| x * x).sum();
+            for_each_isa(Fold { data: &data, op: Sum, f: Square }, |isa, got| {
+                assert_eq!(got, squares, "{isa}, {len}")
+            });
+            let max = data.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+            for_each_isa(Fold { data: &data, op: Max, f: Same }, |isa, got| {
+                assert_eq!(got, max, "{isa}, {len}")
+            });
             let signs: Vec<f64> = (0..len).map(|i| if i % 3 == 0 { -1.0 } else { 1.0 }).collect();
             assert_eq!(product(&signs), signs.iter().product::<f64>(), "{len}");
         }
     }
 
-    #[derive(Clone)]
-    struct Fold2<'a>(&'a [f32]);
+    #[derive(Clone, Copy)]
+    struct Square;
 
-    impl WithSimd for Fold2<'_> {
-        type Output = f32;
+    impl UnaryFn<f32> for Square {
         #[inline(always)]
-        fn with_simd<S: Simd>(self) -> f32 {
-            Fold { data: self.0, op: Sum }.with_simd::<S>()
+        fn eval<S: Simd>(self, x: Vector<S, f32>) -> Vector<S, f32> {
+            x * x
         }
     }
 
@@ -147,5 +198,7 @@ mod tests {
         assert!(sum(&[1.0, f64::NAN, 2.0]).is_nan());
         assert!(sum(&[f64::INFINITY, f64::NEG_INFINITY]).is_nan());
         assert_eq!(product(&[f32::MAX, 2.0]), f32::INFINITY);
+        assert_eq!(max::<f32>(&[]), f32::NEG_INFINITY);
+        assert_eq!(max(&[-3.0, f64::NEG_INFINITY]), -3.0);
     }
 }

@@ -1,13 +1,13 @@
 //! Layer normalisation over the last axis.
 
-use super::lanes::sum_of;
 use super::rows::map_rows;
 use super::work::{FloatElement, Work};
 use crate::error::{Error, Result, check_same_dtype};
 use crate::{Element, Tensor};
 use alloc::vec;
 use alloc::vec::Vec;
-use flex_math::simd::vectorize;
+use flex_math::UnaryFn;
+use flex_math::simd::{Simd, Vector, vectorize};
 
 /// `(x - mean) / sqrt(variance + epsilon) * gamma + beta` over the last axis, with the biased variance.
 ///
@@ -49,7 +49,8 @@ fn run<T: FloatElement>(
         return Ok(tensor);
     }
     let tensor = tensor.into_contiguous()?;
-    map_rows::<T>(op, tensor, width, |rows| normalise(rows, &gamma, &beta, T::Work::from_f64(epsilon)))
+    let epsilon = T::Work::from_f64(epsilon);
+    map_rows::<T>(op, tensor, width, |from, to| normalise(from, to, &gamma, &beta, epsilon))
 }
 
 /// The elements of a vector, in the type that they are computed in.
@@ -61,20 +62,40 @@ fn row<T: FloatElement>(tensor: Tensor) -> Result<Vec<T::Work>> {
     Ok(to)
 }
 
-fn normalise<F: Work>(rows: &mut [F], gamma: &[F], beta: &[F], epsilon: F) {
+/// Rows from a source or in place.
+fn normalise<F: Work>(from: Option<&[F]>, to: &mut [F], gamma: &[F], beta: &[F], epsilon: F) {
     let width = gamma.len();
     let count = F::from_f64(width as f64);
-    vectorize(
-        #[inline(always)]
-        || {
-            for row in rows.chunks_exact_mut(width) {
-                let mean = sum_of(row, |x| x) / count;
-                let variance = sum_of(row, |x| (x - mean) * (x - mean)) / count;
-                let scale = F::ONE / num_traits::Float::sqrt(variance + epsilon);
-                for ((x, gamma), beta) in row.iter_mut().zip(gamma).zip(beta) {
+    let mut from = from.map(|from| from.chunks_exact(width));
+    for row in to.chunks_exact_mut(width) {
+        let from = from.as_mut().and_then(Iterator::next);
+        let source = from.unwrap_or(row);
+        let mean = flex_math::sum(source) / count;
+        let variance = flex_math::sum_with(SquareFrom(mean), source) / count;
+        let scale = F::ONE / num_traits::Float::sqrt(variance + epsilon);
+        let affine = gamma.iter().zip(beta);
+        vectorize(
+            #[inline(always)]
+            || match from {
+                Some(from) => row.iter_mut().zip(from).zip(affine).for_each(|((to, x), (gamma, beta))| {
+                    *to = (*x - mean) * scale * *gamma + *beta;
+                }),
+                None => row.iter_mut().zip(affine).for_each(|(x, (gamma, beta))| {
                     *x = (*x - mean) * scale * *gamma + *beta;
-                }
-            }
-        },
-    );
+                }),
+            },
+        );
+    }
+}
+
+/// `(x - mean)^2`.
+#[derive(Clone, Copy)]
+struct SquareFrom<F>(F);
+
+impl<F: Work> UnaryFn<F> for SquareFrom<F> {
+    #[inline(always)]
+    fn eval<S: Simd>(self, x: Vector<S, F>) -> Vector<S, F> {
+        let d = x - self.0.splat();
+        d * d
+    }
 }

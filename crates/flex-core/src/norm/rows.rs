@@ -11,27 +11,29 @@ const BLOCK: usize = 4096;
 /// What a softmax costs per element, in the operations that [`Work::Flops`] counts.
 pub(super) const FLOPS_PER_ELEMENT: usize = 16;
 
-/// Applies `f` to every row of `width` elements of a contiguous tensor, in place when nobody else holds the buffer.
-/// `f` gets a few whole rows at a time, converted to the type that they are computed in.
+/// Calls `f(source, rows)` for a few whole rows of `width` elements of a contiguous tensor at a time, in the type that they
+/// are computed in. The result goes into `rows`, which are the source themselves where none is given.
 pub(super) fn map_rows<T: FloatElement>(
     op: &'static str,
     tensor: Tensor,
     width: usize,
-    f: impl Fn(&mut [T::Work]) + Sync,
+    f: impl Fn(Option<&[T::Work]>, &mut [T::Work]) + Sync,
 ) -> Result<Tensor> {
     let rows_per_block = (BLOCK / width.max(1)).max(1);
     let block = rows_per_block * width.max(1);
     // Some 64 Ki elements per task.
     let task = block * (16 * BLOCK / block).max(1);
     map_chunks::<T>(op, tensor, task, |from, to| {
+        if let Some(to) = T::as_work_mut(to) {
+            let mut from = from.and_then(T::as_work).map(|from| from.chunks(block));
+            to.chunks_mut(block).for_each(|to| f(from.as_mut().and_then(Iterator::next), to));
+            return;
+        }
         let mut scratch = vec![T::Work::ZERO; block.min(to.len())];
         for (k, to) in to.chunks_mut(block).enumerate() {
             let scratch = &mut scratch[..to.len()];
-            match from {
-                Some(from) => T::load(&from[k * block..][..to.len()], scratch),
-                None => T::load(to, scratch),
-            }
-            f(scratch);
+            T::load(from.map_or(&*to, |from| &from[k * block..][..to.len()]), scratch);
+            f(None, scratch);
             T::store(scratch, to);
         }
     })

@@ -16,11 +16,13 @@ use crate::parallel;
 use crate::{Element, Tensor};
 use alloc::vec;
 use alloc::vec::Vec;
-use flex_math::simd::vectorize;
-use flex_math::{Exp, Ln, eval_scalar, map_in_place};
+use flex_math::simd::{Simd, Vector, vectorize};
+use flex_math::{Exp, Ln, UnaryFn, eval_scalar, map, map_in_place};
 
 /// Elements of a long row between which the passes alternate.
 const BLOCK: usize = 4096;
+/// Shortest row that is computed by itself; the exponentials of shorter ones are taken many rows at a time.
+const MIN_ROW: usize = 64;
 /// Elements of a tile of columns: 512 KiB of f32 stay in the second cache.
 const TILE: usize = 128 * 1024;
 /// Columns of a tile: at least two AVX-512 vectors of f32 for the block to be worth its calls.
@@ -79,7 +81,7 @@ fn run<T: FloatElement>(op: &'static str, tensor: Tensor, axis: usize, kind: Kin
         return Ok(tensor);
     }
     if inner == 1 {
-        return map_rows::<T>(op, tensor, size, |rows| softmax_rows(rows, size, kind));
+        return map_rows::<T>(op, tensor, size, |from, to| softmax_rows(from, to, size, kind));
     }
     let slab = size * inner;
     if inner < MIN_COLUMNS {
@@ -111,15 +113,100 @@ fn run<T: FloatElement>(op: &'static str, tensor: Tensor, axis: usize, kind: Kin
     })
 }
 
-/// The function of consecutive rows of `width` elements, in place.
-fn softmax_rows<F: Work>(data: &mut [F], width: usize, kind: Kind) {
+/// The function of consecutive rows of `width` elements, from a source or in place.
+fn softmax_rows<F: Work>(from: Option<&[F]>, to: &mut [F], width: usize, kind: Kind) {
+    let from = match from {
+        Some(from) if kind == Kind::Softmin || width < MIN_ROW => {
+            to.copy_from_slice(from);
+            None
+        }
+        from => from,
+    };
     if kind == Kind::Softmin {
-        negate(data);
+        negate(to);
     }
-    if width > BLOCK {
-        data.chunks_exact_mut(width).for_each(|row| long_row(row, kind));
+    if width < MIN_ROW {
+        short_rows(to, width, kind);
         return;
     }
+    let mut exps =
+        vec![F::ZERO; if kind == Kind::LogSoftmax && from.is_none() { BLOCK.min(width) } else { 0 }];
+    let mut from = from.map(|from| from.chunks_exact(width));
+    for row in to.chunks_exact_mut(width) {
+        softmax_row(from.as_mut().and_then(Iterator::next), row, kind, &mut exps);
+    }
+}
+
+/// The function of one row: a pass for the maximum, one for the exponentials and their sum, one for the result. `exps` is
+/// room for a block of exponentials where `to` still holds the source after them.
+fn softmax_row<F: Work>(from: Option<&[F]>, to: &mut [F], kind: Kind, exps: &mut [F]) {
+    let max = flex_math::max(from.unwrap_or(to));
+    let mut sum = F::ZERO;
+    for start in (0..to.len()).step_by(BLOCK) {
+        let block = start..to.len().min(start + BLOCK);
+        let exps = match from {
+            Some(from) => {
+                map(ExpAbove(max), &from[block.clone()], &mut to[block.clone()]);
+                &to[block]
+            }
+            None if kind == Kind::LogSoftmax => {
+                let exps = &mut exps[..block.len()];
+                map(ExpAbove(max), &to[block], exps);
+                exps
+            }
+            None => {
+                map_in_place(ExpAbove(max), &mut to[block.clone()]);
+                &to[block]
+            }
+        };
+        sum = sum + flex_math::sum(exps);
+    }
+    if kind == Kind::LogSoftmax {
+        let less = Less(max, eval_scalar(Ln, sum));
+        match from {
+            Some(from) => map(less, from, to),
+            None => map_in_place(less, to),
+        }
+    } else {
+        map_in_place(Times(F::ONE / sum), to);
+    }
+}
+
+/// `exp(x - max)`.
+#[derive(Clone, Copy)]
+struct ExpAbove<F>(F);
+
+impl<F: Work> UnaryFn<F> for ExpAbove<F> {
+    #[inline(always)]
+    fn eval<S: Simd>(self, x: Vector<S, F>) -> Vector<S, F> {
+        Exp.eval(x - self.0.splat())
+    }
+}
+
+/// `x - max - log`, in this order: `max + log` may not be representable.
+#[derive(Clone, Copy)]
+struct Less<F>(F, F);
+
+impl<F: Work> UnaryFn<F> for Less<F> {
+    #[inline(always)]
+    fn eval<S: Simd>(self, x: Vector<S, F>) -> Vector<S, F> {
+        x - self.0.splat() - self.1.splat()
+    }
+}
+
+/// `x * scale`.
+#[derive(Clone, Copy)]
+struct Times<F>(F);
+
+impl<F: Work> UnaryFn<F> for Times<F> {
+    #[inline(always)]
+    fn eval<S: Simd>(self, x: Vector<S, F>) -> Vector<S, F> {
+        x * self.0.splat()
+    }
+}
+
+/// The function of short rows, in place.
+fn short_rows<F: Work>(data: &mut [F], width: usize, kind: Kind) {
     vectorize(
         #[inline(always)]
         || {
@@ -130,21 +217,17 @@ fn softmax_rows<F: Work>(data: &mut [F], width: usize, kind: Kind) {
         },
     );
     if kind == Kind::LogSoftmax {
-        let mut exps = [F::ZERO; BLOCK];
-        for group in data.chunks_mut(BLOCK / width * width) {
-            let exps = &mut exps[..group.len()];
-            exps.copy_from_slice(group);
-            map_in_place(Exp, exps);
-            vectorize(
-                #[inline(always)]
-                || {
-                    for (row, exps) in group.chunks_exact_mut(width).zip(exps.chunks_exact(width)) {
-                        let log = eval_scalar(Ln, sum_of(exps, |x| x));
-                        row.iter_mut().for_each(|x| *x = *x - log);
-                    }
-                },
-            );
-        }
+        let mut exps = vec![F::ZERO; data.len()];
+        map(Exp, data, &mut exps);
+        vectorize(
+            #[inline(always)]
+            || {
+                for (row, exps) in data.chunks_exact_mut(width).zip(exps.chunks_exact(width)) {
+                    let log = eval_scalar(Ln, sum_of(exps, |x| x));
+                    row.iter_mut().for_each(|x| *x = *x - log);
+                }
+            },
+        );
         return;
     }
     map_in_place(Exp, data);
@@ -153,46 +236,6 @@ fn softmax_rows<F: Work>(data: &mut [F], width: usize, kind: Kind) {
         || {
             for row in data.chunks_exact_mut(width) {
                 let scale = F::ONE / sum_of(row, |x| x);
-                row.iter_mut().for_each(|x| *x = *x * scale);
-            }
-        },
-    );
-}
-
-/// The function of one row that is longer than a block.
-fn long_row<F: Work>(row: &mut [F], kind: Kind) {
-    let max = vectorize(
-        #[inline(always)]
-        || max_of(row),
-    );
-    let mut sum = F::ZERO;
-    let mut exps = [F::ZERO; BLOCK];
-    for block in row.chunks_mut(BLOCK) {
-        vectorize(
-            #[inline(always)]
-            || block.iter_mut().for_each(|x| *x = *x - max),
-        );
-        let exps = if kind == Kind::LogSoftmax {
-            let exps = &mut exps[..block.len()];
-            exps.copy_from_slice(block);
-            exps
-        } else {
-            block
-        };
-        map_in_place(Exp, exps);
-        sum = sum
-            + vectorize(
-                #[inline(always)]
-                || sum_of(exps, |x| x),
-            );
-    }
-    let (log, scale) = (eval_scalar(Ln, sum), F::ONE / sum);
-    vectorize(
-        #[inline(always)]
-        || {
-            if kind == Kind::LogSoftmax {
-                row.iter_mut().for_each(|x| *x = *x - log);
-            } else {
                 row.iter_mut().for_each(|x| *x = *x * scale);
             }
         },
@@ -214,7 +257,7 @@ fn few_columns<T: FloatElement>(from: Option<&[T]>, to: &mut [T], size: usize, i
     for (c, row) in rows.chunks_exact_mut(size).enumerate() {
         row.iter_mut().zip(loaded[c..].iter().step_by(inner)).for_each(|(to, from)| *to = *from);
     }
-    softmax_rows(&mut rows, size, kind);
+    softmax_rows(None, &mut rows, size, kind);
     for (c, row) in rows.chunks_exact(size).enumerate() {
         row.iter().zip(loaded[c..].iter_mut().step_by(inner)).for_each(|(from, to)| *to = *from);
     }
