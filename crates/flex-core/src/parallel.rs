@@ -40,6 +40,8 @@ pub enum Work {
     Bytes(usize),
     /// Operations, for work bound by arithmetic; a transcendental function counts about 16.
     Flops(usize),
+    /// Enough, as the caller has found out by other means.
+    Worthwhile,
 }
 
 impl Work {
@@ -56,13 +58,16 @@ impl Work {
             && match self {
                 Work::Bytes(n) => n >= bytes + bytes / (t - 1),
                 Work::Flops(n) => n >= flops,
+                Work::Worthwhile => true,
             }
     }
 
     /// What the work takes one thread, in nanoseconds; `None` when it would not pay to have more, even if they were awake.
     fn alone(self) -> Option<usize> {
-        let (Work::Bytes(n) | Work::Flops(n)) = self;
-        self.pays(true).then_some(n / PER_NANOSECOND)
+        match self {
+            Work::Bytes(n) | Work::Flops(n) => self.pays(true).then_some(n / PER_NANOSECOND),
+            Work::Worthwhile => None,
+        }
     }
 }
 

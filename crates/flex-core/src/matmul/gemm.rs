@@ -220,8 +220,7 @@ pub(crate) fn gemm_into<T: GemmFloat>(
     let rows = m.div_ceil(parallel::threads());
     let whole = d == MatLayout::row_major(m, n) && dst.data.len() == m * n;
     if threads == Threads::Pool && whole && m > rows && rows >= MIN_TASK_ROWS {
-        // `Pool` says already that the product is worth it.
-        parallel::for_each_chunk(dst.data, rows * n, Work::Flops(usize::MAX), |task, data| {
+        parallel::for_each_chunk(dst.data, rows * n, Work::Worthwhile, |task, data| {
             let len = data.len() / n;
             let dst = MatMut::new(data, MatLayout::row_major(len, n));
             gemm_into(dst, a.rows(task * rows, len), b, alpha, beta, Threads::One);
