@@ -87,13 +87,13 @@ impl<F: FlexFloat, I: FlexInt> QTensorOps<Self> for Flex<F, I> {
         q_max_abs_dim(tensor: Q, dim: usize) => tensor.0.map_numbers(|t| reduce::max_abs_dim(t, dim));
         // The trait's defaults ask for indices of the default dtype, which may be too narrow for the axis.
         q_max_dim(tensor: Q, dim: usize) =>
-            by_index("max_dim", tensor.0, dim, |t| reduce::argmax(t, dim, DType::I64)).map(|(picked, _)| picked);
+            picked("max_dim", tensor.0, dim, |t| reduce::argmax(t, dim, DType::I64));
         q_min_dim(tensor: Q, dim: usize) =>
-            by_index("min_dim", tensor.0, dim, |t| reduce::argmin(t, dim, DType::I64)).map(|(picked, _)| picked);
+            picked("min_dim", tensor.0, dim, |t| reduce::argmin(t, dim, DType::I64));
         q_topk(tensor: Q, dim: usize, k: usize) =>
-            by_index("topk", tensor.0, dim, |t| sort::argtopk(t, dim, k, DType::I64)).map(|(picked, _)| picked);
+            picked("topk", tensor.0, dim, |t| sort::argtopk(t, dim, k, DType::I64));
         q_sort(tensor: Q, dim: usize, descending: bool) =>
-            by_index("sort", tensor.0, dim, |t| sort::argsort(t, dim, descending, DType::I64)).map(|(sorted, _)| sorted);
+            picked("sort", tensor.0, dim, |t| sort::argsort(t, dim, descending, DType::I64));
     }
 
     fn q_sort_with_indices(tensor: Q, dim: usize, descending: bool, out_dtype: IntDType) -> (Q, T) {
@@ -110,6 +110,16 @@ fn comparable(tensor: QTensor) -> Result<Tensor> {
         _ if tensor.is_per_tensor() => Ok(tensor.values),
         _ => quant::dequantize(tensor, DType::F32),
     }
+}
+
+/// The elements that `pick` names along an axis. Refusals carry the name of `op`.
+fn picked(
+    op: &'static str,
+    tensor: QTensor,
+    axis: usize,
+    pick: impl FnOnce(Tensor) -> Result<Tensor>,
+) -> Result<QTensor> {
+    by_index(op, tensor, axis, pick).map(|(picked, _)| picked)
 }
 
 /// The elements that `pick` names along an axis, and their indices. Refusals carry the name of `op`.
