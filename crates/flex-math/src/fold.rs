@@ -41,6 +41,26 @@ impl<T: Float> UnaryFn<T> for Same {
     }
 }
 
+/// Combines the halves of `values` element by element, then the halves of what comes out, until one value is left.
+///
+/// Values that were accumulated side by side become one in `log2(len)` dependent steps. `len` is a power of two; where it is
+/// that of an array, which then stays in registers, the loops are unrolled.
+///
+/// # Panics
+/// When there is no value.
+#[inline(always)]
+pub fn fold_halves<T: Copy>(values: &mut [T], combine: impl Fn(T, T) -> T) -> T {
+    debug_assert!(values.len().is_power_of_two());
+    let mut width = values.len() / 2;
+    while width > 0 {
+        for k in 0..width {
+            values[k] = combine(values[k], values[k + width]);
+        }
+        width /= 2;
+    }
+    values[0]
+}
+
 trait Combine<T: Float>: Copy {
     fn identity(self) -> T;
     fn vectors<S: Simd>(self, a: Vector<S, T>, b: Vector<S, T>) -> Vector<S, T>;
@@ -132,23 +152,12 @@ impl<T: Float, C: Combine<T>, F: UnaryFn<T>> WithSimd for Fold<'_, T, C, F> {
             lanes_mut(&mut y)[rest.len()..].fill(op.identity());
             *partial = op.vectors(*partial, y);
         }
-        let mut width = PARTIALS / 2;
-        while width > 0 {
-            for k in 0..width {
-                partials[k] = op.vectors(partials[k], partials[k + width]);
-            }
-            width /= 2;
-        }
-        let mut total = partials[0];
-        let total = lanes_mut(&mut total);
-        let mut width = total.len() / 2;
-        while width > 0 {
-            for k in 0..width {
-                total[k] = op.numbers(total[k], total[k + width]);
-            }
-            width /= 2;
-        }
-        total[0]
+        let mut total = fold_halves(
+            &mut partials,
+            #[inline(always)]
+            |a, b| op.vectors(a, b),
+        );
+        fold_halves(lanes_mut(&mut total), |a, b| op.numbers(a, b))
     }
 }
 
@@ -179,6 +188,15 @@ mod tests {
             let signs: Vec<f64> = (0..len).map(|i| if i % 3 == 0 { -1.0 } else { 1.0 }).collect();
             assert_eq!(product(&signs), signs.iter().product::<f64>(), "{len}");
         }
+    }
+
+    #[test]
+    fn halves_meet_element_by_element() {
+        // Digits, each with the power of ten that makes room for it.
+        let mut digits = [1, 2, 3, 4, 5, 6, 7, 8].map(|digit| (digit, 10));
+        let (joined, _) = fold_halves(&mut digits, |(a, p), (b, q)| (a * q + b, p * q));
+        assert_eq!(joined, 15_372_648);
+        assert_eq!(fold_halves(&mut [7], |_, _| unreachable!("one value")), 7);
     }
 
     #[derive(Clone, Copy)]

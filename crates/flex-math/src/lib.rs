@@ -41,7 +41,7 @@ pub use activation::{Gelu, GeluGrad, GeluTanh, LogSigmoid, Sigmoid, Silu, Softpl
 pub use erf::{Erf, Erfc};
 pub use exp::{Exp, Exp2, Expm1};
 pub use float::Float;
-pub use fold::{max, product, sum, sum_with};
+pub use fold::{fold_halves, max, product, sum, sum_with};
 pub use half::{
     Half, map_half, map_half_in_place, map2_half, map2_half_in_place, map2_half_scalar_lhs,
     map2_half_scalar_lhs_in_place, map2_half_scalar_rhs, map2_half_scalar_rhs_in_place,

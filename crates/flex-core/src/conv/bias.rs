@@ -1,11 +1,11 @@
 //! Gradient of a convolution with respect to its bias.
 
 use super::element::Store;
-use super::product::Real;
 use crate::Tensor;
 use crate::dtype::Element;
 use crate::error::{Error, Result, check_rank, check_same_dtype};
 use crate::parallel::{Work, for_each_chunk, rows_per_task};
+use flex_math::fold_halves;
 use flex_math::simd::vectorize;
 
 /// Partial sums that are kept side by side: two vectors of AVX-512.
@@ -87,7 +87,7 @@ fn sum<S: Store>(values: &[S]) -> S::Acc {
             for (lane, v) in lanes.iter_mut().zip(rest) {
                 *lane += v.widen();
             }
-            sum_lanes(lanes)
+            fold_halves(&mut lanes, |a, b| a + b)
         },
     )
 }
@@ -105,19 +105,7 @@ fn sum_rows<'a, S: Store>(rows: impl Iterator<Item = &'a [S]>) -> S::Acc {
                     }
                 }
             }
-            sum_lanes(lanes)
+            fold_halves(&mut lanes, |a, b| a + b)
         },
     )
-}
-
-#[inline(always)]
-fn sum_lanes<T: Real>(mut lanes: [T; LANES]) -> T {
-    let mut width = LANES;
-    while width > 1 {
-        width /= 2;
-        for i in 0..width {
-            lanes[i] += lanes[i + width];
-        }
-    }
-    lanes[0]
 }

@@ -14,8 +14,8 @@
 use crate::dtype::Element;
 use alloc::vec::Vec;
 use core::ops::{AddAssign, Deref};
-use flex_math::Float;
 use flex_math::simd::{Simd, Vector, WithSimd, dispatch};
+use flex_math::{Float, fold_halves};
 
 /// What products are computed in: `f32` (for the half types too) or `f64`.
 pub(super) trait Real: Element + Float + AddAssign {}
@@ -398,14 +398,7 @@ fn halve<T: Real, const H: usize>(values: &[T]) -> T {
     for i in 0..H {
         sums[i] = values[i] + values[i + H];
     }
-    let mut width = H;
-    while width > 1 {
-        width /= 2;
-        for i in 0..width {
-            sums[i] += sums[i + width];
-        }
-    }
-    sums[0]
+    fold_halves(&mut sums, |a, b| a + b)
 }
 
 #[cfg(test)]

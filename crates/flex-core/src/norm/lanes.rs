@@ -2,6 +2,7 @@
 //! inside [`vectorize`](flex_math::simd::vectorize).
 
 use super::work::Work;
+use flex_math::fold_halves;
 
 /// Independent partial results.
 const LANES: usize = 32;
@@ -40,14 +41,7 @@ pub(crate) fn sum_of<T: Work>(values: &[T], f: impl Fn(T) -> T) -> T {
         for (lane, value) in lanes.iter_mut().zip(tail) {
             *lane = *lane + f(*value);
         }
-        let mut width = LANES / 2;
-        while width > 0 {
-            for l in 0..width {
-                lanes[l] = lanes[l] + lanes[l + width];
-            }
-            width /= 2;
-        }
-        total = total + lanes[0];
+        total = total + fold_halves(&mut lanes, |a, b| a + b);
     }
     total
 }

@@ -17,6 +17,7 @@ use super::plan::{Axis, Piece, Plan, Windows};
 use crate::wide::{Accumulator, take};
 use alloc::vec::Vec;
 use core::ops::Range;
+use flex_math::fold_halves;
 
 /// An associative operation with a neutral element.
 pub(super) trait Fold<A>: Copy + Sync {
@@ -170,14 +171,7 @@ fn fold_run<A: Accumulator, F: Fold<A>>(src: &[A], count: usize, step: usize) ->
             lanes[k % LANES] = F::join(lanes[k % LANES], *v);
         }
     }
-    let mut width = LANES;
-    while width > 1 {
-        width /= 2;
-        for k in 0..width {
-            lanes[k] = F::join(lanes[k], lanes[k + width]);
-        }
-    }
-    lanes[0]
+    fold_halves(&mut lanes, F::join)
 }
 
 /// Geometry of a row that is split by phase.

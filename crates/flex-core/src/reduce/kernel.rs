@@ -6,6 +6,7 @@
 
 use super::reducer::Reducer;
 use alloc::vec::Vec;
+use flex_math::fold_halves;
 use flex_math::simd::vectorize;
 
 /// Independent partial results along a row: four AVX-512 registers of f32, enough to hide an addition's latency.
@@ -146,14 +147,7 @@ pub(super) fn fold_lanes<const N: usize, T: Copy, R: Reducer<T>>(r: R, row: &[T]
     for l in 0..N {
         acc[l] = r.combine(acc[l], rest[l]);
     }
-    let mut width = N / 2;
-    while width > 0 {
-        for l in 0..width {
-            acc[l] = r.combine(acc[l], acc[l + width]);
-        }
-        width /= 2;
-    }
-    acc[0]
+    fold_halves(&mut acc, |a, b| r.combine(a, b))
 }
 
 /// Fewer than `N` elements, lifted, followed by identities.

@@ -7,6 +7,7 @@
 use super::kernel::{LANES, QUARTER, fold_lanes, lift_padded};
 use super::lift::{Arith, Lift, View, WideSum};
 use crate::Element;
+use flex_math::fold_halves;
 
 /// An associative and commutative reduction of elements `T`.
 pub(crate) trait Reducer<T>: Copy + Send + Sync {
@@ -193,14 +194,7 @@ impl<T: Lift, V: View<T>> Reducer<T> for Extreme<V> {
         for l in 0..QUARTER {
             a[l] = a[l].max(b[l]).max(c[l].max(d[l])).max(nan[l].max(nan2[l]).max(rest[l]));
         }
-        let mut width = QUARTER / 2;
-        while width > 0 {
-            for l in 0..width {
-                a[l] = a[l].max(a[l + width]);
-            }
-            width /= 2;
-        }
-        a[0]
+        fold_halves(&mut a, |a, b| a.max(b))
     }
     #[inline]
     fn finish(self, acc: T::Wide, _n: usize, _copies: usize) -> T {
