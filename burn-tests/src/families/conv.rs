@@ -160,14 +160,24 @@ pub(crate) fn geometries(n: usize) -> Vec<Geometry> {
     all
 }
 
-/// The methods for some number of axes.
-struct Methods<B: Backend> {
-    axes: usize,
-    names: [&'static str; 4],
-    forward: fn(T<B>, T<B>, Option<T<B>>, &Geometry) -> T<B>,
-    x: fn(T<B>, T<B>, T<B>, &Geometry) -> T<B>,
-    weight: fn(T<B>, T<B>, T<B>, &Geometry) -> T<B>,
-    bias: fn(T<B>, T<B>, T<B>) -> T<B>,
+/// The methods for some number of axes, of a convolution or of a transposed one.
+pub(crate) struct Methods<B: Backend> {
+    pub axes: usize,
+    /// Of the members that follow.
+    pub names: [&'static str; 4],
+    pub forward: fn(T<B>, T<B>, Option<T<B>>, &Geometry) -> T<B>,
+    pub x: fn(T<B>, T<B>, T<B>, &Geometry) -> T<B>,
+    pub weight: fn(T<B>, T<B>, T<B>, &Geometry) -> T<B>,
+    pub bias: fn(T<B>, T<B>, T<B>) -> T<B>,
+    /// Whether they go from the output of a geometry to its input.
+    pub transposed: bool,
+}
+
+impl<B: Backend> Methods<B> {
+    /// The row of these methods.
+    pub fn row(self) -> Row<B> {
+        Row::new(&self.names.clone(), move |context| check(context, &self))
+    }
 }
 
 /// Rows of this family.
@@ -181,6 +191,7 @@ pub fn rows<B: Backend>() -> Vec<Row<B>> {
                 x: |x, w, d, g| B::$x(x, w, d, options::<$axes>(g)),
                 weight: |x, w, d, g| B::$weight(x, w, d, options::<$axes>(g)),
                 bias: B::$bias,
+                transposed: false,
             }
         };
     }
@@ -189,8 +200,7 @@ pub fn rows<B: Backend>() -> Vec<Row<B>> {
         methods!(2, conv2d, conv2d_x_backward, conv2d_weight_backward, conv2d_bias_backward),
         methods!(3, conv3d, conv3d_x_backward, conv3d_weight_backward, conv3d_bias_backward),
     ];
-    let mut rows: Vec<Row<B>> =
-        all.into_iter().map(|m| Row::new(&m.names.clone(), move |context| check(context, &m))).collect();
+    let mut rows: Vec<Row<B>> = all.into_iter().map(Methods::row).collect();
     rows.push(Row::new(&["conv2d"], deep));
     rows.push(Row::new(&["conv2d"], nan));
     rows
@@ -225,15 +235,20 @@ pub(crate) fn bias_grad(grad: &Array<f64>) -> Array<Sum> {
 fn check<B: Backend>(context: &Context<'_, B>, m: &Methods<B>) {
     for dtype in context.floats(&m.names) {
         for g in geometries(m.axes) {
-            let sample = |shape: &[usize], seed| floats(dtype, shape, (-1.0, 1.0), seed);
-            let (x, weight) = (sample(&g.x_shape(), 1), sample(&g.weight_shape(), 2));
-            let (bias, grad) = (sample(&[g.channels[1]], 3), sample(&g.out_shape(), 4));
-            let forward = |of: &[Array<f64>]| {
-                sums(g.out_shape(), |add| {
-                    g.visit(|x, w, o| add(o, of[0].data()[x] * of[1].data()[w]));
-                })
+            let (x_shape, out_shape) =
+                if m.transposed { (g.out_shape(), g.x_shape()) } else { (g.x_shape(), g.out_shape()) };
+            // Yields the flat indices in x, weight and output of every product.
+            let visit = |f: &mut dyn FnMut(usize, usize, usize)| {
+                g.visit(|a, w, b| if m.transposed { f(b, w, a) } else { f(a, w, b) });
             };
-            let case = format!("{g:?}");
+            let sample = |shape: &[usize], seed| floats(dtype, shape, (-1.0, 1.0), seed);
+            let (x, weight) = (sample(&x_shape, 1), sample(&g.weight_shape(), 2));
+            let (bias, grad) = (sample(&[out_shape[1]], 3), sample(&out_shape, 4));
+            let forward = |of: &[Array<f64>]| {
+                let [x, w] = [0, 1].map(|k| of[k].data());
+                sums(out_shape.clone(), |add| visit(&mut |i, k, o| add(o, x[i] * w[k])))
+            };
+            let case = format!("{}{g:?}", if m.transposed { "transposed " } else { "" });
             over_operands(context, dtype, &case, &[&x, &weight], forward, |t, want| {
                 let [x, w] = take(t);
                 expect_sums(context, (m.forward)(x, w, None, &g), dtype, want)
@@ -249,8 +264,8 @@ fn check<B: Backend>(context: &Context<'_, B>, m: &Methods<B>) {
             });
             let gradients = |of: &[Array<f64>]| {
                 let [x, w, d] = [0, 1, 2].map(|k| of[k].data());
-                let x_grad = sums(g.x_shape(), |add| g.visit(|i, k, o| add(i, w[k] * d[o])));
-                let w_grad = sums(g.weight_shape(), |add| g.visit(|i, k, o| add(k, x[i] * d[o])));
+                let x_grad = sums(x_shape.clone(), |add| visit(&mut |i, k, o| add(i, w[k] * d[o])));
+                let w_grad = sums(g.weight_shape(), |add| visit(&mut |i, k, o| add(k, x[i] * d[o])));
                 (x_grad, w_grad)
             };
             over_operands(context, dtype, &case, &[&x, &weight, &grad], gradients, |t, want| {
