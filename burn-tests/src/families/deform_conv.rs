@@ -3,7 +3,7 @@
 //! Each tap of the kernel looks at a position of its own: that of a convolution plus an offset per output element, at
 //! which the input is interpolated between four neighbours (those outside count as zero), times a mask.
 
-use super::conv::{add_bias, bias_grad};
+use super::conv::{Geometry, add_bias, bias_grad};
 use crate::array::{Array, for_each_index};
 use crate::operands::{Sum, expect_sums, over_operands, sums, take};
 use crate::row::{Context, Row};
@@ -17,19 +17,12 @@ pub fn rows<B: Backend>() -> Vec<Row<B>> {
 }
 
 /// Sizes of a deformable convolution.
-#[derive(Clone, Copy, Debug)]
-struct Geometry {
-    batch: usize,
-    /// Channels of the input and of the output.
-    channels: [usize; 2],
-    groups: usize,
+#[derive(Clone, Debug)]
+struct Deformed {
+    /// Those of the convolution whose positions the offsets move.
+    conv: Geometry,
     /// Groups of channels that share offsets and masks.
     offset_groups: usize,
-    input: [usize; 2],
-    kernel: [usize; 2],
-    stride: [usize; 2],
-    padding: [usize; 2],
-    dilation: [usize; 2],
 }
 
 /// One product of a weight, a mask, and an element of the input with its share in the interpolated value.
@@ -45,122 +38,71 @@ struct Term {
     slopes: [f64; 2],
 }
 
-const CASES: [Geometry; 5] = [
-    Geometry {
-        batch: 2,
-        channels: [3, 4],
-        groups: 1,
-        offset_groups: 1,
-        input: [5, 6],
-        kernel: [3, 3],
-        stride: [1, 1],
-        padding: [1, 1],
-        dilation: [1, 1],
-    },
-    Geometry {
-        batch: 1,
-        channels: [4, 6],
-        groups: 2,
-        offset_groups: 2,
-        input: [5, 7],
-        kernel: [2, 3],
-        stride: [1, 2],
-        padding: [1, 0],
-        dilation: [1, 1],
-    },
-    // More groups of offsets than of channels.
-    Geometry {
-        batch: 2,
-        channels: [4, 2],
-        groups: 1,
-        offset_groups: 4,
-        input: [7, 6],
-        kernel: [2, 2],
-        stride: [2, 1],
-        padding: [0, 2],
-        dilation: [2, 3],
-    },
-    // Channels on both sides of the widths of vectors.
-    Geometry {
-        batch: 1,
-        channels: [16, 17],
-        groups: 1,
-        offset_groups: 2,
-        input: [3, 4],
-        kernel: [2, 2],
-        stride: [1, 1],
-        padding: [0, 1],
-        dilation: [1, 1],
-    },
-    Geometry {
-        batch: 1,
-        channels: [3, 3],
-        groups: 3,
-        offset_groups: 1,
-        input: [4, 9],
-        kernel: [1, 1],
-        stride: [1, 1],
-        padding: [0, 0],
-        dilation: [1, 1],
-    },
-];
+fn cases() -> [Deformed; 5] {
+    let new = |offset_groups, conv: Geometry| Deformed { conv: conv.with_axes(2), offset_groups };
+    [
+        new(1, Geometry::new(2, [3, 4], 1, [1, 5, 6], [1, 3, 3]).padding([0, 1, 1])),
+        new(2, Geometry::new(1, [4, 6], 2, [1, 5, 7], [1, 2, 3]).stride([1, 1, 2]).padding([0, 1, 0])),
+        // More groups of offsets than of channels.
+        new(
+            4,
+            Geometry::new(2, [4, 2], 1, [1, 7, 6], [1, 2, 2])
+                .stride([1, 2, 1])
+                .padding([0, 0, 2])
+                .dilation([1, 2, 3]),
+        ),
+        // Channels on both sides of the widths of vectors.
+        new(2, Geometry::new(1, [16, 17], 1, [1, 3, 4], [1, 2, 2]).padding([0, 0, 1])),
+        new(1, Geometry::new(1, [3, 3], 3, [1, 4, 9], [1, 1, 1])),
+    ]
+}
 
-impl Geometry {
-    fn output(&self) -> [usize; 2] {
-        [0, 1].map(|k| {
-            let reach = self.dilation[k] * (self.kernel[k] - 1) + 1;
-            (self.input[k] + 2 * self.padding[k] - reach) / self.stride[k] + 1
-        })
-    }
+/// The two sizes of a plane.
+fn pair(sizes: &[usize]) -> [usize; 2] {
+    sizes.try_into().expect("two spatial axes")
+}
 
+impl Deformed {
     fn taps(&self) -> usize {
-        self.kernel[0] * self.kernel[1]
-    }
-
-    fn x_shape(&self) -> [usize; 4] {
-        [self.batch, self.channels[0], self.input[0], self.input[1]]
-    }
-
-    fn weight_shape(&self) -> [usize; 4] {
-        [self.channels[1], self.channels[0] / self.groups, self.kernel[0], self.kernel[1]]
+        self.conv.kernel.iter().product()
     }
 
     /// Of the mask; offsets have twice the channels.
-    fn mask_shape(&self) -> [usize; 4] {
-        [self.batch, self.offset_groups * self.taps(), self.output()[0], self.output()[1]]
+    fn mask_shape(&self) -> Vec<usize> {
+        [vec![self.conv.batch, self.offset_groups * self.taps()], self.conv.output()].concat()
     }
 
-    fn offset_shape(&self) -> [usize; 4] {
+    fn offset_shape(&self) -> Vec<usize> {
         let mut shape = self.mask_shape();
         shape[1] *= 2;
         shape
     }
 
-    fn out_shape(&self) -> [usize; 4] {
-        [self.batch, self.channels[1], self.output()[0], self.output()[1]]
-    }
-
     fn options(&self) -> DeformConvOptions<2> {
-        DeformConvOptions::new(self.stride, self.padding, self.dilation, self.groups, self.offset_groups)
+        let g = &self.conv;
+        let [stride, padding, dilation] = [&g.stride, &g.padding, &g.dilation].map(|sizes| pair(sizes));
+        DeformConvOptions::new(stride, padding, dilation, g.groups, self.offset_groups)
     }
 
     /// Yields every product that the convolution with these offsets adds up.
     fn visit(&self, offsets: &Array<f64>, mut f: impl FnMut(Term)) {
-        let ([height, width], [out_height, out_width]) = (self.input, self.output());
+        let g = &self.conv;
+        let ([height, width], [out_height, out_width]) = (pair(&g.input), pair(&g.output()));
         let plane = out_height * out_width;
-        let (group_ins, group_outs) = (self.channels[0] / self.groups, self.channels[1] / self.groups);
-        let per_offset_group = self.channels[0] / self.offset_groups;
-        for_each_index(&[self.batch, self.channels[1], group_ins, self.kernel[0], self.kernel[1]], |index| {
+        let [ins, outs] = g.channels;
+        let (group_ins, group_outs) = (ins / g.groups, outs / g.groups);
+        let per_offset_group = ins / self.offset_groups;
+        for_each_index(&[g.batch, outs, group_ins, g.kernel[0], g.kernel[1]], |index| {
             let &[n, oc, ic, row, column] = index else { unreachable!("five axes") };
             let channel = oc / group_outs * group_ins + ic;
-            let tap = channel / per_offset_group * self.taps() + row * self.kernel[1] + column;
+            let tap = channel / per_offset_group * self.taps() + row * g.kernel[1] + column;
             for_each_index(&[out_height, out_width], |at| {
                 let inner = at[0] * out_width + at[1];
                 let mask = (n * self.offset_groups * self.taps() + tap) * plane + inner;
                 let offset = (2 * (n * self.offset_groups * self.taps() + tap)) * plane + inner;
                 let position = [0, 1].map(|k| {
-                    let base = at[k] * self.stride[k] + [row, column][k] * self.dilation[k];
-                    base as f64 - self.padding[k] as f64 + offsets.data()[offset + k * plane]
+                    let base = at[k] * g.stride[k] + [row, column][k] * g.dilation[k];
+                    base as f64 - g.padding[k] as f64 + offsets.data()[offset + k * plane]
                 });
                 let low = position.map(f64::floor);
                 for (i, j) in [(0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 1.0)] {
@@ -170,13 +112,13 @@ impl Geometry {
                     if inside {
                         let near = [0, 1].map(|k| 1.0 - (position[k] - corner[k]).abs());
                         let sign = [2.0 * i - 1.0, 2.0 * j - 1.0];
-                        let image = (n * self.channels[0] + channel) * height + corner[0] as usize;
+                        let image = (n * ins + channel) * height + corner[0] as usize;
                         f(Term {
                             x: image * width + corner[1] as usize,
-                            weight: ((oc * group_ins + ic) * self.kernel[0] + row) * self.kernel[1] + column,
+                            weight: ((oc * group_ins + ic) * g.kernel[0] + row) * g.kernel[1] + column,
                             offset,
                             mask,
-                            out: (n * self.channels[1] + oc) * plane + inner,
+                            out: (n * outs + oc) * plane + inner,
                             share: near[0] * near[1],
                             slopes: [sign[0] * near[1], sign[1] * near[0]],
                         });
@@ -188,29 +130,29 @@ impl Geometry {
 
     /// Sums whose shares come from positions, which are rounded at the size of the image.
     fn blur(&self, sums: Array<Sum>) -> Array<Sum> {
-        sums.map(|sum| sum.blurred((self.input[0] + self.input[1]) as f64))
+        sums.map(|sum| sum.blurred(self.conv.input.iter().sum::<usize>() as f64))
     }
 
     /// Input, offsets, weight, mask, bias, gradient of the output.
     fn sample(&self, dtype: DType) -> [Array<f64>; 6] {
         let of = |shape: &[usize], range, seed| floats(dtype, shape, range, seed);
         [
-            of(&self.x_shape(), (-1.0, 1.0), 1),
+            of(&self.conv.x_shape(), (-1.0, 1.0), 1),
             of(&self.offset_shape(), (-2.0, 2.0), 2),
-            of(&self.weight_shape(), (-1.0, 1.0), 3),
+            of(&self.conv.weight_shape(), (-1.0, 1.0), 3),
             of(&self.mask_shape(), (0.0, 1.0), 4),
-            of(&[self.channels[1]], (-1.0, 1.0), 5),
-            of(&self.out_shape(), (-1.0, 1.0), 6),
+            of(&[self.conv.channels[1]], (-1.0, 1.0), 5),
+            of(&self.conv.out_shape(), (-1.0, 1.0), 6),
         ]
     }
 }
 
 fn forward<B: Backend>(context: &Context<'_, B>) {
     for dtype in context.floats(&["deform_conv2d"]) {
-        for g in CASES {
+        for g in cases() {
             let [x, offset, weight, mask, bias, _] = g.sample(dtype);
             let want = |of: &[Array<f64>], mask: Option<&Array<f64>>| {
-                g.blur(sums(g.out_shape(), |add| {
+                g.blur(sums(g.conv.out_shape(), |add| {
                     g.visit(&of[1], |t| {
                         let mask = mask.map_or(1.0, |mask| mask.data()[t.mask]);
                         add(t.out, of[0].data()[t.x] * t.share * of[2].data()[t.weight] * mask);
@@ -240,21 +182,21 @@ fn forward<B: Backend>(context: &Context<'_, B>) {
 }
 
 /// Gradients of input, offsets, weight, mask and bias.
-fn gradients(g: &Geometry, of: &[Array<f64>], masked: bool) -> [Array<Sum>; 5] {
+fn gradients(g: &Deformed, of: &[Array<f64>], masked: bool) -> [Array<Sum>; 5] {
     let [x, _, w, m, _, d] = [0, 1, 2, 3, 4, 5].map(|k| of[k].data());
     let mask = |t: &Term| if masked { m[t.mask] } else { 1.0 };
-    let plane = g.output()[0] * g.output()[1];
-    let of_terms = |shape: [usize; 4], each: &dyn Fn(&Term, &mut dyn FnMut(usize, f64))| {
+    let plane: usize = g.conv.output().iter().product();
+    let of_terms = |shape: Vec<usize>, each: &dyn Fn(&Term, &mut dyn FnMut(usize, f64))| {
         g.blur(sums(shape, |add| g.visit(&of[1], |t| each(&t, &mut *add))))
     };
     [
-        of_terms(g.x_shape(), &|t, add| add(t.x, t.share * w[t.weight] * mask(t) * d[t.out])),
+        of_terms(g.conv.x_shape(), &|t, add| add(t.x, t.share * w[t.weight] * mask(t) * d[t.out])),
         of_terms(g.offset_shape(), &|t, add| {
             for (k, slope) in t.slopes.into_iter().enumerate() {
                 add(t.offset + k * plane, slope * x[t.x] * w[t.weight] * mask(t) * d[t.out]);
             }
         }),
-        of_terms(g.weight_shape(), &|t, add| add(t.weight, t.share * x[t.x] * mask(t) * d[t.out])),
+        of_terms(g.conv.weight_shape(), &|t, add| add(t.weight, t.share * x[t.x] * mask(t) * d[t.out])),
         of_terms(g.mask_shape(), &|t, add| add(t.mask, t.share * x[t.x] * w[t.weight] * d[t.out])),
         bias_grad(&of[5]),
     ]
@@ -262,7 +204,7 @@ fn gradients(g: &Geometry, of: &[Array<f64>], masked: bool) -> [Array<Sum>; 5] {
 
 fn backward<B: Backend>(context: &Context<'_, B>) {
     for dtype in context.floats(&["deform_conv2d_backward"]) {
-        for g in CASES {
+        for g in cases() {
             let all = g.sample(dtype);
             for full in [false, true] {
                 let want = |of: &[Array<f64>]| gradients(&g, of, full);
@@ -300,7 +242,7 @@ mod tests {
 
     #[test]
     fn without_offsets_it_is_a_convolution() {
-        let g = CASES[0];
+        let [g, ..] = cases();
         let mut products = 0;
         g.visit(
             &Array::new(g.offset_shape(), vec![0.0; 2 * g.mask_shape().iter().product::<usize>()]),
