@@ -21,7 +21,6 @@ pub mod compare;
 pub mod coverage;
 pub mod defects;
 pub mod families;
-pub mod golden;
 pub mod gradients;
 pub mod kind;
 pub mod layout;
@@ -42,7 +41,7 @@ macro_rules! with_families {
         $crate::$macro! { $($arguments)*;
             float_unary, float_binary, comparison, integer, boolean, reduction, movement, index, mask, sort, create,
             random, cast, backend, activation, matmul, conv, conv_transpose, deform_conv, pool, vision, norm,
-            attention, ctc, fft, quantization, quantized
+            attention, ctc, fft, quantization, quantized, golden
         }
     };
 }
@@ -70,11 +69,6 @@ macro_rules! testgen {
                 $crate::coverage::run_family::<$backend>(&$capabilities, stringify!($family), rows);
             }
         )*
-
-        #[test]
-        fn golden() {
-            $crate::run_rows::<$backend>(&$capabilities, $crate::golden::rows::<$backend>());
-        }
     };
 }
 
@@ -90,4 +84,36 @@ macro_rules! collect_rows {
 /// The rows of every family, by its name.
 pub fn all_rows<B: burn_backend::Backend>() -> Vec<(&'static str, Vec<row::Row<B>>)> {
     with_families!(collect_rows; B)
+}
+
+/// Runs the rows of every family, one by one, less those that `skip` gives a reason for, which is printed. What came of each,
+/// behind the name of its family.
+pub fn run_all<B: burn_backend::Backend>(
+    capabilities: &Capabilities,
+    skip: impl Fn(&str, &row::Row<B>) -> Option<&'static str>,
+) -> Vec<(&'static str, row::Record)> {
+    let families = all_rows::<B>().into_iter();
+    let rows = families.flat_map(|(family, rows)| rows.into_iter().map(move |row| (family, row)));
+    rows.filter_map(|(family, row)| match skip(family, &row) {
+        Some(reason) => {
+            println!("{family}: {}: left out: {reason}", row.methods.join(", "));
+            None
+        }
+        None => Some((family, row::run_row(capabilities, row))),
+    })
+    .collect()
+}
+
+/// [`run_all`] for a backend that is to pass.
+///
+/// # Panics
+/// With what failed.
+pub fn pass_all<B: burn_backend::Backend>(
+    capabilities: &Capabilities,
+    skip: impl Fn(&str, &row::Row<B>) -> Option<&'static str>,
+) {
+    let records = run_all(capabilities, skip).into_iter();
+    let report: Vec<String> =
+        records.filter_map(|(family, record)| Some(format!("{family}: {}", record.report()?))).collect();
+    assert!(report.is_empty(), "\n{}\n", report.join("\n"));
 }

@@ -93,13 +93,28 @@ impl<B: Backend> Row<B> {
 /// Most failures of a row that are printed.
 const SHOWN: usize = 5;
 
-/// What a row ran.
+/// What came of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// The methods that the row names.
     pub methods: Vec<&'static str>,
     /// Dtypes and layouts.
     pub trace: Trace,
+    /// What failed.
+    pub failures: Vec<String>,
+}
+
+impl Record {
+    /// What to say of a row of which something failed: its first failures.
+    pub fn report(&self) -> Option<String> {
+        let first = self.failures.get(..SHOWN).unwrap_or(&self.failures).join("\n    ");
+        let tail = match self.failures.len() {
+            0 => return None,
+            n if n > SHOWN => format!("\n    and {} more", n - SHOWN),
+            _ => String::new(),
+        };
+        Some(format!("{}:\n    {first}{tail}", self.methods.join(", ")))
+    }
 }
 
 /// Runs rows and panics with a report when any check failed, or when a row checked nothing without saying why.
@@ -107,41 +122,33 @@ pub struct Record {
 /// # Panics
 /// See above: this is the assertion of every generated test.
 pub fn run_rows<B: Backend>(capabilities: &Capabilities, rows: Vec<Row<B>>) {
-    let (report, _) = run(capabilities, rows);
+    let report: Vec<String> = run(capabilities, rows).iter().filter_map(Record::report).collect();
     assert!(report.is_empty(), "\n{}\n", report.join("\n"));
 }
 
-/// Runs rows: what failed, and what ran.
-pub fn run<B: Backend>(capabilities: &Capabilities, rows: Vec<Row<B>>) -> (Vec<String>, Vec<Record>) {
-    let mut report = Vec::new();
-    let mut records = Vec::new();
-    for row in rows {
-        let context = Context::<B> {
-            device: Default::default(),
-            capabilities,
-            failures: RefCell::default(),
-            checks: RefCell::default(),
-        };
-        trace::take();
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| (row.run)(&context))) {
-            context.check(|| "the check itself".into(), Err(panic_text(&*payload)));
-        }
-        records.push(Record { methods: row.methods.clone(), trace: trace::take() });
-        let failures = context.failures.into_inner();
-        let limited = capabilities.limits.iter().find(|l| row.methods.contains(&l.method));
-        match limited {
-            Some(limit) => println!("{}: limited: {}", row.methods.join(", "), limit.reason),
-            None if *context.checks.borrow() == 0 => {
-                report.push(format!("{}: checked nothing", row.methods.join(", ")))
-            }
-            None => {}
-        }
-        if !failures.is_empty() {
-            let more = failures.len().saturating_sub(SHOWN);
-            let shown = failures[..failures.len().min(SHOWN)].join("\n    ");
-            let tail = if more > 0 { format!("\n    and {more} more") } else { String::new() };
-            report.push(format!("{}:\n    {shown}{tail}", row.methods.join(", ")));
-        }
+/// Runs rows: what came of each.
+pub fn run<B: Backend>(capabilities: &Capabilities, rows: Vec<Row<B>>) -> Vec<Record> {
+    rows.into_iter().map(|row| run_row(capabilities, row)).collect()
+}
+
+/// Runs a row.
+pub fn run_row<B: Backend>(capabilities: &Capabilities, row: Row<B>) -> Record {
+    let context = Context::<B> {
+        device: Default::default(),
+        capabilities,
+        failures: RefCell::default(),
+        checks: RefCell::default(),
+    };
+    trace::take();
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| (row.run)(&context))) {
+        context.check(|| "the check itself".into(), Err(panic_text(&*payload)));
     }
-    (report, records)
+    let trace = trace::take();
+    let mut failures = context.failures.into_inner();
+    match capabilities.limits.iter().find(|l| row.methods.contains(&l.method)) {
+        Some(limit) => println!("{}: limited: {}", row.methods.join(", "), limit.reason),
+        None if context.checks.into_inner() == 0 => failures.push("checked nothing".into()),
+        None => {}
+    }
+    Record { methods: row.methods, trace, failures }
 }

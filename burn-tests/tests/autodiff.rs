@@ -8,8 +8,7 @@ use burn_autodiff::Autodiff;
 use burn_autodiff::checkpoint::strategy::{BalancedCheckpointing, CheckpointStrategy, NoCheckpointing};
 use burn_backend::{BoolStore, FloatDType, IntDType};
 use burn_flex::Flex;
-use burn_tests::{Capabilities, all_rows, row, run_rows};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use burn_tests::{Capabilities, pass_all};
 
 /// Methods that `Autodiff` does not have or does its own way, whatever the backend below, by name or by prefix and star.
 /// Rows that name one are left out; the gradient tests run the pools and the interpolation that share a row with their
@@ -49,20 +48,10 @@ fn limit(methods: &[&str]) -> Option<&'static str> {
 }
 
 fn run<C: CheckpointStrategy>(capabilities: Capabilities) {
-    let mut report = Vec::new();
-    for (family, mut rows) in all_rows::<Autodiff<Flex, C>>() {
-        rows.retain(|row| match limit(&row.methods) {
-            None => true,
-            Some(reason) => {
-                println!("{}: {reason}", row.methods.join(", "));
-                false
-            }
-        });
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| run_rows(&capabilities, rows))) {
-            report.push(format!("{family}: {}", row::panic_text(&*payload)));
-        }
-    }
-    assert!(report.is_empty(), "\n{}\n", report.join("\n"));
+    pass_all::<Autodiff<Flex, C>>(&capabilities, |family, row| match family {
+        "golden" => Some("values that the backend below is held to"),
+        _ => limit(&row.methods),
+    });
 }
 
 fn one_of_each_kind() -> Capabilities {

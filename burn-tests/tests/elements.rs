@@ -12,8 +12,7 @@ use burn_backend::{
     Backend, BoolStore, DType, DTypeUsage, FloatDType, IntDType, bf16, f16, get_device_settings,
 };
 use burn_flex::{Flex, FlexFloat, FlexInt};
-use burn_tests::{Capabilities, all_rows, row, run_rows};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use burn_tests::{Capabilities, pass_all};
 use std::process::Command;
 
 /// Names the test that a process was started for.
@@ -49,20 +48,13 @@ fn check<F: FlexFloat, I: FlexInt>() {
     capabilities.floats = vec![FloatDType::from(float)];
     capabilities.ints = vec![IntDType::from(int)];
     capabilities.bools = vec![BoolStore::Native];
-    let mut report = Vec::new();
-    for (family, rows) in all_rows::<Flex>() {
-        let start = std::time::Instant::now();
-        // Burn computes on quantized tensors in the default float type; the rows ask for the accuracy of f32.
-        if family == "quantized" && float.size() < 4 {
-            println!("{family}: left out, since Burn computes it in {float:?}");
-            continue;
+    pass_all::<Flex>(&capabilities, |family, _| match family {
+        "quantized" if float.size() < 4 => {
+            Some("Burn computes it in the default float type; the rows ask for the accuracy of f32")
         }
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| run_rows(&capabilities, rows))) {
-            report.push(format!("{family}: {}", row::panic_text(&*payload)));
-        }
-        println!("{family}: {:.1} s", start.elapsed().as_secs_f64());
-    }
-    assert!(report.is_empty(), "\n{}\n", report.join("\n"));
+        "golden" => Some("the file chooses the dtypes"),
+        _ => None,
+    });
 }
 
 macro_rules! elements {

@@ -14,6 +14,7 @@ pub mod deform_conv;
 pub mod fft;
 pub mod float_binary;
 pub mod float_unary;
+pub mod golden;
 pub mod index;
 pub mod integer;
 pub mod mask;

@@ -6,17 +6,17 @@
 mod call;
 
 use crate::array::Array;
-use crate::compare::{Tolerance, compare_exact, compare_floats};
-use crate::kind::{Bool, Float, Int, Kind};
+use crate::compare::{Tolerance, compare_floats};
+use crate::kind::{Bool, Float, Int};
 use crate::row::{Context, Row};
-use crate::support::wrap;
+use crate::support::{expect_int, read_float, upload, wrap};
 use burn_backend::tensor::{BoolTensor, FloatTensor, IntTensor};
 use burn_backend::{Backend, DType, TensorMetadata};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::Read;
 
-const FILE: &[u8] = include_bytes!("../golden/golden.json.gz");
+const FILE: &[u8] = include_bytes!("../../golden/golden.json.gz");
 
 /// A tensor of the file.
 #[derive(Clone, Debug)]
@@ -118,35 +118,25 @@ fn check<B: Backend>(context: &Context<'_, B>, case: &Case, methods: &[&str]) {
 }
 
 fn run<B: Backend>(context: &Context<'_, B>, case: &Case, float: DType, int: DType) -> Result<(), String> {
-    let device = &context.device;
-    let upload = |input: &Stored| match input {
-        Stored::Float(a) => {
-            Given::Float(<Float as Kind<B>>::from_data(<Float as Kind<B>>::encode(a, float), device))
-        }
-        Stored::Int(a) => Given::Int(<Int as Kind<B>>::from_data(<Int as Kind<B>>::encode(a, int), device)),
-        Stored::Bool(a) => {
-            let dtype = context.bools(&[])[0];
-            Given::Bool(<Bool as Kind<B>>::from_data(<Bool as Kind<B>>::encode(a, dtype), device))
-        }
+    let given = |input: &Stored| match input {
+        Stored::Float(a) => Given::Float(upload::<B, Float>(context, a, float)),
+        Stored::Int(a) => Given::Int(upload::<B, Int>(context, a, int)),
+        Stored::Bool(a) => Given::Bool(upload::<B, Bool>(context, a, context.bools(&[])[0])),
     };
-    let results = call::call::<B>(&case.op, &case.params, case.inputs.iter().map(upload).collect());
+    let results = call::call::<B>(&case.op, &case.params, case.inputs.iter().map(given).collect());
     if results.len() != case.outputs.len() {
         return Err(format!("{} results, expected {}", results.len(), case.outputs.len()));
     }
     for (k, (result, want)) in results.into_iter().zip(&case.outputs).enumerate() {
         let outcome = match (result, want) {
             (Given::Float(got), Stored::Float(want)) => {
-                if got.dtype() != float {
-                    return Err(format!("result {k} has dtype {:?}, expected {float:?}", got.dtype()));
-                }
-                let got = <Float as Kind<B>>::decode(&<Float as Kind<B>>::into_data(got));
                 let (tolerance, scale) = tolerance(&case.op, float, context.capabilities.slack);
-                compare_floats(float, &got, want, tolerance, scale)
+                read_float::<B>(got, float)
+                    .and_then(|got| compare_floats(float, &got, want, tolerance, scale))
             }
             (Given::Int(got), Stored::Int(want)) => {
                 let dtype = got.dtype();
-                let got = <Int as Kind<B>>::decode(&<Int as Kind<B>>::into_data(got));
-                compare_exact(&got, &want.map(|x| wrap(dtype, x)))
+                expect_int::<B>(got, dtype, &want.map(|x| wrap(dtype, x)))
             }
             _ => Err("the kinds differ".into()),
         };
