@@ -81,7 +81,7 @@ fn run(args: &Args) -> Result<(), String> {
 
     // A peer that cannot run a case panics once, while it is set up; its message is of no interest here.
     std::panic::set_hook(Box::new(|_| ()));
-    let limits = Limits::measure();
+    let limits = Limits::measure(threads);
     let bar = ProgressBar::new(picked.len() as u64)
         .with_style(ProgressStyle::with_template("{bar:40} {pos}/{len} {msg}").expect("a valid template"));
     let mut rows = Vec::new();

@@ -1,9 +1,10 @@
 //! What the machine can do: bandwidth by the size of the data, and the peak of fused multiply-adds.
 
 use flex_math::simd::{Scalar, Simd, Vector, WithSimd, dispatch};
-use rayon::prelude::*;
 use std::hint::black_box;
-use std::time::Instant;
+use std::sync::Barrier;
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// The limits of this machine, as this process reaches them.
 #[derive(Clone, Debug)]
@@ -33,10 +34,10 @@ impl Stream {
 }
 
 impl Limits {
-    /// Measures, for about a second.
-    pub fn measure() -> Self {
-        let streams = [1 << 12, 1 << 16, 1 << 20, 1 << 24].map(stream).to_vec();
-        Self { streams, flops: peak_flops() }
+    /// Measures on this many threads, for about a second.
+    pub fn measure(threads: usize) -> Self {
+        let streams = [1 << 12, 1 << 16, 1 << 20, 1 << 24].map(|n| stream(n, threads)).to_vec();
+        Self { streams, flops: peak_flops(threads) }
     }
 
     /// Fewest seconds that a case can take, by what it has to move and to compute.
@@ -55,30 +56,45 @@ impl Limits {
 }
 
 /// Elements below which one thread is measured: handing work to a second one takes longer than the work.
-const ALL_THREADS_FROM: usize = 1 << 18;
+const ALL_THREADS_FROM: usize = 1 << 15;
 
-fn stream(n: usize) -> Stream {
+/// Samples of each limit. The best one counts: a limit is what undisturbed code reaches.
+const SAMPLES: usize = 12;
+
+/// Seconds until every thread has done the `work` on its share, from the moment when all are ready to begin.
+fn seconds_in_parallel<T: Send>(shares: impl IntoIterator<Item = T>, work: impl Fn(T) + Sync) -> f64 {
+    let shares: Vec<T> = shares.into_iter().collect();
+    let barrier = Barrier::new(shares.len());
+    let run = |share| {
+        barrier.wait();
+        let start = Instant::now();
+        work(share);
+        start.elapsed()
+    };
+    let slowest = thread::scope(|scope| {
+        let threads: Vec<_> = shares.into_iter().map(|share| scope.spawn(|| run(share))).collect();
+        threads.into_iter().filter_map(|thread| thread.join().ok()).max().unwrap_or(Duration::MAX)
+    });
+    slowest.as_secs_f64()
+}
+
+fn stream(n: usize, threads: usize) -> Stream {
     let (a, b) = (vec![1f32; n], vec![2f32; n]);
     let mut c = vec![0f32; n];
     let footprint = 12 * n;
-    let chunk = if n < ALL_THREADS_FROM { n } else { n.div_ceil(4 * rayon::current_num_threads()) };
+    let share = if n < ALL_THREADS_FROM { n } else { n.div_ceil(threads) };
+    let repeats = (4_000_000 / n).max(2);
     let mut bandwidth = |add: fn(&[f32], &[f32], &mut [f32])| {
-        // The best of several samples: a limit is what undisturbed code reaches.
-        let repeats = (4_000_000 / n).max(1);
-        let seconds = (0..12).map(|_| {
-            let start = Instant::now();
-            for _ in 0..repeats {
-                if chunk == n {
-                    add(&a, &b, &mut c);
-                } else {
-                    let chunks = c.par_chunks_mut(chunk).zip(a.par_chunks(chunk)).zip(b.par_chunks(chunk));
-                    chunks.for_each(|((c, a), b)| add(a, b, c));
+        let mut sample = || {
+            let shares = c.chunks_mut(share).zip(a.chunks(share)).zip(b.chunks(share));
+            let seconds = seconds_in_parallel(shares, |((c, a), b)| {
+                for _ in 0..repeats {
+                    add(a, b, black_box(&mut *c));
                 }
-                black_box(&mut c);
-            }
-            start.elapsed().as_secs_f64() / repeats as f64
-        });
-        footprint as f64 / seconds.fold(f64::INFINITY, f64::min)
+            });
+            (repeats * footprint) as f64 / seconds
+        };
+        (0..SAMPLES).map(|_| sample()).fold(0.0, f64::max)
     };
     let plain = bandwidth(add_plain);
     #[cfg(target_arch = "x86_64")]
@@ -140,15 +156,15 @@ impl WithSimd for Chains {
     }
 }
 
-fn peak_flops() -> f64 {
-    const STEPS: usize = 200_000;
+fn peak_flops(threads: usize) -> f64 {
+    const STEPS: usize = 400_000;
+    let operations = dispatch(Chains { steps: 1 }).1 * STEPS * threads;
     let sample = || {
-        let start = Instant::now();
-        let done: usize =
-            rayon::broadcast(|_| black_box(dispatch(Chains { steps: STEPS }))).iter().map(|(_, n)| n).sum();
-        done as f64 / start.elapsed().as_secs_f64()
+        seconds_in_parallel(0..threads, |_| {
+            black_box(dispatch(Chains { steps: STEPS }));
+        })
     };
-    (0..20).map(|_| sample()).fold(0.0, f64::max)
+    (0..SAMPLES).map(|_| operations as f64 / sample()).fold(0.0, f64::max)
 }
 
 #[cfg(test)]

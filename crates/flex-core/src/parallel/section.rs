@@ -4,19 +4,33 @@
 //! wake-ups pass before the caller goes on. On a virtual machine each costs some 50 us, which made operations of 100 us
 //! slower on two threads than on one. Here tasks are claimed from a counter; the caller claims like everybody else, asks
 //! the pool for helpers without waiting for them, and when no task is left it waits only for those that are in the middle
-//! of one. A helper that comes too late finds the section closed, and stays on [standby] for the next.
+//! of one. The caller claims from the front and helpers from the back, so that what one operation leaves in a core's own
+//! caches is what that core reads in the next. A helper that comes too late finds the section closed, and stays on [standby] for the next.
 
 use super::standby;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::any::Any;
 use core::hint::spin_loop;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex;
 
 /// In [`Section::inside`]: nobody may enter any more. The other bits count who is inside.
 const CLOSED: usize = 1 << (usize::BITS - 1);
+
+/// One task from the back in [`Section::claimed`].
+const BACK: u64 = 1 << 32;
+
+/// Sections of more tasks, which nobody has, are not shared: claims of all threads have to fit the halves of a counter.
+const MAX_TASKS: usize = 1 << 30;
+
+/// Who claims a task.
+#[derive(Clone, Copy)]
+enum Claim {
+    Caller,
+    Helper,
+}
 
 /// Spins before the caller starts to yield its core while it waits for helpers (some 10 us).
 const SPINS: usize = 4096;
@@ -27,8 +41,9 @@ pub(super) struct Section {
     tasks: usize,
     /// Most threads that may help at once: the caller's pool has no more.
     helpers: usize,
-    /// The next task to claim; at or above `tasks` there is none.
-    next: AtomicUsize,
+    /// Tasks claimed from the front (low half) and from the back (high half); when they add up to `tasks`, or more, there
+    /// is none left.
+    claimed: AtomicU64,
     /// Helpers inside, and whether the section is [`CLOSED`].
     inside: AtomicUsize,
     /// What the first task to panic panicked with.
@@ -50,25 +65,34 @@ impl Section {
     /// Works along, unless the section is closed or full.
     pub(super) fn help(&self) {
         if self.enter() {
-            self.work();
+            self.work(Claim::Helper);
             self.leave();
         }
     }
 
+    fn claim(&self, claim: Claim) -> Option<usize> {
+        let one = match claim {
+            Claim::Caller => 1,
+            Claim::Helper => BACK,
+        };
+        let claimed = self.claimed.fetch_add(one, Ordering::Relaxed);
+        let (front, back) = ((claimed % BACK) as usize, (claimed / BACK) as usize);
+        (front + back < self.tasks).then(|| match claim {
+            Claim::Caller => front,
+            Claim::Helper => self.tasks - 1 - back,
+        })
+    }
+
     /// Runs tasks until there are none.
-    fn work(&self) {
-        let claimed = catch_unwind(AssertUnwindSafe(|| {
-            loop {
-                let k = self.next.fetch_add(1, Ordering::Relaxed);
-                if k >= self.tasks {
-                    break;
-                }
+    fn work(&self, claim: Claim) {
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            while let Some(k) = self.claim(claim) {
                 (self.task)(k);
             }
         }));
-        if let Err(payload) = claimed {
-            // What is not yet claimed need not be done; half of the range is out of reach of further claims.
-            self.next.store(usize::MAX / 2, Ordering::Relaxed);
+        if let Err(payload) = outcome {
+            // What is not yet claimed need not be done.
+            self.claimed.store(MAX_TASKS as u64, Ordering::Relaxed);
             if let Ok(mut slot) = self.panic.lock() {
                 slot.get_or_insert(payload);
             }
@@ -96,19 +120,22 @@ pub(super) fn run(tasks: usize, task: &(dyn Fn(usize) + Sync)) {
     // helper that finds the section closed drops its handle without looking at `task`.
     let task =
         unsafe { core::mem::transmute::<&(dyn Fn(usize) + Sync), &'static (dyn Fn(usize) + Sync)>(task) };
+    if tasks > MAX_TASKS {
+        return (0..tasks).for_each(task);
+    }
     let helpers = (rayon::current_num_threads() - 1).min(tasks.saturating_sub(1));
     let section = Arc::new(Section {
         task,
         tasks,
         helpers,
-        next: AtomicUsize::new(0),
+        claimed: AtomicU64::new(0),
         inside: AtomicUsize::new(0),
         panic: Mutex::new(None),
     });
     if helpers > 0 {
         standby::call(&section, helpers);
     }
-    section.work();
+    section.work(Claim::Caller);
     section.close();
     let panic = section.panic.lock().ok().and_then(|mut slot| slot.take());
     if let Some(payload) = panic {
