@@ -26,6 +26,8 @@ pub struct Limit {
     pub method: &'static str,
     /// The dtypes concerned; all when empty.
     pub dtypes: Vec<DType>,
+    /// The failures concerned: those whose report contains this. Without it the method is not run at all.
+    pub case: Option<&'static str>,
     /// Why, for the report.
     pub reason: &'static str,
 }
@@ -47,8 +49,21 @@ impl Capabilities {
 
     /// Leaves out a method, for some dtypes or (with none named) for all.
     pub fn without(mut self, method: &'static str, dtypes: &[DType], reason: &'static str) -> Self {
-        self.limits.push(Limit { method, dtypes: dtypes.to_vec(), reason });
+        self.limits.push(Limit { method, dtypes: dtypes.to_vec(), case: None, reason });
         self
+    }
+
+    /// Expects failures of a method (of any, if it is `"*"`) whose report contains `case`, such as `"special values"` or
+    /// `"[2, 0, 3]"`. The method runs all the same, and whatever else fails is an error.
+    pub fn except(mut self, method: &'static str, case: &'static str, reason: &'static str) -> Self {
+        self.limits.push(Limit { method, dtypes: Vec::new(), case: Some(case), reason });
+        self
+    }
+
+    /// The limit that expects a failure, if there is one.
+    pub fn expects(&self, methods: &[&str], failure: &str) -> Option<&Limit> {
+        let concerns = |limit: &Limit| limit.method == "*" || methods.contains(&limit.method);
+        self.limits.iter().find(|l| concerns(l) && l.case.is_some_and(|case| failure.contains(case)))
     }
 
     /// Holds the tables in a file to what the suite runs: see [`coverage`](crate::coverage).
@@ -60,7 +75,28 @@ impl Capabilities {
     /// The reason to leave out a method for a dtype, if there is one.
     pub fn limit(&self, method: &str, dtype: DType) -> Option<&'static str> {
         (self.limits.iter())
+            .filter(|l| l.case.is_none())
             .find(|l| l.method == method && (l.dtypes.is_empty() || l.dtypes.contains(&dtype)))
             .map(|l| l.reason)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_on_cases_leaves_the_method_to_be_run() {
+        let all =
+            Capabilities::full().except("float_exp", "special", "no NaN").except("*", "[0]", "no empty ones");
+        assert_eq!(all.limit("float_exp", DType::F32), None);
+        let reason = |methods: &[&str], failure| all.expects(methods, failure).map(|l| l.reason);
+        assert_eq!(reason(&["float_exp"], "F32 special values: 0"), Some("no NaN"));
+        assert_eq!(reason(&["float_exp"], "F32 [3] Transposed: 0"), None);
+        assert_eq!(reason(&["float_log"], "F32 special values: 0"), None);
+        assert_eq!(reason(&["float_log"], "F32 [0]: 0"), Some("no empty ones"));
+        let whole = all.without("float_log", &[DType::F64], "slow");
+        assert_eq!(whole.limit("float_log", DType::F64), Some("slow"));
+        assert_eq!(whole.expects(&["float_log"], "slow"), None, "what is not run does not fail");
     }
 }

@@ -1,11 +1,12 @@
 //! A row of the suite: some trait methods and the check that exercises them.
 
-use crate::capability::Capabilities;
+use crate::capability::{Capabilities, Limit};
 use crate::compare::Tolerance;
 use crate::trace::{self, Trace};
 use burn_backend::tensor::Device;
 use burn_backend::{Backend, DType};
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// What a check gets.
@@ -145,8 +146,21 @@ pub fn run_row<B: Backend>(capabilities: &Capabilities, row: Row<B>) -> Record {
     }
     let trace = trace::take();
     let mut failures = context.failures.into_inner();
-    match capabilities.limits.iter().find(|l| row.methods.contains(&l.method)) {
-        Some(limit) => println!("{}: limited: {}", row.methods.join(", "), limit.reason),
+    let mut expected = BTreeMap::new();
+    failures.retain(|failure| match capabilities.expects(&row.methods, failure) {
+        Some(limit) => {
+            *expected.entry(limit.reason).or_insert(0) += 1;
+            false
+        }
+        None => true,
+    });
+    let methods = row.methods.join(", ");
+    for (reason, count) in expected {
+        println!("{methods}: limited in {count} checks: {reason}");
+    }
+    let left_out = |l: &&Limit| l.case.is_none() && row.methods.contains(&l.method);
+    match capabilities.limits.iter().find(left_out) {
+        Some(limit) => println!("{methods}: limited: {}", limit.reason),
         None if context.checks.into_inner() == 0 => failures.push("checked nothing".into()),
         None => {}
     }
