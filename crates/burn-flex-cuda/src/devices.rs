@@ -1,0 +1,55 @@
+//! What can be used, before anything is.
+
+use crate::driver::{API, Driver};
+use crate::{Cuda, CudaDevice, DTypeTable, DeviceError, DeviceInfo};
+use burn_flex_gpu::{Cache, Scratch, probe};
+
+/// The devices that tensors can live on.
+///
+/// # Errors
+/// When there is none: what is missing, and what to install.
+pub fn devices() -> Result<Vec<DeviceInfo>, DeviceError> {
+    Driver::start()?.devices()
+}
+
+/// Whether tensors can live on a device, and kernels be compiled for it. Remembers when that is so.
+///
+/// # Errors
+/// When it is not: what is missing, which devices there are instead, or what the driver said.
+pub fn check(device: &CudaDevice) -> Result<(), DeviceError> {
+    static CHECKED: Cache<CudaDevice, ()> = Cache::new();
+    CHECKED.get_or_find(device, || {
+        let driver = Driver::start()?;
+        let present = driver.devices()?;
+        if !present.iter().any(|info| info.device == *device) {
+            return Err(DeviceError::Absent {
+                api: API,
+                device: format!("{device:?}"),
+                present: present.iter().map(|info| format!("{:?}", info.device)).collect(),
+            });
+        }
+        driver.check_compiler()
+    })
+}
+
+/// What a device computes right, dtype by dtype, found by running kernels; asked for again, it is remembered.
+///
+/// The kernels run on the device itself, in a stream of their own: a failure there is not seen by other streams.
+///
+/// # Errors
+/// Those of [`check`].
+pub fn supported(device: &CudaDevice) -> Result<DTypeTable, DeviceError> {
+    static TABLES: Cache<CudaDevice, DTypeTable> = Cache::new();
+    check(device)?;
+    TABLES.get_or_find(device, || {
+        let device = device.clone();
+        // Streams belong to threads.
+        let probing = std::thread::spawn(move || {
+            probe::<Cuda>(|| Ok(Scratch { device: device.clone(), complaints: Box::new(|| None) }))
+        });
+        probing.join().unwrap_or_else(|_| {
+            let reason = "probing it panicked".to_string();
+            Err(DeviceError::Failed { device: "the device".into(), reason })
+        })
+    })
+}

@@ -1,0 +1,141 @@
+//! The CUDA driver, asked in an order in which nothing panics.
+
+use crate::{CudaDevice, DeviceError, DeviceInfo};
+use burn_flex_gpu::{DeviceKind, KernelLimits, MemoryLimits};
+use cubecl::cuda::install::cuda_path;
+use cudarc::driver::DriverError;
+use cudarc::driver::result::{device, init};
+use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
+use std::path::Path;
+
+/// How errors name it.
+pub(crate) const API: &str = "CUDA";
+
+/// A driver that has started.
+pub(crate) struct Driver {
+    version: i32,
+    count: i32,
+}
+
+impl Driver {
+    /// Starts the driver and counts its devices.
+    pub(crate) fn start() -> Result<Self, DeviceError> {
+        // SAFETY: loading runs the initialisers of the library, which is the driver that cubecl loads right afterwards.
+        if !unsafe { sys::is_culib_present() } {
+            return Err(DeviceError::Library {
+                api: API,
+                library: if cfg!(windows) { "nvcuda.dll" } else { "libcuda.so.1" },
+                remedy: "Install the NVIDIA driver (Debian: apt install nvidia-driver; in a container: run it with --gpus all)",
+            });
+        }
+        let failed = |e: DriverError| DeviceError::Driver {
+            api: API,
+            reason: reason(e),
+            remedy: "See that nvidia-smi works, that /dev/nvidia* can be opened, and that the driver fits the kernel module",
+        };
+        match init() {
+            Err(DriverError(sys::CUresult::CUDA_ERROR_NO_DEVICE)) => return Err(no_device()),
+            outcome => outcome.map_err(failed)?,
+        }
+        let count = device::get_count().map_err(failed)?;
+        if count <= 0 {
+            return Err(no_device());
+        }
+        let mut version = 0;
+        // SAFETY: the driver is initialised, and writes one integer.
+        unsafe { sys::cuDriverGetVersion(&mut version) }.result().map_err(failed)?;
+        Ok(Self { version, count })
+    }
+
+    /// Whether NVRTC and the headers are there, without which no kernel compiles.
+    pub(crate) fn check_compiler(&self) -> Result<(), DeviceError> {
+        // SAFETY: as for the driver.
+        if !unsafe { cudarc::nvrtc::sys::is_culib_present() } {
+            return Err(DeviceError::Library {
+                api: API,
+                library: if cfg!(windows) { "nvrtc64_*.dll" } else { "libnvrtc.so" },
+                remedy: "Install the CUDA toolkit (Debian: apt install nvidia-cuda-toolkit), or add its folder lib64 to \
+                         LD_LIBRARY_PATH",
+            });
+        }
+        check_headers(cuda_path().as_deref())
+    }
+
+    /// The devices.
+    pub(crate) fn devices(&self) -> Result<Vec<DeviceInfo>, DeviceError> {
+        (0..self.count).map(|index| self.describe(index)).collect()
+    }
+
+    fn describe(&self, index: i32) -> Result<DeviceInfo, DeviceError> {
+        let failed =
+            |e: DriverError| DeviceError::Failed { device: format!("Cuda({index})"), reason: reason(e) };
+        let handle = device::get(index).map_err(failed)?;
+        // SAFETY: the handle comes from `device::get`.
+        let attribute = |which| unsafe { device::get_attribute(handle, which) }.map_err(failed);
+        // SAFETY: likewise.
+        let total = unsafe { device::total_mem(handle) }.map_err(failed)? as u64;
+        let (major, minor) = (
+            attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+            attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+        );
+        let warp = attribute(Attribute::CU_DEVICE_ATTRIBUTE_WARP_SIZE)? as u32;
+        let integrated = attribute(Attribute::CU_DEVICE_ATTRIBUTE_INTEGRATED)? != 0;
+        Ok(DeviceInfo {
+            device: CudaDevice::new(index as usize),
+            name: device::get_name(handle).map_err(failed)?,
+            kind: if integrated { DeviceKind::IntegratedGpu } else { DeviceKind::DiscreteGpu },
+            api: format!("{API}, compute capability {major}.{minor}"),
+            driver: format!("for CUDA {}.{}", self.version / 1000, self.version % 1000 / 10),
+            // The largest page of cubecl's allocator is a quarter of the memory.
+            memory: MemoryLimits { total: Some(total), largest_tensor: total / 4 },
+            kernels: KernelLimits {
+                workgroup: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)? as u32,
+                shared_memory: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?
+                    as u32,
+                subgroup: (warp, warp),
+            },
+        })
+    }
+}
+
+fn no_device() -> DeviceError {
+    DeviceError::NoDevice {
+        api: API,
+        remedy: "See that nvidia-smi lists one, and that CUDA_VISIBLE_DEVICES does not hide it",
+    }
+}
+
+/// Whether a CUDA installation has the headers that kernels include.
+fn check_headers(installation: Option<&Path>) -> Result<(), DeviceError> {
+    if installation.is_some_and(|path| path.join("include/cuda_fp16.h").exists()) {
+        return Ok(());
+    }
+    let remedy = "Install the headers of the CUDA toolkit (Debian: apt install nvidia-cuda-toolkit), and set CUDA_PATH to the \
+                  folder above their `include`";
+    Err(DeviceError::Library { api: API, library: "include/cuda_fp16.h", remedy })
+}
+
+/// What the driver calls an error.
+fn reason(error: DriverError) -> String {
+    let text = error.error_string().map(|text| text.to_string_lossy().into_owned());
+    text.unwrap_or_else(|_| format!("{:?}", error.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_are_looked_for_where_kernels_include_them_from() {
+        let folder = std::env::temp_dir().join(format!("burn-flex-cuda-{}", std::process::id()));
+        let missing =
+            |outcome: Result<(), DeviceError>| outcome.unwrap_err().to_string().contains("CUDA_PATH");
+        assert!(missing(check_headers(None)));
+        assert!(missing(check_headers(Some(&folder))));
+        std::fs::create_dir_all(folder.join("include")).expect("a temporary folder");
+        std::fs::write(folder.join("include/cuda_fp16.h"), "").expect("a temporary file");
+        let outcome = check_headers(Some(&folder));
+        std::fs::remove_dir_all(&folder).expect("the folder above");
+        assert_eq!(outcome, Ok(()));
+    }
+}

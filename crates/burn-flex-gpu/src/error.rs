@@ -1,0 +1,64 @@
+//! What can be missing between a program and its GPU.
+
+use thiserror::Error;
+
+/// Why a device cannot be used. The message says what is missing and what to do about it.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum DeviceError {
+    /// A library that has to be on the machine cannot be loaded.
+    #[error("{api}: the library {library} is missing. {remedy}")]
+    Library {
+        /// The interface to the GPU.
+        api: &'static str,
+        /// File that was looked for.
+        library: &'static str,
+        /// What to install.
+        remedy: &'static str,
+    },
+    /// The library is there, but has no driver to talk to, or that one does not start.
+    #[error("{api}: the driver does not start: {reason}. {remedy}")]
+    Driver {
+        /// The interface to the GPU.
+        api: &'static str,
+        /// What the library said.
+        reason: String,
+        /// What to install or start.
+        remedy: &'static str,
+    },
+    /// The driver runs and knows no device.
+    #[error("{api}: no device was found. {remedy}")]
+    NoDevice {
+        /// The interface to the GPU.
+        api: &'static str,
+        /// What to check.
+        remedy: &'static str,
+    },
+    /// There are devices, but not this one.
+    #[error("{api}: there is no device {device}; there is {}", .present.join(", "))]
+    Absent {
+        /// The interface to the GPU.
+        api: &'static str,
+        /// The device that was asked for.
+        device: String,
+        /// The devices that can be.
+        present: Vec<String>,
+    },
+    /// The device is there, but does not do what it was asked for.
+    #[error("{device}: {reason}")]
+    Failed {
+        /// The device.
+        device: String,
+        /// What it said.
+        reason: String,
+    },
+    /// A tensor is too large to be bound to a kernel.
+    #[error(
+        "a tensor of {bytes} bytes is larger than the {limit} bytes that a kernel on this device can be given"
+    )]
+    TooLarge {
+        /// Size of the tensor.
+        bytes: u64,
+        /// Size of the largest one.
+        limit: u64,
+    },
+}

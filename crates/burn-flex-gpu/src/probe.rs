@@ -1,0 +1,226 @@
+//! Finds out what a device computes right, by letting it compute what is known.
+//!
+//! Drivers and compilers claim dtypes that they get wrong: kernels that did not compile leave their outputs as zeros, and
+//! 64-bit functions that exist on paper return 32-bit accuracy. So nothing is believed that was not seen. Only a "no" is:
+//! a dtype that the runtime does not offer is sent and read back, but no kernel is compiled for it.
+
+use crate::DeviceError;
+use crate::table::{DTYPES, DTypeTable, Support};
+use burn_backend::tensor::Device;
+use burn_backend::{Backend, BoolStore, DType, DTypeUsage, ExecutionError, Shape, TensorData, bf16, f16};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// A device that may come to harm.
+pub struct Scratch<B: Backend> {
+    /// The device.
+    pub device: Device<B>,
+    /// Takes what the device has complained about since it was last asked, beside what [`Backend::sync`] reports.
+    pub complaints: Box<dyn Fn() -> Option<String>>,
+}
+
+/// Probes all dtypes. `fresh` is asked for another device after each failure, since a kernel that fails can leave its
+/// device unusable.
+///
+/// # Errors
+/// When there is no device to probe.
+pub fn probe<B: Backend>(
+    mut fresh: impl FnMut() -> Result<Scratch<B>, DeviceError>,
+) -> Result<DTypeTable, DeviceError> {
+    let mut scratch = fresh()?;
+    let mut rows = Vec::new();
+    for dtype in DTYPES {
+        let row = probe_dtype(&scratch, dtype);
+        let offered = offers::<B>(&scratch.device, dtype);
+        if !row.is_full() && offered {
+            scratch = fresh()?;
+        }
+        rows.push(row);
+    }
+    Ok(DTypeTable::new(rows))
+}
+
+/// Whether the runtime says that its kernels can compute with a dtype.
+fn offers<B: Backend>(device: &Device<B>, dtype: DType) -> bool {
+    B::dtype_usage(device, dtype).is_superset(DTypeUsage::Storage | DTypeUsage::Arithmetic)
+}
+
+fn probe_dtype<B: Backend>(scratch: &Scratch<B>, dtype: DType) -> Support {
+    let device = &scratch.device;
+    let attempt = |what: &str, run: &dyn Fn() -> Outcome| {
+        let outcome = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Err("it panicked".into()));
+        // A kernel that was never run reads back as zeros: what the device has to say about it explains more.
+        let said = B::sync(device).err().map(|e| e.to_string()).or_else(|| (scratch.complaints)());
+        match said {
+            Some(said) => Err(format!("{what}: {}", said.lines().next().unwrap_or_default())),
+            None => outcome.map_err(|reason| format!("{what}: {reason}")),
+        }
+    };
+    let transfer = attempt("transfer", &|| transfer::<B>(device, dtype));
+    if !offers::<B>(device, dtype) {
+        let no = Err("the runtime has no kernels for it".to_string());
+        return Support { dtype, transfer, arithmetic: no.clone(), maths: no };
+    }
+    let arithmetic =
+        transfer.clone().and_then(|()| attempt("arithmetic", &|| arithmetic::<B>(device, dtype)));
+    let maths = match dtype.is_float() {
+        true => arithmetic.clone().and_then(|()| maths::<B>(scratch, dtype, &attempt)),
+        false => arithmetic.clone(),
+    };
+    Support { dtype, transfer, arithmetic, maths }
+}
+
+type Outcome = Result<(), String>;
+
+/// Bytes come back as they were sent, in numbers that do not fill a word.
+fn transfer<B: Backend>(device: &Device<B>, dtype: DType) -> Outcome {
+    for n in [1, 3, 33] {
+        let sent = sample(dtype, n);
+        let got = match dtype {
+            DType::Bool(_) => wait(B::bool_into_data(B::bool_from_data(TensorData::clone(&sent), device)))?,
+            _ if dtype.is_float() => wait(B::float_into_data(B::float_from_data(sent.clone(), device)))?,
+            _ => wait(B::int_into_data(B::int_from_data(sent.clone(), device)))?,
+        };
+        if got.bytes[..] != sent.bytes[..] {
+            return Err(format!("{n} elements came back as others"));
+        }
+    }
+    Ok(())
+}
+
+/// Elements whose bytes are all different, as far as the dtype allows.
+fn sample(dtype: DType, n: usize) -> TensorData {
+    match dtype {
+        DType::Bool(_) => booleans(dtype, &(0..n).map(|i| i % 3 == 0).collect::<Vec<_>>(), [n]),
+        _ => {
+            let bytes = (0..n * dtype.size()).map(|i| i as u8).collect();
+            TensorData::from_bytes_vec(bytes, [n], dtype)
+        }
+    }
+}
+
+const ROWS: usize = 3;
+const COLUMNS: usize = 11;
+
+/// `(a * b - a)` of transposed operands, and sums of rows: integers that every dtype represents.
+fn arithmetic<B: Backend>(device: &Device<B>, dtype: DType) -> Outcome {
+    if matches!(dtype, DType::Bool(_)) {
+        return logic::<B>(device, dtype);
+    }
+    // In 64 bits with products beyond 32.
+    let unit = if dtype.size() == 8 { (1u64 << 33) as f64 } else { 1.0 };
+    let a = |i: usize| unit * (i % 7 + 1) as f64;
+    let b = |i: usize| (i % 5 + 2) as f64;
+    let n = ROWS * COLUMNS;
+    let [a_data, b_data] = [(0..n).map(a).collect::<Vec<_>>(), (0..n).map(b).collect()]
+        .map(|values| numbers(dtype, &values, [ROWS, COLUMNS]));
+    let (computed, sums) = match dtype.is_float() {
+        true => {
+            let a = B::float_from_data(a_data, device);
+            let sums = B::float_sum_dim(a.clone(), 1);
+            let (a, b) = (B::float_swap_dims(a, 0, 1), B::float_from_data(b_data, device));
+            let product = B::float_mul(a.clone(), B::float_swap_dims(b, 0, 1));
+            (wait(B::float_into_data(B::float_sub(product, a)))?, wait(B::float_into_data(sums))?)
+        }
+        false => {
+            let a = B::int_from_data(a_data, device);
+            let sums = B::int_sum_dim(a.clone(), 1);
+            let (a, b) = (B::int_swap_dims(a, 0, 1), B::int_from_data(b_data, device));
+            let product = B::int_mul(a.clone(), B::int_swap_dims(b, 0, 1));
+            (wait(B::int_into_data(B::int_sub(product, a)))?, wait(B::int_into_data(sums))?)
+        }
+    };
+    let transposed = (0..n).map(|k| k % ROWS * COLUMNS + k / ROWS);
+    let want: Vec<f64> = transposed.map(|i| a(i) * b(i) - a(i)).collect();
+    compare("a * b - a", &decode(&computed)?, &want, 0.0)?;
+    let want: Vec<f64> = (0..ROWS).map(|r| (0..COLUMNS).map(|c| a(r * COLUMNS + c)).sum()).collect();
+    compare("a sum", &decode(&sums)?, &want, 0.0)
+}
+
+fn logic<B: Backend>(device: &Device<B>, dtype: DType) -> Outcome {
+    let a: Vec<bool> = (0..33).map(|i| i % 2 == 0).collect();
+    let b: Vec<bool> = (0..33).map(|i| i % 3 == 0).collect();
+    let send = |values: &[bool]| B::bool_from_data(booleans(dtype, values, [33]), device);
+    let computed = wait(B::bool_into_data(B::bool_and(send(&a), B::bool_not(send(&b)))))?;
+    let want: Vec<f64> = a.iter().zip(&b).map(|(&a, &b)| f64::from(u8::from(a && !b))).collect();
+    compare("a and not b", &decode(&computed)?, &want, 0.0)
+}
+
+/// A function of the backend, by name, with what computes it here.
+type Function<B> = (
+    &'static str,
+    fn(burn_backend::tensor::FloatTensor<B>) -> burn_backend::tensor::FloatTensor<B>,
+    fn(f64) -> f64,
+);
+
+fn maths<B: Backend>(
+    scratch: &Scratch<B>,
+    dtype: DType,
+    attempt: &dyn Fn(&str, &dyn Fn() -> Outcome) -> Outcome,
+) -> Outcome {
+    let functions: [Function<B>; 5] = [
+        ("exp", B::float_exp, f64::exp),
+        ("log", B::float_log, f64::ln),
+        ("tanh", B::float_tanh, f64::tanh),
+        ("sqrt", B::float_sqrt, f64::sqrt),
+        ("sin", B::float_sin, f64::sin),
+    ];
+    // Eighths are exact in every float dtype; none of the functions is near a zero at any of them.
+    let inputs: Vec<f64> = (0..13).map(|i| 0.125 + 0.125 * f64::from(i)).filter(|&x| x != 1.0).collect();
+    for (name, device_function, host_function) in functions {
+        attempt(name, &|| {
+            let sent = B::float_from_data(numbers(dtype, &inputs, [inputs.len()]), &scratch.device);
+            let computed = decode(&wait(B::float_into_data(device_function(sent)))?)?;
+            let want: Vec<f64> = inputs.iter().map(|&x| host_function(x)).collect();
+            compare(name, &computed, &want, 32.0 * epsilon(dtype))
+        })?;
+    }
+    Ok(())
+}
+
+fn epsilon(dtype: DType) -> f64 {
+    match dtype {
+        DType::F64 => f64::EPSILON,
+        DType::F16 => f64::from(f16::EPSILON),
+        DType::BF16 => f64::from(bf16::EPSILON),
+        _ => f64::from(f32::EPSILON),
+    }
+}
+
+fn compare(what: &str, got: &[f64], want: &[f64], relative: f64) -> Outcome {
+    if got.len() != want.len() {
+        return Err(format!("{what} has {} elements, not {}", got.len(), want.len()));
+    }
+    for (got, want) in got.iter().zip(want) {
+        // Written so that NaN is an error.
+        let close = (got - want).abs() <= relative * want.abs();
+        if !close {
+            return Err(format!("{what} is {got:e}, not {want:e}"));
+        }
+    }
+    Ok(())
+}
+
+fn numbers<S: Into<Shape>>(dtype: DType, values: &[f64], shape: S) -> TensorData {
+    TensorData::new(values.to_vec(), shape).convert_dtype(dtype)
+}
+
+fn booleans<S: Into<Shape>>(dtype: DType, values: &[bool], shape: S) -> TensorData {
+    let width = if dtype == DType::Bool(BoolStore::U32) { 4 } else { 1 };
+    let bytes =
+        values.iter().flat_map(|&v| u32::from(v).to_ne_bytes().into_iter().take(width).collect::<Vec<_>>());
+    TensorData::from_bytes_vec(bytes.collect(), shape, dtype)
+}
+
+fn decode(data: &TensorData) -> Result<Vec<f64>, String> {
+    match data.dtype {
+        DType::Bool(BoolStore::U32) => {
+            Ok(data.bytes.chunks(4).map(|word| f64::from(u8::from(word.iter().any(|&b| b != 0)))).collect())
+        }
+        DType::Bool(_) => Ok(data.bytes.iter().map(|&b| f64::from(u8::from(b != 0))).collect()),
+        _ => data.clone().convert_dtype(DType::F64).to_vec().map_err(|e| format!("{e:?}")),
+    }
+}
+
+fn wait(read: impl Future<Output = Result<TensorData, ExecutionError>> + Send) -> Result<TensorData, String> {
+    burn_backend::read_sync(read).map_err(|e| e.to_string())
+}

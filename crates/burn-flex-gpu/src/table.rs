@@ -1,0 +1,112 @@
+//! Which dtypes a device computes right.
+
+use burn_backend::{BoolStore, DType};
+use std::fmt;
+
+/// The dtypes that are probed, in the order of the table.
+pub const DTYPES: [DType; 14] = [
+    DType::F64,
+    DType::F32,
+    DType::F16,
+    DType::BF16,
+    DType::I64,
+    DType::I32,
+    DType::I16,
+    DType::I8,
+    DType::U64,
+    DType::U32,
+    DType::U16,
+    DType::U8,
+    DType::Bool(BoolStore::U32),
+    DType::Bool(BoolStore::U8),
+];
+
+/// What probes of one dtype found; each holds what went wrong first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Support {
+    /// The dtype.
+    pub dtype: DType,
+    /// Tensors come back as they were sent.
+    pub transfer: Result<(), String>,
+    /// Copies, sums and products (for booleans: logic) are right.
+    pub arithmetic: Result<(), String>,
+    /// `exp`, `log`, `tanh`, `sqrt` and `sin` are right to a few units in the last place; for dtypes that are not floats, as
+    /// `arithmetic`.
+    pub maths: Result<(), String>,
+}
+
+impl Support {
+    /// Whether a model may use the dtype.
+    pub fn is_full(&self) -> bool {
+        self.problem().is_none()
+    }
+
+    /// What went wrong first.
+    pub fn problem(&self) -> Option<&str> {
+        [&self.transfer, &self.arithmetic, &self.maths]
+            .into_iter()
+            .find_map(|r| r.as_ref().err())
+            .map(String::as_str)
+    }
+}
+
+/// What a device computes right, found by running kernels on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DTypeTable {
+    rows: Vec<Support>,
+}
+
+impl DTypeTable {
+    pub(crate) fn new(rows: Vec<Support>) -> Self {
+        Self { rows }
+    }
+
+    /// What was found, dtype by dtype.
+    pub fn rows(&self) -> &[Support] {
+        &self.rows
+    }
+
+    /// What was found for a dtype; nothing for one that is not probed.
+    pub fn get(&self, dtype: DType) -> Option<&Support> {
+        self.rows.iter().find(|row| row.dtype == dtype)
+    }
+
+    /// Whether a model may use the dtype.
+    pub fn supports(&self, dtype: DType) -> bool {
+        self.get(dtype).is_some_and(Support::is_full)
+    }
+}
+
+impl fmt::Display for DTypeTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for row in &self.rows {
+            let mark = |outcome: &Result<(), String>| if outcome.is_ok() { "yes" } else { "no" };
+            let (transfer, arithmetic, maths) =
+                (mark(&row.transfer), mark(&row.arithmetic), mark(&row.maths));
+            let name = format!("{:?}", row.dtype);
+            write!(f, "{name:<10} transfer {transfer:<3}  arithmetic {arithmetic:<3}  maths {maths:<3}")?;
+            match row.problem() {
+                Some(problem) => writeln!(f, "  {problem}")?,
+                None => writeln!(f)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_failed_probe_rules_a_dtype_out() {
+        let good = Support { dtype: DType::F32, transfer: Ok(()), arithmetic: Ok(()), maths: Ok(()) };
+        let bad = Support { dtype: DType::F64, maths: Err("exp(1) is 0".into()), ..good.clone() };
+        let table = DTypeTable::new(vec![good, bad]);
+        assert!(table.supports(DType::F32));
+        assert!(!table.supports(DType::F64));
+        assert!(!table.supports(DType::I8), "what was not probed is not vouched for");
+        assert_eq!(table.get(DType::F64).and_then(Support::problem), Some("exp(1) is 0"));
+        assert!(table.to_string().contains("maths no   exp(1) is 0"));
+    }
+}

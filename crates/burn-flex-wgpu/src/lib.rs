@@ -1,0 +1,57 @@
+//! Burn on GPUs through [wgpu](https://wgpu.rs): Vulkan, Metal or WebGPU.
+//!
+//! [`Wgpu`] runs each operation as it comes; [`WgpuFused`] collects operations and compiles chains of them into one kernel.
+//! Both are in every build, and both train inside of `Autodiff`.
+//!
+//! ```no_run
+//! use burn_flex_wgpu::{Wgpu, check, devices, supported};
+//!
+//! for info in devices()? {
+//!     println!("{info}\n{}", supported(&info.device)?);
+//! }
+//! let device = Default::default();
+//! check(&device)?; // from here on, `Wgpu` tensors can be made on it
+//! # Ok::<(), burn_flex_wgpu::DeviceError>(())
+//! ```
+//!
+//! # What goes wrong without a word
+//!
+//! Kernels run long after the call that asked for them, on another thread, so most failures reach nobody: the output keeps
+//! the zeros that it was made of. Three guards cost nothing while a model runs:
+//!
+//! * [`check`] before the first tensor. Without a usable device, Burn's first call would panic on a thread of the runtime.
+//! * [`supported`] for every dtype but `f32`, `i32` and `u32`: adapters claim dtypes that they compute wrong, and dtypes
+//!   without kernels yield zeros.
+//! * [`DeviceInfo::memory`] for large tensors: its [`check`](MemoryLimits::check) refuses what no kernel could be given.
+//!
+//! `Backend::sync` reports the kernels that could not be compiled since the last call; results that were read before it are
+//! to be trusted only when it returns `Ok`.
+//!
+//! # Features
+//!
+//! * `spirv`: where the device speaks Vulkan, kernels are compiled to SPIR-V instead of WGSL.
+//! * `autotune`: matrix products, convolutions and reductions time several kernels at their first use with a shape, and keep
+//!   the fastest. Worth its warm-up on a GPU, and not on a software adapter.
+#![deny(missing_docs)]
+
+mod adapter;
+mod devices;
+mod scratch;
+
+pub use burn_flex_gpu::{DTypeTable, DeviceKind, KernelLimits, MemoryLimits, Support};
+pub use cubecl::wgpu::{WgpuDevice, WgpuRuntime};
+pub use devices::{check, devices};
+pub use scratch::supported;
+
+use burn_cubecl::CubeBackend;
+
+/// Why a device cannot be used.
+pub type DeviceError = burn_flex_gpu::DeviceError;
+/// An adapter, and what it is selected by.
+pub type DeviceInfo = burn_flex_gpu::DeviceInfo<WgpuDevice>;
+
+/// Each operation as a kernel of its own. `F` and `I` are the default elements, `BT` is what stores a boolean.
+pub type Wgpu<F = f32, I = i32, BT = u32> = CubeBackend<WgpuRuntime, F, I, BT>;
+
+/// Chains of operations as one kernel.
+pub type WgpuFused<F = f32, I = i32, BT = u32> = burn_fusion::Fusion<Wgpu<F, I, BT>>;

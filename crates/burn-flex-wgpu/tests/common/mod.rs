@@ -1,0 +1,18 @@
+//! What the tests of this folder share.
+
+use burn_flex_wgpu::{WgpuDevice, check};
+use std::io::Write;
+use std::sync::OnceLock;
+
+/// Whether there is an adapter. Says so once where there is none.
+pub fn present() -> bool {
+    static PRESENT: OnceLock<bool> = OnceLock::new();
+    *PRESENT.get_or_init(|| match check(&WgpuDevice::DefaultDevice) {
+        Ok(()) => true,
+        Err(error) => {
+            // Past the harness, which keeps what passing tests print.
+            let _ = writeln!(std::io::stderr(), "wgpu tests skipped: {error}");
+            false
+        }
+    })
+}
