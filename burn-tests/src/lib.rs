@@ -62,8 +62,7 @@ macro_rules! testgen_all {
     };
 }
 
-/// Generates one test per family.
-#[doc(hidden)]
+/// Generates the tests of some families: `testgen!(MyBackend, capabilities(), true; comparison, matmul);`.
 #[macro_export]
 macro_rules! testgen {
     ($backend:ty, $capabilities:expr, $present:expr; $($family:ident),* $(,)?) => {
