@@ -1,0 +1,13 @@
+//! On the CPU.
+
+use crate::Scale;
+use burn_backend::ops::FloatTensorOps;
+use burn_backend::tensor::FloatTensor;
+use burn_flex::Flex;
+
+impl Scale for Flex {
+    fn scale(tensor: FloatTensor<Self>, alpha: f32) -> FloatTensor<Self> {
+        // The engine has the loop; an operation that it lacks would be written over `flex_core::walk`.
+        <Self as FloatTensorOps<Self>>::float_mul_scalar(tensor, alpha.into())
+    }
+}
