@@ -1,7 +1,8 @@
 //! Trains a small convolutional network on real handwritten digits, saves its weights, loads them into a fresh model on
 //! the plain backend, and evaluates that one.
 //!
-//! `cargo run --release --example digits` does all of it; `-- --help` lists the options.
+//! `cargo run --release --example digits` does all of it; `-- --help` lists the options. Built with `--features wgpu` or
+//! `--features cuda`, it trains on a GPU with `-- --backend wgpu`, `wgpu-fused`, `cuda` or `cuda-fused`.
 
 use burn::backend::Autodiff;
 use burn::tensor::backend::AutodiffBackend;
@@ -10,6 +11,7 @@ use clap::{Parser, ValueEnum};
 use flex_examples::digits::{Digits, Score, TrainConfig, evaluate, load, save, train};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::error::Error;
+use std::process::ExitCode;
 use std::time::Instant;
 
 /// Trains a small convolutional network on 1,437 handwritten digits and tests it on 360 others.
@@ -31,6 +33,18 @@ struct Args {
 enum BackendName {
     /// The CPU backend of this project.
     Flex,
+    /// A GPU through Vulkan, Metal or WebGPU.
+    #[cfg(feature = "wgpu")]
+    Wgpu,
+    /// The same, with chains of operations as one kernel.
+    #[cfg(feature = "wgpu")]
+    WgpuFused,
+    /// An NVIDIA GPU.
+    #[cfg(feature = "cuda")]
+    Cuda,
+    /// The same, with chains of operations as one kernel.
+    #[cfg(feature = "cuda")]
+    CudaFused,
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {
@@ -41,26 +55,56 @@ fn at_least_one(text: &str) -> Result<usize, String> {
     }
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let args = Args::parse();
-    let score = match args.backend {
-        BackendName::Flex => run::<Autodiff<Flex>>(&args)?,
-    };
-    println!("test accuracy {:.1} % ({}/{})", score.percent(), score.correct, score.total);
-    Ok(())
+fn main() -> ExitCode {
+    match run_on(&Args::parse()) {
+        Ok(score) => {
+            println!("test accuracy {:.1} % ({}/{})", score.percent(), score.correct, score.total);
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The one place where the backend is a value: from here on it is a type.
+fn run_on(args: &Args) -> Result<Score, Box<dyn Error>> {
+    match args.backend {
+        BackendName::Flex => run::<Autodiff<Flex>>(args, &Default::default()),
+        #[cfg(feature = "wgpu")]
+        BackendName::Wgpu | BackendName::WgpuFused => {
+            use burn_flex_wgpu::{Wgpu, WgpuDevice, WgpuFused, check};
+            let device = WgpuDevice::default();
+            check(&device)?;
+            match args.backend {
+                BackendName::Wgpu => run::<Autodiff<Wgpu>>(args, &device),
+                _ => run::<Autodiff<WgpuFused>>(args, &device),
+            }
+        }
+        #[cfg(feature = "cuda")]
+        BackendName::Cuda | BackendName::CudaFused => {
+            use burn_flex_cuda::{Cuda, CudaDevice, CudaFused, check};
+            let device = CudaDevice::default();
+            check(&device)?;
+            match args.backend {
+                BackendName::Cuda => run::<Autodiff<Cuda>>(args, &device),
+                _ => run::<Autodiff<CudaFused>>(args, &device),
+            }
+        }
+    }
 }
 
 /// The whole job on one backend: train with `B`, evaluate on the backend inside of it.
-fn run<B: AutodiffBackend>(args: &Args) -> Result<Score, Box<dyn Error>> {
-    let device = B::Device::default();
+fn run<B: AutodiffBackend>(args: &Args, device: &B::Device) -> Result<Score, Box<dyn Error>> {
     let split = Digits::load().split();
     let config = TrainConfig { epochs: args.epochs, seed: args.seed, ..Default::default() };
-    println!("training on {} images with {}", split.train.len(), B::name(&device));
+    println!("training on {} images with {}", split.train.len(), B::name(device));
 
     let style = ProgressStyle::with_template("{bar:40} {pos}/{len} steps, {eta} left, {msg}")?;
     let bar = ProgressBar::new(0).with_style(style);
     let start = Instant::now();
-    let model = train::<B>(&split.train, &config, &device, |update| {
+    let model = train::<B>(&split.train, &config, device, |update| {
         bar.set_length(update.steps as u64);
         bar.set_position(update.step as u64);
         bar.set_message(format!("loss {:.4}", update.loss));
@@ -80,6 +124,6 @@ fn run<B: AutodiffBackend>(args: &Args) -> Result<Score, Box<dyn Error>> {
         "saved the weights ({} kB) and loaded them into a fresh model",
         std::fs::metadata(&weights)?.len() / 1000
     );
-    let fresh = load::<B::InnerBackend>(&weights, &device)?;
-    Ok(evaluate(&fresh, &split.test, &device))
+    let fresh = load::<B::InnerBackend>(&weights, device)?;
+    Ok(evaluate(&fresh, &split.test, device))
 }
