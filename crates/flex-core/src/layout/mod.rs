@@ -179,4 +179,4 @@ impl Layout {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -29,18 +29,16 @@ fn at(list: &[usize], shape: &[usize], index: &[usize]) -> usize {
     list[flat]
 }
 
-fn indices(shape: &[usize]) -> Vec<Vec<usize>> {
-    positions(&Layout::contiguous(Shape::from(shape.to_vec())))
-        .into_iter()
-        .map(|mut flat| {
-            let mut index = vec![0; shape.len()];
-            for axis in (0..shape.len()).rev() {
-                index[axis] = flat % shape[axis];
-                flat /= shape[axis];
-            }
-            index
-        })
-        .collect()
+/// All indices of a shape in row-major order.
+pub(crate) fn coordinates(shape: &[usize]) -> Vec<Vec<usize>> {
+    let mut list = vec![vec![]];
+    for &size in shape {
+        list = list
+            .into_iter()
+            .flat_map(|index| (0..size).map(move |i| [index.clone(), vec![i]].concat()))
+            .collect();
+    }
+    list
 }
 
 #[derive(Clone, Debug)]
@@ -69,7 +67,7 @@ fn apply(layout: Layout, step: &Step) -> Option<(Layout, Vec<usize>)> {
     let shape = layout.shape().to_vec();
     let rank = shape.len();
     let pick = |new_shape: &[usize], source: &dyn Fn(&[usize]) -> Vec<usize>| -> Vec<usize> {
-        indices(new_shape).iter().map(|i| at(&before, &shape, &source(i))).collect()
+        coordinates(new_shape).iter().map(|i| at(&before, &shape, &source(i))).collect()
     };
     match *step {
         Step::Swap(a, b) if a < rank && b < rank => {

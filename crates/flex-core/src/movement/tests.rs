@@ -1,4 +1,5 @@
 use super::*;
+use crate::layout::tests::coordinates;
 use crate::{BoolStore, Layout, Shape};
 use alloc::string::ToString;
 use alloc::vec;
@@ -8,19 +9,7 @@ use proptest::prelude::*;
 
 /// The elements in row-major order, read one by one through the layout.
 fn elements<T: Element>(tensor: &Tensor) -> Vec<T> {
-    indices(tensor.shape()).iter().map(|i| tensor.storage::<T>()[tensor.layout().position(i)]).collect()
-}
-
-/// All indices of a shape in row-major order.
-fn indices(shape: &[usize]) -> Vec<Vec<usize>> {
-    let mut list = vec![vec![]];
-    for &size in shape {
-        list = list
-            .into_iter()
-            .flat_map(|index| (0..size).map(move |i| [index.clone(), vec![i]].concat()))
-            .collect();
-    }
-    list
+    coordinates(tensor.shape()).iter().map(|i| tensor.storage::<T>()[tensor.layout().position(i)]).collect()
 }
 
 fn iota(shape: &[usize]) -> Tensor {
@@ -72,7 +61,7 @@ fn cat_of_every_layout_on_every_axis() {
                 let parts = vec![a.clone(), iota(&shape(0)), b.clone(), a.clone()];
                 let got = cat(parts, axis).unwrap();
                 assert_eq!(got.shape().as_slice(), shape(7));
-                let want: Vec<i32> = indices(&shape(7))
+                let want: Vec<i32> = coordinates(&shape(7))
                     .into_iter()
                     .map(|mut i| {
                         let (part, skip) = match i[axis] {
@@ -150,7 +139,7 @@ fn repeat_of_every_layout_on_every_axis() {
                     let mut want_shape = shape;
                     want_shape[axis] *= times;
                     assert_eq!(got.shape().as_slice(), want_shape);
-                    let want: Vec<i32> = indices(&want_shape)
+                    let want: Vec<i32> = coordinates(&want_shape)
                         .into_iter()
                         .map(|mut i| {
                             i[axis] %= shape[axis];
@@ -180,7 +169,7 @@ fn repeat_of_every_layout_on_every_axis() {
 fn assign_by_definition(tensor: &Tensor, slices: &[Slice], value: &Tensor) -> Vec<i32> {
     let mut want = elements::<i32>(tensor);
     let base = Layout::contiguous(tensor.shape().clone());
-    for index in indices(value.shape()) {
+    for index in coordinates(value.shape()) {
         let at: Vec<usize> = (0..tensor.rank())
             .map(|axis| match slices.get(axis) {
                 None => index[axis],

@@ -1,4 +1,5 @@
 use super::*;
+use crate::layout::tests::coordinates;
 use crate::{Bytes, Element, Slice, index, movement};
 use alloc::string::ToString;
 use alloc::vec;
@@ -26,17 +27,6 @@ fn sample(shape: &[usize]) -> Tensor {
 
 fn floats(tensor: &QTensor) -> Vec<f32> {
     dequantize(tensor.clone(), DType::F32).unwrap().to_vec::<f32>()
-}
-
-fn coordinates(shape: &[usize]) -> Vec<Vec<usize>> {
-    let mut list = vec![vec![]];
-    for &size in shape {
-        list = list
-            .into_iter()
-            .flat_map(|index| (0..size).map(move |i| [index.clone(), vec![i]].concat()))
-            .collect();
-    }
-    list
 }
 
 /// Position of the scale of each element, from the definition of blocks.

@@ -4,22 +4,11 @@ mod read;
 mod update;
 
 use super::*;
+use crate::layout::tests::coordinates;
 use crate::{BoolStore, DType, Element, Layout, Result, Scalar, Shape, Slice, Tensor, bf16, f16};
 use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
-
-/// All indices of a shape in row-major order.
-fn coordinates(shape: &[usize]) -> Vec<Vec<usize>> {
-    let mut list = vec![vec![]];
-    for &size in shape {
-        list = list
-            .into_iter()
-            .flat_map(|index| (0..size).map(move |i| [index.clone(), vec![i]].concat()))
-            .collect();
-    }
-    list
-}
 
 fn pick<T: Element>(tensor: &Tensor, index: &[usize]) -> T {
     tensor.storage::<T>()[tensor.layout().position(index)]
