@@ -38,15 +38,13 @@ mod adapter;
 mod devices;
 mod scratch;
 
-pub use burn_flex_gpu::{DTypeTable, DeviceKind, KernelLimits, MemoryLimits, Support};
+pub use burn_flex_gpu::{DTypeTable, DeviceError, DeviceKind, KernelLimits, MemoryLimits, Support};
 pub use cubecl::wgpu::{WgpuDevice, WgpuRuntime};
 pub use devices::{check, devices};
 pub use scratch::supported;
 
 use burn_cubecl::CubeBackend;
 
-/// Why a device cannot be used.
-pub type DeviceError = burn_flex_gpu::DeviceError;
 /// An adapter, and what it is selected by.
 pub type DeviceInfo = burn_flex_gpu::DeviceInfo<WgpuDevice>;
 

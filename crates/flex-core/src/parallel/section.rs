@@ -5,7 +5,8 @@
 //! slower on two threads than on one. Here tasks are claimed from a counter; the caller claims like everybody else, asks
 //! the pool for helpers without waiting for them, and when no task is left it waits only for those that are in the middle
 //! of one. The caller claims from the front and helpers from the back, so that what one operation leaves in a core's own
-//! caches is what that core reads in the next. A helper that comes too late finds the section closed, and stays on [standby] for the next.
+//! caches is what that core reads in the next. A helper that comes too late finds the section closed, and stays on
+//! [standby] for the next.
 
 use super::standby;
 use alloc::boxed::Box;
