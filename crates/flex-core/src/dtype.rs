@@ -81,8 +81,60 @@ pub fn stores<T: Element>(dtype: DType) -> bool {
 
 /// Whether the engine stores tensors of this dtype.
 pub fn is_supported(dtype: DType) -> bool {
-    !matches!(dtype, DType::Flex32 | DType::QFloat(_) | DType::Bool(BoolStore::U32))
+    Stored::new(dtype).is_some()
 }
+
+macro_rules! stored {
+    ($($name:ident = $dtype:pat => $value:expr;)*) => {
+        /// A dtype that the engine stores, in a byte. [`DType`] has room for quantization schemes, which makes it 32: a
+        /// tensor that carries one is longer than what compilers move without calling `memcpy`.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Stored {
+            $(
+                #[allow(missing_docs)]
+                $name,
+            )*
+        }
+
+        impl Stored {
+            /// `None` when the engine does not store tensors of this dtype.
+            #[inline]
+            pub(crate) fn new(dtype: DType) -> Option<Self> {
+                match dtype {
+                    $($dtype => Some(Self::$name),)*
+                    DType::Flex32 | DType::QFloat(_) | DType::Bool(BoolStore::U32) => None,
+                }
+            }
+
+            /// `dtype`, for a tensor of elements `T`.
+            ///
+            /// # Panics
+            /// In the name of `op`, when `T` does not store it.
+            pub(crate) fn of<T: Element>(op: &'static str, dtype: DType) -> Self {
+                match Self::new(dtype) {
+                    Some(stored) if stores::<T>(dtype) => stored,
+                    _ => panic!("{op}: {:?} does not store {dtype:?}", T::DTYPE),
+                }
+            }
+
+            /// The dtype.
+            #[inline]
+            pub(crate) fn dtype(self) -> DType {
+                match self {
+                    $(Self::$name => $value,)*
+                }
+            }
+        }
+    };
+    ($($name:ident)*; $($bool:ident: $store:path),*) => {
+        stored! {
+            $($name = DType::$name => DType::$name;)*
+            $($bool = DType::Bool($store) => DType::Bool($store);)*
+        }
+    };
+}
+
+stored! { F64 F32 F16 BF16 I64 I32 I16 I8 U64 U32 U16 U8; Bool: BoolStore::Native, BoolU8: BoolStore::U8 }
 
 /// A number that is not yet bound to a dtype.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,6 +1,6 @@
 //! The tensor: a shared buffer, a layout over it, and the dtype of its elements.
 
-use crate::dtype::{Element, Scalar, is_supported, stores};
+use crate::dtype::{Element, Scalar, Stored, stores};
 use crate::error::{Error, Result};
 use crate::layout::{Layout, checked_num_elements};
 use crate::movement::materialise::materialise;
@@ -19,7 +19,7 @@ use burn_std::{AllocationProperty, BoolStore, Bytes, DType, Shape, Slice};
 pub struct Tensor {
     data: Arc<Bytes>,
     layout: Layout,
-    dtype: DType,
+    dtype: Stored,
 }
 
 /// Construction and export.
@@ -33,9 +33,8 @@ impl Tensor {
     /// When the byte count is not that of the shape, or the dtype is not stored by the engine.
     pub fn from_bytes(bytes: Bytes, shape: impl Into<Shape>, dtype: DType) -> Result<Self> {
         let shape = shape.into();
-        if !is_supported(dtype) {
-            return Err(Error::dtype("from_data", dtype, "a float, integer or bool (native, u8) dtype"));
-        }
+        let stored = Stored::new(dtype)
+            .ok_or_else(|| Error::dtype("from_data", dtype, "a float, integer or bool (native, u8) dtype"))?;
         let count = checked_num_elements("from_data", &shape)?;
         if bytes.len() != count * dtype.size() {
             let expected = alloc::format!("{} bytes for shape {:?}", count * dtype.size(), shape.as_slice());
@@ -53,7 +52,7 @@ impl Tensor {
             }
             copy
         };
-        Ok(Self { data: Arc::new(bytes), layout: Layout::contiguous(shape), dtype })
+        Ok(Self { data: Arc::new(bytes), layout: Layout::contiguous(shape), dtype: stored })
     }
 
     /// Copies a slice of row-major elements.
@@ -77,7 +76,7 @@ impl Tensor {
     pub fn from_bools(values: &[bool], shape: impl Into<Shape>) -> Result<Self> {
         let bytes: Vec<u8> = values.iter().map(|&b| b as u8).collect();
         let tensor = Self::from_slice(&bytes, shape)?;
-        Ok(Self { dtype: DType::Bool(BoolStore::Native), ..tensor })
+        Ok(tensor.with_dtype(DType::Bool(BoolStore::Native)))
     }
 
     /// A row-major tensor whose elements `fill` writes. The slice that `fill` gets holds arbitrary values, so it has
@@ -115,7 +114,7 @@ impl Tensor {
     ) -> Result<Self> {
         let shape = shape.into();
         let count = checked_num_elements(op, &shape)?;
-        assert!(stores::<T>(dtype), "{op}: {:?} does not store {dtype:?}", T::DTYPE);
+        let stored = Stored::of::<T>(op, dtype);
         let size = count * size_of::<T>();
         let mut bytes = storage::try_alloc(size).ok_or_else(|| Error::Memory {
             op,
@@ -123,7 +122,16 @@ impl Tensor {
             bytes: size,
         })?;
         fill(bytemuck::cast_slice_mut(&mut bytes))?;
-        Ok(Self { data: Arc::new(bytes), layout: Layout::contiguous(shape), dtype })
+        Ok(Self { data: Arc::new(bytes), layout: Layout::contiguous(shape), dtype: stored })
+    }
+
+    /// One element, of shape `[1]`.
+    ///
+    /// # Panics
+    /// When `T` does not store `dtype`.
+    pub fn single<T: Element>(value: T, dtype: DType) -> Self {
+        let data = Arc::new(storage::number(bytemuck::bytes_of(&value)));
+        Self { data, layout: Layout::single(), dtype: Stored::of::<T>("single", dtype) }
     }
 
     /// A row-major tensor with every element set to `value` (converted by [`Scalar::cast`]).
@@ -159,7 +167,7 @@ impl Tensor {
     pub fn into_bytes(self) -> Result<Bytes> {
         let whole = self.layout.is_contiguous()
             && self.layout.offset() == 0
-            && self.data.len() == self.num_elements() * self.dtype.size();
+            && self.data.len() == self.num_elements() * self.dtype().size();
         let tensor = if whole { self } else { materialise(&self)? };
         Ok(Arc::try_unwrap(tensor.data).unwrap_or_else(|shared| {
             let mut copy = storage::alloc(shared.len());
@@ -197,7 +205,7 @@ impl Tensor {
 
     /// Type of the elements.
     pub fn dtype(&self) -> DType {
-        self.dtype
+        self.dtype.dtype()
     }
 
     /// Where the elements lie in the buffer.
@@ -227,7 +235,7 @@ impl Tensor {
     /// # Panics
     /// When `T` does not store the dtype.
     pub fn storage<T: Element>(&self) -> &[T] {
-        assert!(stores::<T>(self.dtype), "storage: {:?} does not store {:?}", T::DTYPE, self.dtype);
+        assert!(stores::<T>(self.dtype()), "storage: {:?} does not store {:?}", T::DTYPE, self.dtype);
         bytemuck::cast_slice(&self.data)
     }
 
@@ -236,7 +244,7 @@ impl Tensor {
     /// # Panics
     /// When `T` does not store the dtype.
     pub fn storage_mut<T: Element>(&mut self) -> Option<&mut [T]> {
-        assert!(stores::<T>(self.dtype), "storage: {:?} does not store {:?}", T::DTYPE, self.dtype);
+        assert!(stores::<T>(self.dtype()), "storage: {:?} does not store {:?}", T::DTYPE, self.dtype);
         if !self.is_unique() {
             return None;
         }
@@ -248,7 +256,8 @@ impl Tensor {
     /// # Panics
     /// When `T` does not store the dtype.
     pub fn as_slice<T: Element>(&self) -> Option<&[T]> {
-        self.is_contiguous().then(|| &self.storage::<T>()[self.layout.span()])
+        let start = self.layout.offset();
+        self.is_contiguous().then(|| &self.storage::<T>()[start..start + self.num_elements()])
     }
 
     /// The elements as one flat writable run, when the tensor is the only owner of the buffer and fills a gapless
@@ -293,10 +302,10 @@ impl Tensor {
     /// not looked at, so the caller vouches that they mean something in the new dtype.
     ///
     /// # Panics
-    /// When the widths differ.
+    /// When the widths differ, or the engine does not store the dtype.
     pub(crate) fn with_dtype(mut self, dtype: DType) -> Self {
-        assert_eq!(self.dtype.size(), dtype.size(), "with_dtype: widths differ");
-        self.dtype = dtype;
+        assert_eq!(self.dtype().size(), dtype.size(), "with_dtype: widths differ");
+        self.dtype = Stored::new(dtype).expect("with_dtype: a dtype that is stored");
         self
     }
 
@@ -305,7 +314,7 @@ impl Tensor {
     /// # Panics
     /// When it does not.
     pub(crate) fn with_layout(mut self, layout: Layout) -> Self {
-        let capacity = self.data.len() / self.dtype.size();
+        let capacity = self.data.len() / self.dtype().size();
         assert!(layout.span().end <= capacity || layout.num_elements() == 0, "layout leaves the buffer");
         self.layout = layout;
         self

@@ -1,17 +1,20 @@
 //! Sums, products and maxima of slices.
 
-use crate::simd::{Simd, Vector, WithSimd, dispatch};
+use crate::simd::{Simd, Vector, WithSimd, dispatch, prefetch_ahead};
 use crate::slice::lanes_mut;
 use crate::{Float, UnaryFn};
 
 /// Vectors of partial results: with two loads per cycle and additions of four cycles' latency, eight keep both busy.
 const PARTIALS: usize = 8;
 
+/// Elements that a lane combines before its result goes to that of all stretches.
+const STRETCH: usize = 32;
+
 /// The sum of all elements; zero when there are none.
 ///
-/// Each lane of eight vectors adds every `8 * lanes`-th element, and the lanes are added pairwise, so that the error is
-/// bounded by `(len / (8 * lanes) + log2(8 * lanes))` roundings of the sum of magnitudes. Callers with long slices add
-/// blocks. The order, and so the last bits, differ between instruction sets.
+/// Each lane of eight vectors adds every `8 * lanes`-th element, 32 of them and then the sums of these, and the lanes are
+/// added pairwise, so that the error is bounded by `32 + len / (256 * lanes) + log2(8 * lanes)` roundings of the sum of
+/// magnitudes. Callers with very long slices add blocks. The order, and so the last bits, differ between instruction sets.
 pub fn sum<T: Float>(data: &[T]) -> T {
     sum_with(Same, data)
 }
@@ -136,24 +139,31 @@ impl<T: Float, C: Combine<T>, F: UnaryFn<T>> WithSimd for Fold<'_, T, C, F> {
     fn with_simd<S: Simd>(self) -> T {
         let (op, f, step) = (self.op, self.f, T::lanes::<S>());
         let identity: Vector<S, T> = op.identity().splat();
-        let mut partials = [identity; PARTIALS];
-        let mut blocks = self.data.chunks_exact(PARTIALS * step);
-        for block in &mut blocks {
-            for (k, partial) in partials.iter_mut().enumerate() {
-                // SAFETY: `block` has `PARTIALS * step` elements; the load needs no alignment.
-                let x = unsafe { T::vload_unaligned::<S>(block.as_ptr().add(k * step)) };
-                *partial = op.vectors(*partial, f.eval(x));
+        let mut totals = [identity; PARTIALS];
+        for stretch in self.data.chunks(STRETCH * PARTIALS * step) {
+            let mut partials = [identity; PARTIALS];
+            let mut blocks = stretch.chunks_exact(PARTIALS * step);
+            for block in &mut blocks {
+                prefetch_ahead(block.as_ptr(), PARTIALS * step);
+                for (k, partial) in partials.iter_mut().enumerate() {
+                    // SAFETY: `block` has `PARTIALS * step` elements; the load needs no alignment.
+                    let x = unsafe { T::vload_unaligned::<S>(block.as_ptr().add(k * step)) };
+                    *partial = op.vectors(*partial, f.eval(x));
+                }
+            }
+            for (rest, partial) in blocks.remainder().chunks(step).zip(&mut partials) {
+                let mut x = identity;
+                lanes_mut(&mut x)[..rest.len()].copy_from_slice(rest);
+                let mut y = f.eval(x);
+                lanes_mut(&mut y)[rest.len()..].fill(op.identity());
+                *partial = op.vectors(*partial, y);
+            }
+            for (total, partial) in totals.iter_mut().zip(partials) {
+                *total = op.vectors(*total, partial);
             }
         }
-        for (rest, partial) in blocks.remainder().chunks(step).zip(&mut partials) {
-            let mut x = identity;
-            lanes_mut(&mut x)[..rest.len()].copy_from_slice(rest);
-            let mut y = f.eval(x);
-            lanes_mut(&mut y)[rest.len()..].fill(op.identity());
-            *partial = op.vectors(*partial, y);
-        }
         let mut total = fold_halves(
-            &mut partials,
+            &mut totals,
             #[inline(always)]
             |a, b| op.vectors(a, b),
         );
@@ -170,7 +180,7 @@ mod tests {
 
     #[test]
     fn every_length_on_every_instruction_set() {
-        for len in (0..300).chain([1000, 4096]) {
+        for len in (0..300).chain([1000, 4096, 4097, 10_000]) {
             // Small integers: every order of additions is exact.
             let data: Vec<f32> = (0..len).map(|i| ((i * 7) % 23) as f32 - 11.0).collect();
             let want: f32 = data.iter().sum();

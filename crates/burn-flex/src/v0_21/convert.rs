@@ -43,8 +43,8 @@ macro_rules! or_panic {
 or_panic! {
     Tensor => FlexTensor: FlexTensor;
     (Tensor, Tensor) => (FlexTensor, FlexTensor): |(a, b)| (FlexTensor(a), FlexTensor(b));
-    QTensor => FlexQTensor: FlexQTensor;
-    (QTensor, Tensor) => (FlexQTensor, FlexTensor): |(a, b)| (FlexQTensor(a), FlexTensor(b));
+    QTensor => FlexQTensor: FlexQTensor::from;
+    (QTensor, Tensor) => (FlexQTensor, FlexTensor): |(a, b): (QTensor, _)| (FlexQTensor::from(a), FlexTensor(b));
     conv::DeformConvGradients => conv::DeformConvGradients: |gradients| gradients;
 }
 

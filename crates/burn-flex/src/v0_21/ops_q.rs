@@ -35,7 +35,7 @@ impl<F: FlexFloat, I: FlexInt> QTensorOps<Self> for Flex<F, I> {
     }
 
     ops! {
-        dequantize(tensor: Q, dtype: FloatDType) => quant::dequantize(tensor.0, dtype.into());
+        dequantize(tensor: Q, dtype: FloatDType) => quant::dequantize(*tensor.0, dtype.into());
     }
 
     async fn q_into_data(tensor: Q) -> core::result::Result<TensorData, ExecutionError> {
@@ -66,19 +66,19 @@ impl<F: FlexFloat, I: FlexInt> QTensorOps<Self> for Flex<F, I> {
         q_select(tensor: Q, dim: usize, indices: T) => tensor.0.select(dim, indices.0);
         q_gather(dim: usize, tensor: Q, indices: T) => tensor.0.gather(dim, indices.0);
         q_repeat_dim(tensor: Q, dim: usize, times: usize) => tensor.0.repeat(dim, times);
-        q_cat(tensors: Vec<Q>, dim: usize) => quant::cat(tensors.into_iter().map(|t| t.0).collect(), dim);
+        q_cat(tensors: Vec<Q>, dim: usize) => quant::cat(tensors.into_iter().map(|t| *t.0).collect(), dim);
     }
 
     // Order: indices from what compares, elements by index.
     ops! {
         q_argmax(tensor: Q, dim: usize, out_dtype: IntDType) =>
-            comparable(tensor.0).and_then(|t| reduce::argmax(t, dim, out_dtype.into()));
+            comparable(*tensor.0).and_then(|t| reduce::argmax(t, dim, out_dtype.into()));
         q_argmin(tensor: Q, dim: usize, out_dtype: IntDType) =>
-            comparable(tensor.0).and_then(|t| reduce::argmin(t, dim, out_dtype.into()));
+            comparable(*tensor.0).and_then(|t| reduce::argmin(t, dim, out_dtype.into()));
         q_argtopk(tensor: Q, dim: usize, k: usize, out_dtype: IntDType) =>
-            comparable(tensor.0).and_then(|t| sort::argtopk(t, dim, k, out_dtype.into()));
+            comparable(*tensor.0).and_then(|t| sort::argtopk(t, dim, k, out_dtype.into()));
         q_argsort(tensor: Q, dim: usize, descending: bool, out_dtype: IntDType) =>
-            comparable(tensor.0).and_then(|t| sort::argsort(t, dim, descending, out_dtype.into()));
+            comparable(*tensor.0).and_then(|t| sort::argsort(t, dim, descending, out_dtype.into()));
     }
 
     q_ops! {
@@ -87,18 +87,18 @@ impl<F: FlexFloat, I: FlexInt> QTensorOps<Self> for Flex<F, I> {
         q_max_abs_dim(tensor: Q, dim: usize) => tensor.0.map_numbers(|t| reduce::max_abs_dim(t, dim));
         // The trait's defaults ask for indices of the default dtype, which may be too narrow for the axis.
         q_max_dim(tensor: Q, dim: usize) =>
-            picked("max_dim", tensor.0, dim, |t| reduce::argmax(t, dim, DType::I64));
+            picked("max_dim", *tensor.0, dim, |t| reduce::argmax(t, dim, DType::I64));
         q_min_dim(tensor: Q, dim: usize) =>
-            picked("min_dim", tensor.0, dim, |t| reduce::argmin(t, dim, DType::I64));
+            picked("min_dim", *tensor.0, dim, |t| reduce::argmin(t, dim, DType::I64));
         q_topk(tensor: Q, dim: usize, k: usize) =>
-            picked("topk", tensor.0, dim, |t| sort::argtopk(t, dim, k, DType::I64));
+            picked("topk", *tensor.0, dim, |t| sort::argtopk(t, dim, k, DType::I64));
         q_sort(tensor: Q, dim: usize, descending: bool) =>
-            picked("sort", tensor.0, dim, |t| sort::argsort(t, dim, descending, DType::I64));
+            picked("sort", *tensor.0, dim, |t| sort::argsort(t, dim, descending, DType::I64));
     }
 
     fn q_sort_with_indices(tensor: Q, dim: usize, descending: bool, out_dtype: IntDType) -> (Q, T) {
         let pick = |t| sort::argsort(t, dim, descending, out_dtype.into());
-        by_index("sort_with_indices", tensor.0, dim, pick).or_panic()
+        by_index("sort_with_indices", *tensor.0, dim, pick).or_panic()
     }
 }
 

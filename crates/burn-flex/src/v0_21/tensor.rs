@@ -1,8 +1,10 @@
 //! The tensor primitives: the engine's tensors under names that may carry Burn's traits.
 
+use alloc::boxed::Box;
 use burn_backend::quantization::{QuantScheme, QuantStore};
 use burn_backend::{DType, QTensorPrimitive, Shape, TensorMetadata};
 use flex_core::Tensor;
+use flex_core::layout::copy_shape;
 use flex_core::quant::QTensor;
 
 /// A float, integer or bool tensor of [`Flex`](crate::Flex).
@@ -40,7 +42,7 @@ impl TensorMetadata for FlexTensor {
     }
 
     fn shape(&self) -> Shape {
-        self.0.shape().clone()
+        copy_shape(self.0.shape())
     }
 
     fn rank(&self) -> usize {
@@ -49,8 +51,11 @@ impl TensorMetadata for FlexTensor {
 }
 
 /// A quantized tensor of [`Flex`](crate::Flex): values, scales, and the scheme that ties them.
+///
+/// Boxed, since Burn passes float tensors around as an enum of both kinds, which would be as long as this one: 320 bytes,
+/// where a float tensor has 120.
 #[derive(Clone, Debug)]
-pub struct FlexQTensor(pub(super) QTensor);
+pub struct FlexQTensor(pub(super) Box<QTensor>);
 
 impl FlexQTensor {
     /// The engine's quantized tensor.
@@ -60,13 +65,13 @@ impl FlexQTensor {
 
     /// Hands out the engine's quantized tensor without a copy.
     pub fn into_core(self) -> QTensor {
-        self.0
+        *self.0
     }
 }
 
 impl From<QTensor> for FlexQTensor {
     fn from(tensor: QTensor) -> Self {
-        Self(tensor)
+        Self(Box::new(tensor))
     }
 }
 
@@ -76,7 +81,7 @@ impl TensorMetadata for FlexQTensor {
     }
 
     fn shape(&self) -> Shape {
-        self.0.values.shape().clone()
+        copy_shape(self.0.values.shape())
     }
 
     fn rank(&self) -> usize {

@@ -8,7 +8,7 @@
 use super::kernel::Kernel;
 use super::runs;
 use crate::error::{Error, Result};
-use crate::layout::{Layout, Strides, broadcast_shapes, contiguous_strides};
+use crate::layout::{Layout, Strides, broadcast_shapes, contiguous_strides, copy_shape};
 use crate::parallel::Work;
 use crate::{DType, Element, Shape, Tensor};
 use smallvec::SmallVec;
@@ -147,7 +147,7 @@ fn run_flat<const N: usize>(op: Op<N>, mut inputs: [Input; N]) -> Result<Tensor>
         })?;
         return Ok(target);
     }
-    let Some(shape) = inputs.iter().find_map(Input::tensor).map(|t| t.shape().clone()) else {
+    let Some(shape) = inputs.iter().find_map(Input::tensor).map(|t| copy_shape(t.shape())) else {
         unreachable!("at least one tensor");
     };
     dispatch!(bits op.name, op.dtype, T => {

@@ -18,11 +18,27 @@ pub type Strides = SmallVec<[isize; 5]>;
 /// Strides may be negative (flipped axes), zero (expanded axes) or overlap (unfolded windows). Invariant: every
 /// element of the shape addresses a non-negative offset; a [`Tensor`](crate::Tensor) also guarantees that it lies
 /// inside its buffer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Layout {
     shape: Shape,
     strides: Strides,
     offset: usize,
+}
+
+/// By copying slices: the clone of a `SmallVec` pushes element by element, and a layout is cloned with every tensor.
+impl Clone for Layout {
+    fn clone(&self) -> Self {
+        Self {
+            shape: copy_shape(&self.shape),
+            strides: Strides::from_slice(&self.strides),
+            offset: self.offset,
+        }
+    }
+}
+
+/// A clone, the fast way; see [`Layout`]'s.
+pub fn copy_shape(shape: &Shape) -> Shape {
+    Shape::new_raw(SmallVec::from_slice(shape))
 }
 
 /// Number of elements of a shape.
@@ -57,6 +73,17 @@ impl Layout {
     pub fn contiguous(shape: Shape) -> Self {
         let strides = contiguous_strides(&shape);
         Self { shape, strides, offset: 0 }
+    }
+
+    /// The layout of one element, of shape `[1]`. Its parts are constants: ones put together at run time, number by number,
+    /// are waited for when the layout then moves in vectors.
+    pub fn single() -> Self {
+        let shape = SmallVec::from_buf_and_len([1, 0, 0, 0, 0], 1);
+        Self {
+            shape: Shape::new_raw(shape),
+            strides: Strides::from_buf_and_len([1, 0, 0, 0, 0], 1),
+            offset: 0,
+        }
     }
 
     /// A layout from its parts.

@@ -7,7 +7,7 @@
 use super::reducer::Reducer;
 use alloc::vec::Vec;
 use flex_math::fold_halves;
-use flex_math::simd::vectorize;
+use flex_math::simd::{prefetch_ahead, vectorize};
 
 /// Independent partial results along a row: four AVX-512 registers of f32, enough to hide an addition's latency.
 pub(super) const LANES: usize = 64;
@@ -18,7 +18,7 @@ pub(super) const QUARTER: usize = LANES / 4;
 /// The same for rows too short to fold that many.
 const SHORT_LANES: usize = 16;
 
-/// Elements of a row between two pairwise combinations: 64 additions per lane.
+/// Elements of a row between two pairwise combinations, unless its reducer knows better: 64 additions per lane.
 pub(super) const BLOCK: usize = 4096;
 
 /// Rows of a matrix that go into one pairwise combination.
@@ -75,10 +75,10 @@ pub(super) fn fold_run<T: Copy, R: Reducer<T>>(r: R, run: &[T]) -> R::Acc {
         fold_rows(r, run, Starts { start: 0, stride: 0 }, run.len(), &mut out);
         out[0]
     };
-    if run.len() <= BLOCK {
+    if run.len() <= R::LONGEST {
         return fold(run);
     }
-    fold_partials(r, run.chunks(BLOCK).map(fold))
+    fold_partials(r, run.chunks(R::LONGEST).map(fold))
 }
 
 /// Start positions that lie a constant stride apart.
@@ -98,8 +98,8 @@ impl Starts {
     }
 }
 
-/// Reduces the contiguous rows of `n` elements of `src` at `starts` to one value each. Rows longer than [`BLOCK`] lose
-/// accuracy.
+/// Reduces the contiguous rows of `n` elements of `src` at `starts` to one value each. Rows longer than
+/// [`Reducer::LONGEST`] lose accuracy.
 pub(super) fn fold_rows<T: Copy, R: Reducer<T>>(
     r: R,
     src: &[T],
@@ -139,6 +139,7 @@ pub(super) fn fold_lanes<const N: usize, T: Copy, R: Reducer<T>>(r: R, row: &[T]
     let mut acc = [r.identity(); N];
     let (chunks, rest) = row.as_chunks::<N>();
     for chunk in chunks {
+        prefetch_ahead(chunk.as_ptr(), N);
         for l in 0..N {
             acc[l] = r.combine(acc[l], r.lift(chunk[l]));
         }

@@ -89,7 +89,7 @@ impl Over {
         dtype: DType,
     ) -> Result<Tensor> {
         match self {
-            Over::All => run::reduce_all::<T, R>(op, tensor, r, dtype),
+            Over::All => run::reduce_all::<T, R>(tensor, r, dtype),
             Over::Axis(axis) => run::reduce_axis::<T, R>(op, tensor, axis, r, dtype),
         }
     }

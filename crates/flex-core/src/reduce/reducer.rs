@@ -4,10 +4,12 @@
 //! Variants of a reduction that share their inner loop (sum and mean; maximum, minimum and largest absolute value;
 //! any and all) are one type with a field, so that the loop is compiled once.
 
-use super::kernel::{LANES, QUARTER, fold_lanes, lift_padded};
+use super::kernel::{BLOCK, LANES, QUARTER, fold_lanes, lift_padded};
 use super::lift::{Arith, Lift, View, WideSum};
+use super::run::LONG_ROW;
 use crate::Element;
 use flex_math::fold_halves;
+use flex_math::simd::prefetch_ahead;
 
 /// An associative and commutative reduction of elements `T`.
 pub(crate) trait Reducer<T>: Copy + Send + Sync {
@@ -17,6 +19,8 @@ pub(crate) trait Reducer<T>: Copy + Send + Sync {
     type Out: Element;
     /// Whether combining rounds, so that the shape of the tree of combinations matters for accuracy.
     const ROUNDS: bool;
+    /// The longest row that [`fold_row`](Self::fold_row) takes without losing accuracy.
+    const LONGEST: usize = if Self::ROUNDS { BLOCK } else { usize::MAX };
     /// The partial result of no elements.
     fn identity(self) -> Self::Acc;
     /// The partial result of one element.
@@ -61,6 +65,11 @@ impl<T: Lift> Reducer<T> for Sum {
     type Acc = T::Wide;
     type Out = T;
     const ROUNDS: bool = T::IS_FLOAT;
+    const LONGEST: usize = match (T::IS_FLOAT, T::IS_EXPLICIT) {
+        (false, _) => usize::MAX,
+        (true, false) => BLOCK,
+        (true, true) => LONG_ROW,
+    };
     #[inline(always)]
     fn identity(self) -> T::Wide {
         T::Wide::ZERO
@@ -75,7 +84,11 @@ impl<T: Lift> Reducer<T> for Sum {
     }
     #[inline(always)]
     fn fold_row(self, row: &[T]) -> T::Wide {
-        T::sum_row(row).unwrap_or_else(|| fold_lanes::<LANES, T, Self>(self, row))
+        // Not `unwrap_or_else`: its closure would be a function of its own, compiled for no instruction set.
+        match T::sum_row(row) {
+            Some(value) => value,
+            None => fold_lanes::<LANES, T, Self>(self, row),
+        }
     }
     #[inline]
     fn finish(self, acc: T::Wide, n: usize, copies: usize) -> T {
@@ -96,6 +109,11 @@ impl<T: Lift> Reducer<T> for Prod {
     type Acc = T::Wide;
     type Out = T;
     const ROUNDS: bool = T::IS_FLOAT;
+    const LONGEST: usize = match (T::IS_FLOAT, T::IS_EXPLICIT) {
+        (false, _) => usize::MAX,
+        (true, false) => BLOCK,
+        (true, true) => LONG_ROW,
+    };
     #[inline(always)]
     fn identity(self) -> T::Wide {
         T::Wide::ONE
@@ -110,7 +128,11 @@ impl<T: Lift> Reducer<T> for Prod {
     }
     #[inline(always)]
     fn fold_row(self, row: &[T]) -> T::Wide {
-        T::product_row(row).unwrap_or_else(|| fold_lanes::<LANES, T, Self>(self, row))
+        // Not `unwrap_or_else`: its closure would be a function of its own, compiled for no instruction set.
+        match T::product_row(row) {
+            Some(value) => value,
+            None => fold_lanes::<LANES, T, Self>(self, row),
+        }
     }
     #[inline]
     fn finish(self, acc: T::Wide, _n: usize, copies: usize) -> T {
@@ -182,6 +204,7 @@ impl<T: Lift, V: View<T>> Reducer<T> for Extreme<V> {
         let (quarters, rest) = row.as_chunks::<QUARTER>();
         let (chunks, quarters) = quarters.as_chunks::<4>();
         for [w, x, y, z] in chunks {
+            prefetch_ahead(w.as_ptr(), LANES);
             self.fold_pair(w, x, &mut a, &mut b, &mut nan);
             self.fold_pair(y, z, &mut c, &mut d, &mut nan2);
         }

@@ -1,7 +1,7 @@
 //! The drivers: they cut a planned reduction into tasks of fixed size, run the kernels in them, and combine partial
 //! results in a fixed order.
 
-use super::kernel::{BLOCK, Rows, Starts, fold_columns, fold_narrow, fold_partials, fold_rows, fold_run};
+use super::kernel::{Rows, Starts, fold_columns, fold_narrow, fold_partials, fold_rows, fold_run};
 use super::plan::{Mode, Plan, unordered_elements};
 use super::reducer::Reducer;
 use crate::error::Result;
@@ -33,20 +33,14 @@ const ENOUGH_TASKS: usize = 8;
 const MIN_BLOCK_ROWS: usize = 32;
 
 /// Reduces all elements to a tensor of shape `[1]`.
-pub(super) fn reduce_all<T: Element, R: Reducer<T>>(
-    op: &'static str,
-    tensor: Tensor,
-    r: R,
-    dtype: DType,
-) -> Result<Tensor> {
+pub(super) fn reduce_all<T: Element, R: Reducer<T>>(tensor: Tensor, r: R, dtype: DType) -> Result<Tensor> {
     if let Some(run) = tensor.as_slice::<T>() {
-        let acc = fold_long(r, run);
-        return Tensor::build::<R::Out>(op, [1], dtype, |out| out[0] = r.finish(acc, run.len(), 1));
+        return Ok(Tensor::single(r.finish(fold_long(r, run), run.len(), 1), dtype));
     }
     let (layout, copies) = unordered_elements(tensor.layout())?;
     let n = layout.num_elements();
     let acc = if n == 0 { r.identity() } else { fold_tensor(tensor.with_layout(layout), r)? };
-    Tensor::build::<R::Out>(op, [1], dtype, |out| out[0] = r.finish(acc, n, copies))
+    Ok(Tensor::single(r.finish(acc, n, copies), dtype))
 }
 
 fn fold_tensor<T: Element, R: Reducer<T>>(tensor: Tensor, r: R) -> Result<R::Acc> {
@@ -105,7 +99,7 @@ fn reduce_rows<T: Element, R: Reducer<T>>(plan: &Plan, r: R, out: &mut [R::Out])
     let src = plan.tensor.storage::<T>();
     let (n, copies) = (plan.n, plan.copies);
     for_each_output(&plan.walk, n, size_of::<T>(), out, |_, starts, out: &mut [R::Out]| {
-        if n > BLOCK {
+        if n > R::LONGEST || n >= LONG_ROW {
             for (i, o) in out.iter_mut().enumerate() {
                 let at = starts.at(i);
                 *o = r.finish(fold_long(r, &src[at..at + n]), n, copies);
