@@ -16,8 +16,9 @@ use core::ops::Range;
 /// takes some 50 us to come.
 const WAKE_BYTES: usize = 8 * 1024 * 1024;
 
-/// [`WAKE_BYTES`] when helpers are [awake](standby): some 5 us, beside which the handing over (1 us) is small.
-const AWAKE_BYTES: usize = 512 * 1024;
+/// [`WAKE_BYTES`] when helpers are [awake](standby): some 3 us, beside which the handing over (1 us) is small. On two threads,
+/// adding 65,536 f32 takes 3.6 us, and took 4.6 on one.
+const AWAKE_BYTES: usize = 320 * 1024;
 
 /// Arithmetic (floating-point operations, or their equivalent in time) that is worth waking a helper.
 ///
@@ -156,7 +157,7 @@ fn for_each_item<I: ExactSizeIterator<Item: Send>>(
         f(k, item);
     }
     // Now that the next operation is about to come: a helper woken any earlier would be asleep again by then.
-    if let Some(nanoseconds) = work.alone().filter(|_| several) {
+    if several && let Some(nanoseconds) = work.alone() {
         work_alone(nanoseconds);
     }
 }
