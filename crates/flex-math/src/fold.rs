@@ -8,12 +8,12 @@ use crate::{Float, UnaryFn};
 const PARTIALS: usize = 8;
 
 /// Elements that a lane combines before its result goes to that of all stretches.
-const STRETCH: usize = 32;
+const STRETCH: usize = 64;
 
 /// The sum of all elements; zero when there are none.
 ///
-/// Each lane of eight vectors adds every `8 * lanes`-th element, 32 of them and then the sums of these, and the lanes are
-/// added pairwise, so that the error is bounded by `32 + len / (256 * lanes) + log2(8 * lanes)` roundings of the sum of
+/// Each lane of eight vectors adds every `8 * lanes`-th element, 64 of them and then the sums of these, and the lanes are
+/// added pairwise, so that the error is bounded by `64 + len / (512 * lanes) + log2(8 * lanes)` roundings of the sum of
 /// magnitudes. Callers with very long slices add blocks. The order, and so the last bits, differ between instruction sets.
 pub fn sum<T: Float>(data: &[T]) -> T {
     sum_with(Same, data)

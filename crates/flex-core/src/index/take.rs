@@ -11,6 +11,7 @@ use crate::layout::{Layout, Strides, checked_num_elements};
 use crate::parallel::{self, Work};
 use crate::walk::{Walk, gather_row};
 use crate::{Element, Shape, Tensor};
+use flex_math::simd::prefetch;
 
 /// `out[i, j, k] = tensor[i, indices[i, j, k], k]` (for axis 1 of three). The result has the shape of `indices`, which
 /// has the rank of `tensor`, and on the other axes at most its sizes.
@@ -102,12 +103,20 @@ fn take(
             let axis_stride = core::mem::replace(&mut strides[axis], 0);
             let source = Layout::new(shape.clone(), strides, layout.offset());
             let walk = Walk::new([&Layout::contiguous(shape), &source, &index_layout]);
-            take_rows(tensor.storage::<T>(), axis_stride, &checked, &walk, out);
+            let axis = (layout.shape()[axis], axis_stride);
+            take_rows(tensor.storage::<T>(), axis, &checked, &walk, out);
         })
     })
 }
 
-fn take_rows<T: Element>(src: &[T], axis_stride: isize, indices: &Indices, walk: &Walk<3>, out: &mut [T]) {
+/// Rows are read along an axis of this size and stride.
+fn take_rows<T: Element>(
+    src: &[T],
+    (axis_size, axis_stride): (usize, isize),
+    indices: &Indices,
+    walk: &Walk<3>,
+    out: &mut [T],
+) {
     let [_, step, index_step] = walk.inner().strides;
     if index_step == 0 {
         for_each_row(walk, out, 2 * size_of::<T>(), |[_, start, index], row| {
@@ -116,16 +125,27 @@ fn take_rows<T: Element>(src: &[T], axis_stride: isize, indices: &Indices, walk:
         });
         return;
     }
+    let line = if axis_stride == 1 && step == 0 { axis_size * size_of::<T>() } else { 0 };
     for_each_row(walk, out, 2 * size_of::<T>() + size_of::<usize>(), |[_, start, index], row| {
+        // What lies behind this line of the tensor is, in most cases, the next one that is read from, in an order that only the
+        // indices know.
+        let next = src.as_ptr().wrapping_add(start + axis_size).cast::<u8>();
+        let part = if line <= MAX_LINE && line <= row.len() * LINE { line * BLOCK / row.len() } else { 0 };
         let (mut start, mut index) = (start, index);
         let mut block = [0usize; BLOCK];
-        for piece in row.chunks_mut(BLOCK) {
+        for (k, piece) in row.chunks_mut(BLOCK).enumerate() {
+            prefetch(next.wrapping_add(k * part), part.min(line));
             let block = &mut block[..piece.len()];
             indices.read(index, index_step, block);
             let element =
                 |at: usize, i: usize| at.wrapping_add_signed((i as isize).wrapping_mul(axis_stride));
             if let Some(i) = repeated(block) {
                 gather_row(src, element(start, i), step, piece);
+            } else if step == 0 && axis_stride == 1 {
+                let line = &src[start..start + axis_size];
+                for (o, &i) in piece.iter_mut().zip(&*block) {
+                    *o = line[i];
+                }
             } else {
                 let mut at = start;
                 for (o, &i) in piece.iter_mut().zip(&*block) {
@@ -138,6 +158,12 @@ fn take_rows<T: Element>(src: &[T], axis_stride: isize, indices: &Indices, walk:
         }
     });
 }
+
+/// Bytes of a line of the tensor that is asked for ahead, at most: half of the first cache.
+const MAX_LINE: usize = 16 * 1024;
+
+/// Bytes of a cache line. A line of the tensor is asked for when there are as many reads of it as it has of these.
+const LINE: usize = 64;
 
 /// What an element costs that is fetched from where an index says, as [`Work::Flops`] counts: some 1.5 ns.
 const FLOPS: usize = 128;
