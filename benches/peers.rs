@@ -1,45 +1,63 @@
-//! `cargo bench -p flex-benches`: Flex against upstream's `burn-flex` 0.21, `burn-ndarray` 0.21 and, if asked, PyTorch.
+//! `cargo bench -p flex-benches`: Flex against its peers. `-- --help` says which, and how to choose among cases.
 
-use burn_flex::Flex;
-use burn_ndarray::NdArray;
 use clap::Parser;
-use flex_benches::{Budget, Case, Limits, Python, Report, Row, Run, cases, svg, time_in_turn};
+use flex_benches::peers::{self, Library, Peer, Python};
+use flex_benches::{Budget, Limits, Report, Row, Section, cases, markdown, select, svg, time_in_turn};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
-use std::process::ExitCode;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 /// Times the same calls on Flex and its peers, in turn.
-#[derive(Parser)]
+///
+/// Peers are upstream's burn-flex and burn-ndarray; candle and numr when built with the features of these names; Burn's
+/// GPU backends when built with `wgpu` or `cuda` and where there is a device; PyTorch and NumPy with --torch and --numpy.
+#[derive(Parser, Clone)]
 struct Args {
-    /// Only cases whose name contains one of these.
+    /// Only cases whose name contains one of these, out of the short set or, with --full, out of all. A case named in full is
+    /// always found.
     filter: Vec<String>,
-    /// Every case, measured longer, for figures to publish. Without it: the rows of PEERS.md.
+    /// Every case instead of the short set, measured longer, on one thread and on all: for figures to publish.
     #[arg(long)]
     full: bool,
+    /// Print the cases' names instead of running them.
+    #[arg(long)]
+    list: bool,
     /// Flex alone, for a profiler.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["torch", "numpy", "publish"])]
     alone: bool,
-    /// Leave out burn-ndarray, whose slowest rows take seconds.
-    #[arg(long)]
-    no_ndarray: bool,
+    /// Leave out these peers: `--without ndarray`, whose slowest rows take seconds.
+    #[arg(long, value_name = "PEER", value_delimiter = ',')]
+    without: Vec<String>,
     /// Add PyTorch, in a process of its own that is timed in turn with the others.
     #[arg(long)]
     torch: bool,
-    /// The Python interpreter that has PyTorch.
+    /// Add NumPy, likewise.
+    #[arg(long)]
+    numpy: bool,
+    /// The Python interpreter that has them.
     #[arg(long, default_value = "python3")]
     python: String,
-    /// Threads of every peer; all of the machine's when not given.
-    #[arg(long)]
-    threads: Option<usize>,
+    /// Threads of every peer, several numbers for one section each: `--threads 1,8`. Without it all of the machine's; with
+    /// --full one and all.
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Vec<u16>,
+    /// Do not measure: report what these JSON files hold.
+    #[arg(long, value_name = "JSON", num_args = 1.., conflicts_with_all = ["filter", "full", "alone", "threads"])]
+    from: Vec<PathBuf>,
     /// Write everything that was measured to this file, as JSON.
     #[arg(long)]
     json: Option<PathBuf>,
-    /// Draw the chart into this file, as SVG.
+    /// Draw the last section into this file, as SVG.
     #[arg(long)]
     svg: Option<PathBuf>,
+    /// Write summary.md (families, for a README), table.md (all rows), run.json, and a chart per section into this folder.
+    #[arg(long, value_name = "FOLDER")]
+    publish: Option<PathBuf>,
+    /// Measure in this process and write JSON here, nothing else: one section of a run.
+    #[arg(long, hide = true)]
+    section: Option<PathBuf>,
     /// Passed by `cargo bench`; without meaning here.
     #[arg(long, hide = true)]
     bench: bool,
@@ -56,28 +74,66 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<(), String> {
-    let cores = || std::thread::available_parallelism().map_or(1, |n| n.get());
-    let threads = args.threads.unwrap_or_else(cores);
+    if args.from.is_empty() {
+        let cases = cases::<burn_flex::Flex>();
+        let picked = select(&cases, &args.filter, args.full)?;
+        if args.list {
+            picked.into_iter().for_each(|k| println!("{}", cases[k].name));
+            return Ok(());
+        }
+    }
+    let all = std::thread::available_parallelism().map_or(1, |n| n.get()) as u16;
+    let threads = match &args.threads[..] {
+        [] if args.full && all > 1 => vec![1, all],
+        [] => vec![all],
+        given => given.to_vec(),
+    };
+    if let Some(path) = &args.section {
+        return write(path, &json(&measure(args, threads[0].into())?));
+    }
+    let report = if !args.from.is_empty() {
+        Report::merge(args.from.iter().map(|path| read(path)).collect::<Result<_, _>>()?)?
+    } else if args.alone {
+        measure(args, threads[0].into())?
+    } else {
+        Report::merge(threads.into_iter().map(|n| measure_apart(args, n)).collect::<Result<_, _>>()?)?
+    };
+    output(args, &report)
+}
+
+/// Runs one section in a process of its own: libraries read the number of threads from the environment when they start.
+fn measure_apart(args: &Args, threads: u16) -> Result<Report, String> {
+    let program = std::env::current_exe().map_err(|e| format!("cannot find this program: {e}"))?;
+    let file = std::env::temp_dir().join(format!("flex-bench-{}-{threads}.json", std::process::id()));
+    let flags = [(args.full, "--full"), (args.torch, "--torch"), (args.numpy, "--numpy")];
+    let status = Command::new(program)
+        .args(flags.into_iter().filter_map(|(set, flag)| set.then_some(flag)))
+        .args(args.without.iter().flat_map(|peer| ["--without", peer]))
+        .args(["--python", &args.python, "--threads", &threads.to_string(), "--section"])
+        .args([&file])
+        .arg("--")
+        .args(&args.filter)
+        .envs(["RAYON_NUM_THREADS", "MATMUL_NUM_THREADS"].map(|name| (name, threads.to_string())))
+        .status()
+        .map_err(|e| format!("cannot start a section: {e}"))?;
+    let report = if status.success() { read(&file) } else { Err(format!("no report on {threads} threads")) };
+    // A file that was never written cannot be removed, and need not be.
+    let _ = fs::remove_file(&file);
+    report
+}
+
+/// The cases on `threads` threads, in this process.
+fn measure(args: &Args, threads: usize) -> Result<Report, String> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();
     pool.map_err(|e| format!("cannot start {threads} threads: {e}"))?;
-    let millis = if args.full { 1000 } else { 300 };
-    let budget = Budget { per_case: Duration::from_millis(millis), min_samples: 5 };
-    let mut lists = vec![cases::<Flex>()];
-    let mut peers = vec!["flex"];
-    if !args.alone {
-        lists.push(cases::<upstream_flex::Flex>());
-        peers.push("upstream");
-    }
-    if !args.no_ndarray && !args.alone {
-        lists.push(cases::<NdArray>());
-        peers.push("ndarray");
-    }
-    let python = args.torch.then(|| Python::start(&args.python, threads)).transpose()?;
-    peers.extend(python.as_ref().map(|_| "torch"));
-    let named = |case: &Case| args.filter.is_empty() || args.filter.iter().any(|f| case.name.contains(f));
-    let picked: Vec<usize> = (0..lists[0].len())
-        .filter(|&k| named(&lists[0][k]) && (args.full || !args.filter.is_empty() || lists[0][k].short))
-        .collect();
+    let budget = if args.full {
+        Budget { per_case: Duration::from_millis(1000), min_samples: 5 }
+    } else {
+        Budget { per_case: Duration::from_millis(300), min_samples: 3 }
+    };
+    let cases = cases::<burn_flex::Flex>();
+    let picked = select(&cases, &args.filter, args.full)?;
+    let peers = who(args, threads)?;
 
     // A peer that cannot run a case panics once, while it is set up; its message is of no interest here.
     std::panic::set_hook(Box::new(|_| ()));
@@ -85,30 +141,40 @@ fn run(args: &Args) -> Result<(), String> {
     let bar = ProgressBar::new(picked.len() as u64)
         .with_style(ProgressStyle::with_template("{bar:40} {pos}/{len} {msg}").expect("a valid template"));
     let mut rows = Vec::new();
-    for k in picked {
-        let Case { name, family, bytes, flops, .. } = &lists[0][k];
-        bar.set_message(name.clone());
-        let mut runs: Vec<_> = lists.iter().map(|list| set_up(&list[k])).collect();
-        runs.extend(python.as_ref().map(|python| python.case(name)));
-        let (limit, seconds) = (limits.seconds(*bytes, *flops), time_in_turn(&mut runs, budget));
-        rows.push(Row { name: name.clone(), family: *family, limit, seconds });
+    for case in picked.into_iter().map(|k| &cases[k]) {
+        bar.set_message(case.name.clone());
+        let mut runs: Vec<_> = peers.iter().map(|peer| peer.case(&case.name)).collect();
+        let seconds = time_in_turn(&mut runs, budget);
+        let limit = limits.seconds(case.bytes, case.flops);
+        rows.push(Row { name: case.name.clone(), family: case.family, limit, seconds });
         bar.inc(1);
     }
     bar.finish_and_clear();
+    let peers = peers.iter().map(|peer| peer.name().to_string()).collect();
+    Ok(Report { machine: machine(), peers, sections: vec![Section { threads, limits, rows }] })
+}
 
-    let peers = peers.into_iter().map(String::from).collect();
-    let report = Report { machine: machine(), threads, limits, peers, rows };
-    println!("{}", report.table());
-    let write = |path: &PathBuf, text: String| {
-        fs::write(path, text).map_err(|e| format!("cannot write {}: {e}", path.display()))
-    };
-    if let Some(path) = &args.json {
-        write(path, format!("{:#}\n", report.json()))?;
+/// Everybody who takes part, Flex first.
+fn who(args: &Args, threads: usize) -> Result<Vec<Box<dyn Peer>>, String> {
+    if args.alone {
+        return Ok(vec![peers::flex()]);
     }
-    if let Some(path) = &args.svg {
-        write(path, svg(&report))?;
+    let mut others = peers::cpu_backends();
+    others.extend(peers::libraries());
+    others.extend(peers::gpu_backends());
+    for (asked, library) in [(args.torch, Library::Torch), (args.numpy, Library::NumPy)] {
+        if asked {
+            others.push(Box::new(Python::start(library, &args.python, threads)?));
+        }
     }
-    Ok(())
+    for name in &args.without {
+        if !others.iter().any(|peer| peer.name() == name) {
+            let names: Vec<&str> = others.iter().map(|peer| peer.name()).collect();
+            return Err(format!("there is no peer {name:?} to leave out, only {names:?}"));
+        }
+    }
+    others.retain(|peer| !args.without.iter().any(|name| name == peer.name()));
+    Ok([peers::flex()].into_iter().chain(others).collect())
 }
 
 /// The processor's name, where the system tells it, and the instruction set that Flex uses.
@@ -119,12 +185,36 @@ fn machine() -> String {
     format!("{name} ({})", flex_math::simd::isa_name())
 }
 
-/// The call of a case, or nothing when this backend cannot run it.
-fn set_up(case: &Case) -> Option<Box<dyn Run>> {
-    catch_unwind(AssertUnwindSafe(|| {
-        let mut run = (case.setup)();
-        run();
-        Box::new(run) as Box<dyn Run>
-    }))
-    .ok()
+/// Prints the tables and writes the files that were asked for.
+fn output(args: &Args, report: &Report) -> Result<(), String> {
+    println!("{}", markdown::full(report));
+    if let Some(path) = &args.json {
+        write(path, &json(report))?;
+    }
+    if let (Some(path), Some(section)) = (&args.svg, report.sections.last()) {
+        write(path, &svg(report, section))?;
+    }
+    let Some(folder) = &args.publish else { return Ok(()) };
+    fs::create_dir_all(folder).map_err(|e| format!("cannot make {}: {e}", folder.display()))?;
+    let charts: Vec<String> = report.sections.iter().map(|s| format!("threads-{}.svg", s.threads)).collect();
+    for (section, chart) in report.sections.iter().zip(&charts) {
+        write(&folder.join(chart), &svg(report, section))?;
+    }
+    let [table, run] = ["table.md", "run.json"];
+    write(&folder.join(table), &markdown::full(report))?;
+    write(&folder.join(run), &json(report))?;
+    write(&folder.join("summary.md"), &markdown::compact(report, [table, run], &charts))
+}
+
+fn json(report: &Report) -> String {
+    serde_json::to_string_pretty(report).expect("a report is made of numbers and names") + "\n"
+}
+
+fn read(path: &Path) -> Result<Report, String> {
+    let text = fs::read_to_string(path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
+    serde_json::from_str(&text).map_err(|e| format!("{} holds no report: {e}", path.display()))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    fs::write(path, text).map_err(|e| format!("cannot write {}: {e}", path.display()))
 }

@@ -7,13 +7,15 @@
 mod cases;
 mod chart;
 mod limits;
-mod python;
+pub mod markdown;
+pub mod peers;
 mod report;
+mod select;
 mod timing;
 
 pub use cases::{Case, Family, cases};
 pub use chart::svg;
 pub use limits::{Limits, Stream};
-pub use python::Python;
-pub use report::{Report, Row, Summary};
-pub use timing::{Budget, Run, time_in_turn};
+pub use report::{Report, Row, Section, Summary};
+pub use select::select;
+pub use timing::{Budget, Queued, Run, time_in_turn};

@@ -1,13 +1,14 @@
 //! What the machine can do: bandwidth by the size of the data, and the peak of fused multiply-adds.
 
 use flex_math::simd::{Scalar, Simd, Vector, WithSimd, dispatch};
+use serde::{Deserialize, Serialize};
 use std::hint::black_box;
 use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// The limits of this machine, as this process reaches them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
     /// Bandwidth of `c = a + b` over arrays of these sizes.
     pub streams: Vec<Stream>,
@@ -16,7 +17,7 @@ pub struct Limits {
 }
 
 /// Bandwidth at one size.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stream {
     /// Bytes of the three arrays together.
     pub footprint: usize,

@@ -1,11 +1,11 @@
-//! What a run found: the table, a summary of each family, JSON.
+//! What a run found, and what it says about each family.
 
 use crate::cases::Family;
 use crate::limits::Limits;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 
 /// The medians of one case.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// Name of the case.
     pub name: String,
@@ -29,19 +29,26 @@ impl Row {
     }
 }
 
-/// A run of the harness.
-#[derive(Clone, Debug)]
+/// The cases on one number of threads.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Section {
+    /// Threads of every peer.
+    pub threads: usize,
+    /// What the machine can do on as many.
+    pub limits: Limits,
+    /// The cases.
+    pub rows: Vec<Row>,
+}
+
+/// A run of the harness. Its JSON is what these fields say; times are in seconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Processor and instruction set.
     pub machine: String,
-    /// Threads of every peer.
-    pub threads: usize,
-    /// What the machine can do.
-    pub limits: Limits,
     /// Names of the peers, Flex first.
     pub peers: Vec<String>,
-    /// The cases.
-    pub rows: Vec<Row>,
+    /// One section per number of threads.
+    pub sections: Vec<Section>,
 }
 
 /// A peer's ratios over the cases of a family.
@@ -55,7 +62,7 @@ pub struct Summary {
     pub lowest: f64,
 }
 
-impl Report {
+impl Section {
     /// Families that occur, in their order.
     pub fn families(&self) -> Vec<Family> {
         let mut families: Vec<Family> = self.rows.iter().map(|r| r.family).collect();
@@ -73,75 +80,32 @@ impl Report {
         Some(Summary { mean, worst: worst.name.clone(), lowest: *lowest })
     }
 
-    /// Markdown: the limits, microseconds per call with each peer's ratio to Flex, and the families.
-    pub fn table(&self) -> String {
-        let mut text = format!("{}, {} threads\n\n", self.machine, self.threads);
-        text += &format!("* fused multiply-adds: {:.0} GFLOP/s\n", self.limits.flops / 1e9);
-        for stream in &self.limits.streams {
-            let plain = stream.plain / 1e9;
-            text += &format!("* `c = a + b` over {} KiB: {plain:.0} GB/s", stream.footprint / 1024);
-            if let Some(non_temporal) = stream.non_temporal {
-                text += &format!(", with non-temporal stores {:.0} GB/s", non_temporal / 1e9);
+    /// `1 thread`, `2 threads`.
+    pub fn title(&self) -> String {
+        format!("{} thread{}", self.threads, if self.threads == 1 { "" } else { "s" })
+    }
+}
+
+impl Report {
+    /// Puts the sections of several runs of the same peers into one report.
+    ///
+    /// # Errors
+    /// There is no run, or the runs had other peers.
+    pub fn merge(reports: Vec<Self>) -> Result<Self, String> {
+        let mut reports = reports.into_iter();
+        let mut whole = reports.next().ok_or("there is nothing to report")?;
+        for report in reports {
+            if report.peers != whole.peers {
+                return Err(format!("runs of different peers: {:?} and {:?}", whole.peers, report.peers));
             }
-            text += "\n";
+            whole.sections.extend(report.sections);
         }
-        let mut line = |cells: Vec<String>| text += &format!("| {} |\n", cells.join(" | "));
-        let ratios = || self.peers[1..].iter().map(|p| format!("{p} / flex"));
-        let count = 2 * self.peers.len();
-        line(vec![]);
-        line(
-            ["op".to_string()]
-                .into_iter()
-                .chain(self.peers.iter().map(|p| format!("{p} us")))
-                .chain(ratios())
-                .chain(["of limit".to_string()])
-                .collect(),
-        );
-        line(["---".to_string()].into_iter().chain((0..count).map(|_| "---:".to_string())).collect());
-        let number = |value: Option<f64>, scale: f64, digits: usize| {
-            value.map_or("-".to_string(), |v| format!("{:.digits$}", v * scale))
-        };
-        for row in &self.rows {
-            let micros = row.seconds.iter().map(|&s| number(s, 1e6, 2));
-            let ratios = (1..self.peers.len()).map(|k| number(row.ratio(k), 1.0, 2));
-            let share = row.share().map_or("-".to_string(), |s| format!("{:.0} %", 100.0 * s));
-            line([row.name.clone()].into_iter().chain(micros).chain(ratios).chain([share]).collect());
-        }
-        line(vec![]);
-        line(["family".to_string()].into_iter().chain(ratios()).collect());
-        line(["---"].into_iter().chain((1..self.peers.len()).map(|_| "---:")).map(String::from).collect());
-        for family in self.families().into_iter().map(Some).chain([None]) {
-            let name = family.map_or("all".to_string(), |f| format!("{f:?}").to_lowercase());
-            let cells = (1..self.peers.len()).map(|k| match self.summary(family, k) {
-                Some(s) => format!("{:.2} (worst {:.2}, {})", s.mean, s.lowest, s.worst),
-                None => "-".to_string(),
-            });
-            line([name].into_iter().chain(cells).collect());
-        }
-        // `line(vec![])` above made rows without cells: they separate the tables.
-        text.replace("|  |\n", "\n")
+        Ok(whole)
     }
 
-    /// Everything, for other programs. Times are seconds.
-    pub fn json(&self) -> Value {
-        let rows = self.rows.iter().map(|row| {
-            let seconds: serde_json::Map<String, Value> =
-                self.peers.iter().cloned().zip(row.seconds.iter().map(|&s| json!(s))).collect();
-            let family = format!("{:?}", row.family).to_lowercase();
-            json!({ "name": row.name, "family": family, "seconds": seconds, "limit_seconds": row.limit })
-        });
-        let streams = self
-            .limits
-            .streams
-            .iter()
-            .map(|s| json!({ "bytes": s.footprint, "plain": s.plain, "non_temporal": s.non_temporal }));
-        json!({
-            "machine": self.machine,
-            "threads": self.threads,
-            "limits": { "flops": self.limits.flops, "bytes_per_second": streams.collect::<Vec<_>>() },
-            "peers": self.peers,
-            "rows": rows.collect::<Vec<_>>(),
-        })
+    /// Peers that Flex is compared with, each with its column.
+    pub fn others(&self) -> impl Iterator<Item = (usize, &str)> + Clone {
+        self.peers.iter().map(String::as_str).enumerate().skip(1)
     }
 }
 
@@ -158,38 +122,47 @@ pub(crate) mod tests {
             seconds: vec![Some(a), b],
         };
         let streams = vec![Stream { footprint: 4096, plain: 1e9, non_temporal: None }];
+        let rows = vec![
+            row("exp_1", Family::Maths, 1.0, Some(4.0)),
+            row("add_1", Family::Simple, 2.0, Some(2.0)),
+            row("add_2", Family::Simple, 1.0, None),
+        ];
         Report {
             machine: "a machine".into(),
-            threads: 2,
-            limits: Limits { streams, flops: 1e9 },
             peers: vec!["flex".into(), "peer".into()],
-            rows: vec![
-                row("exp_1", Family::Maths, 1.0, Some(4.0)),
-                row("add_1", Family::Simple, 2.0, Some(2.0)),
-                row("add_2", Family::Simple, 1.0, None),
-            ],
+            sections: vec![Section { threads: 2, limits: Limits { streams, flops: 1e9 }, rows }],
         }
     }
 
     #[test]
     fn ratios_are_relative_to_the_first_peer() {
-        let report = sample();
-        let all = report.summary(None, 1).unwrap();
+        let section = &sample().sections[0];
+        let all = section.summary(None, 1).unwrap();
         assert_eq!((all.worst.as_str(), all.lowest), ("add_1", 1.0));
         assert!((all.mean - 2.0).abs() < 1e-12);
-        assert_eq!(report.summary(Some(Family::Maths), 1).unwrap().mean, 4.0);
-        assert_eq!(report.summary(Some(Family::Norm), 1), None);
-        assert_eq!(report.rows[2].ratio(1), None);
-        assert_eq!(report.rows[1].share(), Some(0.25));
+        assert_eq!(section.summary(Some(Family::Maths), 1).unwrap().mean, 4.0);
+        assert_eq!(section.summary(Some(Family::Norm), 1), None);
+        assert_eq!(section.rows[2].ratio(1), None);
+        assert_eq!(section.rows[1].share(), Some(0.25));
     }
 
     #[test]
-    fn table_and_json_hold_every_row() {
+    fn json_holds_every_row_and_comes_back() {
         let report = sample();
-        let (table, json) = (report.table(), report.json());
-        assert!(table.contains("| add_1 | 2000000.00 | 2000000.00 | 1.00 | 25 % |"), "{table}");
-        assert!(table.contains("| maths | 4.00 (worst 4.00, exp_1) |"), "{table}");
-        assert_eq!(json["rows"][0]["seconds"]["peer"], 4.0);
-        assert!(json["rows"][2]["seconds"]["peer"].is_null());
+        let json = serde_json::to_value(&report).unwrap();
+        assert_eq!(json["sections"][0]["threads"], 2);
+        assert_eq!(json["sections"][0]["rows"][0]["seconds"][1], 4.0);
+        assert_eq!(json["sections"][0]["rows"][0]["family"], "maths");
+        assert!(json["sections"][0]["rows"][2]["seconds"][1].is_null());
+        assert_eq!(serde_json::from_value::<Report>(json).unwrap(), report);
+    }
+
+    #[test]
+    fn runs_of_the_same_peers_become_one_report() {
+        let one = sample();
+        assert_eq!(Report::merge(vec![one.clone(), one.clone()]).unwrap().sections.len(), 2);
+        let other = Report { peers: vec!["flex".into()], ..one.clone() };
+        assert!(Report::merge(vec![one, other]).is_err());
+        assert!(Report::merge(vec![]).is_err());
     }
 }

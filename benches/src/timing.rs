@@ -35,6 +35,27 @@ impl<F: FnMut()> Run for F {
     }
 }
 
+/// A peer whose calls return before their work is done. A sample begins with an idle device and ends with one.
+pub struct Queued<F, W> {
+    /// Puts the work of one call in the queue.
+    pub call: F,
+    /// Waits until the queue is empty.
+    pub wait: W,
+}
+
+impl<F: FnMut(), W: FnMut()> Run for Queued<F, W> {
+    fn sample(&mut self, repeats: usize) -> f64 {
+        black_box(&mut self.call)();
+        (self.wait)();
+        let start = Instant::now();
+        for _ in 0..repeats {
+            black_box(&mut self.call)();
+        }
+        (self.wait)();
+        start.elapsed().as_secs_f64()
+    }
+}
+
 /// Median seconds per call of each peer; `None` where there is no peer.
 pub fn time_in_turn(peers: &mut [Option<Box<dyn Run>>], budget: Budget) -> Vec<Option<f64>> {
     let repeats: Vec<usize> =
@@ -74,6 +95,7 @@ fn median(mut samples: Vec<f64>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::Cell;
 
     #[test]
     fn slower_work_takes_longer_and_absent_peers_stay_absent() {
@@ -89,6 +111,18 @@ mod tests {
         let times = time_in_turn(&mut [spin(1_000), None, spin(100_000)], budget);
         assert_eq!(times[1], None);
         assert!(times[2].unwrap() > 10.0 * times[0].unwrap());
+    }
+
+    #[test]
+    fn queued_work_is_waited_for_before_the_clock_starts_and_before_it_stops() {
+        let pause = Duration::from_millis(5);
+        let queue = Cell::new(20);
+        let call = || queue.set(queue.get() + 1);
+        let mut peer = Queued { call, wait: || std::thread::sleep(pause * queue.take()) };
+        let seconds = peer.sample(4);
+        assert!(seconds >= 4.0 * pause.as_secs_f64(), "the calls' own work: {seconds}");
+        assert!(seconds < 20.0 * pause.as_secs_f64(), "without what stood in the queue before: {seconds}");
+        assert_eq!(queue.get(), 0);
     }
 
     #[test]

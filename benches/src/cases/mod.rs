@@ -12,10 +12,12 @@ mod training;
 
 use burn_tensor::backend::Backend;
 use burn_tensor::{DType, Int, Tensor, TensorData};
+use serde::{Deserialize, Serialize};
 use std::hint::black_box;
 
 /// What limits a case, and which bar it has to pass.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Family {
     /// Transcendental functions.
     Maths,
@@ -45,6 +47,27 @@ pub enum Family {
     Training,
 }
 
+impl Family {
+    /// For headings.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Maths => "maths functions",
+            Self::Simple => "arithmetic, masks, casts",
+            Self::Small => "up to 4,096 elements",
+            Self::Layout => "transposed, broadcast, sliced",
+            Self::Reduce => "reductions",
+            Self::Scan => "cumulative operations",
+            Self::Norm => "softmax, norms",
+            Self::Order => "sort, top-k",
+            Self::Random => "random numbers",
+            Self::Index => "gather, scatter, concatenate",
+            Self::Matmul => "matrix products",
+            Self::Module => "convolution, pooling, attention, FFT",
+            Self::Training => "training",
+        }
+    }
+}
+
 /// A case and how to set it up on one backend.
 pub struct Case {
     /// Name, shared by all peers.
@@ -69,7 +92,7 @@ struct Cases<B: Backend> {
 }
 
 /// Values in [0.1, 1), the same on every backend.
-fn values(n: usize) -> Vec<f32> {
+pub(crate) fn values(n: usize) -> Vec<f32> {
     let mut state = 0x9E37_79B9_7F4A_7C15u64;
     let mut next = || {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);

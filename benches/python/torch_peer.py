@@ -1,14 +1,7 @@
-"""PyTorch's side of the benchmark: runs cases when told to on standard input, and answers on standard output.
-
-    version        -> one line about the versions
-    setup NAME     -> "ok", or "none" when there is no such case
-    run REPEATS    -> seconds that so many calls of the case took, after one that is not timed
-
-Names, shapes and values are those of src/cases: `op[.dtype][.layout]_size`, inputs uniform in [0.1, 1), f32 unless named.
-"""
+"""PyTorch's calls of the cases. Names, shapes and values are those of src/cases: `op[.dtype][.layout]_size`, inputs uniform
+in [0.1, 1), f32 unless named. serve.py follows this file and answers for it."""
 import re
 import sys
-import time
 
 import torch
 import torch.nn.functional as F
@@ -56,6 +49,10 @@ UNARY = {
     "cast_f32": lambda a: a.to(torch.float32),
     "cast_f16": lambda a: a.to(torch.float16),
     "sum": torch.sum,
+    "mean": torch.mean,
+    "argmax": torch.argmax,
+    "clone_reshape": lambda a: a.view(-1, 1),
+    "slice": lambda a: a[a.numel() // 4 : a.numel() - a.numel() // 4],
     "max": torch.max,
     "cumsum": lambda a: torch.cumsum(a, 0),
     "cumprod": lambda a: torch.cumprod(a, 0),
@@ -87,6 +84,7 @@ ALONG = {
     "argmax": lambda a, dim: torch.argmax(a, dim, keepdim=True),
     "cumsum": torch.cumsum,
     "cumprod": torch.cumprod,
+    "cummax": torch.cummax,
     "softmax": torch.softmax,
     "sort": torch.sort,
     "argsort": torch.argsort,
@@ -102,6 +100,7 @@ MATRIX = {
     "add.tt": lambda a, b: a.t() + b.t(),
     "greater.t": lambda a, b: a > b.t(),
     "add.sliced": lambda a, b: a[1:-1, 1:-1] + b[:-2, 2:],
+    "add.flipped": lambda a, b: a + b.flip(1),
     "exp.sliced": lambda a, b: a[1:-1, 1:-1].exp(),
     "cat_dim0": lambda a, b: torch.cat([a, b], 0),
     "cat_dim1": lambda a, b: torch.cat([a, b], 1),
@@ -117,6 +116,19 @@ def weighted_gradient(f):
     def call():
         x.grad = None
         (f(x) * w).sum().backward()
+
+    return call
+
+
+def gradients(f, *inputs):
+    """Forward and backward pass, into all of the inputs."""
+    for x in inputs:
+        x.requires_grad_()
+
+    def call():
+        for x in inputs:
+            x.grad = None
+        f(*inputs).sum().backward()
 
     return call
 
@@ -144,28 +156,24 @@ def indexed(name):
     }.get(name)
 
 
-def embedding(gradient):
-    w, order = values(8192, 512), permutation(4096)[None, :]
-    if not gradient:
-        return lambda: F.embedding(order, w)
-    w.requires_grad_()
-
-    def call():
-        w.grad = None
-        F.embedding(order, w).sum().backward()
-
-    return call
-
-
 def setup(name):
     """The call of a case, or None."""
     if call := indexed(name):
         return call
     match name:
         case "embedding_4096x512":
-            return embedding(False)
+            w, order = values(8192, 512), permutation(4096)[None, :]
+            return lambda: F.embedding(order, w)
         case "embedding_grad_4096x512":
-            return embedding(True)
+            order = permutation(4096)[None, :]
+            return gradients(lambda w: F.embedding(order, w), values(8192, 512))
+        case "gelu_grad_1048576":
+            w = values(1 << 20)
+            return gradients(lambda x: F.gelu(x) * w, values(1 << 20))
+        case "maxpool_grad_4x64x112_k3s2":
+            return gradients(lambda x: F.max_pool2d(x, 3, 2, 1), values(4, 64, 112, 112))
+        case "conv2d_grad_b1_c64_h56_o64_k3_s1":
+            return gradients(lambda x, w: F.conv2d(x, w, None, 1, 1), values(1, 64, 56, 56), values(64, 64, 3, 3))
         case "bcast_add_row_1024" | "bcast_add_column_1024" | "bcast_add_both_1024" | "add_row.t_1024":
             row, column, a = values(1, N), values(N, 1), values(N, N)
             return {
@@ -244,23 +252,5 @@ def setup(name):
     return None
 
 
-def main():
-    call = None
-    for line in sys.stdin:
-        command, _, argument = line.strip().partition(" ")
-        if command == "version":
-            answer = f"PyTorch {torch.__version__}, {torch.get_num_threads()} threads"
-        elif command == "setup":
-            call = setup(argument)
-            answer = "none" if call is None else "ok"
-        else:
-            repeats = int(argument)
-            call()
-            start = time.perf_counter()
-            for _ in range(repeats):
-                call()
-            answer = time.perf_counter() - start
-        print(answer, flush=True)
-
-
-main()
+def version():
+    return f"PyTorch {torch.__version__}, {torch.get_num_threads()} threads"

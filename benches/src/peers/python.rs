@@ -1,5 +1,6 @@
-//! PyTorch as a peer: a Python process that runs the cases of the same names when it is asked to.
+//! PyTorch and NumPy as peers: Python processes that run the cases of the same names when they are asked to.
 
+use super::Peer;
 use crate::timing::Run;
 #[cfg(unix)]
 use rustix::process::{Pid, Signal, kill_process};
@@ -9,15 +10,45 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// The script, whose first lines document the protocol.
-const SCRIPT: &str = include_str!("../torch_peer.py");
+/// A library that is timed in a Python process of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Library {
+    /// PyTorch.
+    Torch,
+    /// NumPy.
+    NumPy,
+}
+
+impl Library {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Torch => "torch",
+            Self::NumPy => "numpy",
+        }
+    }
+
+    /// The library's calls, and the loop that serves them.
+    fn script(self) -> &'static str {
+        match self {
+            Self::Torch => {
+                concat!(include_str!("../../python/torch_peer.py"), include_str!("../../python/serve.py"))
+            }
+            Self::NumPy => {
+                concat!(include_str!("../../python/numpy_peer.py"), include_str!("../../python/serve.py"))
+            }
+        }
+    }
+}
 
 /// Rest before a sample, so that this process's own idle threads have gone to sleep.
 const REST: Duration = Duration::from_millis(1);
 
 /// A running Python process.
-#[derive(Clone, Debug)]
-pub struct Python(Rc<RefCell<Process>>);
+#[derive(Debug)]
+pub struct Python {
+    library: Library,
+    process: Rc<RefCell<Process>>,
+}
 
 #[derive(Debug)]
 struct Process {
@@ -31,13 +62,16 @@ impl Python {
     ///
     /// # Errors
     /// What is missing, and how to install it.
-    pub fn start(python: &str, threads: usize) -> Result<Self, String> {
+    pub fn start(library: Library, python: &str, threads: usize) -> Result<Self, String> {
         let hint = format!(
-            "install PyTorch with `python3 -m venv torch && torch/bin/pip install torch numpy` and name that \
+            "install it with `python3 -m venv torch && torch/bin/pip install torch numpy` and name that \
              interpreter: --python torch/bin/python (tried {python:?})"
         );
+        let threads = threads.to_string();
         let mut child = Command::new(python)
-            .args(["-c", SCRIPT, &threads.to_string()])
+            .args(["-c", library.script(), &threads])
+            // What the libraries below NumPy go by.
+            .envs(["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"].map(|name| (name, &threads)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -45,18 +79,23 @@ impl Python {
         let (Some(ask), Some(answer)) = (child.stdin.take(), child.stdout.take()) else {
             return Err("cannot talk to Python".into());
         };
-        let python = Self(Rc::new(RefCell::new(Process { child, ask, answer: BufReader::new(answer) })));
-        match python.0.borrow_mut().request("version") {
+        let mut process = Process { child, ask, answer: BufReader::new(answer) };
+        match process.request("version") {
             Some(version) => eprintln!("{version}"),
-            None => return Err(format!("Python cannot import torch; {hint}")),
+            None => return Err(format!("Python cannot import {}; {hint}", library.name())),
         }
-        Ok(python)
+        Ok(Self { library, process: Rc::new(RefCell::new(process)) })
+    }
+}
+
+impl Peer for Python {
+    fn name(&self) -> &str {
+        self.library.name()
     }
 
-    /// The case of this name, or nothing when the script does not have it.
-    pub fn case(&self, name: &str) -> Option<Box<dyn Run>> {
-        self.0.borrow_mut().request(&format!("setup {name}")).filter(|answer| answer == "ok")?;
-        Some(Box::new(Case(self.clone())))
+    fn case(&self, name: &str) -> Option<Box<dyn Run>> {
+        self.process.borrow_mut().request(&format!("setup {name}")).filter(|answer| answer == "ok")?;
+        Some(Box::new(Case(self.process.clone())))
     }
 }
 
@@ -100,12 +139,12 @@ impl Drop for Process {
 }
 
 /// The case that was set up last.
-struct Case(Python);
+struct Case(Rc<RefCell<Process>>);
 
 impl Run for Case {
     fn sample(&mut self, repeats: usize) -> f64 {
         std::thread::sleep(REST);
-        let answer = self.0.0.borrow_mut().request(&format!("run {repeats}"));
+        let answer = self.0.borrow_mut().request(&format!("run {repeats}"));
         answer.and_then(|a| a.parse().ok()).expect("the Python process answers with seconds")
     }
 }

@@ -1,0 +1,78 @@
+//! Who is timed. A peer is asked for a case by its name, and either has it or does not.
+
+mod burn;
+#[cfg(feature = "candle")]
+mod candle;
+#[cfg(any(feature = "candle", feature = "numr"))]
+mod name;
+#[cfg(feature = "numr")]
+mod numr;
+mod python;
+
+pub use burn::{cpu_backends, flex, gpu_backends};
+pub use python::{Library, Python};
+
+use crate::timing::Run;
+#[cfg(any(feature = "candle", feature = "numr"))]
+use name::Name;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Somebody who is timed.
+pub trait Peer {
+    /// Heads the peer's columns.
+    fn name(&self) -> &str;
+
+    /// The case of this name, which ran once; nothing when the peer does not have it or cannot run it.
+    fn case(&self, name: &str) -> Option<Box<dyn Run>>;
+}
+
+/// Peers of this process that are no Burn backends, as far as this program was built with them.
+pub fn libraries() -> Vec<Box<dyn Peer>> {
+    vec![
+        #[cfg(feature = "candle")]
+        Box::new(Table { name: "candle", call: candle::call_of }),
+        #[cfg(feature = "numr")]
+        Box::new(Table { name: "numr", call: numr::call_of }),
+    ]
+}
+
+/// Runs `prepare` and hands out what it made; nothing when it panics, which is how a peer says that it cannot.
+fn attempt<R>(prepare: impl FnOnce() -> Option<R>) -> Option<R> {
+    catch_unwind(AssertUnwindSafe(prepare)).ok().flatten()
+}
+
+/// The timed part of a case.
+#[cfg(any(feature = "candle", feature = "numr"))]
+type Call = Box<dyn FnMut()>;
+
+/// A library's functions, by the names of the cases.
+#[cfg(any(feature = "candle", feature = "numr"))]
+struct Table {
+    name: &'static str,
+    call: fn(&Name) -> Option<Call>,
+}
+
+#[cfg(any(feature = "candle", feature = "numr"))]
+impl Peer for Table {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn case(&self, name: &str) -> Option<Box<dyn Run>> {
+        attempt(|| {
+            let mut call = (self.call)(&Name::parse(name))?;
+            call();
+            Some(Box::new(call) as Box<dyn Run>)
+        })
+    }
+}
+
+/// A call over some inputs; what it returns is dropped within the measured time, as in the cases of Burn's backends.
+#[cfg(any(feature = "candle", feature = "numr"))]
+fn call<I: 'static, R: 'static, E: std::fmt::Debug>(
+    inputs: I,
+    f: impl Fn(&I) -> Result<R, E> + 'static,
+) -> Option<Call> {
+    use std::hint::black_box;
+    Some(Box::new(move || drop(black_box(f(black_box(&inputs)).expect("the peer can run the case")))))
+}

@@ -1,0 +1,92 @@
+//! What a case's name says: peers that are no Burn backend find their call by it.
+
+use burn_tensor::DType;
+
+/// A case's name, taken apart: `op[.dtype][.layout]_numbers`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Name<'a> {
+    /// The operation, with the axis or the target dtype that belongs to it: `exp`, `sum_dim0`, `cast_f16`.
+    pub op: &'a str,
+    /// Of the operands; f32 when the name does not say.
+    pub dtype: DType,
+    /// How an operand lies in memory, empty when contiguous: `t`, `tt`, `sliced`, `flipped`.
+    pub layout: &'a str,
+    /// The numbers after the operation, in their order, whatever letters stand before them.
+    pub numbers: Vec<usize>,
+}
+
+impl<'a> Name<'a> {
+    /// Takes a name apart. Nothing is wrong about an unknown operation; there is only nobody who knows it.
+    pub fn parse(name: &'a str) -> Self {
+        let (name, mut layout) = match name.strip_suffix("_T") {
+            Some(name) => (name, "t"),
+            None => (name, ""),
+        };
+        let mut op = name;
+        let mut numbers = Vec::new();
+        while let Some((before, last)) = op.rsplit_once('_') {
+            let Some(found) = numbers_of(last) else { break };
+            numbers.splice(0..0, found);
+            op = before;
+        }
+        let mut dtype = DType::F32;
+        while let Some((before, last)) = op.rsplit_once('.') {
+            match dtype_of(last) {
+                Some(found) => dtype = found,
+                None => layout = last,
+            }
+            op = before;
+        }
+        Self { op, dtype, layout, numbers }
+    }
+
+    /// The only number.
+    pub fn length(&self) -> Option<usize> {
+        if let [n] = self.numbers[..] { Some(n) } else { None }
+    }
+}
+
+/// The numbers of a part such as `1024`, `12x512x64`, `b1` or `k3s2`; nothing when it is a word.
+fn numbers_of(part: &str) -> Option<Vec<usize>> {
+    let letters = part.chars().take_while(char::is_ascii_alphabetic).count();
+    let ends_in_digit = part.ends_with(|c: char| c.is_ascii_digit());
+    if letters > 1 || !ends_in_digit || dtype_of(part).is_some() {
+        return None;
+    }
+    part[letters..].split(|c: char| c.is_ascii_alphabetic()).map(|digits| digits.parse().ok()).collect()
+}
+
+fn dtype_of(part: &str) -> Option<DType> {
+    Some(match part {
+        "f64" => DType::F64,
+        "f32" => DType::F32,
+        "f16" => DType::F16,
+        "bf16" => DType::BF16,
+        "i64" => DType::I64,
+        "i32" => DType::I32,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_come_apart() {
+        let check = |name, op, dtype, layout, numbers: &[usize]| {
+            let expected = Name { op, dtype, layout, numbers: numbers.to_vec() };
+            assert_eq!(Name::parse(name), expected, "{name}");
+        };
+        check("exp_65536", "exp", DType::F32, "", &[65_536]);
+        check("mul_scalar.bf16_64", "mul_scalar", DType::BF16, "", &[64]);
+        check("cast_f16_4096", "cast_f16", DType::F32, "", &[4096]);
+        check("cast_f64.f16_4096", "cast_f64", DType::F16, "", &[4096]);
+        check("sum_dim0.t_1024", "sum_dim0", DType::F32, "t", &[1024]);
+        check("sum_dim1.i64_1024", "sum_dim1", DType::I64, "", &[1024]);
+        check("gemv_1x4096x4096_T", "gemv", DType::F32, "t", &[1, 4096, 4096]);
+        check("conv2d_b1_c3_h224_o64_k7_s2", "conv2d", DType::F32, "", &[1, 3, 224, 64, 7, 2]);
+        check("maxpool_4x64x112_k3s2", "maxpool", DType::F32, "", &[4, 64, 112, 3, 2]);
+        check("digits_train_epoch", "digits_train_epoch", DType::F32, "", &[]);
+    }
+}
