@@ -1,6 +1,7 @@
 //! One pass over all elements: maths, arithmetic, comparisons, masks, casts, random numbers; operands in several layouts.
 
 use super::{Cases, Family, integers, other, suffix, tensor, tensor_of};
+use burn::backend::Autodiff;
 use burn_tensor::activation::{gelu, relu, sigmoid, silu};
 use burn_tensor::backend::Backend;
 use burn_tensor::{DType, Distribution, FloatDType, Tensor};
@@ -18,27 +19,48 @@ impl<B: Backend> Cases<B> {
             self.whole(n);
         }
         self.short = false;
-        for n in [65_536, 1_048_576] {
+        for n in [4096, 65_536, 1_048_576] {
             for dtype in [DType::F64, DType::F16, DType::BF16] {
                 self.maths(n, dtype);
                 self.simple(n, dtype);
             }
             for dtype in [DType::I32, DType::I64] {
-                self.family = Family::Simple;
-                self.add(
-                    format!("add{}_{n}", suffix(dtype)),
-                    3 * n * dtype.size(),
-                    move |d| (integers::<B, 1>([n], dtype, d), integers::<B, 1>([n], dtype, d).neg()),
-                    |(a, b)| a.clone() + b.clone(),
-                );
-                self.add(
-                    format!("greater{}_{n}", suffix(dtype)),
-                    n * (2 * dtype.size() + 1),
-                    move |d| (integers::<B, 1>([n], dtype, d), integers::<B, 1>([n], dtype, d).neg()),
-                    |(a, b)| a.clone().greater(b.clone()),
-                );
+                self.integers(n, dtype);
             }
         }
+        for n in [64, 4096] {
+            self.views(n);
+        }
+        self.family = Family::Maths;
+        self.add(
+            "gelu_grad_1048576",
+            20 << 20,
+            |d| (tensor::<Autodiff<B>, 1>([1 << 20], d), other::<Autodiff<B>, 1>([1 << 20], DType::F32, d)),
+            |(x, w)| (gelu(x.clone().require_grad()) * w.clone()).backward(),
+        );
+    }
+
+    fn integers(&mut self, n: usize, dtype: DType) {
+        self.family_of(n, Family::Simple);
+        let (s, size) = (suffix(dtype), dtype.size());
+        let one = move |d: &B::Device| integers::<B, 1>([n], dtype, d);
+        let two =
+            move |d: &B::Device| (integers::<B, 1>([n], dtype, d), integers::<B, 1>([n], dtype, d).neg());
+        self.add(format!("add{s}_{n}"), 3 * n * size, two, |(a, b)| a.clone() + b.clone());
+        self.add(format!("mul{s}_{n}"), 3 * n * size, two, |(a, b)| a.clone() * b.clone());
+        self.add(format!("greater{s}_{n}"), n * (2 * size + 1), two, |(a, b)| a.clone().greater(b.clone()));
+        self.add(format!("cast_f32{s}_{n}"), n * (size + 4), one, |a| a.clone().float());
+        self.family_of(n, Family::Reduce);
+        self.add(format!("sum{s}_{n}"), n * size, one, |a| a.clone().sum());
+        self.add(format!("argmax{s}_{n}"), n * size, one, |a| a.clone().argmax(0));
+    }
+
+    /// What moves no data: the price of a tensor's handle.
+    fn views(&mut self, n: usize) {
+        self.family = Family::Small;
+        let one = move |d: &B::Device| tensor::<B, 1>([n], d);
+        self.add(format!("clone_reshape_{n}"), 0, one, move |a| a.clone().reshape([n, 1]));
+        self.add(format!("slice_{n}"), 0, one, move |a| a.clone().slice(n / 4..n - n / 4));
     }
 
     fn family_of(&mut self, n: usize, large: Family) {
@@ -109,6 +131,10 @@ impl<B: Backend> Cases<B> {
         self.family_of(n, Family::Reduce);
         self.add(format!("sum_{n}"), 4 * n, one, |a| a.clone().sum());
         self.add(format!("max_{n}"), 4 * n, one, |a| a.clone().max());
+        let short = std::mem::replace(&mut self.short, false);
+        self.add(format!("mean_{n}"), 4 * n, one, |a| a.clone().mean());
+        self.add(format!("argmax_{n}"), 4 * n, one, |a| a.clone().argmax(0));
+        self.short = short;
         self.family_of(n, Family::Scan);
         self.add(format!("cumsum_{n}"), 8 * n, one, |a| a.clone().cumsum(0));
         let short = std::mem::replace(&mut self.short, false);

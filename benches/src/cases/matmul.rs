@@ -23,6 +23,9 @@ impl<B: Backend> Cases<B> {
         );
         self.flops(2 * 12 * 512 * 512 * 64);
         self.short = false;
+        for n in [16, 32] {
+            self.square(n, DType::F32);
+        }
         for dtype in [DType::F64, DType::F16, DType::BF16] {
             self.square(512, dtype);
         }

@@ -1,6 +1,7 @@
 //! Convolution, pooling, attention, Fourier transforms.
 
 use super::{Cases, Family, tensor};
+use burn::backend::Autodiff;
 use burn_tensor::backend::Backend;
 use burn_tensor::module::{attention, avg_pool2d, conv2d, max_pool2d};
 use burn_tensor::ops::{AttentionModuleOptions, ConvOptions};
@@ -62,6 +63,24 @@ impl<B: Backend> Cases<B> {
             // The customary count for a real transform: 2.5 n log2(n).
             self.flops(16 * 5 * n * n.ilog2() as usize / 2);
         }
+        self.short = false;
+        self.add(
+            "maxpool_grad_4x64x112_k3s2",
+            2 * pooled,
+            |d| tensor::<Autodiff<B>, 4>([4, 64, 112, 112], d),
+            |x| max_pool2d(x.clone().require_grad(), [3, 3], [2, 2], [1, 1], [1, 1], false).sum().backward(),
+        );
+        self.add(
+            "conv2d_grad_b1_c64_h56_o64_k3_s1",
+            0,
+            |d| (tensor::<Autodiff<B>, 4>([1, 64, 56, 56], d), tensor::<Autodiff<B>, 4>([64, 64, 3, 3], d)),
+            |(x, w)| {
+                let options = ConvOptions::new([1; 2], [1; 2], [1; 2], 1);
+                conv2d(x.clone().require_grad(), w.clone().require_grad(), None, options).sum().backward()
+            },
+        );
+        // The product itself, and one for each of the two gradients.
+        self.flops(3 * 2 * 64 * 56 * 56 * 64 * 9);
     }
 }
 

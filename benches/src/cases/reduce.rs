@@ -41,6 +41,7 @@ impl<B: Backend> Cases<B> {
             let along = move |d: &B::Device| (tensor::<B, 2>([N, N], d), dim);
             self.add(format!("cumsum_{name}_1024"), 2 * bytes, along, |(a, dim)| a.clone().cumsum(*dim));
             self.add(format!("cumprod_{name}_1024"), 2 * bytes, along, |(a, dim)| a.clone().cumprod(*dim));
+            self.add(format!("cummax_{name}_1024"), 2 * bytes, along, |(a, dim)| a.clone().cummax(*dim));
         }
     }
 }
