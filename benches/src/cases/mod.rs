@@ -89,6 +89,8 @@ struct Cases<B: Backend> {
     device: B::Device,
     family: Family,
     short: bool,
+    /// Called while the result of a call is still there.
+    finish: fn(),
 }
 
 /// Values in [0.1, 1), the same on every backend.
@@ -151,10 +153,14 @@ impl<B: Backend> Cases<B> {
         inputs: impl Fn(&B::Device) -> I + 'static,
         call: impl Fn(&I) -> R + Copy + 'static,
     ) {
-        let device = self.device.clone();
+        let (device, finish) = (self.device.clone(), self.finish);
         let setup = move || -> Box<dyn FnMut()> {
             let inputs = inputs(&device);
-            Box::new(move || drop(black_box(call(black_box(&inputs)))))
+            Box::new(move || {
+                let result = black_box(call(black_box(&inputs)));
+                finish();
+                drop(result);
+            })
         };
         let (family, short) = (self.family, self.short);
         self.list.push(Case { name: name.into(), family, bytes, flops: 0, short, setup: Box::new(setup) });
@@ -168,8 +174,14 @@ impl<B: Backend> Cases<B> {
 
 /// All cases on backend `B`. The list has the same names in the same order for every backend.
 pub fn cases<B: Backend>() -> Vec<Case> {
-    let mut cases =
-        Cases::<B> { list: Vec::new(), device: Default::default(), family: Family::Maths, short: true };
+    finished_cases::<B>(|| ())
+}
+
+/// [`cases`] each of whose calls ends with `finish`, before its result is dropped: for backends that would never compute what
+/// is dropped before they have to.
+pub fn finished_cases<B: Backend>(finish: fn()) -> Vec<Case> {
+    let device = Default::default();
+    let mut cases = Cases::<B> { list: Vec::new(), device, family: Family::Maths, short: true, finish };
     cases.elementwise();
     cases.layouts();
     cases.reduce();

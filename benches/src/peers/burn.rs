@@ -1,8 +1,11 @@
 //! Peers that are Burn backends: the cases are generic over them.
 
 use super::{Peer, attempt};
+#[cfg(any(feature = "wgpu", feature = "cuda"))]
+use crate::cases::finished_cases;
 use crate::cases::{Case, cases};
 use crate::timing::{Queued, Run};
+#[cfg(any(feature = "wgpu", feature = "cuda"))]
 use burn_tensor::backend::Backend;
 use std::collections::HashMap;
 
@@ -37,23 +40,23 @@ impl Peer for Burn {
     }
 }
 
-fn peer<B: Backend>(name: &'static str, wait: Option<Wait>) -> Box<dyn Peer> {
-    let cases = cases::<B>().into_iter().map(|case| (case.name.clone(), case)).collect();
+fn peer(name: &'static str, cases: Vec<Case>, wait: Option<Wait>) -> Box<dyn Peer> {
+    let cases = cases.into_iter().map(|case| (case.name.clone(), case)).collect();
     Box::new(Burn { name, cases, wait })
 }
 
 /// The backend that everybody is compared with.
 pub fn flex() -> Box<dyn Peer> {
-    peer::<burn_flex::Flex>("flex", None)
+    peer("flex", cases::<burn_flex::Flex>(), None)
 }
 
 /// The other backends on the CPU, as far as this program was built with them.
 pub fn cpu_backends() -> Vec<Box<dyn Peer>> {
     vec![
         #[cfg(feature = "upstream")]
-        peer::<upstream_flex::Flex>("upstream", None),
+        peer("upstream", cases::<upstream_flex::Flex>(), None),
         #[cfg(feature = "ndarray")]
-        peer::<burn_ndarray::NdArray>("ndarray", None),
+        peer("ndarray", cases::<burn_ndarray::NdArray>(), None),
     ]
 }
 
@@ -65,7 +68,7 @@ pub fn gpu_backends() -> Vec<Box<dyn Peer>> {
     match burn_flex_wgpu::check(&Default::default()) {
         Ok(()) => {
             all.push(queued::<burn_flex_wgpu::Wgpu>("wgpu"));
-            all.push(queued::<burn_flex_wgpu::WgpuFused>("wgpu-fused"));
+            all.push(fused::<burn_flex_wgpu::WgpuFused>("wgpu-fused"));
         }
         Err(error) => eprintln!("wgpu left out: {error}"),
     }
@@ -73,21 +76,29 @@ pub fn gpu_backends() -> Vec<Box<dyn Peer>> {
     match burn_flex_cuda::check(&Default::default()) {
         Ok(()) => {
             all.push(queued::<burn_flex_cuda::Cuda>("cuda"));
-            all.push(queued::<burn_flex_cuda::CudaFused>("cuda-fused"));
+            all.push(fused::<burn_flex_cuda::CudaFused>("cuda-fused"));
         }
         Err(error) => eprintln!("cuda left out: {error}"),
     }
     all
 }
 
-/// A device's kernels run after their calls return. An error is a panic: the case was not computed.
+/// Kernels run after their calls return: a sample queues many and waits once.
 #[cfg(any(feature = "wgpu", feature = "cuda"))]
 fn queued<B: Backend>(name: &'static str) -> Box<dyn Peer> {
-    peer::<B>(
-        name,
-        Some(|| {
-            B::sync(&Default::default())
-                .unwrap_or_else(|e| panic!("{name}: {e}", name = B::name(&Default::default())))
-        }),
-    )
+    peer(name, cases::<B>(), Some(wait::<B>))
+}
+
+/// Operations are collected and run together later. Several calls would become one kernel, without what was dropped
+/// meanwhile, so each call is waited for.
+#[cfg(any(feature = "wgpu", feature = "cuda"))]
+fn fused<B: Backend>(name: &'static str) -> Box<dyn Peer> {
+    peer(name, finished_cases::<B>(wait::<B>), None)
+}
+
+/// An error is a panic: the case was not computed.
+#[cfg(any(feature = "wgpu", feature = "cuda"))]
+fn wait<B: Backend>() {
+    let device = Default::default();
+    B::sync(&device).unwrap_or_else(|e| panic!("{}: {e}", B::name(&device)));
 }
