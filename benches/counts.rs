@@ -92,6 +92,9 @@ impl Checked {
 
 fn compare(bless: bool) -> Result<(), String> {
     let before = Checked::read()?;
+    let valgrind = Command::new("valgrind").arg("--version").output();
+    valgrind
+        .map_err(|e| format!("instructions are counted by valgrind (Debian: apt install valgrind): {e}"))?;
     let (mut worse, mut isa, mut counts) = (0, String::new(), Vec::new());
     println!("{:<22} {:>12} {:>12} {:>8}", "case", "before", "now", "change");
     for (name, old) in &before.rows {
@@ -134,7 +137,7 @@ fn count(name: &str) -> Result<(u64, String), String> {
         .args(["--run", name])
         .env("RAYON_NUM_THREADS", "1")
         .output()
-        .map_err(|e| format!("instructions are counted by valgrind (Debian: apt install valgrind): {e}"))?;
+        .map_err(|e| format!("cannot run valgrind: {e}"))?;
     let said = String::from_utf8_lossy(&output.stderr);
     let total = said.lines().find_map(|line| line.split_once("Collected :")?.1.trim().parse::<u64>().ok());
     match total {
