@@ -15,18 +15,33 @@ pub struct Budget {
 /// Shortest sample: calls are repeated within a sample until it lasts this long. A model calls one operation after the
 /// other; in samples of 0.1 ms, half of what was timed was how caches and threads recover from the previous peer.
 const SAMPLE: Duration = Duration::from_millis(10);
+/// What precedes a sample: calls that are not timed, for this long and at least one. Threads that slept through the turns of
+/// others may wake on one processor, until the system moves them apart: after PyTorch's turn, products of 256 x 256 matrices took
+/// 101 to 144 us, and take 71 to 92.
+const WARM: Duration = Duration::from_millis(5);
 /// Most samples per peer.
 const MAX_SAMPLES: usize = 2001;
 
 /// One peer on one case.
 pub trait Run {
-    /// Seconds that `repeats` calls take, after one that is not timed.
+    /// Seconds that `repeats` calls take, after some that are not timed.
     fn sample(&mut self, repeats: usize) -> f64;
+}
+
+/// Calls `f` as often as [`WARM`] says.
+fn warm_up(mut f: impl FnMut()) {
+    let start = Instant::now();
+    loop {
+        f();
+        if start.elapsed() >= WARM {
+            return;
+        }
+    }
 }
 
 impl<F: FnMut()> Run for F {
     fn sample(&mut self, repeats: usize) -> f64 {
-        black_box(&mut *self)();
+        warm_up(|| black_box(&mut *self)());
         let start = Instant::now();
         for _ in 0..repeats {
             black_box(&mut *self)();
@@ -45,8 +60,10 @@ pub struct Queued<F, W> {
 
 impl<F: FnMut(), W: FnMut()> Run for Queued<F, W> {
     fn sample(&mut self, repeats: usize) -> f64 {
-        black_box(&mut self.call)();
-        (self.wait)();
+        warm_up(|| {
+            black_box(&mut self.call)();
+            (self.wait)();
+        });
         let start = Instant::now();
         for _ in 0..repeats {
             black_box(&mut self.call)();

@@ -25,10 +25,11 @@ pub(crate) const SMALL: usize = 256;
 
 /// A buffer of `len` bytes with arbitrary (but initialised) contents; `None` when the system has not that much memory.
 pub fn try_alloc(len: usize) -> Option<Bytes> {
-    match len {
-        0..=NUMBER => return Some(Small::<NUMBER>::bytes(len, |_| ())),
-        0..=SMALL => return Some(Small::<SMALL>::bytes(len, |_| ())),
-        _ => {}
+    if len <= NUMBER {
+        return Some(Small::<NUMBER>::bytes(len, |_| ()));
+    }
+    if len <= SMALL {
+        return Some(Small::<SMALL>::bytes(len, |_| ()));
     }
     #[cfg(feature = "std")]
     let block = pool::take(len)?;
