@@ -1,5 +1,7 @@
 //! What a backend says of itself: dtypes, accuracy, known limits.
 
+use crate::compare::Tolerance;
+use crate::layout::{LAYOUTS, Layout};
 use burn_backend::{BoolStore, DType, FloatDType, IntDType};
 
 /// What to test a backend for.
@@ -13,6 +15,16 @@ pub struct Capabilities {
     pub bools: Vec<BoolStore>,
     /// Factor on every tolerance, one for a backend that rounds as well as the suite's defaults ask.
     pub slack: f64,
+    /// Wider tolerances of some methods, each with its reason.
+    pub accuracies: Vec<Accuracy>,
+    /// Whether subnormal numbers are told from zero, as operands and as results.
+    pub subnormals: bool,
+    /// Whether each check runs in a stream of its own. Backends that queue operations need it when some are known to panic:
+    /// `burn-fusion` keeps what panicked at the head of its stream's queue, so that every later call of that stream panics
+    /// too, while the queue grows.
+    pub isolated: bool,
+    /// The layouts that operands come in: all of [`LAYOUTS`], or some where each costs the compilation of a kernel.
+    pub layouts: Vec<Layout>,
     /// Methods or dtypes left out, each with its reason.
     pub limits: Vec<Limit>,
     /// A file with tables of what the suite runs, which every family's test holds to what it ran.
@@ -32,6 +44,19 @@ pub struct Limit {
     pub reason: &'static str,
 }
 
+/// How accurate a method is where the suite asks for more than a backend promises.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Accuracy {
+    /// Trait method. The rows that name it are concerned whole.
+    pub method: &'static str,
+    /// Units in the last place, where the suite asks for fewer.
+    pub ulps: f64,
+    /// An error that does not depend on the value.
+    pub floor: f64,
+    /// Why, for the report.
+    pub reason: &'static str,
+}
+
 impl Capabilities {
     /// Everything that Burn defines for a CPU.
     pub fn full() -> Self {
@@ -42,6 +67,10 @@ impl Capabilities {
             ints: vec![I::I32, I::I64, I::I16, I::I8, I::U8, I::U16, I::U32, I::U64],
             bools: vec![BoolStore::Native, BoolStore::U8],
             slack: 1.0,
+            accuracies: Vec::new(),
+            subnormals: true,
+            isolated: false,
+            layouts: LAYOUTS.to_vec(),
             limits: Vec::new(),
             document: None,
         }
@@ -58,6 +87,36 @@ impl Capabilities {
     pub fn except(mut self, method: &'static str, case: &'static str, reason: &'static str) -> Self {
         self.limits.push(Limit { method, dtypes: Vec::new(), case: Some(case), reason });
         self
+    }
+
+    /// Allows the results of a method an error of this many units in the last place.
+    pub fn within(self, method: &'static str, ulps: f64, reason: &'static str) -> Self {
+        self.with(Accuracy { method, ulps, floor: 0.0, reason })
+    }
+
+    /// Allows the results of a method this error, whatever their value.
+    pub fn within_absolute(self, method: &'static str, floor: f64, reason: &'static str) -> Self {
+        self.with(Accuracy { method, ulps: 0.0, floor, reason })
+    }
+
+    fn with(mut self, accuracy: Accuracy) -> Self {
+        self.accuracies.push(accuracy);
+        self
+    }
+
+    /// The accuracies that concern a row.
+    pub fn accuracies_of<'a>(&'a self, methods: &'a [&'static str]) -> impl Iterator<Item = &'a Accuracy> {
+        self.accuracies.iter().filter(move |accuracy| methods.contains(&accuracy.method))
+    }
+
+    /// A tolerance as wide as these methods need.
+    pub fn widen(&self, methods: &[&'static str], tolerance: Tolerance) -> Tolerance {
+        let plain = Tolerance { flushes: tolerance.flushes || !self.subnormals, ..tolerance };
+        self.accuracies_of(methods).fold(plain, |wide, accuracy| Tolerance {
+            ulps: wide.ulps.max(accuracy.ulps),
+            floor: wide.floor.max(accuracy.floor),
+            ..wide
+        })
     }
 
     /// The limit that expects a failure, if there is one.
@@ -84,6 +143,23 @@ impl Capabilities {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn accuracies_widen_the_rows_that_name_their_method() {
+        let all = Capabilities::full()
+            .within("float_exp", 16.0, "an approximation")
+            .within_absolute("float_exp", 1e-6, "another")
+            .within("float_log", 2.0, "better than asked");
+        let asked = Tolerance { relative: 1e-3, ..Tolerance::ulps(4.0) };
+        assert_eq!(
+            all.widen(&["float_sin", "float_exp"], asked),
+            Tolerance { ulps: 16.0, floor: 1e-6, ..asked }
+        );
+        assert_eq!(all.widen(&["float_log"], asked), asked, "never narrower");
+        assert_eq!(all.widen(&["float_sin"], asked), asked);
+        let flushes = Capabilities { subnormals: false, ..all };
+        assert!(flushes.widen(&["float_sin"], asked).flushes);
+    }
 
     #[test]
     fn a_limit_on_cases_leaves_the_method_to_be_run() {

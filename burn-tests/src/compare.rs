@@ -3,7 +3,7 @@
 use crate::array::Array;
 use burn_backend::{DType, bf16, f16};
 
-/// How far a result may be from its expectation: `ulps * ulp(want) + relative * |want| + scale * absolute`.
+/// How far a result may be from its expectation: `ulps * ulp(want) + relative * |want| + scale * absolute + floor`.
 ///
 /// `absolute` counts only through a `scale` that the case states, such as the sum of absolute values that were added
 /// up; without one, an expected zero has to be zero to within ULPs of the smallest normal number.
@@ -15,15 +15,19 @@ pub struct Tolerance {
     pub relative: f64,
     /// Fraction of the problem's scale.
     pub absolute: f64,
+    /// An error that does not depend on the value, for functions that a device approximates so.
+    pub floor: f64,
+    /// Whether a subnormal may come as zero.
+    pub flushes: bool,
 }
 
 impl Tolerance {
     /// Nothing but the exact value.
-    pub const EXACT: Self = Self { ulps: 0.0, relative: 0.0, absolute: 0.0 };
+    pub const EXACT: Self = Self { ulps: 0.0, relative: 0.0, absolute: 0.0, floor: 0.0, flushes: false };
 
     /// This many units in the last place.
     pub const fn ulps(ulps: f64) -> Self {
-        Self { ulps, relative: 0.0, absolute: 0.0 }
+        Self { ulps, ..Self::EXACT }
     }
 
     /// Rounding of `n` accumulated terms whose absolute values sum up to the scale: blocked summation in the
@@ -34,7 +38,7 @@ impl Tolerance {
             _ => f32::EPSILON as f64,
         };
         let growth = (n as f64).sqrt().max(4.0);
-        Self { ulps: 1.0, relative: 0.0, absolute: growth * accumulator }
+        Self { ulps: 1.0, absolute: growth * accumulator, ..Self::EXACT }
     }
 }
 
@@ -54,6 +58,12 @@ fn format(dtype: DType) -> (i32, i32) {
         DType::BF16 => (8, -126),
         other => panic!("{other:?} is not a float dtype"),
     }
+}
+
+/// Whether a number is closer to zero than the smallest normal one of a float dtype, and not zero.
+pub fn is_subnormal(dtype: DType, x: f64) -> bool {
+    let (_, min_exponent) = format(dtype);
+    x != 0.0 && x.abs() < 2f64.powi(min_exponent)
 }
 
 /// The nearest value that a float dtype can hold, the even one of two.
@@ -86,11 +96,15 @@ pub fn is_close(dtype: DType, got: f64, want: f64, tolerance: Tolerance, scale: 
             || (tolerance.ulps > 0.0 && got.is_finite() && near(got, want))
             || (tolerance.ulps > 0.0 && want.is_finite() && near(want, got));
     }
+    if tolerance.flushes && got == 0.0 && is_subnormal(dtype, want) {
+        return true;
+    }
     // Half a unit for the expectation itself, which is not rounded to the dtype.
     let rounding = if tolerance.ulps > 0.0 { 0.5 } else { 0.0 };
     let bound = (tolerance.ulps + rounding) * ulp(dtype, want)
         + tolerance.relative * want.abs()
-        + tolerance.absolute * scale;
+        + tolerance.absolute * scale
+        + tolerance.floor;
     (got - want).abs() <= bound
 }
 
@@ -186,6 +200,26 @@ mod tests {
         assert!(!close(1e-20, 0.0, 4.0));
         assert!(is_close(DType::F32, 1e-7, 0.0, Tolerance::accumulated(DType::F32, 16), 1.0));
         assert!(!is_close(DType::F32, 1e-5, 0.0, Tolerance::accumulated(DType::F32, 16), 1.0));
+    }
+
+    #[test]
+    fn flushing_makes_zeros_of_subnormals_alone() {
+        let flushes = Tolerance { flushes: true, ..Tolerance::ulps(1.0) };
+        let close = |got, want, tolerance| is_close(DType::F32, got, want, tolerance, 0.0);
+        assert!(close(0.0, 1e-40, flushes));
+        assert!(!close(0.0, 1e-40, Tolerance::ulps(1.0)));
+        assert!(!close(0.0, 2e-38, flushes), "a normal number");
+        assert!(!close(5e-39, 1e-39, flushes), "another subnormal");
+        assert!(!close(0.0, f64::NAN, flushes));
+    }
+
+    #[test]
+    fn a_floor_counts_at_every_value() {
+        let floor = Tolerance { floor: 1e-6, ..Tolerance::EXACT };
+        for want in [0.0, 1e-30, 3.0] {
+            assert!(is_close(DType::F32, want + 9e-7, want, floor, 0.0));
+            assert!(!is_close(DType::F32, want + 2e-6, want, floor, 0.0));
+        }
     }
 
     #[test]

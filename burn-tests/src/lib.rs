@@ -25,6 +25,7 @@ pub mod gradients;
 pub mod kind;
 pub mod layout;
 pub mod operands;
+pub mod presence;
 pub mod properties;
 pub mod row;
 pub mod support;
@@ -32,6 +33,7 @@ pub mod trace;
 pub mod transfer;
 
 pub use capability::{Capabilities, Limit};
+pub use presence::present;
 pub use row::run_rows;
 
 /// Hands the names of all families to another macro of this crate, behind what else that takes.
@@ -48,7 +50,8 @@ macro_rules! with_families {
 }
 
 /// Generates the tests of a backend, in the module where it stands. With a condition as third argument, they pass at once
-/// where it is false: for backends whose device a machine may lack.
+/// where it is false: for backends whose device a machine may lack. With an attribute in front of all three
+/// (`testgen_all!(#[ignore = "slow"] MyBackend, capabilities(), true)`), each test has it.
 #[macro_export]
 macro_rules! testgen_all {
     ($backend:ty) => {
@@ -60,21 +63,30 @@ macro_rules! testgen_all {
     ($backend:ty, $capabilities:expr, $present:expr) => {
         $crate::with_families!(testgen; $backend, $capabilities, $present);
     };
+    (#[$attribute:meta] $backend:ty, $capabilities:expr, $present:expr) => {
+        $crate::with_families!(testgen; #[$attribute] $backend, $capabilities, $present);
+    };
 }
 
-/// Generates the tests of some families: `testgen!(MyBackend, capabilities(), true; comparison, matmul);`.
+/// Generates the tests of some families: `testgen!(MyBackend, capabilities(), true; comparison, matmul);`. As in
+/// [`testgen_all`], an attribute may stand in front.
 #[macro_export]
 macro_rules! testgen {
+    (#[$attribute:meta] $backend:ty, $capabilities:expr, $present:expr; $($family:ident),* $(,)?) => {
+        $($crate::testgen!(@test (#[$attribute]) $backend, $capabilities, $present, $family);)*
+    };
     ($backend:ty, $capabilities:expr, $present:expr; $($family:ident),* $(,)?) => {
-        $(
+        $($crate::testgen!(@test () $backend, $capabilities, $present, $family);)*
+    };
+    (@test ($($attribute:tt)*) $backend:ty, $capabilities:expr, $present:expr, $family:ident) => {
             #[test]
+            $($attribute)*
             fn $family() {
                 if $present {
                     let rows = $crate::families::$family::rows::<$backend>();
                     $crate::coverage::run_family::<$backend>(&$capabilities, stringify!($family), rows);
                 }
             }
-        )*
     };
 }
 

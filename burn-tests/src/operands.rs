@@ -3,7 +3,7 @@
 use crate::array::Array;
 use crate::compare::{Tolerance, compare, is_close};
 use crate::kind::Float;
-use crate::layout::{LAYOUTS, Laid, Layout, lay_out};
+use crate::layout::{Laid, Layout, lay_out};
 use crate::row::Context;
 use crate::support::read_float;
 use burn_backend::tensor::FloatTensor;
@@ -75,10 +75,8 @@ pub fn expect_sums<B: Backend>(
     dtype: DType,
     want: &Array<Sum>,
 ) -> Result<(), String> {
-    let slack = context.capabilities.slack;
     compare(&read_float::<B>(tensor, dtype)?, want, |got, want: Sum| {
-        let Tolerance { ulps, relative, absolute } = Tolerance::accumulated(dtype, want.terms);
-        let tolerance = Tolerance { ulps: ulps * slack, relative, absolute: absolute * slack };
+        let tolerance = context.tolerance(Tolerance::accumulated(dtype, want.terms));
         is_close(dtype, got, want.value(), tolerance, want.magnitude)
     })
 }
@@ -106,7 +104,7 @@ pub fn over_operands<B: Backend, W>(
 ) {
     let contents: Vec<Array<f64>> = arrays.iter().map(|&a| a.clone()).collect();
     let plain = want(&contents);
-    for layouts in assignments(arrays.len()) {
+    for layouts in assignments(&context.capabilities.layouts, arrays.len()) {
         // Operands that the layout means nothing for, such as a transposed bias, are contiguous.
         let laid = || -> Option<Vec<Laid<B, Float>>> {
             let mut any = layouts.iter().all(|&layout| layout == Layout::Contiguous);
@@ -155,9 +153,9 @@ pub fn over_operands<B: Backend, W>(
 }
 
 /// The layouts of `n` operands in each run.
-fn assignments(n: usize) -> Vec<Vec<Layout>> {
+fn assignments(layouts: &[Layout], n: usize) -> Vec<Vec<Layout>> {
     let mut all = vec![vec![Layout::Contiguous; n]];
-    for &layout in LAYOUTS.iter().filter(|&&layout| layout != Layout::Contiguous) {
+    for &layout in layouts.iter().filter(|&&layout| layout != Layout::Contiguous) {
         for k in 0..n {
             all.push(vec![Layout::Contiguous; n]);
             all.last_mut().expect("just pushed")[k] = layout;
@@ -180,6 +178,7 @@ fn same(a: &[Array<f64>], b: &[Array<f64>]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::LAYOUTS;
 
     #[test]
     fn sums_keep_what_rounding_loses() {
@@ -195,13 +194,16 @@ mod tests {
 
     #[test]
     fn every_operand_meets_every_layout() {
-        let all = assignments(2);
+        let all = assignments(&LAYOUTS, 2);
         for layout in LAYOUTS {
             for k in 0..2 {
                 assert!(all.iter().any(|a| a[k] == layout && a[1 - k] == Layout::Contiguous));
             }
             assert!(all.contains(&vec![layout; 2]));
         }
-        assert_eq!(assignments(1).len(), LAYOUTS.len());
+        assert_eq!(assignments(&LAYOUTS, 1).len(), LAYOUTS.len());
+        let some = assignments(&[Layout::Contiguous, Layout::Flipped], 2);
+        assert!(some.iter().flatten().all(|l| [Layout::Contiguous, Layout::Flipped].contains(l)));
+        assert_eq!(some.len(), 4);
     }
 }

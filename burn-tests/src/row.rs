@@ -1,13 +1,14 @@
 //! A row of the suite: some trait methods and the check that exercises them.
 
 use crate::capability::{Capabilities, Limit};
-use crate::compare::Tolerance;
+use crate::compare::{Tolerance, is_subnormal, round_to};
 use crate::trace::{self, Trace};
 use burn_backend::tensor::Device;
-use burn_backend::{Backend, DType};
+use burn_backend::{Backend, DType, StreamId};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What a check gets.
 pub struct Context<'a, B: Backend> {
@@ -15,6 +16,7 @@ pub struct Context<'a, B: Backend> {
     pub device: Device<B>,
     /// What the backend says of itself.
     pub capabilities: &'a Capabilities,
+    methods: &'a [&'static str],
     failures: RefCell<Vec<String>>,
     checks: RefCell<usize>,
 }
@@ -35,9 +37,22 @@ impl<B: Backend> Context<'_, B> {
         self.allowed(self.capabilities.bools.iter().map(|&d| d.into()), methods)
     }
 
-    /// This many ULP, with the slack that the backend asks for.
+    /// This many ULP, as far as the backend promises them.
     pub fn ulps(&self, ulps: f64) -> Tolerance {
-        Tolerance::ulps(ulps * self.capabilities.slack)
+        self.tolerance(Tolerance::ulps(ulps))
+    }
+
+    /// A tolerance with the slack that the backend asks for, and wide enough for what it says of the row's methods.
+    pub fn tolerance(&self, Tolerance { ulps, relative, absolute, floor, flushes }: Tolerance) -> Tolerance {
+        let slack = self.capabilities.slack;
+        let [ulps, relative, absolute, floor] = [ulps, relative, absolute, floor].map(|part| part * slack);
+        self.capabilities.widen(self.methods, Tolerance { ulps, relative, absolute, floor, flushes })
+    }
+
+    /// Those of some values that the backend can be asked about in a dtype.
+    pub fn representable(&self, dtype: DType, values: &[f64]) -> Vec<f64> {
+        let rounded = values.iter().map(|&x| round_to(dtype, x));
+        rounded.filter(|&x| self.capabilities.subnormals || !is_subnormal(dtype, x)).collect()
     }
 
     fn allowed(&self, dtypes: impl Iterator<Item = DType>, methods: &[&str]) -> Vec<DType> {
@@ -54,19 +69,33 @@ impl<B: Backend> Context<'_, B> {
 
     /// [`check`](Self::check) of a computation that may panic.
     pub fn attempt(&self, what: impl FnOnce() -> String, run: impl FnOnce() -> Result<(), String>) {
-        let outcome =
-            catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|payload| Err(panic_text(&*payload)));
+        let outcome = self.caught(run).unwrap_or_else(Err);
         self.check(what, outcome);
+    }
+
+    /// What became of a computation, or the message of its panic.
+    fn caught<T>(&self, run: impl FnOnce() -> T) -> Result<T, String> {
+        let run = || match self.capabilities.isolated {
+            true => fresh_stream().executes(run),
+            false => run(),
+        };
+        catch_unwind(AssertUnwindSafe(run)).map_err(|payload| panic_text(&*payload))
     }
 
     /// [`attempt`](Self::attempt) of something that may turn out not to apply (`Ok(false)`), which counts for nothing.
     pub fn attempt_if(&self, what: impl FnOnce() -> String, run: impl FnOnce() -> Result<bool, String>) {
-        match catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|payload| Err(panic_text(&*payload))) {
+        match self.caught(run).unwrap_or_else(Err) {
             Ok(false) => {}
             Ok(true) => self.check(what, Ok(())),
             Err(reason) => self.check(what, Err(reason)),
         }
     }
+}
+
+/// A stream that nothing was run in. Threads take theirs from zero on.
+fn fresh_stream() -> StreamId {
+    static NEXT: AtomicU64 = AtomicU64::new(1 << 32);
+    StreamId { value: NEXT.fetch_add(1, Ordering::Relaxed) }
 }
 
 /// The message of a caught panic.
@@ -137,6 +166,7 @@ pub fn run_row<B: Backend>(capabilities: &Capabilities, row: Row<B>) -> Record {
     let context = Context::<B> {
         device: Default::default(),
         capabilities,
+        methods: &row.methods,
         failures: RefCell::default(),
         checks: RefCell::default(),
     };
@@ -158,6 +188,9 @@ pub fn run_row<B: Backend>(capabilities: &Capabilities, row: Row<B>) -> Record {
     for (reason, count) in expected {
         println!("{methods}: limited in {count} checks: {reason}");
     }
+    for accuracy in capabilities.accuracies_of(&row.methods) {
+        println!("{methods}: less accurate ({} ULP, {}): {}", accuracy.ulps, accuracy.floor, accuracy.reason);
+    }
     let left_out = |l: &&Limit| l.case.is_none() && row.methods.contains(&l.method);
     match capabilities.limits.iter().find(left_out) {
         Some(limit) => println!("{methods}: limited: {}", limit.reason),
@@ -165,4 +198,53 @@ pub fn run_row<B: Backend>(capabilities: &Capabilities, row: Row<B>) -> Record {
         None => {}
     }
     Record { methods: row.methods, trace, failures }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use burn_flex::Flex;
+
+    /// The streams that two checks of a row ran in.
+    fn streams(isolated: bool) -> Vec<u64> {
+        let seen = std::rc::Rc::new(RefCell::new(Vec::new()));
+        let sink = seen.clone();
+        let row = Row::<Flex>::new(&["a"], move |context| {
+            for _ in 0..2 {
+                let note = || {
+                    sink.borrow_mut().push(StreamId::current().value);
+                    Ok(())
+                };
+                context.attempt(|| "a check".into(), note);
+            }
+        });
+        assert_eq!(run_row(&Capabilities { isolated, ..Capabilities::full() }, row).report(), None);
+        seen.take()
+    }
+
+    #[test]
+    fn isolated_checks_have_streams_of_their_own() {
+        let own = StreamId::current().value;
+        assert_eq!(streams(false), [own, own]);
+        let isolated = streams(true);
+        assert!(isolated[0] != isolated[1] && !isolated.contains(&own), "{isolated:?}");
+        assert_eq!(StreamId::current().value, own);
+    }
+
+    #[test]
+    fn a_row_asks_for_what_its_methods_promise() {
+        let capabilities = Capabilities { slack: 2.0, subnormals: false, ..Capabilities::full() }.within(
+            "b",
+            16.0,
+            "an approximation",
+        );
+        let row = Row::<Flex>::new(&["a", "b"], |context| {
+            let ulps = |ulps| Tolerance { flushes: true, ..Tolerance::ulps(ulps) };
+            assert_eq!(context.ulps(4.0), ulps(16.0), "what the method promises");
+            assert_eq!(context.ulps(20.0), ulps(40.0), "the slack");
+            assert_eq!(context.representable(DType::F32, &[1e-40, 0.0, 1.0]), [0.0, 1.0]);
+            context.check(|| "done".into(), Ok(()));
+        });
+        assert_eq!(run_row(&capabilities, row).report(), None);
+    }
 }

@@ -3,7 +3,7 @@
 use crate::array::Array;
 use crate::compare::{Tolerance, compare_exact, compare_floats, round_to};
 use crate::kind::{Bool, Float, Int, Kind};
-use crate::layout::{LAYOUTS, Laid, Layout, lay_out};
+use crate::layout::{Laid, Layout, lay_out};
 use crate::row::Context;
 use burn_backend::tensor::{BoolTensor, FloatTensor, IntTensor};
 use burn_backend::{Backend, DType, TensorMetadata};
@@ -163,7 +163,7 @@ pub fn over_layouts<B: Backend, K: Kind<B>>(
     array: &Array<K::Value>,
     run: impl Fn(K::Tensor, &Array<K::Value>) -> Result<(), String>,
 ) {
-    for layout in LAYOUTS {
+    for &layout in &context.capabilities.layouts {
         let laid = || lay_out::<B, K>(array, dtype, layout, &context.device);
         let what = |owner| move || format!("{dtype:?} {:?} {layout:?} {owner}", array.shape());
         let mut present = false;
@@ -190,7 +190,7 @@ pub fn over_layouts2<B: Backend, K: Kind<B>, L: Kind<B>>(
     (b_dtype, b): (DType, &Array<L::Value>),
     run: impl Fn(K::Tensor, L::Tensor, &Array<K::Value>, &Array<L::Value>) -> Result<(), String>,
 ) {
-    let pairs = LAYOUTS.iter().flat_map(|&l| {
+    let pairs = context.capabilities.layouts.iter().flat_map(|&l| {
         let contiguous = Layout::Contiguous;
         [(l, contiguous), (contiguous, l), (l, l)].into_iter().take(if l == contiguous { 1 } else { 3 })
     });

@@ -100,9 +100,8 @@ fn expect<B: Backend>(
     dtype: DType,
     want: &Array<Mean>,
 ) -> Result<(), String> {
-    let (slack, accuracy) =
-        (context.capabilities.slack, if dtype == DType::F64 { f64::EPSILON } else { f32::EPSILON as f64 });
-    let tolerance = Tolerance { ulps: slack, relative: 0.0, absolute: accuracy * slack };
+    let accuracy = if dtype == DType::F64 { f64::EPSILON } else { f32::EPSILON as f64 };
+    let tolerance = context.tolerance(Tolerance { absolute: accuracy, ..Tolerance::ulps(1.0) });
     compare(&read_float::<B>(got, dtype)?, want, |got, want: Mean| {
         is_close(dtype, got, want.value, tolerance, want.scale)
     })

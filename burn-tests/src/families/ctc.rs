@@ -99,8 +99,7 @@ fn unreachable(dtype: DType) -> Batch {
 
 fn tolerance<B: Backend>(context: &Context<'_, B>, dtype: DType) -> Tolerance {
     let accuracy = if dtype == DType::F64 { f64::EPSILON } else { f32::EPSILON as f64 };
-    let slack = context.capabilities.slack;
-    Tolerance { ulps: slack, relative: 0.0, absolute: 16.0 * accuracy * slack }
+    context.tolerance(Tolerance { absolute: 16.0 * accuracy, ..Tolerance::ulps(1.0) })
 }
 
 fn loss<B: Backend>(context: &Context<'_, B>) {

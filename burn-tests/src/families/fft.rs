@@ -71,9 +71,8 @@ fn expect<B: Backend>(
     want: &Array<Bin>,
 ) -> Result<(), String> {
     let accuracy = if dtype == DType::F64 { f64::EPSILON } else { f32::EPSILON as f64 };
-    let slack = context.capabilities.slack;
-    let absolute = accuracy * (4.0 + 2.0 * (n as f64).log2()) * slack;
-    let tolerance = Tolerance { ulps: slack, relative: 0.0, absolute };
+    let absolute = accuracy * (4.0 + 2.0 * (n as f64).log2());
+    let tolerance = context.tolerance(Tolerance { absolute, ..Tolerance::ulps(1.0) });
     compare(&read_float::<B>(got, dtype)?, want, |got, want: Bin| {
         is_close(dtype, got, want.value, tolerance, want.norm)
     })

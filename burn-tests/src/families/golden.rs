@@ -130,7 +130,7 @@ fn run<B: Backend>(context: &Context<'_, B>, case: &Case, float: DType, int: DTy
     for (k, (result, want)) in results.into_iter().zip(&case.outputs).enumerate() {
         let outcome = match (result, want) {
             (Given::Float(got), Stored::Float(want)) => {
-                let (tolerance, scale) = tolerance(&case.op, float, context.capabilities.slack);
+                let (tolerance, scale) = tolerance(context, &case.op, float);
                 read_float::<B>(got, float)
                     .and_then(|got| compare_floats(float, &got, want, tolerance, scale))
             }
@@ -146,14 +146,14 @@ fn run<B: Backend>(context: &Context<'_, B>, case: &Case, float: DType, int: DTy
 }
 
 /// What a result may be off by, and the scale of sums: terms are below 4 in magnitude, and no sum has more than some 200.
-fn tolerance(op: &str, dtype: DType, slack: f64) -> (Tolerance, f64) {
+fn tolerance<B: Backend>(context: &Context<'_, B>, op: &str, dtype: DType) -> (Tolerance, f64) {
     let tolerance = match op {
         "floor" | "ceil" | "trunc" | "round" | "sign" | "abs" | "relu" | "clamp" | "max_dim" | "min_dim"
         | "cummax" | "cummin" | "sort" | "gather" | "select" | "embedding" | "unfold4d" => Tolerance::EXACT,
         _ => {
             let t = Tolerance::accumulated(dtype, 16);
             // Several roundings in the dtype itself, where Burn's definition has several steps.
-            Tolerance { ulps: 4.0 * slack, absolute: t.absolute * slack, ..t }
+            Tolerance { ulps: 4.0, ..t }
         }
     };
     let scale = match op {
@@ -166,5 +166,5 @@ fn tolerance(op: &str, dtype: DType, slack: f64) -> (Tolerance, f64) {
         _ if op.starts_with("conv") || op.contains("pool") => 256.0,
         _ => 0.0,
     };
-    (tolerance, scale)
+    (context.tolerance(tolerance), scale)
 }

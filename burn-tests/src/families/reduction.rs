@@ -322,7 +322,7 @@ fn float_scan<B: Backend>(context: &Context<'_, B>) {
                         let accumulator =
                             if dtype == DType::F64 { f64::EPSILON } else { f32::EPSILON as f64 };
                         let tolerance =
-                            Tolerance { ulps: 1.0, relative: n as f64 * accumulator, absolute: 0.0 };
+                            Tolerance { relative: n as f64 * accumulator, ..Tolerance::ulps(1.0) };
                         expect_float::<B>(B::float_cumsum(t.clone(), axis), dtype, &sum, tolerance, 0.0)?;
                         expect_float::<B>(
                             B::float_cumprod(t.clone(), axis),

@@ -3,11 +3,11 @@
 //! Burn promises that order of `argtopk` alone. The suite asks it of sorting too: positions that change from one run, or
 //! one thread count, to the next are no use.
 
-use crate::array::Array;
-use crate::compare::Tolerance;
+use crate::array::{Array, for_each_index};
+use crate::compare::{Tolerance, compare_exact};
 use crate::kind::{Float, Int};
 use crate::row::{Context, Row};
-use crate::support::{expect_float, expect_int, floats, int_range, ints, over_layouts};
+use crate::support::{expect_float, expect_int, floats, int_range, ints, over_layouts, read_int};
 use burn_backend::tensor::IntTensor;
 use burn_backend::{Backend, DType, IntDType, TensorMetadata};
 use std::cmp::Ordering;
@@ -87,9 +87,9 @@ fn float_sort<B: Backend>(context: &Context<'_, B>) {
                         let (values, at) = sorted(a, axis, a.shape()[axis], compare, descending);
                         let (got, got_at) = B::float_sort_with_indices(t.clone(), axis, descending, index);
                         expect_float::<B>(got, dtype, &values, Tolerance::EXACT, 0.0)?;
-                        expect_int::<B>(got_at, out, &at)?;
+                        same_order(&read_int::<B>(got_at, out)?, &at, a, axis, compare)?;
                         let got_at = B::float_argsort(t.clone(), axis, descending, index);
-                        expect_int::<B>(got_at, out, &at)?;
+                        same_order(&read_int::<B>(got_at, out)?, &at, a, axis, compare)?;
                         expect_float::<B>(
                             B::float_sort(t, axis, descending),
                             dtype,
@@ -126,9 +126,9 @@ fn int_sort<B: Backend>(context: &Context<'_, B>) {
                     let (values, at) = sorted(a, axis, a.shape()[axis], |x, y| x.cmp(&y), descending);
                     let (got, got_at) = B::int_sort_with_indices(t.clone(), axis, descending);
                     expect_int::<B>(got, dtype, &values)?;
-                    expect_positions::<B>(got_at, dtype, a.shape()[axis], &at)?;
+                    expect_int_order::<B>(got_at, dtype, &at, a, axis)?;
                     let got_at = B::int_argsort(t.clone(), axis, descending);
-                    expect_positions::<B>(got_at, dtype, a.shape()[axis], &at)?;
+                    expect_int_order::<B>(got_at, dtype, &at, a, axis)?;
                     expect_int::<B>(B::int_sort(t, axis, descending), dtype, &values)
                 });
             }
@@ -136,17 +136,42 @@ fn int_sort<B: Backend>(context: &Context<'_, B>) {
     }
 }
 
-/// Positions along an axis of `size` have the dtype of the sorted tensor; where that cannot count so far, Burn leaves
+/// Positions along an axis of integers have the dtype of the sorted tensor; where that cannot count so far, Burn leaves
 /// the dtype open.
-fn expect_positions<B: Backend>(
+fn expect_int_order<B: Backend>(
     tensor: IntTensor<B>,
     dtype: DType,
-    size: usize,
     want: &Array<i128>,
+    a: &Array<i128>,
+    axis: usize,
 ) -> Result<(), String> {
-    let fits = size as i128 - 1 <= int_range(dtype).1;
+    let fits = a.shape()[axis] as i128 - 1 <= int_range(dtype).1;
     let dtype = if fits { dtype } else { tensor.dtype() };
-    expect_int::<B>(tensor, dtype, want)
+    same_order(&read_int::<B>(tensor, dtype)?, want, a, axis, |x, y| x.cmp(&y))
+}
+
+/// Compares positions along an axis. The report tells equal elements that are out of order from elements that are out of
+/// place, since a backend may leave that order open.
+fn same_order<T: Copy>(
+    got: &Array<i128>,
+    want: &Array<i128>,
+    a: &Array<T>,
+    axis: usize,
+    compare: fn(T, T) -> Ordering,
+) -> Result<(), String> {
+    compare_exact(got, want).map_err(|reason| {
+        let mut ties = got.shape() == want.shape();
+        for_each_index(want.shape(), |index| {
+            ties = ties && {
+                let (line, mut positions) = (a.line(axis, index), got.line(axis, index));
+                let at = usize::try_from(got.at(index)).ok().and_then(|at| line.get(at));
+                positions.sort_unstable();
+                at.is_some_and(|&x| compare(x, line[want.at(index) as usize]).is_eq())
+                    && positions.windows(2).all(|pair| pair[0] < pair[1])
+            };
+        });
+        format!("{}: {reason}", if ties { "the order of equal elements" } else { "positions" })
+    })
 }
 
 /// How many of a line of `n`: one, a few, all.
@@ -171,7 +196,8 @@ fn float_topk<B: Backend>(context: &Context<'_, B>) {
                                 Tolerance::EXACT,
                                 0.0,
                             )?;
-                            expect_int::<B>(B::float_argtopk(t, axis, k, out.into()), out, &at)
+                            let got_at = read_int::<B>(B::float_argtopk(t, axis, k, out.into()), out)?;
+                            same_order(&got_at, &at, a, axis, compare)
                         });
                     }
                 }
@@ -188,7 +214,7 @@ fn int_topk<B: Backend>(context: &Context<'_, B>) {
                     over_layouts::<B, Int>(context, dtype, &int_sample(dtype, shape), |t, a| {
                         let (values, at) = sorted(a, axis, k, |x, y| x.cmp(&y), true);
                         expect_int::<B>(B::int_topk(t.clone(), axis, k), dtype, &values)?;
-                        expect_positions::<B>(B::int_argtopk(t, axis, k), dtype, a.shape()[axis], &at)
+                        expect_int_order::<B>(B::int_argtopk(t, axis, k), dtype, &at, a, axis)
                     });
                 }
             }
@@ -205,5 +231,17 @@ mod tests {
         let line = [f64::NAN, 1.0, -0.0, 0.0, f64::INFINITY, 1.0];
         assert_eq!(order(&line, compare, false), [2, 3, 1, 5, 4, 0]);
         assert_eq!(order(&line, compare, true), [0, 4, 1, 5, 2, 3]);
+    }
+
+    #[test]
+    fn equal_elements_out_of_order_are_told_from_elements_out_of_place() {
+        let a = Array::new([3], vec![2, 1, 2]);
+        let positions = |at: [i128; 3]| Array::new([3], at.to_vec());
+        let outcome = |got| same_order(&positions(got), &positions([1, 0, 2]), &a, 0, |x, y| x.cmp(&y));
+        assert_eq!(outcome([1, 0, 2]), Ok(()));
+        assert!(outcome([1, 2, 0]).unwrap_err().starts_with("the order of equal elements"));
+        for wrong in [[0, 1, 2], [1, 0, 0], [1, 0, 3], [-1, 0, 2]] {
+            assert!(outcome(wrong).unwrap_err().starts_with("positions"), "{wrong:?}");
+        }
     }
 }

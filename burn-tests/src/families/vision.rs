@@ -237,7 +237,7 @@ fn sampled(
 /// Rounding of positions of a few elements, in the arithmetic of the dtype, times slopes of a few per element.
 fn sample_tolerance(dtype: DType) -> Tolerance {
     let epsilon = if dtype == DType::F64 { f64::EPSILON } else { f32::EPSILON as f64 };
-    Tolerance { ulps: 1.0, relative: 0.0, absolute: epsilon * 8.0 }
+    Tolerance { absolute: epsilon * 8.0, ..Tolerance::ulps(1.0) }
 }
 
 fn grid_sample<B: Backend>(context: &Context<'_, B>) {

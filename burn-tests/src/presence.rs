@@ -1,0 +1,30 @@
+//! Devices that a machine may lack.
+
+use std::fmt::Display;
+use std::io::Write;
+
+/// Whether the device of a test is there. Where it is not, one line says which test is skipped and why: the condition of
+/// [`testgen_all`](crate::testgen_all).
+pub fn present<E: Display>(outcome: Result<(), E>) -> bool {
+    let Err(reason) = outcome else { return true };
+    let thread = std::thread::current();
+    // Past the harness, which keeps what passing tests print. Nothing is to be done where there is no such output.
+    let _ = writeln!(std::io::stderr(), "{}", notice(thread.name().unwrap_or("a test"), &reason));
+    false
+}
+
+fn notice(test: &str, reason: &dyn Display) -> String {
+    format!("{test} skipped: {reason}").replace('\n', " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_said_in_one_line() {
+        assert!(present(Ok::<_, &str>(())));
+        assert!(!present(Err("no driver")));
+        assert_eq!(notice("matmul", &"no driver,\nno device"), "matmul skipped: no driver, no device");
+    }
+}
