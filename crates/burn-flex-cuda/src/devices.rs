@@ -2,6 +2,7 @@
 
 use crate::driver::{API, Driver};
 use crate::{Cuda, CudaDevice, DTypeTable, DeviceError, DeviceInfo};
+use burn_backend::Backend;
 use burn_flex_gpu::{Cache, Scratch, probe};
 
 /// The devices that tensors can live on.
@@ -19,17 +20,32 @@ pub fn devices() -> Result<Vec<DeviceInfo>, DeviceError> {
 pub fn check(device: &CudaDevice) -> Result<(), DeviceError> {
     static CHECKED: Cache<CudaDevice, ()> = Cache::new();
     CHECKED.get_or_find(device, || {
-        let driver = Driver::start()?;
-        let present = driver.devices()?;
-        if !present.iter().any(|info| info.device == *device) {
-            return Err(DeviceError::Absent {
-                api: API,
-                device: format!("{device:?}"),
-                present: present.iter().map(|info| format!("{:?}", info.device)).collect(),
-            });
-        }
-        driver.check_compiler()
+        info(device)?;
+        Driver::start()?.check_compiler()
     })
+}
+
+/// What a device says of itself; its [`memory`](DeviceInfo::memory) bounds the tensors that can be made.
+///
+/// # Errors
+/// When there is no such device.
+pub fn info(device: &CudaDevice) -> Result<DeviceInfo, DeviceError> {
+    let present = Driver::start()?.devices()?;
+    let names = present.iter().map(|info| format!("{:?}", info.device)).collect();
+    let found = present.into_iter().find(|info| info.device == *device);
+    found.ok_or_else(|| DeviceError::Absent { api: API, device: format!("{device:?}"), present: names })
+}
+
+/// A device on which a backend type can be trusted with its default dtypes: [`check`], then [`supported`] for them.
+///
+/// This is the guard to make devices with. Nothing can sit behind it: from here on, Burn's own code runs.
+///
+/// # Errors
+/// When the device cannot be used, or computes one of these dtypes wrong.
+pub fn checked<B: Backend<Device = CudaDevice>>(device: CudaDevice) -> Result<CudaDevice, DeviceError> {
+    check(&device)?;
+    supported(&device)?.require_defaults::<B>()?;
+    Ok(device)
 }
 
 /// What a device computes right, dtype by dtype, found by running kernels; asked for again, it is remembered.

@@ -7,21 +7,23 @@
 //! NVRTC (which compiles the kernels), and the headers that the kernels include.
 //!
 //! ```no_run
-//! use burn_flex_cuda::{Cuda, check, devices, supported};
+//! use burn_flex_cuda::{Cuda, CudaDevice, checked, devices, supported};
 //!
 //! for info in devices()? {
 //!     println!("{info}\n{}", supported(&info.device)?);
 //! }
-//! let device = Default::default();
-//! check(&device)?; // from here on, `Cuda` tensors can be made on it
+//! let device = checked::<Cuda>(CudaDevice::default())?; // from here on, `Cuda` tensors can be made on it
 //! # Ok::<(), burn_flex_cuda::DeviceError>(())
 //! ```
 //!
 //! # What goes wrong without a word
 //!
-//! Kernels run long after the call that asked for them, on another thread, so most failures reach nobody. Three guards cost
-//! nothing while a model runs: [`check`] before the first tensor, [`supported`] for the dtypes that the model uses, and
-//! [`DeviceInfo::memory`] for large tensors. `Backend::sync` reports what failed since the last call; results that were read
+//! Kernels run long after the call that asked for them, on another thread, so most failures reach nobody. [`Cuda`] is an
+//! alias of Burn's own backend, so no guard can sit in a call of it. Three come before, and cost nothing while a model runs:
+//! [`checked`] to make the device, [`DTypeTable::require`] of [`supported`] for the dtypes that the model casts to, and the
+//! [`check`](MemoryLimits::check) of [`info`]'s `memory` for large tensors. What nothing refuses: a cast to a dtype that was not
+//! asked about, an intermediate result that outgrows the limit, and what Burn's kernels compute otherwise than its documents
+//! say (`tests/conformance.rs`). `Backend::sync` reports what failed since the last call; results that were read
 //! before it are to be trusted only when it returns `Ok`.
 //!
 //! # Features
@@ -35,7 +37,7 @@ mod driver;
 
 pub use burn_flex_gpu::{DTypeTable, DeviceError, DeviceKind, KernelLimits, MemoryLimits, Support};
 pub use cubecl::cuda::{CudaDevice, CudaRuntime};
-pub use devices::{check, devices, supported};
+pub use devices::{check, checked, devices, info, supported};
 
 use burn_cubecl::CubeBackend;
 

@@ -3,12 +3,13 @@
 //! Without a GPU the tests pass, and say in one line that they were skipped and why.
 #![allow(missing_docs)]
 
-mod common;
-
 use burn_backend::{BoolStore, DType};
 use burn_flex_cuda::{Cuda, CudaDevice, CudaFused, DeviceError, check, devices, supported};
 use burn_tests::{Capabilities, transfer};
-use common::present;
+
+fn present() -> bool {
+    burn_tests::present(check(&CudaDevice::default()))
+}
 
 #[test]
 fn each_device_that_is_listed_can_be_used() {

@@ -1,7 +1,7 @@
 //! What can be said on any machine, with a GPU or without: there is an answer, nothing panics, and an error says what to do.
 #![allow(missing_docs)]
 
-use burn_flex_cuda::{Cuda, CudaDevice, CudaFused, DeviceError, check, devices, supported};
+use burn_flex_cuda::{Cuda, CudaDevice, CudaFused, DeviceError, check, checked, devices, info, supported};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -34,6 +34,8 @@ fn there_is_an_answer_and_no_panic() {
                 assert!(text.starts_with("CUDA: "), "{text}");
                 assert!(text.contains("Install") || text.contains("See that"), "what to do: {text}");
                 assert_eq!(supported(&device).unwrap_err(), listing);
+                assert_eq!(info(&device).unwrap_err(), listing);
+                assert_eq!(checked::<Cuda>(device).unwrap_err(), listing);
             }
             (Err(listing), Ok(())) => panic!("no devices ({listing}), but one that can be used"),
         }

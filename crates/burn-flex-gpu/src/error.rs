@@ -1,5 +1,6 @@
 //! What can be missing between a program and its GPU.
 
+use burn_backend::DType;
 use thiserror::Error;
 
 /// Why a device cannot be used. The message says what is missing and what to do about it.
@@ -50,6 +51,14 @@ pub enum DeviceError {
         device: String,
         /// What it said.
         reason: String,
+    },
+    /// The device computes a dtype wrong, or has no kernels for it.
+    #[error("{dtype:?} cannot be used on this device: {problem}")]
+    DType {
+        /// The dtype.
+        dtype: DType,
+        /// What a probe found.
+        problem: String,
     },
     /// A tensor is too large to be bound to a kernel.
     #[error(

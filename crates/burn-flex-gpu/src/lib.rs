@@ -8,8 +8,12 @@ mod error;
 mod probe;
 mod table;
 
-pub use cache::Cache;
 pub use device::{DeviceInfo, DeviceKind, KernelLimits, MemoryLimits};
 pub use error::DeviceError;
-pub use probe::{Scratch, probe};
 pub use table::{DTYPES, DTypeTable, Support};
+
+// For the two crates above, whose users meet neither: they may change with any version.
+#[doc(hidden)]
+pub use cache::Cache;
+#[doc(hidden)]
+pub use probe::{Scratch, probe};

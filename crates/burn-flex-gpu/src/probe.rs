@@ -10,7 +10,7 @@ use burn_backend::tensor::Device;
 use burn_backend::{Backend, BoolStore, DType, DTypeUsage, ExecutionError, Shape, TensorData, bf16, f16};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// A device that may come to harm.
+/// A device that may come to harm. Public for the crates that open devices, and for nobody else.
 pub struct Scratch<B: Backend> {
     /// The device.
     pub device: Device<B>,
@@ -18,7 +18,7 @@ pub struct Scratch<B: Backend> {
     pub complaints: Box<dyn Fn() -> Option<String>>,
 }
 
-/// Probes all dtypes. `fresh` is asked for another device after each failure, since a kernel that fails can leave its
+/// Probes all dtypes. Public for the crates that open devices, and for nobody else. `fresh` is asked for another device after each failure, since a kernel that fails can leave its
 /// device unusable.
 ///
 /// # Errors

@@ -1,6 +1,7 @@
 //! Which dtypes a device computes right.
 
-use burn_backend::{BoolStore, DType};
+use crate::DeviceError;
+use burn_backend::{Backend, BoolDType, BoolStore, DType, Element};
 use std::fmt;
 
 /// The dtypes that are probed, in the order of the table.
@@ -77,6 +78,33 @@ impl DTypeTable {
     }
 }
 
+impl DTypeTable {
+    /// Whether a model may use all of these dtypes.
+    ///
+    /// # Errors
+    /// [`DeviceError::DType`] with what went wrong for the first that it may not.
+    pub fn require(&self, dtypes: &[DType]) -> Result<(), DeviceError> {
+        let problem = |&dtype: &DType| match self.get(dtype) {
+            Some(row) => row.problem().map(|problem| (dtype, problem.to_string())),
+            None => Some((dtype, "it is not among the dtypes that are probed".into())),
+        };
+        match dtypes.iter().find_map(problem) {
+            Some((dtype, problem)) => Err(DeviceError::DType { dtype, problem }),
+            None => Ok(()),
+        }
+    }
+
+    /// [`require`](Self::require) for the dtypes that a backend type gives to tensors that ask for none.
+    ///
+    /// # Errors
+    /// Those of `require`.
+    pub fn require_defaults<B: Backend>(&self) -> Result<(), DeviceError> {
+        // Not `get_device_settings`, which fixes the defaults of a device at the first call, be it for a type that is refused.
+        let boolean = BoolDType::from(B::BoolElem::dtype());
+        self.require(&[B::FloatElem::dtype(), B::IntElem::dtype(), boolean.into()])
+    }
+}
+
 impl fmt::Display for DTypeTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for row in &self.rows {
@@ -108,5 +136,9 @@ mod tests {
         assert!(!table.supports(DType::I8), "what was not probed is not vouched for");
         assert_eq!(table.get(DType::F64).and_then(Support::problem), Some("exp(1) is 0"));
         assert!(table.to_string().contains("maths no   exp(1) is 0"));
+        assert_eq!(table.require(&[DType::F32]), Ok(()));
+        let refused = |dtype| table.require(&[DType::F32, dtype]).unwrap_err().to_string();
+        assert_eq!(refused(DType::F64), "F64 cannot be used on this device: exp(1) is 0");
+        assert!(refused(DType::I8).contains("not among"), "{}", refused(DType::I8));
     }
 }

@@ -1,7 +1,8 @@
 //! What can be used, before anything is.
 
 use crate::adapter::{Adapters, adapters, api, describe};
-use crate::{DeviceError, DeviceInfo, WgpuDevice};
+use crate::{DeviceError, DeviceInfo, WgpuDevice, supported};
+use burn_backend::Backend;
 use burn_flex_gpu::Cache;
 use cubecl::future::block_on;
 
@@ -11,6 +12,31 @@ use cubecl::future::block_on;
 /// When there is none: what is missing, and what to install.
 pub fn devices() -> Result<Vec<DeviceInfo>, DeviceError> {
     Ok(adapters()?.all.into_iter().map(|(device, adapter)| describe(device, &adapter)).collect())
+}
+
+/// What a device says of itself: also the one that [`WgpuDevice::DefaultDevice`] stands for, whose
+/// [`memory`](DeviceInfo::memory) bounds the tensors that can be made.
+///
+/// # Errors
+/// Those of [`check`]; [`WgpuDevice::Existing`] is refused, since its adapter is not known.
+pub fn info(device: &WgpuDevice) -> Result<DeviceInfo, DeviceError> {
+    if matches!(device, WgpuDevice::Existing(_)) {
+        let reason = "its adapter is not known; ask for it by its kind";
+        return Err(DeviceError::Failed { device: format!("{device:?}"), reason: reason.into() });
+    }
+    Ok(describe(device.clone(), &select(device)?.1))
+}
+
+/// A device on which a backend type can be trusted with its default dtypes: [`check`], then [`supported`] for them.
+///
+/// This is the guard to make devices with. Nothing can sit behind it: from here on, Burn's own code runs.
+///
+/// # Errors
+/// When the device cannot be used, or computes one of these dtypes wrong.
+pub fn checked<B: Backend<Device = WgpuDevice>>(device: WgpuDevice) -> Result<WgpuDevice, DeviceError> {
+    check(&device)?;
+    supported(&device)?.require_defaults::<B>()?;
+    Ok(device)
 }
 
 /// Whether tensors can live on a device. Opens it on the first call, and remembers when that worked.

@@ -4,25 +4,30 @@
 //! Both are in every build, and both train inside of `Autodiff`.
 //!
 //! ```no_run
-//! use burn_flex_wgpu::{Wgpu, check, devices, supported};
+//! use burn_flex_wgpu::{Wgpu, WgpuDevice, checked, devices, supported};
 //!
 //! for info in devices()? {
 //!     println!("{info}\n{}", supported(&info.device)?);
 //! }
-//! let device = Default::default();
-//! check(&device)?; // from here on, `Wgpu` tensors can be made on it
+//! let device = checked::<Wgpu>(WgpuDevice::default())?; // from here on, `Wgpu` tensors can be made on it
 //! # Ok::<(), burn_flex_wgpu::DeviceError>(())
 //! ```
 //!
 //! # What goes wrong without a word
 //!
 //! Kernels run long after the call that asked for them, on another thread, so most failures reach nobody: the output keeps
-//! the zeros that it was made of. Three guards cost nothing while a model runs:
+//! the zeros that it was made of. [`Wgpu`] is an alias of Burn's own backend, so no guard can sit in a call of it; these come
+//! before, and cost nothing while a model runs:
 //!
-//! * [`check`] before the first tensor. Without a usable device, Burn's first call would panic on a thread of the runtime.
-//! * [`supported`] for every dtype but `f32`, `i32` and `u32`: adapters claim dtypes that they compute wrong, and dtypes
-//!   without kernels yield zeros.
-//! * [`DeviceInfo::memory`] for large tensors: its [`check`](MemoryLimits::check) refuses what no kernel could be given.
+//! * [`checked`] to make the device. Without a usable one, Burn's first call would panic on a thread of the runtime; and it
+//!   refuses a type whose default dtypes the adapter computes wrong, as `Wgpu<f64>` on most. ([`check`] is its first half.)
+//! * [`DTypeTable::require`] of [`supported`] for the dtypes that the model casts to: adapters claim dtypes that they compute
+//!   wrong, and those without kernels yield zeros.
+//! * [`info`] for large tensors: the [`check`](MemoryLimits::check) of its `memory` refuses what no kernel could be given.
+//!
+//! What nothing refuses: a cast to a dtype that was not asked about, an intermediate result that outgrows the limit, and the
+//! operations that Burn's kernels compute otherwise than its documents say (`tests/conformance.rs` lists those that are known,
+//! among them reductions that drop NaN and convolutions with a stride above the kernel's extent).
 //!
 //! `Backend::sync` reports the kernels that could not be compiled since the last call; results that were read before it are
 //! to be trusted only when it returns `Ok`.
@@ -40,7 +45,7 @@ mod scratch;
 
 pub use burn_flex_gpu::{DTypeTable, DeviceError, DeviceKind, KernelLimits, MemoryLimits, Support};
 pub use cubecl::wgpu::{WgpuDevice, WgpuRuntime};
-pub use devices::{check, devices};
+pub use devices::{check, checked, devices, info};
 pub use scratch::supported;
 
 use burn_cubecl::CubeBackend;

@@ -3,12 +3,13 @@
 //! Without an adapter the tests pass, and say in one line that they were skipped and why.
 #![allow(missing_docs)]
 
-mod common;
-
 use burn_backend::{BoolStore, DType};
-use burn_flex_wgpu::{DeviceError, Wgpu, WgpuDevice, WgpuFused, check, devices, supported};
+use burn_flex_wgpu::{DeviceError, Wgpu, WgpuDevice, WgpuFused, check, checked, devices, info, supported};
 use burn_tests::{Capabilities, transfer};
-use common::present;
+
+fn present() -> bool {
+    burn_tests::present(check(&WgpuDevice::DefaultDevice))
+}
 
 #[test]
 fn each_device_that_is_listed_can_be_used() {
@@ -56,6 +57,39 @@ fn probes_vouch_for_what_every_adapter_computes() {
         assert!(!vouched || cfg!(feature = "spirv"), "{dtype:?}: {:?}", table.get(dtype));
     }
     assert_eq!(supported(&WgpuDevice::DefaultDevice).as_ref(), Ok(&table), "it is remembered");
+}
+
+#[test]
+fn a_checked_device_computes_the_defaults_of_its_type() {
+    if !present() {
+        return;
+    }
+    let device = WgpuDevice::DefaultDevice;
+    assert_eq!(checked::<Wgpu>(device.clone()), Ok(device.clone()));
+    assert_eq!(checked::<WgpuFused>(device.clone()), Ok(device.clone()));
+    let table = supported(&device).expect("there is an adapter");
+    match checked::<Wgpu<f64, i32>>(device.clone()) {
+        Ok(_) => assert!(table.supports(DType::F64)),
+        Err(DeviceError::DType { dtype, .. }) => assert!(dtype == DType::F64 && !table.supports(dtype)),
+        other => panic!("{other:?}"),
+    }
+    let refused = checked::<Wgpu<f32, i8>>(device);
+    assert!(
+        refused.is_ok() || matches!(refused, Err(DeviceError::DType { dtype: DType::I8, .. })),
+        "{refused:?}"
+    );
+    assert_eq!(refused.is_ok(), table.supports(DType::I8));
+}
+
+#[test]
+fn a_tensor_that_no_kernel_can_be_given_is_refused() {
+    if present() {
+        let info = info(&WgpuDevice::DefaultDevice).expect("there is an adapter");
+        let most = (info.memory.largest_tensor / 4) as usize;
+        assert_eq!(info.memory.check(&[most], DType::F32), Ok(()));
+        let refused = info.memory.check(&[2, most], DType::F32);
+        assert!(matches!(refused, Err(DeviceError::TooLarge { .. })), "{refused:?}");
+    }
 }
 
 /// In every dtype that has kernels: they make the views.
