@@ -60,6 +60,7 @@ pub fn kernels(asked: Capabilities) -> Capabilities {
         ("conv1d", "kernel: [1], ", UNIT),
         ("conv1d", "input: [6], kernel: [6]", UNIT),
         ("conv_transpose1d", "kernel: [1], ", UNIT),
+        ("conv_transpose1d", "input: [6], kernel: [6]", UNIT),
         ("adaptive_avg_pool1d", "to [1]", UNIT),
         ("avg_pool1d", "input: [6], kernel: [6]", SINGLE),
         ("avg_pool2d", "input: [4, 6], kernel: [4, 6]", SINGLE),
