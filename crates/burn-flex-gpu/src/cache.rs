@@ -2,7 +2,8 @@
 
 use std::sync::{Mutex, PoisonError};
 
-/// Answers by device. Public for the crates that open devices, and for nobody else. Whoever asks first finds them, while others who ask wait.
+/// Answers by device. Whoever asks first finds them, while others who ask wait. Public for the crates that open devices, and for
+/// nobody else.
 #[derive(Debug)]
 pub struct Cache<D, V>(Mutex<Vec<(D, V)>>);
 

@@ -18,8 +18,8 @@ pub struct Scratch<B: Backend> {
     pub complaints: Box<dyn Fn() -> Option<String>>,
 }
 
-/// Probes all dtypes. Public for the crates that open devices, and for nobody else. `fresh` is asked for another device after each failure, since a kernel that fails can leave its
-/// device unusable.
+/// Probes all dtypes. `fresh` is asked for another device after each failure, since a kernel that fails can leave its
+/// device unusable. Public for the crates that open devices, and for nobody else.
 ///
 /// # Errors
 /// When there is no device to probe.
