@@ -7,7 +7,7 @@
 use super::reducer::Reducer;
 use alloc::vec::Vec;
 use flex_math::fold_halves;
-use flex_math::simd::{prefetch_ahead, vectorize};
+use flex_math::simd::{prefetch, prefetch_ahead, vectorize};
 
 /// Independent partial results along a row: four AVX-512 registers of f32, enough to hide an addition's latency.
 pub(super) const LANES: usize = 64;
@@ -195,7 +195,8 @@ fn accumulate<T: Copy, R: Reducer<T>>(
             let width = acc.len();
             let mut i = first;
             while i + GROUP <= last {
-                accumulate_group(r, core::array::from_fn(|k| rows.row(i + k, width)), acc);
+                let group = core::array::from_fn(|k| rows.row(i + k, width));
+                accumulate_group(r, group, GROUP as isize * rows.stride, acc);
                 i += GROUP;
             }
             while i < last {
@@ -208,13 +209,32 @@ fn accumulate<T: Copy, R: Reducer<T>>(
     );
 }
 
+/// The next group lies `ahead` elements further on. It is asked for meanwhile: its rows begin other pages than these, where the
+/// hardware's own prefetchers stop.
 #[inline(always)]
-fn accumulate_group<T: Copy, R: Reducer<T>>(r: R, x: [&[T]; GROUP], acc: &mut [R::Acc]) {
-    let [x0, x1, x2, x3] = x.map(|row| &row[..acc.len()]);
-    for j in 0..acc.len() {
-        let a = r.combine(r.combine(r.lift(x0[j]), r.lift(x1[j])), r.combine(r.lift(x2[j]), r.lift(x3[j])));
-        acc[j] = r.combine(acc[j], a);
+fn accumulate_group<T: Copy, R: Reducer<T>>(r: R, x: [&[T]; GROUP], ahead: isize, acc: &mut [R::Acc]) {
+    let whole = acc.len() - acc.len() % LANES;
+    let (chunks, rest) = acc.as_chunks_mut::<LANES>();
+    for (c, acc) in chunks.iter_mut().enumerate() {
+        let x: [&[T; LANES]; GROUP] = x.map(|row| {
+            let chunk = row[c * LANES..].first_chunk().expect("a row is as long as the partial results");
+            prefetch(chunk.as_ptr().wrapping_offset(ahead).cast(), size_of_val(chunk));
+            chunk
+        });
+        for l in 0..LANES {
+            acc[l] = add_group(r, acc[l], [x[0][l], x[1][l], x[2][l], x[3][l]]);
+        }
     }
+    let x = x.map(|row| &row[whole..whole + rest.len()]);
+    for (l, a) in rest.iter_mut().enumerate() {
+        *a = add_group(r, *a, [x[0][l], x[1][l], x[2][l], x[3][l]]);
+    }
+}
+
+#[inline(always)]
+fn add_group<T, R: Reducer<T>>(r: R, acc: R::Acc, [x0, x1, x2, x3]: [T; GROUP]) -> R::Acc {
+    let (a, b) = (r.combine(r.lift(x0), r.lift(x1)), r.combine(r.lift(x2), r.lift(x3)));
+    r.combine(acc, r.combine(a, b))
 }
 
 /// Reduces rows `first..last` of a matrix to the row `acc`, whose length is the width; `scratch` is working memory.
