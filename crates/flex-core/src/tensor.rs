@@ -9,10 +9,6 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use burn_std::{AllocationProperty, BoolStore, Bytes, DType, Shape, Slice};
 
-/// Bytes up to which a buffer that does not start at a cache line is copied to one that does. A copy of so few costs less than a
-/// call, and vectors that straddle two lines cost every operation: summing 4,096 f32 took 0.17 us, and takes 0.14.
-const REALIGNED: usize = 16 * 1024;
-
 /// An n-dimensional array of any rank.
 ///
 /// Cloning is O(1): clones and views share the buffer. Operations that own the only reference to a buffer may write
@@ -29,7 +25,7 @@ pub struct Tensor {
 /// Construction and export.
 impl Tensor {
     /// Takes over a buffer of row-major elements. No data is copied when the buffer is aligned for the dtype,
-    /// whatever owns it (memory-mapped files included), and more than 16 KiB long or aligned for vectors.
+    /// whatever owns it (memory-mapped files included).
     ///
     /// Booleans other than 0 and 1 become 1.
     ///
@@ -44,9 +40,7 @@ impl Tensor {
             let expected = alloc::format!("{} bytes for shape {:?}", count * dtype.size(), shape.as_slice());
             return Err(Error::argument("from_data", "number of bytes", bytes.len(), expected));
         }
-        let (address, straddles) =
-            (bytes.as_ptr() as usize, storage::SMALL < bytes.len() && bytes.len() <= REALIGNED);
-        let aligned = address.is_multiple_of(if straddles { storage::ALIGN } else { dtype.size() });
+        let aligned = (bytes.as_ptr() as usize).is_multiple_of(dtype.size());
         let odd_bool = dtype.is_bool() && bytes.iter().any(|&b| b > 1);
         let bytes = if aligned && !odd_bool {
             bytes
@@ -464,18 +458,6 @@ mod tests {
         let t = Tensor::from_bytes(shared, [2], DType::I32).unwrap();
         assert!(misaligned);
         assert_eq!(t.to_vec::<i32>(), [0x04030201, 0x08070605]);
-    }
-
-    #[test]
-    fn short_buffers_start_at_a_cache_line() {
-        let raw: Vec<u8> = (0..2000).map(|i| i as u8).collect();
-        let shared = bytes_crate(raw.clone());
-        for start in [0, 4, 8, 60] {
-            let part = Bytes::from_shared(shared.slice(start..start + 1000), AllocationProperty::Other);
-            let t = Tensor::from_bytes(part, [250], DType::I32).unwrap();
-            assert!((t.storage::<u32>().as_ptr() as usize).is_multiple_of(storage::ALIGN));
-            assert_eq!(&t.into_bytes().unwrap()[..], &raw[start..start + 1000]);
-        }
     }
 
     fn bytes_crate(v: Vec<u8>) -> bytes::Bytes {

@@ -21,7 +21,7 @@ pub const ALIGN: usize = 64;
 const NUMBER: usize = 16;
 
 /// Bytes up to which a buffer is [`Small`].
-pub(crate) const SMALL: usize = 256;
+const SMALL: usize = 256;
 
 /// A buffer of `len` bytes with arbitrary (but initialised) contents; `None` when the system has not that much memory.
 pub fn try_alloc(len: usize) -> Option<Bytes> {
