@@ -51,12 +51,15 @@ pub fn prefetch_ahead<T>(at: *const T, len: usize) {
     prefetch(at.cast::<u8>().wrapping_add(2048), len * size_of::<T>());
 }
 
+/// Bytes of a cache line.
+pub const CACHE_LINE: usize = 64;
+
 /// Asks for the cache lines of `len` bytes from `at` on; they need not exist. A hint, and none where the machine has no such
 /// instruction.
 #[inline(always)]
 pub fn prefetch(at: *const u8, len: usize) {
     #[cfg(target_arch = "x86_64")]
-    for byte in (0..len).step_by(64) {
+    for byte in (0..len).step_by(CACHE_LINE) {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: a prefetch may name any address, mapped or not; SSE is part of x86-64.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast::<i8>().wrapping_add(byte)) };

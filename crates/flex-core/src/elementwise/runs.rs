@@ -14,6 +14,7 @@ use crate::walk::{Axis, Walk, copy_to_contiguous};
 use alloc::vec::Vec;
 use burn_std::Bytes;
 use core::ops::Range;
+use flex_math::simd::CACHE_LINE;
 use smallvec::SmallVec;
 
 /// Bytes of the output that one task computes, at most. Estimated, not tuned: with two operands of the same type a task
@@ -31,9 +32,6 @@ const MAX_SHORT_ROW: usize = 4096;
 /// Chunks may grow by this factor when that lets them use whole cache lines of a transposed operand. Four blocks of
 /// 256 KiB still share a second cache of 1 MiB.
 const MAX_GROWTH: usize = 4;
-
-/// Bytes of a cache line.
-const LINE: usize = 64;
 
 /// An operand of [`run`].
 #[derive(Clone, Copy, Debug)]
@@ -222,7 +220,7 @@ fn run_gathered<const N: usize>(
 ) {
     let nests: [Nest; N] = core::array::from_fn(|n| Nest::of(walk, n));
     let is_local = |chunks: &Chunks, n: usize| {
-        !operands[n].is_strided() || nests[n].is_local(chunks.len, LINE / operands[n].size)
+        !operands[n].is_strided() || nests[n].is_local(chunks.len, CACHE_LINE / operands[n].size)
     };
     let mut chunks = Chunks::new(walk.axes(), CHUNK_BYTES / size);
     if !(0..N).all(|n| is_local(&chunks, n)) {

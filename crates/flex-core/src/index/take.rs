@@ -11,7 +11,7 @@ use crate::layout::{Layout, Strides, checked_num_elements};
 use crate::parallel::{self, Work};
 use crate::walk::{Walk, gather_row};
 use crate::{Element, Shape, Tensor};
-use flex_math::simd::prefetch;
+use flex_math::simd::{CACHE_LINE, prefetch};
 
 /// `out[i, j, k] = tensor[i, indices[i, j, k], k]` (for axis 1 of three). The result has the shape of `indices`, which
 /// has the rank of `tensor`, and on the other axes at most its sizes.
@@ -125,23 +125,26 @@ fn take_rows<T: Element>(
         });
         return;
     }
-    let line = if axis_stride == 1 && step == 0 { axis_size * size_of::<T>() } else { 0 };
+    // A row of the output then reads from one line of the tensor, which is contiguous.
+    let in_line = axis_stride == 1 && step == 0;
+    let bytes = axis_size * size_of::<T>();
     for_each_row(walk, out, 2 * size_of::<T>() + size_of::<usize>(), |[_, start, index], row| {
         // What lies behind this line of the tensor is, in most cases, the next one that is read from, in an order that only the
         // indices know.
         let next = src.as_ptr().wrapping_add(start + axis_size).cast::<u8>();
-        let part = if line <= MAX_LINE && line <= row.len() * LINE { line * BLOCK / row.len() } else { 0 };
+        let worthwhile = in_line && bytes <= MAX_LINE && bytes <= row.len() * CACHE_LINE;
+        let part = if worthwhile { (bytes * BLOCK / row.len()).min(bytes) } else { 0 };
         let (mut start, mut index) = (start, index);
         let mut block = [0usize; BLOCK];
         for (k, piece) in row.chunks_mut(BLOCK).enumerate() {
-            prefetch(next.wrapping_add(k * part), part.min(line));
+            prefetch(next.wrapping_add(k * part), part);
             let block = &mut block[..piece.len()];
             indices.read(index, index_step, block);
             let element =
                 |at: usize, i: usize| at.wrapping_add_signed((i as isize).wrapping_mul(axis_stride));
             if let Some(i) = repeated(block) {
                 gather_row(src, element(start, i), step, piece);
-            } else if step == 0 && axis_stride == 1 {
+            } else if in_line {
                 let line = &src[start..start + axis_size];
                 for (o, &i) in piece.iter_mut().zip(&*block) {
                     *o = line[i];
@@ -159,11 +162,9 @@ fn take_rows<T: Element>(
     });
 }
 
-/// Bytes of a line of the tensor that is asked for ahead, at most: half of the first cache.
+/// Bytes of a line of the tensor that is asked for ahead, at most: half of the first cache. It is asked for when there are as
+/// many reads of it as it has cache lines.
 const MAX_LINE: usize = 16 * 1024;
-
-/// Bytes of a cache line. A line of the tensor is asked for when there are as many reads of it as it has of these.
-const LINE: usize = 64;
 
 /// What an element costs that is fetched from where an index says, as [`Work::Flops`] counts: some 1.5 ns.
 const FLOPS: usize = 128;
