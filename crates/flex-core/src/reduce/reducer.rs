@@ -6,7 +6,6 @@
 
 use super::kernel::{BLOCK, LANES, QUARTER, fold_lanes, lift_padded};
 use super::lift::{Arith, Lift, View, WideSum};
-use super::run::LONG_ROW;
 use crate::Element;
 use flex_math::fold_halves;
 use flex_math::simd::prefetch_ahead;
@@ -54,6 +53,16 @@ fn repeat<A: Copy>(acc: A, copies: usize, combine: impl Fn(A, A) -> A) -> A {
     result
 }
 
+/// What explicit code made of a row, or the row in lanes where there is none.
+#[inline(always)]
+fn explicit_or_lanes<T: Copy, R: Reducer<T>>(r: R, explicit: Option<R::Acc>, row: &[T]) -> R::Acc {
+    // Not `unwrap_or_else`: its closure would be a function of its own, compiled for no instruction set.
+    match explicit {
+        Some(value) => value,
+        None => fold_lanes::<LANES, T, R>(r, row),
+    }
+}
+
 /// Sum, or the mean of floats. Halves are summed in f32, and divided before they are rounded.
 #[derive(Clone, Copy)]
 pub(crate) struct Sum {
@@ -65,11 +74,7 @@ impl<T: Lift> Reducer<T> for Sum {
     type Acc = T::Wide;
     type Out = T;
     const ROUNDS: bool = T::IS_FLOAT;
-    const LONGEST: usize = match (T::IS_FLOAT, T::IS_EXPLICIT) {
-        (false, _) => usize::MAX,
-        (true, false) => BLOCK,
-        (true, true) => LONG_ROW,
-    };
+    const LONGEST: usize = T::LONGEST;
     #[inline(always)]
     fn identity(self) -> T::Wide {
         T::Wide::ZERO
@@ -84,11 +89,7 @@ impl<T: Lift> Reducer<T> for Sum {
     }
     #[inline(always)]
     fn fold_row(self, row: &[T]) -> T::Wide {
-        // Not `unwrap_or_else`: its closure would be a function of its own, compiled for no instruction set.
-        match T::sum_row(row) {
-            Some(value) => value,
-            None => fold_lanes::<LANES, T, Self>(self, row),
-        }
+        explicit_or_lanes(self, T::sum_row(row), row)
     }
     #[inline]
     fn finish(self, acc: T::Wide, n: usize, copies: usize) -> T {
@@ -109,11 +110,7 @@ impl<T: Lift> Reducer<T> for Prod {
     type Acc = T::Wide;
     type Out = T;
     const ROUNDS: bool = T::IS_FLOAT;
-    const LONGEST: usize = match (T::IS_FLOAT, T::IS_EXPLICIT) {
-        (false, _) => usize::MAX,
-        (true, false) => BLOCK,
-        (true, true) => LONG_ROW,
-    };
+    const LONGEST: usize = T::LONGEST;
     #[inline(always)]
     fn identity(self) -> T::Wide {
         T::Wide::ONE
@@ -128,11 +125,7 @@ impl<T: Lift> Reducer<T> for Prod {
     }
     #[inline(always)]
     fn fold_row(self, row: &[T]) -> T::Wide {
-        // Not `unwrap_or_else`: its closure would be a function of its own, compiled for no instruction set.
-        match T::product_row(row) {
-            Some(value) => value,
-            None => fold_lanes::<LANES, T, Self>(self, row),
-        }
+        explicit_or_lanes(self, T::product_row(row), row)
     }
     #[inline]
     fn finish(self, acc: T::Wide, _n: usize, copies: usize) -> T {
