@@ -112,22 +112,27 @@ fn tensor_of<B: Backend, const D: usize>(
     dtype: DType,
     device: &B::Device,
 ) -> Tensor<B, D> {
-    let data = TensorData::new(values(shape.iter().product()), shape).convert_dtype(dtype);
-    computed(Tensor::from_data(data, (device, dtype)))
+    computed(values(shape.iter().product()), shape, dtype, device)
 }
 
-/// The same numbers, as the result of an operation, which is what most operands of a model are: its buffer starts where the backend
+/// These numbers as the result of an operation, which is what most operands of a model are: its buffer starts where the backend
 /// wants it to. That of the data starts anywhere in a cache line, and a backend that takes it over without a copy would be timed on
 /// vectors that straddle two.
-fn computed<B: Backend, const D: usize>(tensor: Tensor<B, D>) -> Tensor<B, D> {
+fn computed<B: Backend, const D: usize>(
+    values: Vec<f32>,
+    shape: [usize; D],
+    dtype: DType,
+    device: &B::Device,
+) -> Tensor<B, D> {
+    let tensor =
+        Tensor::<B, D>::from_data(TensorData::new(values, shape).convert_dtype(dtype), (device, dtype));
     // Not in place: the tensor is still held.
     tensor.clone().mul_scalar(1.0)
 }
 
 /// [`tensor_of`] with the values in another order, so that two operands differ.
 fn other<B: Backend, const D: usize>(shape: [usize; D], dtype: DType, device: &B::Device) -> Tensor<B, D> {
-    let values: Vec<f32> = values(shape.iter().product()).into_iter().rev().collect();
-    computed(Tensor::from_data(TensorData::new(values, shape).convert_dtype(dtype), (device, dtype)))
+    computed(values(shape.iter().product()).into_iter().rev().collect(), shape, dtype, device)
 }
 
 /// Integers in `1..1000`.
@@ -141,9 +146,14 @@ fn integers<B: Backend, const D: usize>(
     Tensor::from_data(TensorData::new(values, shape).convert_dtype(dtype), (device, dtype))
 }
 
-/// A permutation of `0..n` that visits memory out of order.
+/// The numbers below `n`, each once, in an order that visits memory out of order.
+pub(crate) fn order(n: usize) -> impl Iterator<Item = usize> {
+    (0..n).map(move |i| (i * 389) % n)
+}
+
+/// [`order`] as a tensor.
 fn permutation<B: Backend>(n: usize, device: &B::Device) -> Tensor<B, 1, Int> {
-    let order: Vec<i32> = (0..n).map(|i| ((i * 389) % n) as i32).collect();
+    let order: Vec<i32> = order(n).map(|i| i as i32).collect();
     Tensor::from_data(TensorData::new(order, [n]).convert::<B::IntElem>(), device)
 }
 

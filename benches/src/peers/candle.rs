@@ -2,7 +2,7 @@
 
 use super::name::Name;
 use super::{Call, call};
-use crate::cases::values;
+use crate::cases::{order, values};
 use burn_tensor::DType as Burn;
 use candle_core::{DType, Device::Cpu, IndexOp, Result, Tensor, Var};
 use candle_nn::attention::{AttnMask, flash_attn};
@@ -72,9 +72,9 @@ fn variable(shape: &[usize]) -> Option<Var> {
     Var::from_tensor(&tensor(shape, DType::F32)).ok()
 }
 
-/// A permutation that visits memory out of order.
+/// [`order`] as a tensor.
 fn permutation(n: usize) -> Tensor {
-    let order: Vec<u32> = (0..n).map(|i| ((i * 389) % n) as u32).collect();
+    let order: Vec<u32> = order(n).map(|i| i as u32).collect();
     Tensor::from_vec(order, n, &Cpu).expect("candle makes vectors of u32")
 }
 

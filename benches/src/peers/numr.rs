@@ -2,7 +2,7 @@
 
 use super::name::Name;
 use super::{Call, call};
-use crate::cases::values;
+use crate::cases::{order, values};
 use burn_tensor::DType as Burn;
 use numr::ops::ScatterReduceOp;
 use numr::prelude::*;
@@ -74,9 +74,9 @@ fn vector(n: usize, dtype: DType) -> Array {
     tensor(&[n], dtype)
 }
 
-/// A permutation that visits memory out of order.
+/// [`order`] as a tensor.
 fn permutation(n: usize) -> Array {
-    let order: Vec<i64> = (0..n).map(|i| ((i * 389) % n) as i64).collect();
+    let order: Vec<i64> = order(n).map(|i| i as i64).collect();
     Array::from_slice(&order, &[n], &CpuDevice::new()).expect("numr makes vectors of i64")
 }
 

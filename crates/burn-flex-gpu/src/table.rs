@@ -76,9 +76,7 @@ impl DTypeTable {
     pub fn supports(&self, dtype: DType) -> bool {
         self.get(dtype).is_some_and(Support::is_full)
     }
-}
 
-impl DTypeTable {
     /// Whether a model may use all of these dtypes.
     ///
     /// # Errors
