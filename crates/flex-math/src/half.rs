@@ -6,13 +6,14 @@
 
 pub use ::half::{bf16, f16};
 
+use crate::f16c;
 use crate::simd::{Scalar, Simd, WithSimd, dispatch};
 use crate::slice::{same_len, walk1, walk2};
 use crate::{BinaryFn, UnaryFn};
 
 /// A 16-bit float: `f16` or `bf16`.
 pub trait Half: Scalar + PartialEq + core::fmt::Debug + Send + Sync + 'static {
-    /// The value of a bit pattern, exactly; NaN keeps its payload.
+    /// The value of a bit pattern, exactly; NaN keeps its payload, and that of f16 becomes quiet.
     fn widen(bits: u16) -> f32;
     /// The nearest bit pattern, ties to even; NaN stays NaN and becomes quiet.
     fn narrow(value: f32) -> u16;
@@ -20,6 +21,19 @@ pub trait Half: Scalar + PartialEq + core::fmt::Debug + Send + Sync + 'static {
     fn bits(self) -> u16;
     /// The value of a bit pattern.
     fn from_pattern(bits: u16) -> Self;
+
+    /// Widens elements from the front of `src` on by instructions of `S` made for that, and returns how many.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn widen_vectors<S: Simd>(_src: &[Self], _dst: &mut [f32]) -> usize {
+        0
+    }
+    /// Narrows elements likewise.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn narrow_vectors<S: Simd>(_src: &[f32], _dst: &mut [Self]) -> usize {
+        0
+    }
 }
 
 impl Half for f16 {
@@ -28,8 +42,19 @@ impl Half for f16 {
         let magnitude = (bits as u32 & 0x7fff) << 13;
         // As f32, that has the exponent bias of f16: 2^112 corrects it, and normalises subnormals on the way.
         let value = f32::from_bits(magnitude) * 5.192_296_858_534_828e33;
-        let special = if magnitude >= 0x7c00 << 13 { 0x7f80_0000 } else { 0 };
-        f32::from_bits(value.to_bits() | special | (bits as u32 & 0x8000) << 16)
+        let infinite = if magnitude >= 0x7c00 << 13 { 0x7f80_0000 } else { 0 };
+        let quiet = if magnitude > 0x7c00 << 13 { 0x0040_0000 } else { 0 };
+        f32::from_bits(value.to_bits() | infinite | quiet | (bits as u32 & 0x8000) << 16)
+    }
+
+    #[inline(always)]
+    fn widen_vectors<S: Simd>(src: &[f16], dst: &mut [f32]) -> usize {
+        f16c::widen::<S>(src, dst)
+    }
+
+    #[inline(always)]
+    fn narrow_vectors<S: Simd>(src: &[f32], dst: &mut [f16]) -> usize {
+        f16c::narrow::<S>(src, dst)
     }
 
     #[inline(always)]
@@ -98,14 +123,7 @@ impl Half for bf16 {
 /// If the lengths differ.
 pub fn to_f32<H: Half>(src: &[H], dst: &mut [f32]) {
     same_len("half::to_f32", src.len(), dst.len());
-    crate::simd::vectorize(
-        #[inline(always)]
-        || {
-            for (to, from) in dst.iter_mut().zip(src) {
-                *to = H::widen(from.bits());
-            }
-        },
-    );
+    dispatch(Widen { src, dst });
 }
 
 /// Rounds `src` to the nearest, ties to even.
@@ -115,14 +133,41 @@ pub fn to_f32<H: Half>(src: &[H], dst: &mut [f32]) {
 /// If the lengths differ.
 pub fn from_f32<H: Half>(src: &[f32], dst: &mut [H]) {
     same_len("half::from_f32", src.len(), dst.len());
-    crate::simd::vectorize(
-        #[inline(always)]
-        || {
-            for (to, from) in dst.iter_mut().zip(src) {
-                *to = H::from_pattern(H::narrow(*from));
-            }
-        },
-    );
+    dispatch(Narrow { src, dst });
+}
+
+struct Widen<'a, H> {
+    src: &'a [H],
+    dst: &'a mut [f32],
+}
+
+impl<H: Half> WithSimd for Widen<'_, H> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self) {
+        let done = H::widen_vectors::<S>(self.src, self.dst);
+        for (to, from) in self.dst[done..].iter_mut().zip(&self.src[done..]) {
+            *to = H::widen(from.bits());
+        }
+    }
+}
+
+struct Narrow<'a, H> {
+    src: &'a [f32],
+    dst: &'a mut [H],
+}
+
+impl<H: Half> WithSimd for Narrow<'_, H> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self) {
+        let done = H::narrow_vectors::<S>(self.src, self.dst);
+        for (to, from) in self.dst[done..].iter_mut().zip(&self.src[done..]) {
+            *to = H::from_pattern(H::narrow(*from));
+        }
+    }
 }
 
 /// Elements that are converted at a time: small enough for the first cache with two operands, large enough for the
@@ -225,24 +270,22 @@ enum Source<H> {
 ///
 /// `src` must be valid for reading `len` elements.
 #[inline(always)]
-unsafe fn load<H: Half>(src: *const H, block: &mut [f32; BLOCK], len: usize) {
-    for (i, to) in block[..len].iter_mut().enumerate() {
-        // SAFETY: `i < len`, and the caller vouches for `len` elements.
-        *to = H::widen(unsafe { src.add(i).read() }.bits());
-    }
+unsafe fn load<S: Simd, H: Half>(src: *const H, block: &mut [f32; BLOCK], len: usize) {
+    // SAFETY: the caller vouches for `len` elements, which nobody writes meanwhile.
+    let src = unsafe { core::slice::from_raw_parts(src, len) };
+    Widen { src, dst: &mut block[..len] }.with_simd::<S>();
 }
 
 /// Rounds the first `len` elements of `block` to `dst`.
 ///
 /// # Safety
 ///
-/// `dst` must be valid for writing `len` elements.
+/// `dst` must be valid for writing `len` elements, which are initialised.
 #[inline(always)]
-unsafe fn store<H: Half>(block: &[f32; BLOCK], dst: *mut H, len: usize) {
-    for (i, from) in block[..len].iter().enumerate() {
-        // SAFETY: `i < len`, and the caller vouches for `len` elements.
-        unsafe { dst.add(i).write(H::from_pattern(H::narrow(*from))) };
-    }
+unsafe fn store<S: Simd, H: Half>(block: &[f32; BLOCK], dst: *mut H, len: usize) {
+    // SAFETY: the caller vouches for `len` initialised elements; no other reference to them is alive.
+    let dst = unsafe { core::slice::from_raw_parts_mut(dst, len) };
+    Narrow { src: &block[..len], dst }.with_simd::<S>();
 }
 
 /// # Safety
@@ -274,10 +317,10 @@ impl<H: Half, F: UnaryFn<f32>> WithSimd for Run1<H, F> {
             // `i + n <= len`. If both are the same buffer, each block is read before it is written. The
             // walk is over the block, a local.
             unsafe {
-                load(self.src.add(i), &mut block, n);
+                load::<S, H>(self.src.add(i), &mut block, n);
                 let ptr = block.as_mut_ptr();
                 walk1::<S, f32, F>(self.f, ptr, ptr, n);
-                store(&block, self.dst.add(i), n);
+                store::<S, H>(&block, self.dst.add(i), n);
             }
             i += n;
         }
@@ -322,15 +365,74 @@ impl<H: Half, F: BinaryFn<f32>> WithSimd for Run2<H, F> {
             // written. The walk is over the three blocks, distinct locals.
             unsafe {
                 if let Source::Each(ptr) = self.a {
-                    load(ptr.add(i), &mut a, n);
+                    load::<S, H>(ptr.add(i), &mut a, n);
                 }
                 if let Source::Each(ptr) = self.b {
-                    load(ptr.add(i), &mut b, n);
+                    load::<S, H>(ptr.add(i), &mut b, n);
                 }
                 walk2::<S, f32, F>(self.f, a.as_ptr(), b.as_ptr(), out.as_mut_ptr(), n);
-                store(&out, self.dst.add(i), n);
+                store::<S, H>(&out, self.dst.add(i), n);
             }
             i += n;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate alloc;
+    use super::*;
+    use crate::simd::for_each_isa;
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    /// Bits of the conversion of all elements, by the instruction set that it is run on.
+    #[derive(Clone)]
+    struct Wide<'a, H>(&'a [H]);
+    impl<H: Half> WithSimd for Wide<'_, H> {
+        type Output = Vec<u32>;
+        #[inline(always)]
+        fn with_simd<S: Simd>(self) -> Vec<u32> {
+            let mut dst = vec![0.0; self.0.len()];
+            Widen { src: self.0, dst: &mut dst }.with_simd::<S>();
+            dst.into_iter().map(f32::to_bits).collect()
+        }
+    }
+
+    #[derive(Clone)]
+    struct Halves<'a, H>(&'a [f32], core::marker::PhantomData<H>);
+    impl<H: Half + Default> WithSimd for Halves<'_, H> {
+        type Output = Vec<u16>;
+        #[inline(always)]
+        fn with_simd<S: Simd>(self) -> Vec<u16> {
+            let mut dst = vec![H::default(); self.0.len()];
+            Narrow { src: self.0, dst: &mut dst }.with_simd::<S>();
+            dst.into_iter().map(H::bits).collect()
+        }
+    }
+
+    /// Every instruction set gives the same bits, of NaN too, in whole vectors and after the last one.
+    fn agrees<H: Half + Default>() {
+        let all: Vec<H> = (0..=u16::MAX).map(H::from_pattern).collect();
+        let wide: Vec<u32> = all.iter().map(|h| H::widen(h.bits()).to_bits()).collect();
+        // Neighbours of every half, the ties between them, and an odd number of them.
+        let singles: Vec<f32> = (0..(1u32 << 20) - 3).map(|i| f32::from_bits(i << 12 | i % 3)).collect();
+        let narrow: Vec<u16> = singles.iter().map(|x| H::narrow(*x)).collect();
+        for skip in 0..3 {
+            for_each_isa(Wide(&all[skip..]), |isa, got| assert!(got == wide[skip..], "widen, {isa}"));
+            for_each_isa(Halves::<H>(&singles[skip..], core::marker::PhantomData), |isa, got| {
+                assert!(got == narrow[skip..], "narrow, {isa}");
+            });
+        }
+    }
+
+    #[test]
+    fn f16_is_converted_alike_by_every_instruction_set() {
+        agrees::<f16>();
+    }
+
+    #[test]
+    fn bf16_is_converted_alike_by_every_instruction_set() {
+        agrees::<bf16>();
     }
 }

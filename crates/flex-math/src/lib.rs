@@ -25,6 +25,7 @@
 mod activation;
 mod erf;
 mod exp;
+mod f16c;
 mod float;
 mod fold;
 pub mod half;

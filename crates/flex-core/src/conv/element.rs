@@ -9,7 +9,6 @@ use burn_std::{Bytes, DType, Shape, bf16, f16};
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 use flex_math::Half;
-use flex_math::simd::vectorize;
 
 /// A stored float. The half types are computed in `f32` and rounded once.
 pub(super) trait Store: Element {
@@ -21,6 +20,10 @@ pub(super) trait Store: Element {
     fn borrow(values: &[Self]) -> Option<&[Self::Acc]>;
     /// [`borrow`](Self::borrow) for writing.
     fn borrow_mut(values: &mut [Self]) -> Option<&mut [Self::Acc]>;
+    /// Copies with conversion; the slices have one length.
+    fn widen_slice(src: &[Self], dst: &mut [Self::Acc]);
+    /// Copies with one rounding; the slices have one length.
+    fn narrow_slice(src: &[Self::Acc], dst: &mut [Self]);
 }
 
 macro_rules! impl_store {
@@ -43,6 +46,14 @@ macro_rules! impl_store {
             fn borrow_mut(values: &mut [$ty]) -> Option<&mut [$ty]> {
                 Some(values)
             }
+            #[inline(always)]
+            fn widen_slice(src: &[$ty], dst: &mut [$ty]) {
+                dst.copy_from_slice(src);
+            }
+            #[inline(always)]
+            fn narrow_slice(src: &[$ty], dst: &mut [$ty]) {
+                dst.copy_from_slice(src);
+            }
         }
     };
     (half $ty:ty) => {
@@ -64,6 +75,14 @@ macro_rules! impl_store {
             fn borrow_mut(_: &mut [$ty]) -> Option<&mut [f32]> {
                 None
             }
+            #[inline(always)]
+            fn widen_slice(src: &[$ty], dst: &mut [f32]) {
+                flex_math::half::to_f32(src, dst);
+            }
+            #[inline(always)]
+            fn narrow_slice(src: &[f32], dst: &mut [$ty]) {
+                flex_math::half::from_f32(src, dst);
+            }
         }
     };
 }
@@ -72,33 +91,6 @@ impl_store!(native f32);
 impl_store!(native f64);
 impl_store!(half f16);
 impl_store!(half bf16);
-
-/// Copies with conversion.
-#[inline(always)]
-pub(super) fn widen_slice<S: Store>(src: &[S], dst: &mut [S::Acc]) {
-    match S::borrow(src) {
-        Some(src) => dst.copy_from_slice(src),
-        None => dst.iter_mut().zip(src).for_each(
-            #[inline(always)]
-            |(d, s)| *d = s.widen(),
-        ),
-    }
-}
-
-/// Copies with one rounding.
-pub(super) fn narrow_slice<S: Store>(src: &[S::Acc], dst: &mut [S]) {
-    match S::borrow_mut(dst) {
-        Some(dst) => dst.copy_from_slice(src),
-        None => vectorize(
-            #[inline(always)]
-            || {
-                for (d, s) in dst.iter_mut().zip(src) {
-                    *d = S::narrow(*s);
-                }
-            },
-        ),
-    }
-}
 
 /// Pooled memory for intermediate values, with arbitrary contents.
 pub(super) struct Scratch<T> {
@@ -140,10 +132,7 @@ impl<'a, T: Element> Values<'a, T> {
             Some(values) => Self::Borrowed(values),
             None => {
                 let mut copy = Scratch::new(values.len());
-                vectorize(
-                    #[inline(always)]
-                    || widen_slice(values, &mut copy),
-                );
+                S::widen_slice(values, &mut copy);
                 Self::Owned(copy)
             }
         }
@@ -168,7 +157,7 @@ pub(super) fn compute_into<S: Store, R>(out: &mut [S], f: impl FnOnce(&mut [S::A
     }
     let mut wide = Scratch::new(out.len());
     let result = f(&mut wide);
-    narrow_slice(&wide, out);
+    S::narrow_slice(&wide, out);
     result
 }
 
@@ -197,7 +186,7 @@ impl<S: Store> Output<S> {
     /// The tensor, rounded where its type asks for it.
     pub fn finish(mut self) -> Tensor {
         if let Some(wide) = &self.wide {
-            narrow_slice::<S>(wide, stored(&mut self.tensor));
+            S::narrow_slice(wide, stored(&mut self.tensor));
         }
         self.tensor
     }

@@ -301,7 +301,7 @@ fn start_values<S: Store>(bias: Option<Tensor>, channels: usize) -> Result<Scrat
     match bias {
         Some(bias) => {
             let bias = bias.into_contiguous()?;
-            element::widen_slice(bias.as_slice::<S>().expect("contiguous"), &mut values);
+            S::widen_slice(bias.as_slice::<S>().expect("contiguous"), &mut values);
         }
         None => values.fill(Element::ZERO),
     }

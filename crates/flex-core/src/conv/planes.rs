@@ -6,7 +6,7 @@
 //! tap is a phase and a shift. Phases that no tap reads are left out, so a 1x1 convolution of stride 2 copies
 //! a quarter of its input and a dilated one as much as it needs.
 
-use super::element::{Store, widen_slice};
+use super::element::Store;
 use super::plan::check_scratch;
 use crate::dtype::Element;
 use crate::error::Result;
@@ -155,7 +155,7 @@ fn gather<S: Store>(src: &[S], step: usize, dst: &mut [S::Acc]) {
     let len = dst.len();
     match step {
         _ if len == 0 => {}
-        1 => widen_slice(&src[..len], dst),
+        1 => S::widen_slice(&src[..len], dst),
         2 => {
             // A step that the compiler knows, so that it shuffles whole vectors.
             let (last, most) = dst.split_last_mut().expect("not empty");

@@ -5,7 +5,7 @@
 //! planes) is computed and dropped when that takes fewer vectors than starting anew in each row. Every output is
 //! summed over channels and taps in one fixed order, whatever the runs, tasks and threads.
 
-use super::element::{Scratch, Store, narrow_slice};
+use super::element::{Scratch, Store};
 use super::plan::Geometry;
 use super::product::{BLOCK_ROWS, max_lanes, slack, windows};
 use super::program::{Pass, Program};
@@ -359,7 +359,7 @@ fn write_short<S: Store>(values: &[S::Acc], dst: &mut [S]) -> bool {
 /// `dst[i * step] = values[i]`.
 fn write<S: Store>(values: &[S::Acc], dst: &mut [S], step: usize) {
     if step == 1 {
-        narrow_slice(values, &mut dst[..values.len()]);
+        S::narrow_slice(values, &mut dst[..values.len()]);
     } else {
         for (d, v) in dst.iter_mut().step_by(step).zip(values) {
             *d = S::narrow(*v);

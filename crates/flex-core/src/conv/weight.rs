@@ -6,7 +6,7 @@
 //! under those zeros must not count, which holds for finite ones only (`0 * inf` is NaN); images with others are
 //! multiplied row by row.
 
-use super::element::{Scratch, Store, widen_slice};
+use super::element::{Scratch, Store};
 use super::plan::{Geometry, check_scratch};
 use super::product::{Pairs, dots, max_lanes};
 use super::program::Program;
@@ -148,7 +148,7 @@ fn widen_grid<S: Store>(
                         let start = row / size_h * plane + row % size_h * pitch;
                         dst[end..start].fill(S::Acc::ZERO);
                         end = start + size_w;
-                        widen_slice(src, &mut dst[start..end]);
+                        S::widen_slice(src, &mut dst[start..end]);
                     }
                     dst[end..].fill(S::Acc::ZERO);
                 }

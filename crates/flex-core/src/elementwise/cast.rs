@@ -1,11 +1,13 @@
 //! Conversion between dtypes.
 
 use super::driver::{Cost, Input, Op, run};
-use super::kernel::{Fn1, Kernel, Map1};
+use super::float::{Plain, halved};
+use super::kernel::{BLOCK, Fn1, Kernel, Map1, Src, Typed};
 use crate::error::Result;
 use crate::{BoolStore, DType, Element, Tensor, bf16, f16};
 use core::marker::PhantomData;
-use flex_math::half::Half;
+use flex_math::half::{Half, from_f32, to_f32};
+use flex_math::simd::vectorize;
 use num_traits::AsPrimitive;
 
 /// Converts each element to `dtype`, with the rules of Rust's `as`: floats to integers truncate and saturate (NaN
@@ -40,7 +42,7 @@ fn kernel(from: DType, to: DType) -> Result<&'static dyn Kernel<1>> {
     if to.is_bool() {
         dispatch!(bits "cast", to, _T => Ok(()))?;
         return if from.is_float() {
-            dispatch!(float "cast", from, T => Ok(Map1::<T, NotZero>::KERNEL))
+            dispatch!(float "cast", from, T => Ok(T::through::<NotZero>()))
         } else {
             dispatch!(bits "cast", from, T => Ok(Map1::<T, NotZero>::KERNEL))
         };
@@ -65,10 +67,24 @@ trait Source: Element {
     /// gives what rounding once would have given (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums",
     /// 2008).
     fn to_odd(self) -> f32;
+    /// [`to_odd`](Self::to_odd) of all elements: these themselves where they are f32, or the front of `block`.
+    #[inline]
+    fn all_to_odd<'a>(src: &'a [Self], block: &'a mut [f32; BLOCK]) -> &'a [f32] {
+        let block = &mut block[..src.len()];
+        vectorize(
+            #[inline(always)]
+            || block.iter_mut().zip(src).for_each(|(to, from)| *to = from.to_odd()),
+        );
+        block
+    }
+    /// The kernel of a function of the number that the element is, which f32 holds too when the element is a half.
+    fn through<F: Fn1<Self> + Fn1<f32> + Fn1<f64> + 'static>() -> &'static dyn Kernel<1> {
+        Map1::<Self, F>::KERNEL
+    }
 }
 
 macro_rules! impl_source {
-    ($($ty:ty: |$x:ident| $odd:expr;)*) => {$(
+    ($($ty:ty: |$x:ident| $odd:expr $(, $all:item)?;)*) => {$(
         impl Source for $ty {
             type Wide = $ty;
             #[inline(always)]
@@ -80,12 +96,13 @@ macro_rules! impl_source {
                 let $x = self;
                 $odd
             }
+            $($all)?
         }
     )*};
 }
 
 impl_source! {
-    f32: |x| x;
+    f32: |x| x, #[inline] fn all_to_odd<'a>(src: &'a [f32], _: &'a mut [f32; BLOCK]) -> &'a [f32] { src };
     f64: |x| odd(x);
     i8: |x| x as f32;
     i16: |x| x as f32;
@@ -109,6 +126,15 @@ macro_rules! impl_half_source {
             #[inline(always)]
             fn to_odd(self) -> f32 {
                 self.wide()
+            }
+            #[inline]
+            fn all_to_odd<'a>(src: &'a [$ty], block: &'a mut [f32; BLOCK]) -> &'a [f32] {
+                let block = &mut block[..src.len()];
+                to_f32(src, block);
+                block
+            }
+            fn through<F: Fn1<Self> + Fn1<f32> + Fn1<f64> + 'static>() -> &'static dyn Kernel<1> {
+                halved::<Self, <F as Fn1<f32>>::Out, Plain<F>>()
             }
         }
     )*};
@@ -136,25 +162,25 @@ trait Target: Element {
 
 impl Target for f32 {
     fn kernel_from<S: Source>() -> &'static dyn Kernel<1> {
-        Map1::<S, As<f32>>::KERNEL
+        S::through::<As<f32>>()
     }
 }
 
 impl Target for f64 {
     fn kernel_from<S: Source>() -> &'static dyn Kernel<1> {
-        Map1::<S, As<f64>>::KERNEL
+        S::through::<As<f64>>()
     }
 }
 
 impl Target for f16 {
     fn kernel_from<S: Source>() -> &'static dyn Kernel<1> {
-        Map1::<S, Narrow<f16>>::KERNEL
+        Round::<S, f16>::KERNEL
     }
 }
 
 impl Target for bf16 {
     fn kernel_from<S: Source>() -> &'static dyn Kernel<1> {
-        Map1::<S, Narrow<bf16>>::KERNEL
+        Round::<S, bf16>::KERNEL
     }
 }
 
@@ -162,7 +188,7 @@ macro_rules! impl_integer_target {
     ($($ty:ty: $conversion:ty;)*) => {$(
         impl Target for $ty {
             fn kernel_from<S: Source>() -> &'static dyn Kernel<1> {
-                Map1::<S, $conversion>::KERNEL
+                S::through::<$conversion>()
             }
         }
     )*};
@@ -219,12 +245,31 @@ where
 }
 
 /// Rounding to a half.
-struct Narrow<H>(PhantomData<H>);
-impl<S: Source, H: Half + Element> Fn1<S> for Narrow<H> {
-    type Out = H;
-    #[inline(always)]
-    fn at(a: S) -> H {
-        H::from_pattern(H::narrow(a.to_odd()))
+struct Round<S, H>(PhantomData<fn(S) -> H>);
+
+impl<S: Source, H: Half + Element> Round<S, H> {
+    const KERNEL: &'static dyn Kernel<1> = &Self(PhantomData);
+}
+
+impl<S: Source, H: Half + Element> Kernel<1> for Round<S, H> {
+    fn run(&self, out: &mut [u8], [a]: [Src<'_>; 1]) {
+        let out: &mut [H] = bytemuck::cast_slice_mut(out);
+        let mut block = [0f32; BLOCK];
+        match a.typed::<S>() {
+            Typed::Each(a) => {
+                for (out, a) in out.chunks_mut(BLOCK).zip(a.chunks(BLOCK)) {
+                    from_f32(S::all_to_odd(a, &mut block), out);
+                }
+            }
+            Typed::Same(a) => out.fill(H::from_pattern(H::narrow(a.to_odd()))),
+            // Of one size, since it lies there, and so not f32: the numbers are in the block.
+            Typed::Out => {
+                for out in out.chunks_mut(BLOCK) {
+                    S::all_to_odd(bytemuck::cast_slice(out), &mut block);
+                    from_f32(&block[..out.len()], out);
+                }
+            }
+        }
     }
 }
 

@@ -193,6 +193,11 @@ impl<H: Half + Element, O: Element, K: Family<N>, const N: usize> Kernel<N> for 
     }
 }
 
+/// [`Halved`] as a kernel of one operand.
+pub(super) fn halved<H: Half + Element, O: Element, K: Family<1>>() -> &'static dyn Kernel<1> {
+    Halved::<H, O, K, 1>::KERNEL
+}
+
 /// Not generic over the function, so that there is one copy for all.
 fn run_halved<H: Half + Element, O: Element, const N: usize>(
     kernel: &dyn Kernel<N>,
@@ -219,14 +224,15 @@ fn run_halved<H: Half + Element, O: Element, const N: usize>(
                     let halves: &[H] = bytemuck::cast_slice(bytes);
                     to_f32(&halves[k * BLOCK..][..len], &mut operand[..len]);
                 }
-                Src::Out => to_f32::<H>(bytemuck::cast_slice(out), &mut result[..len]),
+                Src::Out if halves_out => to_f32::<H>(bytemuck::cast_slice(out), &mut result[..len]),
+                Src::Out => to_f32::<H>(bytemuck::cast_slice(out), &mut operand[..len]),
                 Src::Same(_) => {}
             }
         }
         let block: [Src<'_>; N] = core::array::from_fn(|n| match src[n] {
-            Src::Each(_) => Src::Each(bytemuck::cast_slice(&operands[n][..len])),
             Src::Same(_) => Src::Same(&same[n]),
-            Src::Out => Src::Out,
+            Src::Out if halves_out => Src::Out,
+            _ => Src::Each(bytemuck::cast_slice(&operands[n][..len])),
         });
         if halves_out {
             kernel.run(bytemuck::cast_slice_mut(&mut result[..len]), block);
