@@ -1,5 +1,6 @@
 //! From random words to blocks of numbers.
 
+use super::philox::GROUP;
 use flex_math::simd::vectorize;
 use flex_math::{Cos, Ln, Sin, Sqrt, map, map_in_place};
 
@@ -9,6 +10,29 @@ pub(super) const LEN: usize = 1024;
 /// Counters that a block owns: two words for each number, four words for each counter. Single-word kinds leave half of
 /// them unused, so that the stream moves on the same way for all.
 pub(super) const COUNTERS: u64 = LEN as u64 / 2;
+
+/// Where the words of a block lie: planes of equal length, whose words at one position make one number, or two for planes of
+/// half a block. What makes the first few numbers are then the first words of each plane.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Planes {
+    /// How many there are.
+    pub count: usize,
+    /// Words of each: [`LEN`], or half of it.
+    pub len: usize,
+}
+
+impl Planes {
+    /// A word for each number.
+    pub const ONE: Self = Self { count: 1, len: LEN };
+    /// Two words for each number.
+    pub const TWO: Self = Self { count: 2, len: LEN };
+
+    /// Positions that the first `elements` numbers of a block take, and what they yield.
+    pub fn cut(self, elements: usize) -> (usize, usize) {
+        let width = elements.next_multiple_of(GROUP).min(self.len);
+        (width, width * (LEN / self.len))
+    }
+}
 
 /// 2^-32.
 const WORD: f32 = 1.0 / 4_294_967_296.0;
@@ -71,35 +95,39 @@ pub(super) struct Normal<T> {
 const HALF: usize = LEN / 2;
 
 impl Normal<f32> {
-    /// One word for each number. All 32 bits make the radius, so that the tails reach to 6.7 standard deviations.
+    /// Two words for two numbers.
+    pub const PLANES: Planes = Planes { count: 2, len: HALF };
+
+    /// All 32 bits of a word make the radius, so that the tails reach to 6.7 standard deviations.
     pub fn fill_f32(&self, words: &[u32], out: &mut [f32]) {
         let (mean, std) = (self.mean, self.std);
-        let mut radius = [0f32; HALF];
-        let mut angle = [0f32; HALF];
-        let (sin, cos) = out.split_at_mut(HALF);
+        let width = out.len() / 2;
+        let (radius, angle) = (&mut [0f32; HALF][..width], &mut [0f32; HALF][..width]);
+        let (sin, cos) = out.split_at_mut(width);
         vectorize(
             #[inline(always)]
             || {
-                for (r, &word) in radius.iter_mut().zip(&words[..HALF]) {
+                let (first, second) = words.split_at(width);
+                for (r, &word) in radius.iter_mut().zip(first) {
                     *r = word as f32 * WORD + 0.5 * WORD;
                 }
-                for (a, &word) in angle.iter_mut().zip(&words[HALF..]) {
+                for (a, &word) in angle.iter_mut().zip(second) {
                     *a = (word as i32) as f32 * (core::f32::consts::PI / 2_147_483_648.0);
                 }
             },
         );
-        map_in_place(Ln, &mut radius);
+        map_in_place(Ln, radius);
         vectorize(
             #[inline(always)]
             || radius.iter_mut().for_each(|r| *r *= -2.0),
         );
-        map_in_place(Sqrt, &mut radius);
-        map(Sin, &angle, sin);
-        map(Cos, &angle, cos);
+        map_in_place(Sqrt, radius);
+        map(Sin, angle, sin);
+        map(Cos, angle, cos);
         vectorize(
             #[inline(always)]
             || {
-                for ((s, c), &r) in sin.iter_mut().zip(cos).zip(&radius) {
+                for ((s, c), &r) in sin.iter_mut().zip(cos).zip(&*radius) {
                     *s = mean + std * (r * *s);
                     *c = mean + std * (r * *c);
                 }
@@ -109,36 +137,39 @@ impl Normal<f32> {
 }
 
 impl Normal<f64> {
-    /// Two words for each number.
+    /// Four words for two numbers.
+    pub const PLANES: Planes = Planes { count: 4, len: HALF };
+
+    /// 53 bits for each of radius and angle.
     pub fn fill_f64(&self, words: &[u32], out: &mut [f64]) {
         let (mean, std) = (self.mean, self.std);
-        let mut radius = [0f64; HALF];
-        let mut angle = [0f64; HALF];
-        let (sin, cos) = out.split_at_mut(HALF);
-        let (first, second) = words.split_at(LEN);
+        let width = out.len() / 2;
+        let (radius, angle) = (&mut [0f64; HALF][..width], &mut [0f64; HALF][..width]);
+        let (sin, cos) = out.split_at_mut(width);
+        let (first, second) = words.split_at(2 * width);
         vectorize(
             #[inline(always)]
             || {
-                for ((r, &a), &b) in radius.iter_mut().zip(&first[..HALF]).zip(&first[HALF..]) {
+                for ((r, &a), &b) in radius.iter_mut().zip(&first[..width]).zip(&first[width..]) {
                     *r = unit(a, b) + 0.5 / 9_007_199_254_740_992.0;
                 }
-                for ((o, &a), &b) in angle.iter_mut().zip(&second[..HALF]).zip(&second[HALF..]) {
+                for ((o, &a), &b) in angle.iter_mut().zip(&second[..width]).zip(&second[width..]) {
                     *o = (unit(a, b) - 0.5) * core::f64::consts::TAU;
                 }
             },
         );
-        map_in_place(Ln, &mut radius);
+        map_in_place(Ln, radius);
         vectorize(
             #[inline(always)]
             || radius.iter_mut().for_each(|r| *r *= -2.0),
         );
-        map_in_place(Sqrt, &mut radius);
-        map(Sin, &angle, sin);
-        map(Cos, &angle, cos);
+        map_in_place(Sqrt, radius);
+        map(Sin, angle, sin);
+        map(Cos, angle, cos);
         vectorize(
             #[inline(always)]
             || {
-                for ((s, c), &r) in sin.iter_mut().zip(cos).zip(&radius) {
+                for ((s, c), &r) in sin.iter_mut().zip(cos).zip(&*radius) {
                     *s = mean + std * (r * *s);
                     *c = mean + std * (r * *c);
                 }
@@ -158,8 +189,8 @@ impl Integers {
     /// for two words.
     const ONE_WORD: u64 = 1 << 16;
 
-    pub fn words_per_element(&self) -> usize {
-        if (1..=Self::ONE_WORD).contains(&self.range) { 1 } else { 2 }
+    pub fn planes(&self) -> Planes {
+        if (1..=Self::ONE_WORD).contains(&self.range) { Planes::ONE } else { Planes::TWO }
     }
 
     /// The high part of `word * range`, which is even up to the rounding of `2^bits / range`.

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::movement::convert::FloatBlock;
 use crate::parallel::{self, Work};
 use crate::{DType, Element, Scalar, Shape, Tensor};
-use block::{Integers, Normal, Uniform};
+use block::{Integers, Normal, Planes, Uniform};
 use flex_math::simd::vectorize;
 
 const OP: &str = "random";
@@ -96,7 +96,7 @@ pub fn random(
         Distribution::Normal { mean, std } if dtype == DType::F64 || !dtype.is_float() => {
             let normal = Normal { mean, std };
             dispatch!(number OP, dtype, T => fill::<f64, T>(
-                stream(generator), shape, dtype, 2,
+                stream(generator), shape, dtype, Normal::<f64>::PLANES,
                 |words, out| normal.fill_f64(words, out),
                 |from, to| vectorize(#[inline(always)] || convert(from, to, T::from_f64)),
             ))
@@ -104,7 +104,8 @@ pub fn random(
         Distribution::Normal { mean, std } => {
             let normal = Normal { mean: mean as f32, std: std as f32 };
             dispatch!(float OP, dtype, T => fill::<f32, T>(
-                stream(generator), shape, dtype, 1, |words, out| normal.fill_f32(words, out), T::write_f32,
+                stream(generator), shape, dtype, Normal::<f32>::PLANES,
+                |words, out| normal.fill_f32(words, out), T::write_f32,
             ))
         }
         _ if dtype.is_float() => {
@@ -116,13 +117,14 @@ pub fn random(
                 let bounds = float_bounds::<T>(low, high)?;
                 if dtype == DType::F64 {
                     fill::<f64, T>(
-                        stream(generator), shape, dtype, 2,
+                        stream(generator), shape, dtype, Planes::TWO,
                         |words, out| bounds.fill_f64(words, out),
                         |from, to| convert(from, to, T::from_f64),
                     )
                 } else {
                     fill::<f32, T>(
-                        stream(generator), shape, dtype, 1, |words, out| bounds.fill_f32(words, out), T::write_f32,
+                        stream(generator), shape, dtype, Planes::ONE,
+                        |words, out| bounds.fill_f32(words, out), T::write_f32,
                     )
                 }
             })
@@ -130,7 +132,7 @@ pub fn random(
         _ => dispatch!(int OP, dtype, T => {
             let integers = int_bounds::<T>(distribution);
             fill::<i64, T>(
-                stream(generator), shape, dtype, integers.words_per_element(),
+                stream(generator), shape, dtype, integers.planes(),
                 |words, out| integers.fill(words, out),
                 |from, to| vectorize(#[inline(always)] || convert(from, to, T::from_i64)),
             )
@@ -220,7 +222,7 @@ fn bernoulli(generator: &mut Generator, shape: Shape, probability: f64, dtype: D
     let stream = generator.take(shape.num_elements());
     // As bits, a one is the same for signed and unsigned integers, so only floats differ.
     dispatch!(any OP, dtype, T => fill::<u8, T>(
-        stream, shape, dtype, 1,
+        stream, shape, dtype, Planes::ONE,
         |words, out| vectorize(#[inline(always)] || convert(words, out, |w| (w <= last) as u8)),
         |from, to| vectorize(#[inline(always)] || convert(from, to, |b| if b != 0 { T::ONE } else { T::ZERO })),
     ))
@@ -235,28 +237,40 @@ fn convert<A: Copy, B>(from: &[A], to: &mut [B], f: impl Fn(A) -> B) {
 /// 12 us per task.
 const BLOCKS_PER_TASK: usize = 16;
 
+/// Elements of a tensor whose words need little room: one group per plane.
+const FEW: usize = philox::GROUP;
+
 /// A tensor whose blocks `produce` computes from random words and `store` converts.
 fn fill<X: Element, T: Element>(
     stream: Generator,
     shape: Shape,
     dtype: DType,
-    words_per_element: usize,
+    planes: Planes,
     produce: impl Fn(&[u32], &mut [X]) + Sync,
     store: impl Fn(&[X], &mut [T]) + Sync,
 ) -> Result<Tensor> {
+    let block = |index: usize, out: &mut [T], words: &mut [u32], values: &mut [X]| {
+        let first = stream.counter.wrapping_add((index as u64).wrapping_mul(block::COUNTERS));
+        let (width, yielded) = planes.cut(out.len());
+        let words = &mut words[..planes.count * width];
+        for (plane, words) in words.chunks_exact_mut(width).enumerate() {
+            philox::fill(stream.key, first.wrapping_add((plane * planes.len / 4) as u64), words);
+        }
+        produce(words, &mut values[..yielded]);
+        store(&values[..out.len()], out);
+    };
     Tensor::build::<T>(OP, shape, dtype, |out| {
+        // Clearing the room for a whole block would cost more than a few numbers.
+        if (1..=FEW).contains(&out.len()) {
+            return block(0, out, &mut [0; 4 * FEW], &mut [X::ZERO; 2 * FEW]);
+        }
         // Ten rounds of the generator and a few functions per number.
         let work = Work::Flops(64 * out.len());
         parallel::for_each_chunk(out, BLOCKS_PER_TASK * block::LEN, work, |k, out| {
-            let mut words = [0u32; 2 * block::LEN];
-            let words = &mut words[..words_per_element * block::LEN];
+            let mut words = [0; 2 * block::LEN];
             let mut values = [X::ZERO; block::LEN];
             for (i, out) in out.chunks_mut(block::LEN).enumerate() {
-                let index = (k * BLOCKS_PER_TASK + i) as u64;
-                let counter = stream.counter.wrapping_add(index.wrapping_mul(block::COUNTERS));
-                philox::fill(stream.key, counter, words);
-                produce(words, &mut values);
-                store(&values[..out.len()], out);
+                block(k * BLOCKS_PER_TASK + i, out, &mut words, &mut values);
             }
         });
     })

@@ -284,6 +284,30 @@ fn the_same_bits_on_any_number_of_threads() {
     }
 }
 
+/// However short a tensor is, its numbers are the first ones of a longer tensor.
+#[test]
+fn few_numbers_begin_as_many_do() {
+    fn check<T: Element>(distribution: Distribution) {
+        let many = draw::<T>(3, 2 * block::LEN, distribution);
+        let half = block::LEN / 2;
+        let around = [0, 1, philox::GROUP, half - philox::GROUP, half, block::LEN, block::LEN + philox::GROUP];
+        for count in around.into_iter().flat_map(|n| n.saturating_sub(1)..n + 2) {
+            assert!(draw::<T>(3, count, distribution) == many[..count], "{distribution:?}: {count}");
+        }
+    }
+    let normal = Distribution::Normal { mean: 1.0, std: 3.0 };
+    check::<f32>(UNIT);
+    check::<f64>(UNIT);
+    check::<bf16>(UNIT);
+    check::<f32>(normal);
+    check::<f64>(normal);
+    check::<f16>(normal);
+    check::<i32>(normal);
+    check::<i8>(Distribution::Standard);
+    check::<u64>(Distribution::Standard);
+    check::<f32>(Distribution::Bernoulli { probability: 0.3 });
+}
+
 #[test]
 fn parameters_are_checked() {
     let message = |distribution, dtype| {
