@@ -1,6 +1,5 @@
-"""NumPy's calls of the cases, as far as it has them. Names, shapes and values are those of src/cases: `op[.dtype][.layout]_size`,
-inputs uniform in [0.1, 1), f32 unless named. NumPy has no bf16 and, outside of matrix products, one thread. serve.py follows
-this file and answers for it."""
+"""NumPy's calls of the cases, as far as it has them, and their inputs: uniform in [0.1, 1), f32 unless named, as in src/cases.
+NumPy has no bf16 and, outside of matrix products, one thread. serve.py follows this file and answers for it."""
 import re
 import sys
 
@@ -59,6 +58,10 @@ BINARY = {
     "powf": np.power,
     "greater": np.greater,
 }
+MASKED = {
+    "where": lambda a, b, m: np.where(m, b, a),
+    "mask_fill": lambda a, b, m: np.where(m, a.dtype.type(0.5), a),
+}
 RANDOM = {
     "rand": lambda n: RNG.standard_normal(n, dtype=np.float32),
     "uniform": lambda n: RNG.random(n, dtype=np.float32),
@@ -77,14 +80,6 @@ ALONG = {
     "argsort": lambda a, dim: np.argsort(a, dim, kind="stable"),
 }
 MATRIX = {
-    "transpose_copy": lambda a, b: a.T.reshape(-1),
-    "add_scalar.t": lambda a, b: a.T + 1.0,
-    "exp.t": lambda a, b: np.exp(a.T),
-    "add.t": lambda a, b: a + b.T,
-    "add.tt": lambda a, b: a.T + b.T,
-    "greater.t": lambda a, b: a > b.T,
-    "add.sliced": lambda a, b: a[1:-1, 1:-1] + b[:-2, 2:],
-    "exp.sliced": lambda a, b: np.exp(a[1:-1, 1:-1]),
     "add.flipped": lambda a, b: a + b[:, ::-1],
     "cat_dim0": lambda a, b: np.concatenate([a, b], 0),
     "cat_dim1": lambda a, b: np.concatenate([a, b], 1),
@@ -93,10 +88,15 @@ MATRIX = {
 }
 
 
-def indexed(name):
-    """Gathers and the like, and broadcasts, on a matrix of N by N."""
-    a, order = values(N, N), permutation(N)
-    row, column, half = values(1, N), values(N, 1), values(N // 2, N // 2)
+def special(name):
+    """Gathers and the like on a matrix of N by N, embedding and FFT."""
+    if name == "embedding_4096x512":
+        w, order = values(8192, 512), permutation(4096)
+        return lambda: np.take(w, order, 0)
+    if m := re.fullmatch(r"rfft_16x(\d+)", name):
+        x = values(16, int(m[1]))
+        return lambda: np.fft.rfft(x, axis=1)
+    a, order, half = values(N, N), permutation(N), values(N // 2, N // 2)
     along = {0: np.repeat(order[:, None], N, 1), 1: np.repeat(order[None, :], N, 0)}
 
     def slice_assign():
@@ -105,66 +105,12 @@ def indexed(name):
         return out
 
     return {
-        "bcast_add_row_1024": lambda: a + row,
-        "bcast_add_column_1024": lambda: a + column,
-        "bcast_add_both_1024": lambda: row + column,
-        "add_row.t_1024": lambda: a.T + row,
         "select_rows_1024": lambda: np.take(a, order, 0),
         "select_columns_1024": lambda: np.take(a, order, 1),
         "gather_dim0_1024": lambda: np.take_along_axis(a, along[0], 0),
         "gather_dim1_1024": lambda: np.take_along_axis(a, along[1], 1),
         "slice_assign_1024": slice_assign,
     }.get(name)
-
-
-def setup(name):
-    """The call of a case, or None."""
-    if call := indexed(name):
-        return call
-    if name == "embedding_4096x512":
-        w, order = values(8192, 512), permutation(4096)
-        return lambda: np.take(w, order, 0)
-    if m := re.fullmatch(r"(\w+?)_dim([01])((?:\.\w+)*)_1024", name):
-        parts = [part for part in m[3].split(".") if part]
-        dtype = next((DTYPES.get(part) for part in parts if part != "t"), np.float32)
-        if dtype is not None and m[1] in ALONG:
-            a, dim = values(N, N, dtype=dtype), int(m[2])
-            a = a.T if "t" in parts else a
-            return lambda: ALONG[m[1]](a, dim)
-    if m := re.fullmatch(r"([\w.]+?)_1024", name):
-        if m[1] in MATRIX:
-            a, b = values(N, N), values(N, N)
-            return lambda: MATRIX[m[1]](a, b)
-    if m := re.fullmatch(r"(\w+?)(?:\.(\w+))?_(\d+)", name):
-        op, dtype, n = m[1], DTYPES.get(m[2] or "f32"), int(m[3])
-        if dtype is None:
-            return None
-        if op in UNARY:
-            a = values(n, dtype=dtype)
-            return lambda: UNARY[op](a)
-        if op in BINARY:
-            a, b = values(n, dtype=dtype), values(n, dtype=dtype)
-            return lambda: BINARY[op](a, b)
-        if op in ("where", "mask_fill"):
-            a, b = values(n, dtype=dtype), values(n, dtype=dtype)
-            mask, half = a > b, dtype(0.5)
-            return lambda: np.where(mask, b if op == "where" else half, a)
-        if op in RANDOM:
-            return lambda: RANDOM[op](n)
-        if op == "matmul":
-            a, b = values(n, n, dtype=dtype), values(n, n, dtype=dtype)
-            return lambda: a @ b
-    if m := re.fullmatch(r"gemv_1x(\d+)x(\d+)(_T)?", name):
-        a, b = values(1, int(m[1])), values(int(m[1]), int(m[2]))
-        return lambda: a @ (b.T if m[3] else b)
-    if m := re.fullmatch(r"bmm_(\d+)x(\d+)x(\d+)", name):
-        h, s, d = map(int, m.groups())
-        a, b = values(h, s, d), values(h, d, s)
-        return lambda: a @ b
-    if m := re.fullmatch(r"rfft_16x(\d+)", name):
-        x = values(16, int(m[1]))
-        return lambda: np.fft.rfft(x, axis=1)
-    return None
 
 
 def version():

@@ -1,3 +1,80 @@
+"""Takes the names of cases apart and answers for a peer whose file precedes this one. The names are those of src/cases:
+`op[.dtype][.layout]_size`. A peer has the tables UNARY, BINARY, MASKED, RANDOM, ALONG and MATRIX of calls by name, DTYPES,
+`values(*shape, dtype=...)`, `permutation(n)`, `special(name)` for cases with names or operands of their own, and
+`version()`."""
+# Matrices of N by N that all peers write alike.
+MATRIX |= {
+    "transpose_copy": lambda a, b: a.T.reshape(-1),
+    "add_scalar.t": lambda a, b: a.T + 1.0,
+    "exp.t": lambda a, b: UNARY["exp"](a.T),
+    "add.t": lambda a, b: a + b.T,
+    "add.tt": lambda a, b: a.T + b.T,
+    "greater.t": lambda a, b: a > b.T,
+    "add.sliced": lambda a, b: a[1:-1, 1:-1] + b[:-2, 2:],
+    "exp.sliced": lambda a, b: UNARY["exp"](a[1:-1, 1:-1]),
+}
+
+
+def broadcast(name):
+    """Sums of rows, columns and matrices."""
+    a, row, column = values(N, N), values(1, N), values(N, 1)
+    return {
+        "bcast_add_row_1024": lambda: a + row,
+        "bcast_add_column_1024": lambda: a + column,
+        "bcast_add_both_1024": lambda: row + column,
+        "add_row.t_1024": lambda: a.T + row,
+    }.get(name)
+
+
+def setup(name):
+    """The call of a case, or None."""
+    if call := special(name) or broadcast(name):
+        return call
+    if m := re.fullmatch(r"(\w+?)_dim([01])((?:\.\w+)*)_1024", name):
+        parts = [part for part in m[3].split(".") if part]
+        dtype = next((DTYPES.get(part) for part in parts if part != "t"), DTYPES["f32"])
+        if dtype is not None and m[1] in ALONG:
+            a, dim = values(N, N, dtype=dtype), int(m[2])
+            a = a.T if "t" in parts else a
+            return lambda: ALONG[m[1]](a, dim)
+    if m := re.fullmatch(r"([\w.]+?)_1024", name):
+        op, _, suffix = m[1].partition(".")
+        dtype = DTYPES.get(suffix, DTYPES["f32"])
+        call = MATRIX.get(op if suffix in DTYPES else m[1])
+        if call:
+            a, b = values(N, N, dtype=dtype), values(N, N, dtype=dtype)
+            return lambda: call(a, b)
+    if m := re.fullmatch(r"(\w+?)(?:\.(\w+))?_(\d+)", name):
+        op, dtype, n = m[1], DTYPES.get(m[2] or "f32"), int(m[3])
+        if dtype is None:
+            return None
+        if op in RANDOM:
+            return lambda: RANDOM[op](n)
+        shape = (n, n) if op == "matmul" else (n,)
+        a, b = values(*shape, dtype=dtype), values(*shape, dtype=dtype)
+        mask = a > b
+        return next(
+            (
+                call
+                for table, call in (
+                    (UNARY, lambda: UNARY[op](a)),
+                    (BINARY, lambda: BINARY[op](a, b)),
+                    (MASKED, lambda: MASKED[op](a, b, mask)),
+                    (["matmul"], lambda: a @ b),
+                )
+                if op in table
+            ),
+            None,
+        )
+    if m := re.fullmatch(r"gemv_1x(\d+)x(\d+)(_T)?", name):
+        a, b = values(1, int(m[1])), values(int(m[1]), int(m[2]))
+        return lambda: a @ (b.T if m[3] else b)
+    if m := re.fullmatch(r"bmm_(\d+)x(\d+)x(\d+)", name):
+        h, s, d = map(int, m.groups())
+        a, b = values(h, s, d), values(h, d, s)
+        return lambda: a @ b
+    return None
+
 
 
 def serve():

@@ -1,5 +1,5 @@
-"""PyTorch's calls of the cases. Names, shapes and values are those of src/cases: `op[.dtype][.layout]_size`, inputs uniform
-in [0.1, 1), f32 unless named. serve.py follows this file and answers for it."""
+"""PyTorch's calls of the cases, and their inputs: uniform in [0.1, 1), f32 unless named, as in src/cases. serve.py follows this
+file and answers for it."""
 import re
 import sys
 
@@ -93,15 +93,7 @@ ALONG = {
 MATRIX = {
     "softmax": lambda a, b: torch.softmax(a, 1),
     "log_softmax": lambda a, b: torch.log_softmax(a, 1),
-    "transpose_copy": lambda a, b: a.t().reshape(-1),
-    "add_scalar.t": lambda a, b: a.t() + 1.0,
-    "exp.t": lambda a, b: a.t().exp(),
-    "add.t": lambda a, b: a + b.t(),
-    "add.tt": lambda a, b: a.t() + b.t(),
-    "greater.t": lambda a, b: a > b.t(),
-    "add.sliced": lambda a, b: a[1:-1, 1:-1] + b[:-2, 2:],
     "add.flipped": lambda a, b: a + b.flip(1),
-    "exp.sliced": lambda a, b: a[1:-1, 1:-1].exp(),
     "cat_dim0": lambda a, b: torch.cat([a, b], 0),
     "cat_dim1": lambda a, b: torch.cat([a, b], 1),
     "repeat_dim0": lambda a, b: a.repeat(4, 1),
@@ -156,10 +148,8 @@ def indexed(name):
     }.get(name)
 
 
-def setup(name):
-    """The call of a case, or None."""
-    if call := indexed(name):
-        return call
+def special(name):
+    """Modules, gradients, gathers and the FFT."""
     match name:
         case "embedding_4096x512":
             w, order = values(8192, 512), permutation(4096)[None, :]
@@ -174,14 +164,6 @@ def setup(name):
             return gradients(lambda x: F.max_pool2d(x, 3, 2, 1), values(4, 64, 112, 112))
         case "conv2d_grad_b1_c64_h56_o64_k3_s1":
             return gradients(lambda x, w: F.conv2d(x, w, None, 1, 1), values(1, 64, 56, 56), values(64, 64, 3, 3))
-        case "bcast_add_row_1024" | "bcast_add_column_1024" | "bcast_add_both_1024" | "add_row.t_1024":
-            row, column, a = values(1, N), values(N, 1), values(N, N)
-            return {
-                "bcast_add_row_1024": lambda: a + row,
-                "bcast_add_column_1024": lambda: a + column,
-                "bcast_add_both_1024": lambda: row + column,
-                "add_row.t_1024": lambda: a.t() + row,
-            }[name]
         case "softmax_grad_1024":
             return weighted_gradient(lambda x: torch.softmax(x, 1))
         case "log_softmax_grad_1024":
@@ -192,45 +174,6 @@ def setup(name):
         case "layer_norm_grad_1024":
             g = values(N).requires_grad_()
             return weighted_gradient(lambda x: F.layer_norm(x, (N,), g, g))
-    if m := re.fullmatch(r"(\w+?)_dim([01])((?:\.\w+)*)_1024", name):
-        dtype = next((DTYPES[s] for s in m[3].split(".") if s in DTYPES), torch.float32)
-        a, dim = values(N, N, dtype=dtype), int(m[2])
-        a = a.t() if ".t" in m[3] else a
-        if m[1] in ALONG:
-            return lambda: ALONG[m[1]](a, dim)
-    if m := re.fullmatch(r"([\w.]+?)_1024", name):
-        if m[1] in MATRIX:
-            a, b = values(N, N), values(N, N)
-            return lambda: MATRIX[m[1]](a, b)
-        if m[1].startswith("softmax."):
-            a = values(N, N, dtype=DTYPES[m[1].partition(".")[2]])
-            return lambda: torch.softmax(a, 1)
-    if m := re.fullmatch(r"(\w+?)(?:\.(\w+))?_(\d+)", name):
-        op, dtype, n = m[1], DTYPES.get(m[2] or "f32"), int(m[3])
-        if dtype is None:
-            return None
-        if op in UNARY:
-            a = values(n, dtype=dtype)
-            return lambda: UNARY[op](a)
-        if op in BINARY:
-            a, b = values(n, dtype=dtype), values(n, dtype=dtype)
-            return lambda: BINARY[op](a, b)
-        if op in MASKED:
-            a, b = values(n, dtype=dtype), values(n, dtype=dtype)
-            mask = a > b
-            return lambda: MASKED[op](a, b, mask)
-        if op in RANDOM:
-            return lambda: RANDOM[op](n)
-        if op == "matmul":
-            a, b = values(n, n, dtype=dtype), values(n, n, dtype=dtype)
-            return lambda: a @ b
-    if m := re.fullmatch(r"gemv_1x(\d+)x(\d+)(_T)?", name):
-        a, b = values(1, int(m[1])), values(int(m[1]), int(m[2]))
-        return lambda: a @ (b.t() if m[3] else b)
-    if m := re.fullmatch(r"bmm_(\d+)x(\d+)x(\d+)", name):
-        h, s, d = map(int, m.groups())
-        a, b = values(h, s, d), values(h, d, s)
-        return lambda: a @ b
     if m := re.fullmatch(r"conv2d_b(\d+)_c(\d+)_h(\d+)_o(\d+)_k(\d+)_s(\d+)", name):
         b, c, h, o, k, s = map(int, m.groups())
         x, w = values(b, c, h, h), values(o, c, k, k)
@@ -249,7 +192,7 @@ def setup(name):
     if m := re.fullmatch(r"rfft_16x(\d+)", name):
         x = values(16, int(m[1]))
         return lambda: torch.fft.rfft(x, dim=1)
-    return None
+    return indexed(name)
 
 
 def version():
