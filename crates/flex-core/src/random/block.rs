@@ -27,10 +27,10 @@ impl Planes {
     /// Two words for each number.
     pub const TWO: Self = Self { count: 2, len: LEN };
 
-    /// Positions that the first `elements` numbers of a block take, and what they yield.
+    /// How many words of each plane the first `elements` numbers of a block take, and how many numbers are made with them.
     pub fn cut(self, elements: usize) -> (usize, usize) {
-        let width = elements.next_multiple_of(GROUP).min(self.len);
-        (width, width * (LEN / self.len))
+        let positions = elements.min(self.len);
+        (positions.next_multiple_of(GROUP), positions * (LEN / self.len))
     }
 }
 
@@ -65,7 +65,7 @@ impl Uniform {
     /// Two words for each number, of which 53 bits are used.
     pub fn fill_f64(&self, words: &[u32], out: &mut [f64]) {
         let (low, span, below) = (self.low, self.span, self.below);
-        let (high_words, low_words) = words.split_at(out.len());
+        let (high_words, low_words) = words.split_at(words.len() / 2);
         vectorize(
             #[inline(always)]
             || {
@@ -102,12 +102,19 @@ impl Normal<f32> {
     pub fn fill_f32(&self, words: &[u32], out: &mut [f32]) {
         let (mean, std) = (self.mean, self.std);
         let width = out.len() / 2;
-        let (radius, angle) = (&mut [0f32; HALF][..width], &mut [0f32; HALF][..width]);
+        let (mut few, mut many);
+        let [radius, angle] = if width <= GROUP {
+            few = [[0f32; GROUP]; 2];
+            few.each_mut().map(|room| &mut room[..width])
+        } else {
+            many = [[0f32; HALF]; 2];
+            many.each_mut().map(|room| &mut room[..width])
+        };
         let (sin, cos) = out.split_at_mut(width);
         vectorize(
             #[inline(always)]
             || {
-                let (first, second) = words.split_at(width);
+                let (first, second) = words.split_at(words.len() / 2);
                 for (r, &word) in radius.iter_mut().zip(first) {
                     *r = word as f32 * WORD + 0.5 * WORD;
                 }
@@ -144,16 +151,24 @@ impl Normal<f64> {
     pub fn fill_f64(&self, words: &[u32], out: &mut [f64]) {
         let (mean, std) = (self.mean, self.std);
         let width = out.len() / 2;
-        let (radius, angle) = (&mut [0f64; HALF][..width], &mut [0f64; HALF][..width]);
+        let (mut few, mut many);
+        let [radius, angle] = if width <= GROUP {
+            few = [[0f64; GROUP]; 2];
+            few.each_mut().map(|room| &mut room[..width])
+        } else {
+            many = [[0f64; HALF]; 2];
+            many.each_mut().map(|room| &mut room[..width])
+        };
         let (sin, cos) = out.split_at_mut(width);
-        let (first, second) = words.split_at(2 * width);
+        let plane = words.len() / 4;
+        let (first, second) = words.split_at(2 * plane);
         vectorize(
             #[inline(always)]
             || {
-                for ((r, &a), &b) in radius.iter_mut().zip(&first[..width]).zip(&first[width..]) {
+                for ((r, &a), &b) in radius.iter_mut().zip(&first[..plane]).zip(&first[plane..]) {
                     *r = unit(a, b) + 0.5 / 9_007_199_254_740_992.0;
                 }
-                for ((o, &a), &b) in angle.iter_mut().zip(&second[..width]).zip(&second[width..]) {
+                for ((o, &a), &b) in angle.iter_mut().zip(&second[..plane]).zip(&second[plane..]) {
                     *o = (unit(a, b) - 0.5) * core::f64::consts::TAU;
                 }
             },
@@ -196,7 +211,7 @@ impl Integers {
     /// The high part of `word * range`, which is even up to the rounding of `2^bits / range`.
     pub fn fill(&self, words: &[u32], out: &mut [i64]) {
         let (low, range) = (self.low, self.range);
-        if words.len() == out.len() {
+        if self.planes().count == 1 {
             return vectorize(
                 #[inline(always)]
                 || {
@@ -206,7 +221,7 @@ impl Integers {
                 },
             );
         }
-        let (high_words, low_words) = words.split_at(out.len());
+        let (high_words, low_words) = words.split_at(words.len() / 2);
         let pairs = out.iter_mut().zip(high_words).zip(low_words);
         if range == 0 {
             for ((o, &a), &b) in pairs {

@@ -290,7 +290,8 @@ fn few_numbers_begin_as_many_do() {
     fn check<T: Element>(distribution: Distribution) {
         let many = draw::<T>(3, 2 * block::LEN, distribution);
         let half = block::LEN / 2;
-        let around = [0, 1, philox::GROUP, half - philox::GROUP, half, block::LEN, block::LEN + philox::GROUP];
+        let around =
+            [0, 1, philox::GROUP, half - philox::GROUP, half, block::LEN, block::LEN + philox::GROUP];
         for count in around.into_iter().flat_map(|n| n.saturating_sub(1)..n + 2) {
             assert!(draw::<T>(3, count, distribution) == many[..count], "{distribution:?}: {count}");
         }
