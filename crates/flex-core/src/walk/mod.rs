@@ -10,6 +10,7 @@ pub(crate) use transpose::copy_to_contiguous;
 
 use crate::layout::Layout;
 use core::ops::Range;
+use flex_math::simd::vectorize;
 use smallvec::SmallVec;
 
 /// One axis of the nest: its size and each operand's stride.
@@ -161,6 +162,23 @@ pub fn gather_row<T: Copy>(src: &[T], start: usize, stride: isize, out: &mut [T]
     match stride {
         1 => out.copy_from_slice(&src[start..start + len]),
         0 => out.fill(src[start]),
+        // Steps that the compiler knows, so that it shuffles whole vectors.
+        -1 => {
+            let row = &src[start + 1 - len..=start];
+            vectorize(
+                #[inline(always)]
+                || out.iter_mut().zip(row.iter().rev()).for_each(|(o, v)| *o = *v),
+            );
+        }
+        2 => {
+            let row = &src[start..=start + (len - 1) * 2];
+            let (pairs, last) = row.as_chunks::<2>();
+            vectorize(
+                #[inline(always)]
+                || out.iter_mut().zip(pairs).for_each(|(o, pair)| *o = pair[0]),
+            );
+            out[len - 1] = last[0];
+        }
         s if s > 0 => {
             let row = &src[start..=start + (len - 1) * s as usize];
             for (o, v) in out.iter_mut().zip(row.iter().step_by(s as usize)) {
@@ -265,13 +283,16 @@ mod tests {
 
     #[test]
     fn gather_row_steps_both_ways() {
-        let src: Vec<u32> = (0..20).collect();
-        let mut out = [0; 4];
-        for (start, stride, want) in
-            [(2, 1, [2, 3, 4, 5]), (2, 5, [2, 7, 12, 17]), (19, -6, [19, 13, 7, 1]), (7, 0, [7; 4])]
-        {
-            gather_row(&src, start, stride, &mut out);
-            assert_eq!(out, want);
+        let src: Vec<u32> = (0..200).collect();
+        for stride in [-6isize, -2, -1, 0, 1, 2, 5] {
+            for len in [0, 1, 2, 15, 33] {
+                let start = if stride < 0 { 199 } else { 3 };
+                let mut out = vec![u32::MAX; len];
+                gather_row(&src, start, stride, &mut out);
+                let want: Vec<u32> =
+                    (0..len).map(|i| start.wrapping_add_signed(i as isize * stride) as u32).collect();
+                assert_eq!(out, want, "{stride}");
+            }
         }
     }
 }
