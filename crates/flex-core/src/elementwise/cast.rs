@@ -77,6 +77,8 @@ trait Source: Element {
         );
         block
     }
+    /// The kernel to f32.
+    const TO_SINGLE: &'static dyn Kernel<1>;
     /// The kernel of a function of the number that the element is, which f32 holds too when the element is a half.
     fn through<F: Fn1<Self> + Fn1<f32> + Fn1<f64> + 'static>() -> &'static dyn Kernel<1> {
         Map1::<Self, F>::KERNEL
@@ -87,6 +89,7 @@ macro_rules! impl_source {
     ($($ty:ty: |$x:ident| $odd:expr $(, $all:item)?;)*) => {$(
         impl Source for $ty {
             type Wide = $ty;
+            const TO_SINGLE: &'static dyn Kernel<1> = Map1::<$ty, As<f32>>::KERNEL;
             #[inline(always)]
             fn wide(self) -> $ty {
                 self
@@ -119,6 +122,7 @@ macro_rules! impl_half_source {
     ($($ty:ty)*) => {$(
         impl Source for $ty {
             type Wide = f32;
+            const TO_SINGLE: &'static dyn Kernel<1> = &Widen::<$ty>(PhantomData);
             #[inline(always)]
             fn wide(self) -> f32 {
                 <$ty>::widen(self.bits())
@@ -162,7 +166,7 @@ trait Target: Element {
 
 impl Target for f32 {
     fn kernel_from<S: Source>() -> &'static dyn Kernel<1> {
-        S::through::<As<f32>>()
+        S::TO_SINGLE
     }
 }
 
@@ -241,6 +245,20 @@ where
     #[inline(always)]
     fn at(a: S) -> D {
         a.wide().as_()
+    }
+}
+
+/// A half as f32.
+struct Widen<H>(PhantomData<fn(H)>);
+
+impl<H: Half + Element> Kernel<1> for Widen<H> {
+    fn run(&self, out: &mut [u8], [a]: [Src<'_>; 1]) {
+        let out: &mut [f32] = bytemuck::cast_slice_mut(out);
+        match a.typed::<H>() {
+            Typed::Each(a) => to_f32(a, out),
+            Typed::Same(a) => out.fill(H::widen(a.bits())),
+            Typed::Out => unreachable!("an operand in the output has its size"),
+        }
     }
 }
 
