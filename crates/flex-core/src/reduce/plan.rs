@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::layout::Layout;
 use crate::walk::Walk;
 use crate::{Shape, Tensor};
-use alloc::vec::Vec;
+use smallvec::SmallVec;
 
 /// Kept rows narrower than this are not worth a vector loop of their own.
 const MIN_COLUMNS: usize = 16;
@@ -43,12 +43,15 @@ pub(super) struct Plan {
     /// The kernel.
     pub mode: Mode,
     /// Axes in the order of the output.
-    order: Vec<usize>,
+    order: Axes,
     /// Shape of the output in that order.
-    shape: Vec<usize>,
+    shape: Axes,
     /// Shape of the result.
-    result: Vec<usize>,
+    result: Axes,
 }
+
+/// A number per axis.
+type Axes = SmallVec<[usize; 6]>;
 
 impl Plan {
     /// Plans a reduction that does not care about the order of the elements. No axis may be of size zero.
@@ -67,10 +70,9 @@ impl Plan {
     }
 
     fn new(tensor: Tensor, axis: usize, ordered: bool) -> Result<Self> {
-        let mut result = tensor.shape().to_vec();
+        let mut result = Axes::from_slice(tensor.shape());
         result[axis] = 1;
-        let original = tensor;
-        let mut tensor = original.clone();
+        let mut tensor = tensor;
         let mut copies = 1;
         for k in 0..tensor.rank() {
             let size = tensor.shape()[k];
@@ -86,10 +88,10 @@ impl Plan {
         let stride = if n == 1 { 1 } else { layout.strides()[axis] };
         let kept = layout.clone().narrow(axis, 0, 1)?;
         let walk = Walk::new([&kept]);
-        let mut order: Vec<usize> = (0..kept.rank()).collect();
+        let mut order: Axes = (0..kept.rank()).collect();
         // As `Walk` orders them.
         order.sort_by_key(|&k| core::cmp::Reverse(kept.strides()[k].unsigned_abs()));
-        let shape: Vec<usize> = order.iter().map(|&k| kept.shape()[k]).collect();
+        let shape: Axes = order.iter().map(|&k| kept.shape()[k]).collect();
         let Some(mode) = choose(&walk, n, stride, ordered) else {
             let copy = match ordered {
                 false => tensor.into_contiguous()?,
@@ -105,12 +107,16 @@ impl Plan {
 
     /// Shape of the output, in memory order.
     pub fn output_shape(&self) -> Shape {
-        Shape::from(self.shape.clone())
+        Shape::from(self.shape.as_slice())
     }
 
     /// Turns an output of [`output_shape`](Self::output_shape) into the result.
     pub fn restore(&self, output: Tensor) -> Result<Tensor> {
-        let mut back = alloc::vec![0; self.order.len()];
+        let in_order = self.order.iter().is_sorted();
+        if in_order && output.shape().as_slice() == self.result.as_slice() {
+            return Ok(output);
+        }
+        let mut back = Axes::from_elem(0, self.order.len());
         for (to, &from) in self.order.iter().enumerate() {
             back[from] = to;
         }
