@@ -9,7 +9,7 @@ use super::reducer::Extreme;
 use super::run::{BATCH, Columns, LONG_ROW, TASK, drive_columns, for_each_output};
 use crate::error::{Error, Result, check_axis};
 use crate::parallel::{self, Work};
-use crate::{DType, Tensor};
+use crate::{DType, Element, Tensor};
 use alloc::vec::Vec;
 use core::ops::Range;
 use flex_math::simd::vectorize;
@@ -52,12 +52,15 @@ pub(super) fn extreme(
         return dispatch_ring!(op, dtype, T => Ok((indices, Some(Tensor::build::<T>(op, shape, dtype, |_| ())?))));
     }
     let plan = Plan::ordered(tensor, axis)?;
-    let indices = dispatch_view!(op, dtype, want, [Max => Plain, _ => Negated], T, view => {
-        Tensor::build::<i64>(op, plan.output_shape(), DType::I64, |out| match plan.mode {
-            Mode::Rows => arg_rows::<T, _>(&plan, view, out),
-            Mode::Columns | Mode::NarrowColumns => arg_columns::<T, _>(&plan, view, out),
-        })
+    // Indices are not negative, so signed and unsigned dtypes hold the same bits. Those of 32 bits, the default, are written as such.
+    let narrow = index_dtype.size() == 4 && !values;
+    let indices = dispatch_view!(op, dtype, want, [Max => Plain, _ => Negated], T, view => match narrow {
+        true => search::<T, _, i32>(op, &plan, view, index_dtype),
+        false => search::<T, _, i64>(op, &plan, view, DType::I64),
     })?;
+    if narrow {
+        return Ok((plan.restore(indices)?, None));
+    }
     let values = match values {
         true => Some(plan.restore(pick(op, &plan, indices.storage::<i64>())?)?),
         false => None,
@@ -78,29 +81,53 @@ fn pick(op: &'static str, plan: &Plan, indices: &[i64]) -> Result<Tensor> {
     }))
 }
 
-fn arg_rows<T: Lift, V: View<T>>(plan: &Plan, view: V, out: &mut [i64]) {
+/// The indices as a tensor of `dtype`, whose elements have the size of `I`.
+fn search<T: Lift, V: View<T>, I: Element>(
+    op: &'static str,
+    plan: &Plan,
+    view: V,
+    dtype: DType,
+) -> Result<Tensor> {
+    Tensor::build::<I>(op, plan.output_shape(), dtype, |out| match plan.mode {
+        Mode::Rows => arg_rows::<T, V, I>(plan, view, out),
+        Mode::Columns | Mode::NarrowColumns => arg_columns::<T, V, I>(plan, view, out),
+    })
+}
+
+fn store<I: Element>(indices: &[i64], out: &mut [I]) {
+    for (o, &i) in out.iter_mut().zip(indices) {
+        *o = I::from_i64(i);
+    }
+}
+
+fn arg_rows<T: Lift, V: View<T>, I: Element>(plan: &Plan, view: V, out: &mut [I]) {
     let src = plan.tensor.storage::<T>();
-    let (n, r) = (plan.n, Extreme { view });
-    for_each_output(&plan.walk, n, size_of::<T>(), out, |_, starts, out: &mut [i64]| {
+    let n = plan.n;
+    for_each_output(&plan.walk, n, size_of::<T>(), out, |_, starts, out: &mut [I]| {
         if n > BLOCK {
             for (i, o) in out.iter_mut().enumerate() {
                 let at = starts.at(i);
-                *o = arg_long_row(view, &src[at..at + n]) as i64;
+                *o = I::from_i64(arg_long_row(view, &src[at..at + n]) as i64);
             }
             return;
         }
-        if n < MIN_VECTOR_ROW {
-            arg_short_rows(view, src, starts, n, out);
-            return;
-        }
-        let mut batch = [T::Wide::ZERO; BATCH];
         for (b, out) in out.chunks_mut(BATCH).enumerate() {
             let starts = Starts { start: starts.at(b * BATCH), ..starts };
-            let best = &mut batch[..out.len()];
-            fold_rows(r, src, starts, n, best);
-            locate_rows(view, src, starts, n, best, out);
+            let indices = &mut [0; BATCH][..out.len()];
+            arg_batch(view, src, starts, n, indices);
+            store(indices, out);
         }
     });
+}
+
+/// The indices of up to [`BATCH`] rows of at most [`BLOCK`] elements.
+fn arg_batch<T: Lift, V: View<T>>(view: V, src: &[T], starts: Starts, n: usize, out: &mut [i64]) {
+    if n < MIN_VECTOR_ROW {
+        return arg_short_rows(view, src, starts, n, out);
+    }
+    let best = &mut [T::Wide::ZERO; BATCH][..out.len()];
+    fold_rows(Extreme { view }, src, starts, n, best);
+    locate_rows(view, src, starts, n, best, out);
 }
 
 /// Tracks the best value and its index along several rows at once, without branches: where an extreme lies is
@@ -229,33 +256,11 @@ impl<W> Default for Part<W> {
     }
 }
 
-fn arg_columns<T: Lift, V: View<T>>(plan: &Plan, view: V, out: &mut [i64]) {
+fn arg_columns<T: Lift, V: View<T>, I: Element>(plan: &Plan, view: V, out: &mut [I]) {
     let src = plan.tensor.storage::<T>();
     let kernel = Columns {
         fold: |start: usize, rows: Range<usize>, width: usize, part: &mut Part<T::Wide>| {
-            part.best.resize(width, T::Wide::ZERO);
-            part.index.resize(width, 0);
-            part.row.resize(width, 0);
-            let matrix = Rows { src, start, stride: plan.stride };
-            vectorize(
-                #[inline(always)]
-                || {
-                    for (b, &x) in part.best.iter_mut().zip(matrix.row(rows.start, width)) {
-                        *b = view.look(x);
-                    }
-                    part.index.fill(rows.start as i64);
-                    for first in rows.clone().step_by(MAX_ROWS) {
-                        part.row.fill(u32::MAX);
-                        for i in 0..(rows.end - first).min(MAX_ROWS) {
-                            let row = matrix.row(first + i, width);
-                            track(view, row, i as u32, &mut part.best, &mut part.row);
-                        }
-                        for (index, &row) in part.index.iter_mut().zip(&part.row) {
-                            *index = if row == u32::MAX { *index } else { first as i64 + row as i64 };
-                        }
-                    }
-                },
-            );
+            track_rows(view, Rows { src, start, stride: plan.stride }, rows, width, part);
         },
         merge: |part: &mut Part<T::Wide>, later: &Part<T::Wide>| {
             for (j, (best, &value)) in part.best.iter_mut().zip(&later.best).enumerate() {
@@ -264,9 +269,41 @@ fn arg_columns<T: Lift, V: View<T>>(plan: &Plan, view: V, out: &mut [i64]) {
                 }
             }
         },
-        write: |part: &Part<T::Wide>, out: &mut [i64]| out.copy_from_slice(&part.index),
+        write: |part: &Part<T::Wide>, out: &mut [I]| store(&part.index, out),
     };
     drive_columns(&plan.walk, plan.n, size_of::<T>(), out, kernel);
+}
+
+/// The best values of columns over some rows, and their indices.
+fn track_rows<T: Lift, V: View<T>>(
+    view: V,
+    matrix: Rows<'_, T>,
+    rows: Range<usize>,
+    width: usize,
+    part: &mut Part<T::Wide>,
+) {
+    part.best.resize(width, T::Wide::ZERO);
+    part.index.resize(width, 0);
+    part.row.resize(width, 0);
+    vectorize(
+        #[inline(always)]
+        || {
+            for (b, &x) in part.best.iter_mut().zip(matrix.row(rows.start, width)) {
+                *b = view.look(x);
+            }
+            part.index.fill(rows.start as i64);
+            for first in rows.clone().step_by(MAX_ROWS) {
+                part.row.fill(u32::MAX);
+                for i in 0..(rows.end - first).min(MAX_ROWS) {
+                    let row = matrix.row(first + i, width);
+                    track(view, row, i as u32, &mut part.best, &mut part.row);
+                }
+                for (index, &row) in part.index.iter_mut().zip(&part.row) {
+                    *index = if row == u32::MAX { *index } else { first as i64 + row as i64 };
+                }
+            }
+        },
+    );
 }
 
 /// Replaces the best values and their row numbers by those of row `i` where it beats them.
