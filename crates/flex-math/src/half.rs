@@ -136,6 +136,28 @@ pub fn from_f32<H: Half>(src: &[f32], dst: &mut [H]) {
     dispatch(Narrow { src, dst });
 }
 
+/// [`to_f32`] inside of a function that is dispatched already.
+///
+/// # Panics
+///
+/// If the lengths differ.
+#[inline(always)]
+pub fn widen_inlined<S: Simd, H: Half>(src: &[H], dst: &mut [f32]) {
+    same_len("half::widen_inlined", src.len(), dst.len());
+    Widen { src, dst }.with_simd::<S>();
+}
+
+/// [`from_f32`] inside of a function that is dispatched already.
+///
+/// # Panics
+///
+/// If the lengths differ.
+#[inline(always)]
+pub fn narrow_inlined<S: Simd, H: Half>(src: &[f32], dst: &mut [H]) {
+    same_len("half::narrow_inlined", src.len(), dst.len());
+    Narrow { src, dst }.with_simd::<S>();
+}
+
 struct Widen<'a, H> {
     src: &'a [H],
     dst: &'a mut [f32],
@@ -416,7 +438,7 @@ mod tests {
         let all: Vec<H> = (0..=u16::MAX).map(H::from_pattern).collect();
         let wide: Vec<u32> = all.iter().map(|h| H::widen(h.bits()).to_bits()).collect();
         // Neighbours of every half, the ties between them, and an odd number of them.
-        let singles: Vec<f32> = (0..(1u32 << 20) - 3).map(|i| f32::from_bits(i << 12 | i % 3)).collect();
+        let singles: Vec<f32> = (0..(1u32 << 20) - 3).map(|i| f32::from_bits((i << 12) | (i % 3))).collect();
         let narrow: Vec<u16> = singles.iter().map(|x| H::narrow(*x)).collect();
         for skip in 0..3 {
             for_each_isa(Wide(&all[skip..]), |isa, got| assert!(got == wide[skip..], "widen, {isa}"));

@@ -168,7 +168,7 @@ pub(super) fn float<K: Family<2>>(name: &'static str, dtype: DType) -> Result<&'
 /// A function of floats, and of integers in which signed and unsigned give the same bits.
 fn wrapping<F>(name: &'static str, dtype: DType) -> Result<&'static dyn Kernel<2>>
 where
-    F: Fn2<f32> + Fn2<f64> + Fn2<u8> + Fn2<u16> + Fn2<u32> + Fn2<u64> + 'static,
+    F: Fn2<f32, Out = f32> + Fn2<f64, Out = f64> + Fn2<u8> + Fn2<u16> + Fn2<u32> + Fn2<u64> + 'static,
 {
     if dtype.is_float() {
         return float::<Plain<F>>(name, dtype);
@@ -193,7 +193,7 @@ where
 /// A function of floats and of each integer type.
 fn ordered<F>(name: &'static str, dtype: DType) -> Result<&'static dyn Kernel<2>>
 where
-    F: Fn2<f32> + Fn2<f64> + 'static,
+    F: Fn2<f32, Out = f32> + Fn2<f64, Out = f64> + 'static,
     F: Fn2<i8> + Fn2<i16> + Fn2<i32> + Fn2<i64> + Fn2<u8> + Fn2<u16> + Fn2<u32> + Fn2<u64>,
 {
     if dtype.is_float() {

@@ -1,7 +1,7 @@
 //! Conversion between dtypes.
 
 use super::driver::{Cost, Input, Op, run};
-use super::float::{Plain, halved};
+use super::half::through_single;
 use super::kernel::{BLOCK, Fn1, Kernel, Map1, Src, Typed};
 use crate::error::Result;
 use crate::{BoolStore, DType, Element, Tensor, bf16, f16};
@@ -80,7 +80,7 @@ trait Source: Element {
     /// The kernel to f32.
     const TO_SINGLE: &'static dyn Kernel<1>;
     /// The kernel of a function of the number that the element is, which f32 holds too when the element is a half.
-    fn through<F: Fn1<Self> + Fn1<f32> + Fn1<f64> + 'static>() -> &'static dyn Kernel<1> {
+    fn through<F: Fn1<Self> + Fn1<f32> + 'static>() -> &'static dyn Kernel<1> {
         Map1::<Self, F>::KERNEL
     }
 }
@@ -137,8 +137,8 @@ macro_rules! impl_half_source {
                 to_f32(src, block);
                 block
             }
-            fn through<F: Fn1<Self> + Fn1<f32> + Fn1<f64> + 'static>() -> &'static dyn Kernel<1> {
-                halved::<Self, <F as Fn1<f32>>::Out, Plain<F>>()
+            fn through<F: Fn1<Self> + Fn1<f32> + 'static>() -> &'static dyn Kernel<1> {
+                through_single::<Self, F>()
             }
         }
     )*};

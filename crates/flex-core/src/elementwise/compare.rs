@@ -2,7 +2,7 @@
 
 use super::binary::{BitAnd, BitOr, BitXor, bitwise};
 use super::driver::{Cost, Input, Op, ScalarBytes, run};
-use super::float::{Float, Plain};
+use super::float::{Float, Predicate};
 use super::kernel::{Fn1, Fn2, Kernel, Map2};
 use super::{Compare, Logical};
 use crate::error::{Error, Result, check_same_dtype};
@@ -77,7 +77,7 @@ pub fn logical_not(tensor: Tensor) -> Result<Tensor> {
 /// A tensor that is not of floats, or a `store` other than one byte per boolean.
 pub fn is_nan(tensor: Tensor, store: BoolStore) -> Result<Tensor> {
     let name = "is_nan";
-    let kernel = dispatch!(float name, tensor.dtype(), T => Ok(T::test::<1, Plain<IsNan>>()))?;
+    let kernel = dispatch!(float name, tensor.dtype(), T => Ok(T::test::<1, Predicate<IsNan>>()))?;
     test(name, kernel, tensor, store)
 }
 
@@ -87,7 +87,7 @@ pub fn is_nan(tensor: Tensor, store: BoolStore) -> Result<Tensor> {
 /// A tensor that is not of floats, or a `store` other than one byte per boolean.
 pub fn is_inf(tensor: Tensor, store: BoolStore) -> Result<Tensor> {
     let name = "is_inf";
-    let kernel = dispatch!(float name, tensor.dtype(), T => Ok(T::test::<1, Plain<IsInf>>()))?;
+    let kernel = dispatch!(float name, tensor.dtype(), T => Ok(T::test::<1, Predicate<IsInf>>()))?;
     test(name, kernel, tensor, store)
 }
 
@@ -119,21 +119,21 @@ fn compare_inputs(op: Compare, dtype: DType, [lhs, rhs]: [Input; 2], store: Bool
 
 fn equality<F>(name: &'static str, dtype: DType) -> Result<&'static dyn Kernel<2>>
 where
-    F: Fn2<f32> + Fn2<f64> + Fn2<u8> + Fn2<u16> + Fn2<u32> + Fn2<u64> + 'static,
+    F: Fn2<f32, Out = u8> + Fn2<f64, Out = u8> + Fn2<u8> + Fn2<u16> + Fn2<u32> + Fn2<u64> + 'static,
 {
     if dtype.is_float() {
-        return dispatch!(float name, dtype, T => Ok(T::test::<2, Plain<F>>()));
+        return dispatch!(float name, dtype, T => Ok(T::test::<2, Predicate<F>>()));
     }
     dispatch!(bits name, dtype, T => Ok(Map2::<T, F>::KERNEL))
 }
 
 fn order<F>(name: &'static str, dtype: DType) -> Result<&'static dyn Kernel<2>>
 where
-    F: Fn2<f32> + Fn2<f64> + 'static,
+    F: Fn2<f32, Out = u8> + Fn2<f64, Out = u8> + 'static,
     F: Fn2<i8> + Fn2<i16> + Fn2<i32> + Fn2<i64> + Fn2<u8> + Fn2<u16> + Fn2<u32> + Fn2<u64>,
 {
     if dtype.is_float() {
-        return dispatch!(float name, dtype, T => Ok(T::test::<2, Plain<F>>()));
+        return dispatch!(float name, dtype, T => Ok(T::test::<2, Predicate<F>>()));
     }
     if dtype.is_bool() {
         return dispatch!(bits name, dtype, _T => Ok(Map2::<u8, F>::KERNEL));

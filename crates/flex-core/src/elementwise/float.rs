@@ -1,17 +1,23 @@
-//! Kernels over floats: flex-math's vector functions, and half precision computed in f32.
+//! Kernels over floats: plain functions and flex-math's vector functions. Half precision is computed in f32, see `half.rs`.
 
+use super::half::{Blocks, Light, Registers};
 use super::kernel::{BLOCK, Fn1, Fn2, Fn3, Kernel, Map1, Map2, Map3, Src, Typed};
 use crate::{Element, bf16, f16};
 use core::marker::PhantomData;
-use flex_math::half::{Half, from_f32, to_f32};
+use flex_math::half::Half;
 use flex_math::{BinaryFn, UnaryFn};
 
 /// One function's kernels over the two float types that compute.
-pub(crate) trait Family<const N: usize>: 'static {
+pub(crate) trait Family<const N: usize>: Sized + 'static {
     /// The kernel over f32, which half precision uses too.
     const SINGLE: &'static dyn Kernel<N>;
     /// The kernel over f64.
     const DOUBLE: &'static dyn Kernel<N>;
+
+    /// The kernel over a half whose result is of that type too.
+    fn half<H: Half + Element>() -> &'static dyn Kernel<N> {
+        Blocks::<H, H, Self, N>::KERNEL
+    }
 }
 
 /// The kernels of a float dtype.
@@ -25,19 +31,53 @@ pub(crate) trait Float: Element {
 /// A function of plain elements.
 pub(crate) struct Plain<F>(PhantomData<F>);
 
-impl<F: Fn1<f32> + Fn1<f64> + 'static> Family<1> for Plain<F> {
-    const SINGLE: &'static dyn Kernel<1> = Map1::<f32, F>::KERNEL;
-    const DOUBLE: &'static dyn Kernel<1> = Map1::<f64, F>::KERNEL;
+/// A question about plain elements.
+pub(crate) struct Predicate<F>(PhantomData<F>);
+
+macro_rules! impl_plain {
+    ($($n:literal $f:ident $map:ident |$x:pat_param| $call:expr;)*) => {$(
+        impl<F: $f<f32, Out = f32> + $f<f64, Out = f64> + 'static> Family<$n> for Plain<F> {
+            const SINGLE: &'static dyn Kernel<$n> = $map::<f32, F>::KERNEL;
+            const DOUBLE: &'static dyn Kernel<$n> = $map::<f64, F>::KERNEL;
+
+            fn half<H: Half + Element>() -> &'static dyn Kernel<$n> {
+                Registers::<H, F, $n>::KERNEL
+            }
+        }
+
+        impl<F: $f<f32, Out = f32> + 'static> Light<$n> for F {
+            #[inline(always)]
+            fn apply($x: [f32; $n]) -> f32 {
+                $call
+            }
+        }
+
+        impl<F: $f<f32, Out = u8> + $f<f64, Out = u8> + 'static> Family<$n> for Predicate<F> {
+            const SINGLE: &'static dyn Kernel<$n> = $map::<f32, F>::KERNEL;
+            const DOUBLE: &'static dyn Kernel<$n> = $map::<f64, F>::KERNEL;
+        }
+    )*};
 }
 
-impl<F: Fn2<f32> + Fn2<f64> + 'static> Family<2> for Plain<F> {
-    const SINGLE: &'static dyn Kernel<2> = Map2::<f32, F>::KERNEL;
-    const DOUBLE: &'static dyn Kernel<2> = Map2::<f64, F>::KERNEL;
+impl_plain! {
+    1 Fn1 Map1 |[a]| F::at(a);
+    2 Fn2 Map2 |[a, b]| F::at(a, b);
 }
 
 impl<F: Fn3<f32> + Fn3<f64> + 'static> Family<3> for Plain<F> {
     const SINGLE: &'static dyn Kernel<3> = Map3::<f32, F>::KERNEL;
     const DOUBLE: &'static dyn Kernel<3> = Map3::<f64, F>::KERNEL;
+
+    fn half<H: Half + Element>() -> &'static dyn Kernel<3> {
+        Registers::<H, F, 3>::KERNEL
+    }
+}
+
+impl<F: Fn3<f32> + 'static> Light<3> for F {
+    #[inline(always)]
+    fn apply([a, p, q]: [f32; 3]) -> f32 {
+        F::at(a, p, q)
+    }
 }
 
 /// A function of whole vectors.
@@ -73,19 +113,19 @@ impl Float for f64 {
 
 impl Float for f16 {
     fn kernel<const N: usize, K: Family<N>>() -> &'static dyn Kernel<N> {
-        Halved::<f16, f16, K, N>::KERNEL
+        K::half::<f16>()
     }
     fn test<const N: usize, K: Family<N>>() -> &'static dyn Kernel<N> {
-        Halved::<f16, u8, K, N>::KERNEL
+        Blocks::<f16, u8, K, N>::KERNEL
     }
 }
 
 impl Float for bf16 {
     fn kernel<const N: usize, K: Family<N>>() -> &'static dyn Kernel<N> {
-        Halved::<bf16, bf16, K, N>::KERNEL
+        K::half::<bf16>()
     }
     fn test<const N: usize, K: Family<N>>() -> &'static dyn Kernel<N> {
-        Halved::<bf16, u8, K, N>::KERNEL
+        Blocks::<bf16, u8, K, N>::KERNEL
     }
 }
 
@@ -173,72 +213,6 @@ impl<T: Element + flex_math::Float, F: BinaryFn<T> + Default + 'static> Kernel<2
                     flex_math::map2_in_place(f, out, &block[..len]);
                 }
             }
-        }
-    }
-}
-
-/// An f32 kernel over operands of type `H`, block by block through f32. The output is `H`, rounded once, or a type
-/// that the f32 kernel writes itself.
-///
-/// A constant operand may come as `H` or as f32; scalars come as f32, so that they are not rounded to `H` first.
-struct Halved<H, O, K, const N: usize>(PhantomData<fn(H, K) -> O>);
-
-impl<H: Half + Element, O: Element, K: Family<N>, const N: usize> Halved<H, O, K, N> {
-    const KERNEL: &'static dyn Kernel<N> = &Self(PhantomData);
-}
-
-impl<H: Half + Element, O: Element, K: Family<N>, const N: usize> Kernel<N> for Halved<H, O, K, N> {
-    fn run(&self, out: &mut [u8], src: [Src<'_>; N]) {
-        run_halved::<H, O, N>(K::SINGLE, out, src);
-    }
-}
-
-/// [`Halved`] as a kernel of one operand.
-pub(super) fn halved<H: Half + Element, O: Element, K: Family<1>>() -> &'static dyn Kernel<1> {
-    Halved::<H, O, K, 1>::KERNEL
-}
-
-/// Not generic over the function, so that there is one copy for all.
-fn run_halved<H: Half + Element, O: Element, const N: usize>(
-    kernel: &dyn Kernel<N>,
-    out: &mut [u8],
-    src: [Src<'_>; N],
-) {
-    let halves_out = O::DTYPE == H::DTYPE;
-    let mut result = [0f32; BLOCK];
-    let mut operands = [[0f32; BLOCK]; N];
-    let mut same = [[0u8; 4]; N];
-    for (same, src) in same.iter_mut().zip(src) {
-        if let Src::Same(bytes) = src {
-            *same = match bytes.try_into() {
-                Ok(single) => single,
-                Err(_) => H::widen(bytemuck::pod_read_unaligned::<H>(bytes).bits()).to_ne_bytes(),
-            };
-        }
-    }
-    for (k, out) in out.chunks_mut(BLOCK * size_of::<O>()).enumerate() {
-        let len = out.len() / size_of::<O>();
-        for (operand, src) in operands.iter_mut().zip(src) {
-            match src {
-                Src::Each(bytes) => {
-                    let halves: &[H] = bytemuck::cast_slice(bytes);
-                    to_f32(&halves[k * BLOCK..][..len], &mut operand[..len]);
-                }
-                Src::Out if halves_out => to_f32::<H>(bytemuck::cast_slice(out), &mut result[..len]),
-                Src::Out => to_f32::<H>(bytemuck::cast_slice(out), &mut operand[..len]),
-                Src::Same(_) => {}
-            }
-        }
-        let block: [Src<'_>; N] = core::array::from_fn(|n| match src[n] {
-            Src::Same(_) => Src::Same(&same[n]),
-            Src::Out if halves_out => Src::Out,
-            _ => Src::Each(bytemuck::cast_slice(&operands[n][..len])),
-        });
-        if halves_out {
-            kernel.run(bytemuck::cast_slice_mut(&mut result[..len]), block);
-            from_f32::<H>(&result[..len], bytemuck::cast_slice_mut(out));
-        } else {
-            kernel.run(out, block);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Elementwise operations: unary, binary, comparison, logic, mask, cast and activation.
 //!
-//! An operation names a kernel (what happens to elements, `kernel.rs` and `float.rs`) and hands it to the one driver
+//! An operation names a kernel (what happens to elements, `kernel.rs`, `float.rs` and
+//! `half.rs`) and hands it to the one driver
 //! (`driver.rs`), which decides where the output lies and cuts the operands into runs (`runs.rs`). So a new function
 //! is one small type with one expression, plus its line in the table of its operation.
 //!
@@ -14,6 +15,7 @@ mod cast;
 mod compare;
 mod driver;
 mod float;
+mod half;
 mod kernel;
 mod mask;
 mod number;
