@@ -20,6 +20,9 @@ use flex_math::simd::vectorize;
 
 /// Pairs of terms that are summed in registers.
 const PAIRS: usize = 256;
+/// Fewer rows do not pay for packing the right operand: one thread of Zen 5 takes 1.3 ms for 16 rows times 2048 by 2048, and
+/// 1.0 by way of f32, but 3.1 us instead of 3.4 for 64 times 64 by 64.
+const MIN_ROWS: usize = 32;
 /// Strips of the left operand per task, at most.
 const TASK_STRIPS: usize = 4;
 /// [`Work::Flops`] counts operations of plain loops; this kernel does as many in a quarter of the time.
@@ -27,7 +30,7 @@ const KERNEL_SPEEDUP: usize = 4;
 
 type Strip = [TileRow; TILE_ROWS];
 
-/// `dst = a @ b`, or `dst += a @ b`; `dst` is row-major. Where the instruction is missing, by way of f32.
+/// `dst = a @ b`, or `dst += a @ b`; `dst` is row-major. By way of f32 where the instruction is missing or does not pay.
 ///
 /// # Panics
 /// When the shapes do not fit together.
@@ -39,8 +42,8 @@ pub(crate) fn gemm(
     threads: Threads,
 ) {
     match Bf16Dot::detect() {
-        Some(dot) => by_pairs(dot, dst, a, b, accumulate, threads),
-        None => half::gemm(dst, a, b, accumulate, threads),
+        Some(dot) if a.layout().rows >= MIN_ROWS => by_pairs(dot, dst, a, b, accumulate, threads),
+        _ => half::gemm(dst, a, b, accumulate, threads),
     }
 }
 
