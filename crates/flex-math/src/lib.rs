@@ -23,6 +23,7 @@
 #![allow(clippy::excessive_precision)]
 
 mod activation;
+pub mod dot;
 mod erf;
 mod exp;
 mod f16c;

@@ -1,13 +1,13 @@
-//! Matrix products of f16 and bf16: blocks are converted to f32, multiplied and summed in f32, and rounded once.
+//! Matrix products of f16, and of bf16 where no [instruction](super::bf16) multiplies them: blocks are converted to f32, multiplied and summed in f32, and rounded once.
 //!
 //! Converting a block of the operands costs a few bytes of traffic per element and is used `m` or `n` times, so the
 //! speed is that of f32. The f32 copies are bounded by the block sizes, not by the operands.
 
 use super::gemm::{MatLayout, MatMut, MatRef, Threads, gemm_into};
-use super::lane::Lane;
 use crate::parallel::{self, Work};
 use crate::storage;
-use flex_math::simd::vectorize;
+use flex_math::Half;
+use flex_math::half::{from_f32, to_f32};
 
 /// Terms of the sums per block.
 const K_BLOCK: usize = 512;
@@ -18,7 +18,7 @@ const M_BLOCK: usize = 1024;
 ///
 /// # Panics
 /// When the shapes do not fit together.
-pub(crate) fn gemm<H: Lane<Acc = f32>>(
+pub(crate) fn gemm<H: Half>(
     dst: &mut [H],
     a: MatRef<'_, H>,
     b: MatRef<'_, H>,
@@ -27,6 +27,12 @@ pub(crate) fn gemm<H: Lane<Acc = f32>>(
 ) {
     let (m, n, k) = (a.layout().rows, b.layout().cols, a.layout().cols);
     assert!(b.layout().rows == k && dst.len() == m * n, "gemm: the shapes do not fit together");
+    if k == 0 {
+        if !accumulate {
+            dst.fill(H::from_pattern(0));
+        }
+        return;
+    }
     let (mb, kb) = (m.min(M_BLOCK), k.min(K_BLOCK));
     let mut buffers = [mb * n, mb * kb, kb * n].map(|len| storage::alloc(len * size_of::<f32>()));
     let [sums, left, right] = buffers.each_mut().map(|bytes| bytemuck::cast_slice_mut::<u8, f32>(bytes));
@@ -34,7 +40,7 @@ pub(crate) fn gemm<H: Lane<Acc = f32>>(
         let rows = dst.len() / n;
         let sums = &mut sums[..rows * n];
         if accumulate {
-            convert(sums, dst, threads, H::widen);
+            in_chunks(sums, dst, threads, to_f32);
         }
         for start in (0..k).step_by(K_BLOCK) {
             let terms = (k - start).min(K_BLOCK);
@@ -43,13 +49,13 @@ pub(crate) fn gemm<H: Lane<Acc = f32>>(
             let beta = if accumulate || start > 0 { 1.0 } else { 0.0 };
             gemm_into(MatMut::new(sums, MatLayout::row_major(rows, n)), a, b, 1.0, beta, threads);
         }
-        convert(dst, sums, threads, H::narrow);
+        in_chunks(dst, sums, threads, from_f32);
     }
 }
 
 /// The block of `source` from `at` on, of size `size`, converted into the front of `buffer`. The axis that is
 /// contiguous in the source stays so.
-fn widen<'a, H: Lane<Acc = f32>>(
+fn widen<'a, H: Half>(
     buffer: &'a mut [f32],
     source: MatRef<'_, H>,
     at: [usize; 2],
@@ -74,14 +80,10 @@ fn widen<'a, H: Lane<Acc = f32>>(
         for (i, row) in chunk.chunks_mut(inner.max(1)).enumerate() {
             let start = first.wrapping_add_signed((task * rows + i) as isize * stride);
             if step == 1 {
-                let from = &data[start..start + row.len()];
-                vectorize(
-                    #[inline(always)]
-                    || row.iter_mut().zip(from).for_each(|(to, from)| *to = from.widen()),
-                );
+                to_f32(&data[start..start + row.len()], row);
             } else {
                 for (p, to) in row.iter_mut().enumerate() {
-                    *to = data[start.wrapping_add_signed(p as isize * step)].widen();
+                    *to = H::widen(data[start.wrapping_add_signed(p as isize * step)].bits());
                 }
             }
         }
@@ -91,20 +93,14 @@ fn widen<'a, H: Lane<Acc = f32>>(
     MatRef::new(&*buffer, layout)
 }
 
-/// Converts slices of the same length.
-fn convert<A: Copy + Send + Sync, B: Send>(
+/// Calls `f` for chunks of `to` and the same elements of `from`, on the pool when they are many.
+fn in_chunks<A: Sync, B: Send>(
     to: &mut [B],
     from: &[A],
     threads: Threads,
-    f: impl Fn(A) -> B + Sync + Copy,
+    f: impl Fn(&[A], &mut [B]) + Sync,
 ) {
     const CHUNK: usize = 32 * 1024;
     let bytes = if threads == Threads::Pool { to.len() * 6 } else { 0 };
-    parallel::for_each_chunk(to, CHUNK, Work::Bytes(bytes), |k, to| {
-        let from = &from[k * CHUNK..][..to.len()];
-        vectorize(
-            #[inline(always)]
-            || to.iter_mut().zip(from).for_each(|(to, from)| *to = f(*from)),
-        );
-    });
+    parallel::for_each_chunk(to, CHUNK, Work::Bytes(bytes), |k, to| f(&from[k * CHUNK..][..to.len()], to));
 }

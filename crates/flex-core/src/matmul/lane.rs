@@ -1,9 +1,9 @@
 //! What the product kernels ask of an element type: an accumulator, conversions, and a matrix product.
 
 use super::gemm::{MatLayout, MatMut, MatRef, Threads, gemm_into};
-use super::{half, int};
+use super::{bf16, half, int};
 use crate::dtype::Element;
-use burn_std::{bf16, f16};
+use burn_std::f16;
 use flex_math::Half;
 use flex_math::simd::{Simd, VAdd, VFma, VMul, VMulAdd, Vector};
 
@@ -77,7 +77,7 @@ macro_rules! float_lane {
 float_lane!(f32, f64);
 
 macro_rules! half_lane {
-    ($($ty:ty),*) => {$(
+    ($($ty:ty => $gemm:path),*) => {$(
         impl Lane for $ty {
             type Acc = f32;
             #[inline(always)]
@@ -95,12 +95,12 @@ macro_rules! half_lane {
             #[inline(always)]
             fn det(a: f32, b: f32, c: f32, d: f32) -> f32 { a * b - c * d }
             fn gemm(dst: &mut [Self], a: MatRef<'_, Self>, b: MatRef<'_, Self>, accumulate: bool, threads: Threads) {
-                half::gemm(dst, a, b, accumulate, threads);
+                $gemm(dst, a, b, accumulate, threads);
             }
         }
     )*};
 }
-half_lane!(f16, bf16);
+half_lane!(f16 => half::gemm, burn_std::bf16 => bf16::gemm);
 
 /// The slice itself when both types are the same. (Only `u8` has another accumulator.)
 macro_rules! terms {

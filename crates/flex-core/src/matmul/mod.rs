@@ -3,10 +3,12 @@
 //! A product passes three stages. [`plan`] looks at shapes and strides alone: it broadcasts the leading axes, turns
 //! a batch whose right operand is shared into rows of one larger product, and chooses the algorithm. [`run`] drives
 //! it for any dtype. The kernels are [`gemv`] for vectors, [`gemm`] (the one call into the crate of
-//! that name) for floats, [`half`] for f16 and bf16, which accumulate in f32, and [`int`] for integers, which wrap.
+//! that name) for floats, [`half`] for f16 and bf16, which accumulate in f32, [`bf16`] for the latter where the machine
+//! multiplies pairs of them, and [`int`] for integers, which wrap.
 //!
 //! The order of the sums depends on shapes and strides alone: results are the same bits for any number of threads.
 
+mod bf16;
 mod cross;
 pub(crate) mod gemm;
 mod gemv;
@@ -14,6 +16,7 @@ mod half;
 mod int;
 mod lane;
 mod linear;
+mod pack;
 mod plan;
 mod run;
 mod vectors;
