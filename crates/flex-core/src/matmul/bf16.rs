@@ -21,8 +21,8 @@ use flex_math::simd::vectorize;
 /// Pairs of terms that are summed in registers.
 const PAIRS: usize = 256;
 /// Fewer rows do not pay for packing the right operand: one thread of Zen 5 takes 1.3 ms for 16 rows times 2048 by 2048, and
-/// 1.0 by way of f32, but 3.1 us instead of 3.4 for 64 times 64 by 64.
-const MIN_ROWS: usize = 32;
+/// 1.0 by way of f32, which puts the break-even at about 32 rows; on a busy machine packing costs more.
+const MIN_ROWS: usize = 48;
 /// Strips of the left operand per task, at most.
 const TASK_STRIPS: usize = 4;
 /// [`Work::Flops`] counts operations of plain loops; this kernel does as many in a quarter of the time.
