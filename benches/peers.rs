@@ -12,7 +12,8 @@ use std::time::Duration;
 /// Times the same calls on Flex and its peers, in turn.
 ///
 /// Peers are upstream's burn-flex and burn-ndarray; candle and numr when built with the features of these names; Burn's
-/// GPU backends when built with `wgpu` or `cuda` and where there is a device; PyTorch and NumPy with --torch and --numpy.
+/// GPU backends when built with `wgpu` or `cuda` and where there is a device, in the dtypes that it computes right; PyTorch and NumPy with --torch,
+/// --torch-cuda and --numpy.
 #[derive(Parser, Clone)]
 struct Args {
     /// Only cases whose name contains one of these, out of the short set or, with --full, out of all. A case named in full is
@@ -25,7 +26,7 @@ struct Args {
     #[arg(long)]
     list: bool,
     /// Flex alone, for a profiler.
-    #[arg(long, conflicts_with_all = ["torch", "numpy", "publish"])]
+    #[arg(long, conflicts_with_all = ["torch", "torch_cuda", "numpy", "publish"])]
     alone: bool,
     /// Leave out these peers: `--without ndarray`, whose slowest rows take seconds.
     #[arg(long, value_name = "PEER", value_delimiter = ',')]
@@ -33,6 +34,9 @@ struct Args {
     /// Add PyTorch, in a process of its own that is timed in turn with the others.
     #[arg(long)]
     torch: bool,
+    /// Add PyTorch on its CUDA device, likewise.
+    #[arg(long)]
+    torch_cuda: bool,
     /// Add NumPy, likewise.
     #[arg(long)]
     numpy: bool,
@@ -105,7 +109,12 @@ fn run(args: &Args) -> Result<(), String> {
 fn measure_apart(args: &Args, threads: u16) -> Result<Report, String> {
     let program = std::env::current_exe().map_err(|e| format!("cannot find this program: {e}"))?;
     let file = std::env::temp_dir().join(format!("flex-bench-{}-{threads}.json", std::process::id()));
-    let flags = [(args.full, "--full"), (args.torch, "--torch"), (args.numpy, "--numpy")];
+    let flags = [
+        (args.full, "--full"),
+        (args.torch, "--torch"),
+        (args.torch_cuda, "--torch-cuda"),
+        (args.numpy, "--numpy"),
+    ];
     let status = Command::new(program)
         .args(flags.into_iter().filter_map(|(set, flag)| set.then_some(flag)))
         .args(args.without.iter().flat_map(|peer| ["--without", peer]))
@@ -162,7 +171,9 @@ fn who(args: &Args, threads: usize) -> Result<Vec<Box<dyn Peer>>, String> {
     let mut others = peers::cpu_backends();
     others.extend(peers::libraries());
     others.extend(peers::gpu_backends());
-    for (asked, library) in [(args.torch, Library::Torch), (args.numpy, Library::NumPy)] {
+    let libraries =
+        [(args.torch, Library::Torch), (args.torch_cuda, Library::TorchCuda), (args.numpy, Library::NumPy)];
+    for (asked, library) in libraries {
         if asked {
             others.push(Box::new(Python::start(library, &args.python, threads)?));
         }

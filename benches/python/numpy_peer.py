@@ -113,5 +113,9 @@ def special(name):
     }.get(name)
 
 
+def finish():
+    """Calls return when their work is done."""
+
+
 def version():
     return f"NumPy {np.__version__}"

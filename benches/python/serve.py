@@ -1,7 +1,7 @@
 """Takes the names of cases apart and answers for a peer whose file precedes this one. The names are those of src/cases:
 `op[.dtype][.layout]_size`. A peer has the tables UNARY, BINARY, MASKED, RANDOM, ALONG and MATRIX of calls by name, DTYPES,
-`values(*shape, dtype=...)`, `permutation(n)`, `special(name)` for cases with names or operands of their own, and
-`version()`."""
+`values(*shape, dtype=...)`, `permutation(n)`, `special(name)` for cases with names or operands of their own,
+`finish()`, which waits until the work of all calls is done, and `version()`."""
 # Matrices of N by N that all peers write alike.
 MATRIX |= {
     "transpose_copy": lambda a, b: a.T.reshape(-1),
@@ -76,13 +76,14 @@ def setup(name):
     return None
 
 
-
 def serve():
     """Runs cases when told to on standard input, and answers on standard output.
 
     version        -> one line about the versions
     setup NAME     -> "ok", or "none" when there is no such case or it fails
     run REPEATS    -> seconds that so many calls of the case took, after 5 ms of calls that are not timed
+
+    Calls may return before a device has done their work: `finish` waits for it, before the clock starts and before it stops.
     """
     import time
 
@@ -97,16 +98,20 @@ def serve():
                 answer = "none" if call is None else "ok"
                 if call:
                     call()
+                    finish()
             except Exception:
                 answer = "none"
         else:
             start = time.perf_counter()
             call()
+            finish()
             while time.perf_counter() < start + 0.005:
                 call()
+                finish()
             start = time.perf_counter()
             for _ in range(int(argument)):
                 call()
+            finish()
             answer = time.perf_counter() - start
         print(answer, flush=True)
 

@@ -1,5 +1,5 @@
 """PyTorch's calls of the cases, and their inputs: uniform in [0.1, 1), f32 unless named, as in src/cases. serve.py follows this
-file and answers for it."""
+file and answers for it. The arguments are the number of threads and the device, which every tensor is made on."""
 import re
 import sys
 
@@ -7,6 +7,8 @@ import torch
 import torch.nn.functional as F
 
 torch.set_num_threads(int(sys.argv[1]))
+DEVICE = torch.device(sys.argv[2])
+torch.set_default_device(DEVICE)
 torch.manual_seed(0)
 
 DTYPES = {
@@ -195,5 +197,13 @@ def special(name):
     return indexed(name)
 
 
+def finish():
+    if DEVICE.type == "cuda":
+        torch.cuda.synchronize()
+
+
 def version():
-    return f"PyTorch {torch.__version__}, {torch.get_num_threads()} threads"
+    """Refuses a device that is not there."""
+    torch.zeros(1).item()
+    on = torch.cuda.get_device_name() if DEVICE.type == "cuda" else f"{torch.get_num_threads()} threads"
+    return f"PyTorch {torch.__version__}, {on}"

@@ -1,22 +1,27 @@
 //! Peers that are Burn backends: the cases are generic over them.
 
+#[cfg(any(feature = "wgpu", feature = "cuda"))]
+use super::name::Name;
 use super::{Peer, attempt};
 #[cfg(any(feature = "wgpu", feature = "cuda"))]
 use crate::cases::finished_cases;
 use crate::cases::{Case, cases};
 use crate::timing::{Queued, Run};
 #[cfg(any(feature = "wgpu", feature = "cuda"))]
-use burn_tensor::backend::Backend;
+use burn_tensor::{DType, backend::Backend};
 use std::collections::HashMap;
 
 /// Waits until a device has nothing left to do.
 type Wait = fn();
+/// Whether the case of this name is one that a peer computes right.
+type Vouched = Box<dyn Fn(&str) -> bool>;
 
 struct Burn {
     name: &'static str,
     cases: HashMap<String, Case>,
     /// For backends whose calls return before their work is done.
     wait: Option<Wait>,
+    vouched: Vouched,
 }
 
 impl Peer for Burn {
@@ -25,7 +30,7 @@ impl Peer for Burn {
     }
 
     fn case(&self, name: &str) -> Option<Box<dyn Run>> {
-        let case = self.cases.get(name)?;
+        let case = self.cases.get(name).filter(|_| (self.vouched)(name))?;
         attempt(|| {
             let mut call = (case.setup)();
             call();
@@ -40,43 +45,53 @@ impl Peer for Burn {
     }
 }
 
-fn peer(name: &'static str, cases: Vec<Case>, wait: Option<Wait>) -> Box<dyn Peer> {
+fn peer(name: &'static str, cases: Vec<Case>, wait: Option<Wait>, vouched: Vouched) -> Box<dyn Peer> {
     let cases = cases.into_iter().map(|case| (case.name.clone(), case)).collect();
-    Box::new(Burn { name, cases, wait })
+    Box::new(Burn { name, cases, wait, vouched })
+}
+
+/// A backend on the CPU, whose calls return when their work is done.
+fn cpu(name: &'static str, cases: Vec<Case>) -> Box<dyn Peer> {
+    peer(name, cases, None, Box::new(|_| true))
 }
 
 /// The backend that everybody is compared with.
 pub fn flex() -> Box<dyn Peer> {
-    peer("flex", cases::<burn_flex::Flex>(), None)
+    cpu("flex", cases::<burn_flex::Flex>())
 }
 
 /// The other backends on the CPU, as far as this program was built with them.
 pub fn cpu_backends() -> Vec<Box<dyn Peer>> {
     vec![
         #[cfg(feature = "upstream")]
-        peer("upstream", cases::<upstream_flex::Flex>(), None),
+        cpu("upstream", cases::<upstream_flex::Flex>()),
         #[cfg(feature = "ndarray")]
-        peer("ndarray", cases::<burn_ndarray::NdArray>(), None),
+        cpu("ndarray", cases::<burn_ndarray::NdArray>()),
     ]
 }
 
 /// The backends on GPUs that this program was built with and whose device is there. Says why one is not.
+///
+/// Each has the cases in dtypes that its device was seen to compute right: a kernel that is wrong without a word, as many are,
+/// is often one that did nothing, and fast.
 pub fn gpu_backends() -> Vec<Box<dyn Peer>> {
     #[allow(unused_mut, reason = "without features there is none")]
     let mut all = Vec::new();
     #[cfg(feature = "wgpu")]
-    match burn_flex_wgpu::check(&Default::default()) {
-        Ok(()) => {
-            all.push(queued::<burn_flex_wgpu::Wgpu>("wgpu"));
-            all.push(fused::<burn_flex_wgpu::WgpuFused>("wgpu-fused"));
+    match burn_flex_wgpu::supported(&Default::default()) {
+        Ok(table) => {
+            let right = move |dtype| table.supports(dtype);
+            all.push(queued::<burn_flex_wgpu::Wgpu>("wgpu", right.clone()));
+            all.push(fused::<burn_flex_wgpu::WgpuFused>("wgpu-fused", right));
         }
         Err(error) => eprintln!("wgpu left out: {error}"),
     }
     #[cfg(feature = "cuda")]
-    match burn_flex_cuda::check(&Default::default()) {
-        Ok(()) => {
-            all.push(queued::<burn_flex_cuda::Cuda>("cuda"));
-            all.push(fused::<burn_flex_cuda::CudaFused>("cuda-fused"));
+    match burn_flex_cuda::supported(&Default::default()) {
+        Ok(table) => {
+            let right = move |dtype| table.supports(dtype);
+            all.push(queued::<burn_flex_cuda::Cuda>("cuda", right.clone()));
+            all.push(fused::<burn_flex_cuda::CudaFused>("cuda-fused", right));
         }
         Err(error) => eprintln!("cuda left out: {error}"),
     }
@@ -85,15 +100,20 @@ pub fn gpu_backends() -> Vec<Box<dyn Peer>> {
 
 /// Kernels run after their calls return: a sample queues many and waits once.
 #[cfg(any(feature = "wgpu", feature = "cuda"))]
-fn queued<B: Backend>(name: &'static str) -> Box<dyn Peer> {
-    peer(name, cases::<B>(), Some(wait::<B>))
+fn queued<B: Backend>(name: &'static str, right: impl Fn(DType) -> bool + 'static) -> Box<dyn Peer> {
+    peer(name, cases::<B>(), Some(wait::<B>), vouched_by(right))
 }
 
 /// Operations are collected and run together later. Several calls would become one kernel, without what was dropped
 /// meanwhile, so each call is waited for.
 #[cfg(any(feature = "wgpu", feature = "cuda"))]
-fn fused<B: Backend>(name: &'static str) -> Box<dyn Peer> {
-    peer(name, finished_cases::<B>(wait::<B>), None)
+fn fused<B: Backend>(name: &'static str, right: impl Fn(DType) -> bool + 'static) -> Box<dyn Peer> {
+    peer(name, finished_cases::<B>(wait::<B>), None, vouched_by(right))
+}
+
+#[cfg(any(feature = "wgpu", feature = "cuda"))]
+fn vouched_by(right: impl Fn(DType) -> bool + 'static) -> Vouched {
+    Box::new(move |name| Name::parse(name).dtypes().all(&right))
 }
 
 /// An error is a panic: the case was not computed.

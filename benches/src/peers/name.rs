@@ -1,4 +1,4 @@
-//! What a case's name says: peers that are no Burn backend find their call by it.
+//! What a case's name says: peers that are no Burn backend find their call by it, GPUs the dtypes that they would have to compute.
 
 use burn_tensor::DType;
 
@@ -38,6 +38,11 @@ impl<'a> Name<'a> {
             op = before;
         }
         Self { op, dtype, layout, numbers }
+    }
+
+    /// The dtypes that the case names: of its operands, and what they are cast to.
+    pub fn dtypes(&self) -> impl Iterator<Item = DType> {
+        [Some(self.dtype), self.op.strip_prefix("cast_").and_then(dtype_of)].into_iter().flatten()
     }
 
     /// The only number.
@@ -88,5 +93,14 @@ mod tests {
         check("conv2d_b1_c3_h224_o64_k7_s2", "conv2d", DType::F32, "", &[1, 3, 224, 64, 7, 2]);
         check("maxpool_4x64x112_k3s2", "maxpool", DType::F32, "", &[4, 64, 112, 3, 2]);
         check("digits_train_epoch", "digits_train_epoch", DType::F32, "", &[]);
+    }
+
+    #[test]
+    fn a_cast_names_two_dtypes() {
+        let dtypes = |name| Name::parse(name).dtypes().collect::<Vec<_>>();
+        assert_eq!(dtypes("exp_4096"), [DType::F32]);
+        assert_eq!(dtypes("sum_dim1.i64_1024"), [DType::I64]);
+        assert_eq!(dtypes("cast_f64.bf16_4096"), [DType::BF16, DType::F64]);
+        assert_eq!(dtypes("cast_f16_4096"), [DType::F32, DType::F16]);
     }
 }

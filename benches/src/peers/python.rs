@@ -13,8 +13,10 @@ use std::time::Duration;
 /// A library that is timed in a Python process of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Library {
-    /// PyTorch.
+    /// PyTorch on the CPU.
     Torch,
+    /// PyTorch on its CUDA device.
+    TorchCuda,
     /// NumPy.
     NumPy,
 }
@@ -23,14 +25,23 @@ impl Library {
     fn name(self) -> &'static str {
         match self {
             Self::Torch => "torch",
+            Self::TorchCuda => "torch-cuda",
             Self::NumPy => "numpy",
+        }
+    }
+
+    /// What its tensors are made on, in PyTorch's words.
+    fn device(self) -> &'static str {
+        match self {
+            Self::TorchCuda => "cuda",
+            Self::Torch | Self::NumPy => "cpu",
         }
     }
 
     /// The library's calls, and the loop that serves them.
     fn script(self) -> &'static str {
         match self {
-            Self::Torch => {
+            Self::Torch | Self::TorchCuda => {
                 concat!(include_str!("../../python/torch_peer.py"), include_str!("../../python/serve.py"))
             }
             Self::NumPy => {
@@ -69,7 +80,7 @@ impl Python {
         );
         let threads = threads.to_string();
         let mut child = Command::new(python)
-            .args(["-c", library.script(), &threads])
+            .args(["-c", library.script(), &threads, library.device()])
             // What the libraries below NumPy go by.
             .envs(["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"].map(|name| (name, &threads)))
             .stdin(Stdio::piped())
@@ -82,7 +93,7 @@ impl Python {
         let mut process = Process { child, ask, answer: BufReader::new(answer) };
         match process.request("version") {
             Some(version) => eprintln!("{version}"),
-            None => return Err(format!("Python cannot import {}; {hint}", library.name())),
+            None => return Err(format!("Python has no {}, as it says above; {hint}", library.name())),
         }
         Ok(Self { library, process: Rc::new(RefCell::new(process)) })
     }
