@@ -4,7 +4,10 @@ mod burn;
 #[cfg(feature = "candle")]
 mod candle;
 #[cfg(any(feature = "candle", feature = "numr", feature = "wgpu", feature = "cuda"))]
-#[cfg_attr(not(any(feature = "candle", feature = "numr")), allow(dead_code, reason = "GPUs ask for dtypes alone"))]
+#[cfg_attr(
+    not(any(feature = "candle", feature = "numr")),
+    allow(dead_code, reason = "GPUs ask for dtypes alone")
+)]
 mod name;
 #[cfg(feature = "numr")]
 mod numr;
