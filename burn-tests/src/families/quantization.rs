@@ -10,6 +10,7 @@ use burn_backend::quantization::{
 use burn_backend::tensor::{FloatTensor, QuantizedTensor};
 use burn_backend::{Backend, DType, QTensorPrimitive, TensorMetadata};
 use futures_lite::future::block_on;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Rows of this family.
 pub fn rows<B: Backend>() -> Vec<Row<B>> {
@@ -47,9 +48,11 @@ fn schemes<B: Backend>(context: &Context<'_, B>, blocks: Option<&[u8]>) -> Vec<Q
     .collect()
 }
 
-/// Whether the backend says that it computes with a scheme.
+/// Whether the backend says that it computes with a scheme. One that panics when it is asked, as Burn's on GPUs do about schemes
+/// that have no dtype to be stored in, does not.
 pub(crate) fn offered<B: Backend>(context: &Context<'_, B>, scheme: QuantScheme) -> bool {
-    !B::dtype_usage(&context.device, DType::QFloat(scheme)).is_empty()
+    let usage = || B::dtype_usage(&context.device, DType::QFloat(scheme));
+    catch_unwind(AssertUnwindSafe(usage)).is_ok_and(|usage| !usage.is_empty())
 }
 
 /// Shapes and the blocks that divide them.

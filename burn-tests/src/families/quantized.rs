@@ -274,51 +274,69 @@ fn moved<B: Backend>(scheme: &QuantScheme, got: Q<B>, want: &Array<f64>) -> Resu
     }
 }
 
+/// Each view by itself, so that a limit of one leaves the others checked.
 fn views<B: Backend>(context: &Context<'_, B>) {
-    for_each(context, (-2.0, 2.0), |a, _, scheme| {
-        let named = |name: &'static str| move |e: String| format!("{name}: {e}");
-        let (t, n) = (|| a.tensor.clone(), &a.numbers);
-        let turned = n.permute(&[1, 0]);
-        moved::<B>(scheme, B::q_swap_dims(t(), 0, 1), &turned).map_err(named("q_swap_dims"))?;
-        moved::<B>(scheme, B::q_transpose(t()), &turned).map_err(named("q_transpose"))?;
-        moved::<B>(scheme, B::q_permute(t(), &[1, 0]), &turned).map_err(named("q_permute"))?;
-        let again = B::q_permute(B::q_transpose(t()), &[1, 0]);
-        moved::<B>(scheme, again, n).map_err(named("q_permute of q_transpose"))?;
-        moved::<B>(scheme, B::q_reshape(t(), [3, 2, 32].into()), &n.reshape([3, 2, 32]))
-            .map_err(named("q_reshape"))?;
-        moved::<B>(scheme, B::q_reshape(B::q_transpose(t()), [192].into()), &turned.reshape([192]))
-            .map_err(named("q_reshape of q_transpose"))?;
+    let check = |name: &str, run: &dyn Fn(Q<B>, &Array<f64>) -> (Q<B>, Array<f64>)| {
+        for_each(context, (-2.0, 2.0), |a, _, scheme| {
+            let (got, want) = run(a.tensor.clone(), &a.numbers);
+            moved::<B>(scheme, got, &want).map_err(|e| format!("{name}: {e}"))
+        });
+    };
+    let turned = |n: &Array<f64>| n.permute(&[1, 0]);
+    check("q_swap_dims", &|t, n| (B::q_swap_dims(t, 0, 1), turned(n)));
+    check("q_transpose", &|t, n| (B::q_transpose(t), turned(n)));
+    check("q_permute", &|t, n| (B::q_permute(t, &[1, 0]), turned(n)));
+    check("q_permute of q_transpose", &|t, n| (B::q_permute(B::q_transpose(t), &[1, 0]), n.clone()));
+    check("q_reshape", &|t, n| (B::q_reshape(t, [3, 2, 32].into()), n.reshape([3, 2, 32])));
+    check("q_reshape of q_transpose", &|t, n| {
+        (B::q_reshape(B::q_transpose(t), [192].into()), turned(n).reshape([192]))
+    });
+    check("q_flip", &|t, n| {
         let flipped = Array::from_fn(SHAPE, |index| n.at(&[5 - index[0], 31 - index[1]]));
-        moved::<B>(scheme, B::q_flip(t(), &[0, 1]), &flipped).map_err(named("q_flip"))?;
+        (B::q_flip(t, &[0, 1]), flipped)
+    });
+    check("q_slice", &|t, n| {
         let columns = Array::from_fn([6, 16], |index| n.at(&[index[0], 16 + index[1]]));
-        let slices = [Slice::new(0, None, 1), Slice::new(16, Some(32), 1)];
-        moved::<B>(scheme, B::q_slice(t(), &slices), &columns).map_err(named("q_slice"))?;
+        (B::q_slice(t, &[Slice::new(0, None, 1), Slice::new(16, Some(32), 1)]), columns)
+    });
+    check("q_slice with steps", &|t, n| {
         let stepped = Array::from_fn([3, 11], |index| n.at(&[1 + 2 * index[0], 1 + 3 * index[1]]));
-        let slices = [Slice::new(1, None, 2), Slice::new(1, None, 3)];
-        moved::<B>(scheme, B::q_slice(t(), &slices), &stepped).map_err(named("q_slice with steps"))?;
+        (B::q_slice(t, &[Slice::new(1, None, 2), Slice::new(1, None, 3)]), stepped)
+    });
+    check("q_expand", &|t, n| {
         let row = Array::from_fn([4, 32], |index| n.at(&[5, index[1]]));
-        let one = B::q_slice(t(), &[Slice::new(5, Some(6), 1), Slice::new(0, None, 1)]);
-        moved::<B>(scheme, B::q_expand(one, [4, 32].into()), &row).map_err(named("q_expand"))?;
-        let int = get_device_settings::<B>(&context.device).int_dtype.into();
+        let one = B::q_slice(t, &[Slice::new(5, Some(6), 1), Slice::new(0, None, 1)]);
+        (B::q_expand(one, [4, 32].into()), row)
+    });
+    let int = get_device_settings::<B>(&context.device).int_dtype.into();
+    check("q_select", &|t, n| {
         let rows = upload::<B, Int>(context, &Array::new([4], vec![5, 0, 0, 3]), int);
         let want = Array::from_fn([4, 32], |index| n.at(&[[5, 0, 0, 3][index[0]], index[1]]));
-        moved::<B>(scheme, B::q_select(t(), 0, rows), &want).map_err(named("q_select"))
+        (B::q_select(t, 0, rows), want)
     });
 }
 
+/// As [`views`], of what copies codes or rounds anew.
 fn movement<B: Backend>(context: &Context<'_, B>) {
+    let check = |name: &str, run: &dyn Fn(&Operand<B>, &Operand<B>) -> (Q<B>, Array<f64>)| {
+        for_each(context, (-2.0, 2.0), |a, b, scheme| {
+            let (got, want) = run(a, b);
+            close(DType::F32, &numbers::<B>(got, DType::F32)?, &want, Some(scheme))
+                .map_err(|e| format!("{name}: {e}"))
+        });
+    };
     let int = get_device_settings::<B>(&context.device).int_dtype.into();
-    for_each(context, (-2.0, 2.0), |a, b, scheme| {
+    check("q_gather", &|a, _| {
         let at = ints(int, &[6, 16], (0, 32), 3);
         let want = Array::from_fn([6, 16], |index| a.numbers.at(&[index[0], at.at(index) as usize]));
-        let got = B::q_gather(1, a.tensor.clone(), upload::<B, Int>(context, &at, int));
-        close(DType::F32, &numbers::<B>(got, DType::F32)?, &want, Some(scheme))
-            .map_err(|e| format!("q_gather: {e}"))?;
+        (B::q_gather(1, a.tensor.clone(), upload::<B, Int>(context, &at, int)), want)
+    });
+    check("q_repeat_dim", &|a, _| {
         let want = Array::from_fn([6, 96], |index| a.numbers.at(&[index[0], index[1] % 32]));
-        let got = B::q_repeat_dim(a.tensor.clone(), 1, 3);
-        close(DType::F32, &numbers::<B>(got, DType::F32)?, &want, Some(scheme))
-            .map_err(|e| format!("q_repeat_dim: {e}"))?;
-        for axis in 0..2 {
+        (B::q_repeat_dim(a.tensor.clone(), 1, 3), want)
+    });
+    for axis in 0..2 {
+        check("q_cat", &|a, b| {
             let mut shape = SHAPE;
             shape[axis] *= 2;
             let want = Array::from_fn(shape, |index| {
@@ -327,12 +345,9 @@ fn movement<B: Backend>(context: &Context<'_, B>) {
                 index[axis] %= SHAPE[axis];
                 part.at(&index)
             });
-            let got = B::q_cat(vec![a.tensor.clone(), b.tensor.clone()], axis);
-            close(DType::F32, &numbers::<B>(got, DType::F32)?, &want, Some(scheme))
-                .map_err(|e| format!("q_cat along {axis}: {e}"))?;
-        }
-        Ok(())
-    });
+            (B::q_cat(vec![a.tensor.clone(), b.tensor.clone()], axis), want)
+        });
+    }
 }
 
 /// Of quantized tensors, and of one with a float tensor, whose dtype the result takes.
