@@ -26,6 +26,11 @@
 //! say (`tests/conformance.rs`). `Backend::sync` reports what failed since the last call; results that were read
 //! before it are to be trusted only when it returns `Ok`.
 //!
+//! After a panic in a call that was caught, the next kernel of that thread computes with leftovers of the refused one (cubecl
+//! collects the arguments of a launch in a thread-local buffer): make one throwaway operation, or leave the thread.
+//!
+//! **This crate was never run on a GPU.** It is built, linked, and tested up to the missing driver.
+//!
 //! # Features
 //!
 //! * `autotune`: matrix products, convolutions and reductions time several kernels at their first use with a shape, and keep

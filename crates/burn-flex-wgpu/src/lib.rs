@@ -32,6 +32,9 @@
 //! `Backend::sync` reports the kernels that could not be compiled since the last call; results that were read before it are
 //! to be trusted only when it returns `Ok`.
 //!
+//! After a panic in a call that was caught, the next kernel of that thread computes with leftovers of the refused one (cubecl
+//! collects the arguments of a launch in a thread-local buffer): make one throwaway operation, or leave the thread.
+//!
 //! # Features
 //!
 //! * `spirv`: where the device speaks Vulkan, kernels are compiled to SPIR-V instead of WGSL.
