@@ -8,7 +8,7 @@
 use super::kernel::Kernel;
 use super::runs;
 use crate::error::{Error, Result};
-use crate::layout::{Layout, Strides, broadcast_shapes, contiguous_strides, copy_shape};
+use crate::layout::{Layout, Strides, broadcast_shapes, contiguous_strides, copy_shape, stretched_stride};
 use crate::parallel::Work;
 use crate::{DType, Element, Shape, Tensor};
 use smallvec::SmallVec;
@@ -313,12 +313,4 @@ fn faster(strides: &[Strides], shape: &[usize], a: usize, b: usize) -> Option<bo
         .map(|s| (s[a].unsigned_abs(), s[b].unsigned_abs()))
         .find(|&(a, b)| a != 0 && b != 0 && a != b)
         .map(|(a, b)| a < b)
-}
-
-/// The stride of an operand along an axis of the shape that it broadcasts to.
-pub(super) fn stretched_stride(layout: &Layout, shape: &[usize], axis: usize) -> isize {
-    match (axis + layout.rank()).checked_sub(shape.len()) {
-        Some(own) if layout.shape()[own] == shape[axis] => layout.strides()[own],
-        _ => 0,
-    }
 }

@@ -4,10 +4,9 @@
 //! length or one element, where its layout allows; row by row, where only its rows do; and otherwise gathered into a
 //! contiguous block first, small enough to stay in the cache.
 
-use super::driver::stretched_stride;
 use super::kernel::{Kernel, RowSrc, Rows, Src};
 use crate::Element;
-use crate::layout::{Layout, Strides};
+use crate::layout::{Layout, Strides, stretched_stride};
 use crate::parallel::{self, Work};
 use crate::storage;
 use crate::walk::{Axis, Walk, copy_to_contiguous};

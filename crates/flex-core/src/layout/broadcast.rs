@@ -44,5 +44,13 @@ pub fn expand_like(op: &'static str, layout: &Layout, target: &[usize]) -> Resul
             return Err(mismatch());
         }
     }
-    Ok(Layout { shape: Shape::from(target.to_vec()), strides, offset: layout.offset })
+    Ok(Layout { shape: Shape::from(target), strides, offset: layout.offset })
+}
+
+/// The stride of an operand along an axis of the shape that it broadcasts to.
+pub(crate) fn stretched_stride(layout: &Layout, shape: &[usize], axis: usize) -> isize {
+    match (axis + layout.rank()).checked_sub(shape.len()) {
+        Some(own) if layout.shape()[own] == shape[axis] => layout.strides()[own],
+        _ => 0,
+    }
 }

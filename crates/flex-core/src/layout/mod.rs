@@ -3,6 +3,7 @@
 mod broadcast;
 mod view;
 
+pub(crate) use broadcast::stretched_stride;
 pub use broadcast::{broadcast_shapes, expand_like};
 
 use crate::error::{Error, Result};

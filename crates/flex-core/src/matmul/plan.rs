@@ -1,7 +1,7 @@
 //! Shape arithmetic of a matrix product: what is multiplied, how often, and by which algorithm. Computes nothing.
 
 use crate::error::{Error, Result};
-use crate::layout::{Layout, broadcast_shapes, checked_num_elements, expand_like};
+use crate::layout::{Layout, broadcast_shapes, checked_num_elements, stretched_stride};
 use burn_std::Shape;
 use smallvec::SmallVec;
 
@@ -94,25 +94,31 @@ impl Plan {
         };
         let shape = with_lead(m, n);
         checked_num_elements(op, &shape)?;
-        let lhs = expand_like(op, lhs, &with_lead(m, k))?;
-        let rhs = expand_like(op, rhs, &with_lead(k, n))?;
-        let (l, r) = (lhs.strides(), rhs.strides());
-        let rank = lead.len();
+        if !lead.is_empty() {
+            // Stretched, the operands may have more elements than the output.
+            checked_num_elements(op, &with_lead(m, k))?;
+            checked_num_elements(op, &with_lead(k, n))?;
+        }
+        let (l, r) = (&lhs.strides()[lr - 2..], &rhs.strides()[rr - 2..]);
         let mut plan = Self {
             m,
             n,
             k,
-            lhs: unit_strides(l[rank], l[rank + 1], m, k),
-            rhs: unit_strides(r[rank], r[rank + 1], k, n),
+            lhs: unit_strides(l[0], l[1], m, k),
+            rhs: unit_strides(r[0], r[1], k, n),
             lhs_offset: lhs.offset(),
             rhs_offset: rhs.offset(),
-            batch: (0..rank)
+            batch: (0..lead.len())
                 .filter(|&axis| lead[axis] != 1)
-                .map(|axis| BatchAxis { size: lead[axis], lhs: l[axis], rhs: r[axis] })
+                .map(|axis| BatchAxis {
+                    size: lead[axis],
+                    lhs: stretched_stride(lhs, &with_lead(m, k), axis),
+                    rhs: stretched_stride(rhs, &with_lead(k, n), axis),
+                })
                 .collect(),
             copy_lhs: false,
             copy_rhs: false,
-            shape: Shape::from(shape.to_vec()),
+            shape: Shape::from(shape.as_slice()),
         };
         plan.merge();
         plan.copy_lhs = !plan.lhs.has_unit(plan.m, plan.k);

@@ -19,8 +19,8 @@ const STRIPS: usize = 8;
 /// Longest strip; the partial results of all strips stay in the first-level cache.
 const MAX_STRIP: usize = 128;
 
-/// Longest strip of rows for which clearing room for longer ones would cost more than the scan: 64 elements took 0.39 us with
-/// it, of which 0.1 were spent there.
+/// Longest strip of rows for which clearing room for longer ones costs more than the scan: cumsum of 64 elements took 0.39 us, and
+/// takes 0.2 without that and without a search for the order of its axis.
 const SHORT_STRIP: usize = 16;
 
 /// Rows shorter than this are scanned as a plain chain.
