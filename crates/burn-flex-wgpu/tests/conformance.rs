@@ -100,7 +100,7 @@ fn some() -> Capabilities {
 /// message stays there.
 fn isolated(asked: Capabilities) -> Capabilities {
     const ELSEWHERE: &str = "a panic on the queue's thread, of one of the limits above: the caller only learns that its call failed";
-    const SIGMOID: &str = "within one kernel llvmpipe takes exp(a log x) for pow(x, a), which drops NaN";
+    const SIGMOID: &str = "as if exp(a log x) within one kernel were pow(x, a), which drops NaN on llvmpipe";
     const FILL: &str =
         "a tensor that broadcasts to its mask reads what is not its own, where the plain form panics";
     const MEAN: &str = "seen in runs of all families, other elements in each, and not alone: it fits what a panic leaves to the next \
