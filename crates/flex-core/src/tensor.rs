@@ -121,8 +121,10 @@ impl Tensor {
             shape: shape.to_vec(),
             bytes: size,
         })?;
+        // Before the work, not after it: copied right after it was written field by field, a layout waits for the stores.
+        let layout = Layout::contiguous(shape);
         fill(bytemuck::cast_slice_mut(&mut bytes))?;
-        Ok(Self { data: Arc::new(bytes), layout: Layout::contiguous(shape), dtype: stored })
+        Ok(Self { data: Arc::new(bytes), layout, dtype: stored })
     }
 
     /// One element, of shape `[1]`.

@@ -66,6 +66,7 @@ pub fn scalar_binary(op: Binary, lhs: Scalar, rhs: Tensor) -> Result<Tensor> {
     run_op(op, dtype, [lhs, Input::Tensor(rhs)])
 }
 
+#[inline]
 fn run_op(op: Binary, dtype: DType, inputs: [Input; 2]) -> Result<Tensor> {
     let (kernel, cost) = kernel(op, dtype)?;
     run(Op { name: op.name(), kernel, dtype, cost, reuse: [true; 2] }, inputs)

@@ -96,8 +96,9 @@ impl Input {
 ///
 /// # Errors
 /// Shapes that do not broadcast, in the name of the operation.
-pub(crate) fn run<const N: usize>(op: Op<N>, inputs: [Input; N]) -> Result<Tensor> {
-    if is_flat(&inputs) { run_flat(op, inputs) } else { run_general(op, inputs) }
+pub(crate) fn run<const N: usize>(op: Op<N>, mut inputs: [Input; N]) -> Result<Tensor> {
+    // Handed on by reference: moves of several tensors cost as much as a small operation.
+    if is_flat(&inputs) { run_flat(op, &mut inputs) } else { run_general(op, &mut inputs) }
 }
 
 /// Whether all tensors have one shape and are contiguous.
@@ -109,7 +110,7 @@ fn is_flat<const N: usize>(inputs: &[Input; N]) -> bool {
 }
 
 /// [`run`] where no layout has to be looked at; what small tensors cost is decided here.
-fn run_flat<const N: usize>(op: Op<N>, mut inputs: [Input; N]) -> Result<Tensor> {
+fn run_flat<const N: usize>(op: Op<N>, inputs: &mut [Input; N]) -> Result<Tensor> {
     let (mut count, mut moved) = (0, op.dtype.size());
     for tensor in inputs.iter().filter_map(Input::tensor) {
         count = tensor.num_elements();
@@ -143,7 +144,7 @@ fn run_flat<const N: usize>(op: Op<N>, mut inputs: [Input; N]) -> Result<Tensor>
         let mut target = target.with_dtype(op.dtype);
         dispatch!(bits op.name, op.dtype, T => {
             let out = target.dense_mut::<T>().expect("unique and contiguous");
-            fill(bytemuck::cast_slice_mut(out), &inputs)
+            fill(bytemuck::cast_slice_mut(out), inputs)
         })?;
         return Ok(target);
     }
@@ -151,13 +152,13 @@ fn run_flat<const N: usize>(op: Op<N>, mut inputs: [Input; N]) -> Result<Tensor>
         unreachable!("at least one tensor");
     };
     dispatch!(bits op.name, op.dtype, T => {
-        Tensor::try_build::<T>(op.name, shape, op.dtype, |out| fill(bytemuck::cast_slice_mut(out), &inputs))
+        Tensor::try_build::<T>(op.name, shape, op.dtype, |out| fill(bytemuck::cast_slice_mut(out), inputs))
     })
 }
 
 /// [`run`] for any layouts.
-fn run_general<const N: usize>(op: Op<N>, mut inputs: [Input; N]) -> Result<Tensor> {
-    let shape = common_shape(op.name, &inputs)?;
+fn run_general<const N: usize>(op: Op<N>, inputs: &mut [Input; N]) -> Result<Tensor> {
+    let shape = common_shape(op.name, inputs)?;
     let count = shape.num_elements();
     if count == 0 {
         return dispatch!(bits op.name, op.dtype, T => Tensor::build::<T>(op.name, shape, op.dtype, |_| ()));
@@ -181,16 +182,16 @@ fn run_general<const N: usize>(op: Op<N>, mut inputs: [Input; N]) -> Result<Tens
         let mut target = target.with_dtype(op.dtype);
         dispatch!(bits op.name, op.dtype, T => {
             let out = target.dense_mut::<T>().expect("unique and dense");
-            fill(op, bytemuck::cast_slice_mut(out), &layout, &inputs, work)
+            fill(op, bytemuck::cast_slice_mut(out), &layout, inputs, work)
         })?;
         return Ok(target);
     }
 
-    let layout = output_layout(shape, &inputs);
+    let layout = output_layout(shape, inputs);
     let flat = Shape::from([count]);
     let out = dispatch!(bits op.name, op.dtype, T => {
         Tensor::try_build::<T>(op.name, flat, op.dtype, |out| {
-            fill(op, bytemuck::cast_slice_mut(out), &layout, &inputs, work)
+            fill(op, bytemuck::cast_slice_mut(out), &layout, inputs, work)
         })
     })?;
     Ok(out.with_layout(layout))
