@@ -41,6 +41,7 @@ impl<'a> Name<'a> {
     }
 
     /// The dtypes that the case names: of its operands, and what they are cast to.
+    #[cfg_attr(not(any(feature = "wgpu", feature = "cuda")), allow(dead_code, reason = "GPUs ask for it"))]
     pub fn dtypes(&self) -> impl Iterator<Item = DType> {
         [Some(self.dtype), self.op.strip_prefix("cast_").and_then(dtype_of)].into_iter().flatten()
     }
