@@ -55,7 +55,7 @@ pub(super) fn extreme(
     // Indices are not negative, so signed and unsigned dtypes hold the same bits. Those of 32 bits, the default, are written as such.
     let narrow = index_dtype.size() == 4 && !values;
     let indices = dispatch_view!(op, dtype, want, [Max => Plain, _ => Negated], T, view => match narrow {
-        true => search::<T, _, i32>(op, &plan, view, index_dtype),
+        true => search::<T, _, u32>(op, &plan, view, index_dtype),
         false => search::<T, _, i64>(op, &plan, view, DType::I64),
     })?;
     if narrow {

@@ -418,6 +418,26 @@ fn empty_reductions() {
 }
 
 #[test]
+fn indices_come_in_every_integer_dtype() {
+    // Short and long rows, and columns.
+    for (shape, axis) in [([3, 5], 1), ([3, 100], 1), ([60, 40], 0)] {
+        let values: Vec<f32> = (0..shape[0] * shape[1]).map(|i| digit(i) as f32).collect();
+        let t = Tensor::from_slice(&values, shape).unwrap();
+        let want = argmax(t.clone(), axis, DType::I64).unwrap().to_vec::<i64>();
+        for dtype in [DType::I32, DType::I16, DType::I8, DType::U64, DType::U32, DType::U16, DType::U8] {
+            for got in [
+                argmax(t.clone(), axis, dtype).unwrap(),
+                max_dim_with_indices(t.clone(), axis, dtype).unwrap().1,
+            ] {
+                assert_eq!(got.dtype(), dtype);
+                let got = crate::elementwise::cast(got, DType::I64).unwrap();
+                assert_eq!(got.to_vec::<i64>(), want, "{dtype:?} along {axis} of {shape:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn bad_arguments_are_refused_in_the_name_of_the_operation() {
     let t = Tensor::from_slice(&vec![1.0f32; 600], [2, 300]).unwrap();
     let message = |r: Result<Tensor>| r.unwrap_err().to_string();
