@@ -13,23 +13,22 @@ MATRIX |= {
     "add.sliced": lambda a, b: a[1:-1, 1:-1] + b[:-2, 2:],
     "exp.sliced": lambda a, b: UNARY["exp"](a[1:-1, 1:-1]),
 }
-
-
-def broadcast(name):
-    """Sums of rows, columns and matrices."""
-    a, row, column = values(N, N), values(1, N), values(N, 1)
-    return {
-        "bcast_add_row_1024": lambda: a + row,
-        "bcast_add_column_1024": lambda: a + column,
-        "bcast_add_both_1024": lambda: row + column,
-        "add_row.t_1024": lambda: a.T + row,
-    }.get(name)
+# Sums of rows, columns and matrices.
+BROADCAST = {
+    "bcast_add_row_1024": lambda a, row, column: a + row,
+    "bcast_add_column_1024": lambda a, row, column: a + column,
+    "bcast_add_both_1024": lambda a, row, column: row + column,
+    "add_row.t_1024": lambda a, row, column: a.T + row,
+}
 
 
 def setup(name):
     """The call of a case, or None."""
-    if call := special(name) or broadcast(name):
+    if call := special(name):
         return call
+    if call := BROADCAST.get(name):
+        a, row, column = values(N, N), values(1, N), values(N, 1)
+        return lambda: call(a, row, column)
     if m := re.fullmatch(r"(\w+?)_dim([01])((?:\.\w+)*)_1024", name):
         parts = [part for part in m[3].split(".") if part]
         dtype = next((DTYPES.get(part) for part in parts if part != "t"), DTYPES["f32"])
@@ -50,22 +49,18 @@ def setup(name):
             return None
         if op in RANDOM:
             return lambda: RANDOM[op](n)
-        shape = (n, n) if op == "matmul" else (n,)
-        a, b = values(*shape, dtype=dtype), values(*shape, dtype=dtype)
-        mask = a > b
-        return next(
-            (
-                call
-                for table, call in (
-                    (UNARY, lambda: UNARY[op](a)),
-                    (BINARY, lambda: BINARY[op](a, b)),
-                    (MASKED, lambda: MASKED[op](a, b, mask)),
-                    (["matmul"], lambda: a @ b),
-                )
-                if op in table
-            ),
-            None,
-        )
+        if op in UNARY:
+            a = values(n, dtype=dtype)
+            return lambda: UNARY[op](a)
+        if op == "matmul":
+            a, b = values(n, n, dtype=dtype), values(n, n, dtype=dtype)
+            return lambda: a @ b
+        if op in BINARY or op in MASKED:
+            a, b = values(n, dtype=dtype), values(n, dtype=dtype)
+            if op in BINARY:
+                return lambda: BINARY[op](a, b)
+            mask = a > b
+            return lambda: MASKED[op](a, b, mask)
     if m := re.fullmatch(r"gemv_1x(\d+)x(\d+)(_T)?", name):
         a, b = values(1, int(m[1])), values(int(m[1]), int(m[2]))
         return lambda: a @ (b.T if m[3] else b)
