@@ -67,23 +67,24 @@ impl<H: Half + Element, F: Light<N>, const N: usize> WithSimd for Loop<'_, H, F,
         let whole = runs.len() * RUN;
         for (k, out) in runs.iter_mut().enumerate() {
             for (wide, src) in wide.iter_mut().zip(&src) {
-                match src {
-                    Typed::Each(values) => widen_inlined::<S, H>(&values[k * RUN..][..RUN], wide),
-                    Typed::Same(_) => {}
-                    Typed::Out => widen_inlined::<S, H>(out, wide),
-                }
+                load::<S, H>(src, k * RUN, out, wide);
             }
             narrow_inlined::<S, H>(&compute::<F, N>(&wide), out);
         }
         for (wide, src) in wide.iter_mut().zip(&src) {
-            let wide = &mut wide[..rest.len()];
-            match src {
-                Typed::Each(values) => widen_inlined::<S, H>(&values[whole..], wide),
-                Typed::Same(_) => {}
-                Typed::Out => widen_inlined::<S, H>(rest, wide),
-            }
+            load::<S, H>(src, whole, rest, &mut wide[..rest.len()]);
         }
         narrow_inlined::<S, H>(&compute::<F, N>(&wide)[..rest.len()], rest);
+    }
+}
+
+/// The elements of an operand that go with `out`, whose first one is the element `at`. A constant is there already.
+#[inline(always)]
+fn load<S: Simd, H: Half>(src: &Typed<'_, H>, at: usize, out: &[H], wide: &mut [f32]) {
+    match src {
+        Typed::Each(values) => widen_inlined::<S, H>(&values[at..][..out.len()], wide),
+        Typed::Same(_) => {}
+        Typed::Out => widen_inlined::<S, H>(out, wide),
     }
 }
 

@@ -9,7 +9,7 @@
 //! subnormal arises, the results tell ([`largest_doubtful`]): tiles in which one is not large beside all that may have been
 //! lost are computed again in ordinary arithmetic. Results are those of f32 sums, for all operands.
 
-use super::gemm::{MatRef, Threads};
+use super::gemm::{MatRef, Threads, sizes};
 use super::half;
 use super::pack::{Extent, Packed};
 use crate::parallel::{self, Work};
@@ -55,8 +55,7 @@ fn by_pairs(
     accumulate: bool,
     threads: Threads,
 ) {
-    let (m, n, k) = (a.layout().rows, b.layout().cols, a.layout().cols);
-    assert!(b.layout().rows == k && dst.len() == m * n, "gemm: the shapes do not fit together");
+    let (m, n, k) = sizes(dst, a, b);
     if dst.is_empty() || k == 0 {
         if !accumulate {
             dst.fill(bf16::ZERO);
@@ -190,6 +189,7 @@ fn round(row: &mut [bf16], sums: &[f32], accumulate: bool) {
 mod tests {
     use super::*;
     use crate::matmul::gemm::MatLayout;
+    use crate::matmul::tests::noise;
     use alloc::vec;
     use alloc::vec::Vec;
 
@@ -210,17 +210,6 @@ mod tests {
             let position = l.offset as isize + i as isize * l.row_stride + j as isize * l.col_stride;
             self.data[position as usize].to_f64()
         }
-    }
-
-    /// Reproducible numbers in -0.5..0.5.
-    fn noise(len: usize, seed: u64) -> Vec<bf16> {
-        let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-        (0..len)
-            .map(|_| {
-                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-                bf16::from_f64((state >> 40) as f64 / (1u64 << 24) as f64 - 0.5)
-            })
-            .collect()
     }
 
     /// A row-major matrix of the values of `f`.

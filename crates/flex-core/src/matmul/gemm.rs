@@ -190,6 +190,16 @@ impl<'a, T> MatMut<'a, T> {
     }
 }
 
+/// `m`, `n` and `k` of `a @ b`, for kernels that write it row-major to `dst`.
+///
+/// # Panics
+/// When the shapes do not fit together.
+pub(crate) fn sizes<T>(dst: &[T], a: MatRef<'_, T>, b: MatRef<'_, T>) -> (usize, usize, usize) {
+    let (m, n, k) = (a.layout.rows, b.layout.cols, a.layout.cols);
+    assert!(b.layout.rows == k && dst.len() == m * n, "gemm: the shapes do not fit together");
+    (m, n, k)
+}
+
 /// `dst = alpha * a @ b + beta * dst`. With `beta` zero, `dst` is not read: stale NaN in it do not matter.
 ///
 /// The order in which products are summed depends on the shapes alone, not on the number of threads.
@@ -279,6 +289,7 @@ pub(crate) fn gemm_into<T: GemmFloat>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::matmul::tests::noise;
     use alloc::vec;
     use alloc::vec::Vec;
 
@@ -310,23 +321,13 @@ mod tests {
         list
     }
 
-    fn fill<T: GemmFloat>(len: usize, seed: u64) -> Vec<T> {
-        let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-        (0..len)
-            .map(|_| {
-                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-                T::from_f64((state >> 40) as f64 / (1u64 << 24) as f64 - 0.5)
-            })
-            .collect()
-    }
-
     fn check<T: GemmFloat>(m: usize, n: usize, k: usize, tolerance: f64) {
         for (da, la) in layouts(m, k, false) {
             for (db, lb) in layouts(k, n, false) {
                 for (dd, ld) in layouts(m, n, true) {
                     for beta in [0.0, 1.0, -0.5] {
-                        let (a, b): (Vec<T>, Vec<T>) = (fill(la, 1), fill(lb, 2));
-                        let mut d: Vec<T> = fill(ld, 3);
+                        let (a, b): (Vec<T>, Vec<T>) = (noise(la, 1), noise(lb, 2));
+                        let mut d: Vec<T> = noise(ld, 3);
                         let before: Vec<f64> = d.iter().map(|v| v.to_f64()).collect();
                         if beta == 0.0 {
                             d.iter_mut().for_each(|v| *v = T::from_f64(f64::NAN));
@@ -403,7 +404,7 @@ mod tests {
     #[test]
     fn threads_do_not_change_the_bits() {
         let (m, n, k) = (150, 170, 600);
-        let (a, b): (Vec<f32>, Vec<f32>) = (fill(m * k, 1), fill(k * n, 2));
+        let (a, b): (Vec<f32>, Vec<f32>) = (noise(m * k, 1), noise(k * n, 2));
         let run = |threads| {
             let mut d = vec![0f32; m * n];
             gemm_into(

@@ -1,9 +1,10 @@
-//! Matrix products of f16, and of bf16 where no [instruction](super::bf16) multiplies them: blocks are converted to f32, multiplied and summed in f32, and rounded once.
+//! Matrix products of f16, and of bf16 where no [instruction](super::bf16) multiplies them: blocks are converted to f32,
+//! multiplied and summed in f32, and rounded once.
 //!
 //! Converting a block of the operands costs a few bytes of traffic per element and is used `m` or `n` times, so the
 //! speed is that of f32. The f32 copies are bounded by the block sizes, not by the operands.
 
-use super::gemm::{MatLayout, MatMut, MatRef, Threads, gemm_into};
+use super::gemm::{MatLayout, MatMut, MatRef, Threads, gemm_into, sizes};
 use crate::parallel::{self, Work};
 use crate::storage;
 use flex_math::Half;
@@ -25,8 +26,7 @@ pub(crate) fn gemm<H: Half>(
     accumulate: bool,
     threads: Threads,
 ) {
-    let (m, n, k) = (a.layout().rows, b.layout().cols, a.layout().cols);
-    assert!(b.layout().rows == k && dst.len() == m * n, "gemm: the shapes do not fit together");
+    let (m, n, k) = sizes(dst, a, b);
     if k == 0 {
         if !accumulate {
             dst.fill(H::from_pattern(0));

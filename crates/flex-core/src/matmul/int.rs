@@ -5,7 +5,7 @@
 //! kernel of fixed size keeps `MR` panels' worth of sums in registers. One core of Zen 5 does 300 (i8, i16), 180
 //! (i32) and 90 (i64) billion operations per second at 256^3.
 
-use super::gemm::{MatRef, Threads};
+use super::gemm::{MatRef, Threads, sizes};
 use super::lane::Lane;
 use super::vectors::{load, store};
 use crate::dtype::Element;
@@ -35,8 +35,7 @@ pub(crate) fn gemm<T: Lane>(
     accumulate: bool,
     threads: Threads,
 ) {
-    let (m, n, k) = (a.layout().rows, b.layout().cols, a.layout().cols);
-    assert!(b.layout().rows == k && dst.len() == m * n, "gemm: the shapes do not fit together");
+    let (m, n, k) = sizes(dst, a, b);
     if !accumulate {
         dst.fill(T::ZERO);
     }

@@ -92,12 +92,12 @@ impl Plan {
             dims.extend([rows, cols]);
             dims
         };
-        let shape = with_lead(m, n);
+        let (shape, left, right) = (with_lead(m, n), with_lead(m, k), with_lead(k, n));
         checked_num_elements(op, &shape)?;
         if !lead.is_empty() {
             // Stretched, the operands may have more elements than the output.
-            checked_num_elements(op, &with_lead(m, k))?;
-            checked_num_elements(op, &with_lead(k, n))?;
+            checked_num_elements(op, &left)?;
+            checked_num_elements(op, &right)?;
         }
         let (l, r) = (&lhs.strides()[lr - 2..], &rhs.strides()[rr - 2..]);
         let mut plan = Self {
@@ -112,8 +112,8 @@ impl Plan {
                 .filter(|&axis| lead[axis] != 1)
                 .map(|axis| BatchAxis {
                     size: lead[axis],
-                    lhs: stretched_stride(lhs, &with_lead(m, k), axis),
-                    rhs: stretched_stride(rhs, &with_lead(k, n), axis),
+                    lhs: stretched_stride(lhs, &left, axis),
+                    rhs: stretched_stride(rhs, &right, axis),
                 })
                 .collect(),
             copy_lhs: false,

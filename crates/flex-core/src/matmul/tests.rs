@@ -18,6 +18,17 @@ trait Sample: Element {
     fn check(got: Self, want: (f64, u64), terms: usize, what: &str);
 }
 
+/// Reproducible numbers in -0.5..0.5, for the tests of the kernels.
+pub(super) fn noise<T: Element>(len: usize, seed: u64) -> Vec<T> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    (0..len)
+        .map(|_| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            T::from_f64((state >> 40) as f64 / (1u64 << 24) as f64 - 0.5)
+        })
+        .collect()
+}
+
 fn mix(seed: u64) -> u64 {
     let z = (seed.wrapping_add(0x9E37_79B9_7F4A_7C15)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     (z ^ (z >> 29)).wrapping_mul(0x94D0_49BB_1331_11EB) ^ (z >> 31)

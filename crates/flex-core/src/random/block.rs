@@ -1,6 +1,7 @@
 //! From random words to blocks of numbers.
 
 use super::philox::GROUP;
+use crate::wide::Accumulator;
 use flex_math::simd::vectorize;
 use flex_math::{Cos, Ln, Sin, Sqrt, map, map_in_place};
 
@@ -94,39 +95,27 @@ pub(super) struct Normal<T> {
 
 const HALF: usize = LEN / 2;
 
-impl Normal<f32> {
-    /// Two words for two numbers.
-    pub const PLANES: Planes = Planes { count: 2, len: HALF };
-
-    /// All 32 bits of a word make the radius, so that the tails reach to 6.7 standard deviations.
-    pub fn fill_f32(&self, words: &[u32], out: &mut [f32]) {
+impl<T: Accumulator> Normal<T> {
+    /// `polar` writes uniform numbers above 0 and angles; each pair of them makes a number in either half of `out`.
+    fn fill(&self, out: &mut [T], polar: impl FnOnce(&mut [T], &mut [T])) {
         let (mean, std) = (self.mean, self.std);
         let width = out.len() / 2;
+        // Clearing the room for a whole block would cost more than a few numbers.
         let (mut few, mut many);
         let [radius, angle] = if width <= GROUP {
-            few = [[0f32; GROUP]; 2];
+            few = [[T::ZERO; GROUP]; 2];
             few.each_mut().map(|room| &mut room[..width])
         } else {
-            many = [[0f32; HALF]; 2];
+            many = [[T::ZERO; HALF]; 2];
             many.each_mut().map(|room| &mut room[..width])
         };
         let (sin, cos) = out.split_at_mut(width);
-        vectorize(
-            #[inline(always)]
-            || {
-                let (first, second) = words.split_at(words.len() / 2);
-                for (r, &word) in radius.iter_mut().zip(first) {
-                    *r = word as f32 * WORD + 0.5 * WORD;
-                }
-                for (a, &word) in angle.iter_mut().zip(second) {
-                    *a = (word as i32) as f32 * (core::f32::consts::PI / 2_147_483_648.0);
-                }
-            },
-        );
+        polar(radius, angle);
         map_in_place(Ln, radius);
+        let minus_two = -(T::ONE + T::ONE);
         vectorize(
             #[inline(always)]
-            || radius.iter_mut().for_each(|r| *r *= -2.0),
+            || radius.iter_mut().for_each(|r| *r = *r * minus_two),
         );
         map_in_place(Sqrt, radius);
         map(Sin, angle, sin);
@@ -143,53 +132,50 @@ impl Normal<f32> {
     }
 }
 
+impl Normal<f32> {
+    /// Two words for two numbers.
+    pub const PLANES: Planes = Planes { count: 2, len: HALF };
+
+    /// All 32 bits of a word make the radius, so that the tails reach to 6.7 standard deviations.
+    pub fn fill_f32(&self, words: &[u32], out: &mut [f32]) {
+        let (first, second) = words.split_at(words.len() / 2);
+        self.fill(out, |radius, angle| {
+            vectorize(
+                #[inline(always)]
+                || {
+                    for (r, &word) in radius.iter_mut().zip(first) {
+                        *r = word as f32 * WORD + 0.5 * WORD;
+                    }
+                    for (a, &word) in angle.iter_mut().zip(second) {
+                        *a = (word as i32) as f32 * (core::f32::consts::PI / 2_147_483_648.0);
+                    }
+                },
+            );
+        });
+    }
+}
+
 impl Normal<f64> {
     /// Four words for two numbers.
     pub const PLANES: Planes = Planes { count: 4, len: HALF };
 
     /// 53 bits for each of radius and angle.
     pub fn fill_f64(&self, words: &[u32], out: &mut [f64]) {
-        let (mean, std) = (self.mean, self.std);
-        let width = out.len() / 2;
-        let (mut few, mut many);
-        let [radius, angle] = if width <= GROUP {
-            few = [[0f64; GROUP]; 2];
-            few.each_mut().map(|room| &mut room[..width])
-        } else {
-            many = [[0f64; HALF]; 2];
-            many.each_mut().map(|room| &mut room[..width])
-        };
-        let (sin, cos) = out.split_at_mut(width);
         let plane = words.len() / 4;
         let (first, second) = words.split_at(2 * plane);
-        vectorize(
-            #[inline(always)]
-            || {
-                for ((r, &a), &b) in radius.iter_mut().zip(&first[..plane]).zip(&first[plane..]) {
-                    *r = unit(a, b) + 0.5 / 9_007_199_254_740_992.0;
-                }
-                for ((o, &a), &b) in angle.iter_mut().zip(&second[..plane]).zip(&second[plane..]) {
-                    *o = (unit(a, b) - 0.5) * core::f64::consts::TAU;
-                }
-            },
-        );
-        map_in_place(Ln, radius);
-        vectorize(
-            #[inline(always)]
-            || radius.iter_mut().for_each(|r| *r *= -2.0),
-        );
-        map_in_place(Sqrt, radius);
-        map(Sin, angle, sin);
-        map(Cos, angle, cos);
-        vectorize(
-            #[inline(always)]
-            || {
-                for ((s, c), &r) in sin.iter_mut().zip(cos).zip(&*radius) {
-                    *s = mean + std * (r * *s);
-                    *c = mean + std * (r * *c);
-                }
-            },
-        );
+        self.fill(out, |radius, angle| {
+            vectorize(
+                #[inline(always)]
+                || {
+                    for ((r, &a), &b) in radius.iter_mut().zip(&first[..plane]).zip(&first[plane..]) {
+                        *r = unit(a, b) + 0.5 / 9_007_199_254_740_992.0;
+                    }
+                    for ((o, &a), &b) in angle.iter_mut().zip(&second[..plane]).zip(&second[plane..]) {
+                        *o = (unit(a, b) - 0.5) * core::f64::consts::TAU;
+                    }
+                },
+            );
+        });
     }
 }
 
