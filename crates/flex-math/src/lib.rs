@@ -26,7 +26,6 @@ mod activation;
 pub mod dot;
 mod erf;
 mod exp;
-mod f16c;
 mod float;
 mod fold;
 pub mod half;
@@ -38,6 +37,7 @@ mod root;
 pub mod simd;
 mod slice;
 mod trig;
+mod x86_half;
 
 pub use activation::{Gelu, GeluGrad, GeluTanh, LogSigmoid, Sigmoid, Silu, Softplus};
 pub use erf::{Erf, Erfc};
