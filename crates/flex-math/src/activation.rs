@@ -2,9 +2,9 @@
 //!
 //! All of them keep their relative accuracy where the result is tiny, down to the smallest subnormal.
 
-use crate::erf::{erf_small, erfcx, exp_neg_prod};
 use crate::exp::{Scaled, exp_scaled, exp_scaled_with};
 use crate::float::*;
+use crate::gauss::Tail;
 use crate::log::ln_1p;
 use crate::simd::*;
 use crate::{BinaryFn, Float, UnaryFn};
@@ -70,16 +70,16 @@ impl<T: Float> UnaryFn<T> for Silu {
     }
 }
 
-/// `x * sigmoid(u)` where `e = exp(-|u|)` and `u` has the sign of `x`. The factor `x` comes before the last scaling of
+/// `x * sigmoid(u)` where `e = exp(-|u|)` and `u` has the sign of `x`. The factor `x` comes before the last factor of
 /// the exponential, so that a subnormal result is rounded once.
 #[inline(always)]
 fn scaled_sigmoid<S: Simd, T: Float>(x: Vector<S, T>, e: Scaled<S, T>) -> Vector<S, T> {
     let one = splat(1.0);
-    let head = e.p * e.s1;
-    let z = head * e.s2;
+    let head = e.power.first(e.p);
+    let z = e.power.last(head);
     // Masks are not `Copy`; the compiler merges the two comparisons.
     let y = (x.lt(splat(0.0)).select(x * head, x)) / (z + one);
-    x.lt(splat(0.0)).select(y * e.s2, y)
+    x.lt(splat(0.0)).select(e.power.last(y), y)
 }
 
 /// `x * Phi(x) = x/2 * (1 + erf(x / sqrt 2))`, with the relative accuracy of erfc for negative `x`.
@@ -92,33 +92,10 @@ pub struct Gelu;
 impl<T: Float> UnaryFn<T> for Gelu {
     #[inline(always)]
     fn eval<S: Simd>(self, x: Vector<S, T>) -> Vector<S, T> {
-        let tail = Tail::of(x);
-        let head = tail.e.p * tail.e.s1;
-        let below = ((neg(tail.a) * head) * tail.r) * tail.e.s2;
-        let above = x * (splat::<S, T>(1.0) - head * tail.r * tail.e.s2);
-        let far = x.lt(splat(0.0)).select(below, above);
-        // Up to where erf is 1/2, erfcx would lose more bits than the sum.
-        let u = x * T::FRAC_1_SQRT_2.splat();
-        let half = x * splat(0.5);
-        abs(u).lt(splat(0.46875)).select(half * (erf_small(u) + splat(1.0)), far)
-    }
-}
-
-/// `Phi(-|x|) = e * r`, with `a = |x|` limited to where it matters.
-struct Tail<S: Simd, T: Float> {
-    a: Vector<S, T>,
-    e: Scaled<S, T>,
-    r: Vector<S, T>,
-}
-
-impl<S: Simd, T: Float> Tail<S, T> {
-    #[inline(always)]
-    fn of(x: Vector<S, T>) -> Self {
-        let a = at_most(abs(x), T::GELU_MAX);
-        let half = splat(0.5);
-        let e = exp_neg_prod(a * half, a);
-        let r = erfcx(a, T::FRAC_1_SQRT_8) * half;
-        Self { a, e, r }
+        let Tail { a, e, r } = Tail::of(x);
+        // |x| Phi(-|x|): what is missing from zero below and from x above.
+        let missing = e.power.last(e.power.first(e.p) * a * r);
+        x.lt(splat(0.0)).select(splat(-0.0), x) - missing
     }
 }
 
@@ -134,7 +111,7 @@ impl<T: Float> BinaryFn<T> for GeluGrad {
         let Tail { a, e, r } = Tail::of(x);
         let slope = a * T::FRAC_1_SQRT_TAU.splat();
         // Phi(-a) - a phi(a) below zero, and 1 minus that above.
-        let below = (e.p * e.s1) * (r - slope) * e.s2;
+        let below = e.power.last(e.power.first(e.p) * (r - slope));
         let d = x.lt(splat(0.0)).select(below, splat::<S, T>(1.0) - below);
         // Far below zero the derivative is 0 whatever x; NaN has to come through.
         x.eq(x).select(d, x) * grad

@@ -6,7 +6,7 @@
 //! and one polynomial G for the whole half-line. The square is kept with its rounding error, because
 //! exp would magnify it. Polynomials from `tools/coefficients.py`.
 
-use crate::exp::{Scaled, exp_moderate, exp_scaled_with};
+use crate::exp::{Scaled, exp_moderate, exp_scaled_near};
 use crate::float::*;
 use crate::simd::*;
 use crate::{Float, UnaryFn};
@@ -15,18 +15,12 @@ use crate::{Float, UnaryFn};
 pub trait ErfConsts: Scalar {
     /// erfc rounds to zero, and erf to one, at this argument.
     const ERFC_MAX: Self;
-    /// `x Phi(x)` rounds to zero at minus this argument.
-    const GELU_MAX: Self;
     /// The tanh approximation of gelu rounds to zero at minus this argument.
     const GELU_TANH_MAX: Self;
     /// `2 sqrt(2/pi)` in two parts.
     const GELU_C1: (Self, Self);
     /// `2 sqrt(2/pi) * 0.044715` in two parts.
     const GELU_C3: (Self, Self);
-    const FRAC_1_SQRT_2: Self;
-    const FRAC_1_SQRT_8: Self;
-    /// `1 / sqrt(2 pi)`.
-    const FRAC_1_SQRT_TAU: Self;
     /// Up to here `erf(x) = x + x P(x^2)`.
     const ERF_SMALL: Self;
     /// P of `erf(x) = x + x P(x^2)`.
@@ -39,13 +33,9 @@ pub trait ErfConsts: Scalar {
 
 impl ErfConsts for f32 {
     const ERFC_MAX: f32 = 10.25;
-    const GELU_MAX: f32 = 15.0;
     const GELU_TANH_MAX: f32 = 11.0;
     const GELU_C1: (f32, f32) = (1.595_769_2, -4.534_068e-8);
     const GELU_C3: (f32, f32) = (0.071_354_814, 2.398_832_4e-9);
-    const FRAC_1_SQRT_2: f32 = core::f32::consts::FRAC_1_SQRT_2;
-    const FRAC_1_SQRT_8: f32 = core::f32::consts::FRAC_1_SQRT_2 / 2.0;
-    const FRAC_1_SQRT_TAU: f32 = 0.398_942_28;
     const ERF_SMALL: f32 = 0.925;
     /// Degree 6, error of erf 2^-31.0.
     const ERF_POLY: &'static [f32] = &[
@@ -90,13 +80,9 @@ impl ErfConsts for f32 {
 
 impl ErfConsts for f64 {
     const ERFC_MAX: f64 = 27.5;
-    const GELU_MAX: f64 = 39.0;
     const GELU_TANH_MAX: f64 = 22.5;
     const GELU_C1: (f64, f64) = (1.5957691216057308, -9.969_308_809_110_92e-17);
     const GELU_C3: (f64, f64) = (0.07135481627260025, -6.175_149_918_155_315e-19);
-    const FRAC_1_SQRT_2: f64 = core::f64::consts::FRAC_1_SQRT_2;
-    const FRAC_1_SQRT_8: f64 = core::f64::consts::FRAC_1_SQRT_2 / 2.0;
-    const FRAC_1_SQRT_TAU: f64 = 0.398_942_280_401_432_68;
     const ERF_SMALL: f64 = 1.0;
     /// Degree 11, error of erf 2^-57.0.
     const ERF_POLY: &'static [f64] = &[
@@ -181,7 +167,7 @@ pub(crate) fn erfcx<S: Simd, T: Float>(x: Vector<S, T>, scale: T) -> Vector<S, T
 #[inline(always)]
 pub(crate) fn exp_neg_prod<S: Simd, T: Float>(a: Vector<S, T>, b: Vector<S, T>) -> Scaled<S, T> {
     let (hi, lo) = two_prod(a, b);
-    exp_scaled_with(neg(hi), neg(lo))
+    exp_scaled_near(neg(hi), neg(lo))
 }
 
 /// The error function, relatively accurate near zero.
@@ -209,8 +195,8 @@ impl<T: Float> UnaryFn<T> for Erfc {
     #[inline(always)]
     fn eval<S: Simd>(self, x: Vector<S, T>) -> Vector<S, T> {
         let a = at_most(abs(x), T::ERFC_MAX);
-        let Scaled { p, s1, s2 } = exp_neg_prod(a, a);
-        let y = ((p * s1) * erfcx(a, num(0.5))) * s2;
+        let Scaled { p, power } = exp_neg_prod(a, a);
+        let y = power.last(power.first(p) * erfcx(a, num(0.5)));
         // Up to where erf is 1/2, erfcx would lose more bits than the subtraction.
         let y = a.lt(splat(0.46875)).select(splat::<S, T>(1.0) - erf_small(a), y);
         x.lt(splat(0.0)).select(splat::<S, T>(2.0) - y, y)

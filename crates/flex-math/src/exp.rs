@@ -3,8 +3,9 @@
 //! `exp(x) = 2^n * exp(r)` with `n = round(x / ln 2)` and `r = x - n ln 2` in `[-ln2/2, ln2/2]`, where ln 2 is subtracted
 //! in two parts of which the first has so few bits that its product with `n` is exact (Cody and Waite 1980).
 //! `exp(r) = 1 + r + r^2 q(r)` with a minimax polynomial q from `tools/coefficients.py`. Scaling by `2^n`
-//! happens in two steps, so that results down to the smallest subnormal are rounded once.
+//! happens in two steps, or by one instruction, so that results down to the smallest subnormal are rounded once.
 
+use crate::avx512;
 use crate::float::*;
 use crate::simd::*;
 use crate::{Float, UnaryFn};
@@ -73,12 +74,50 @@ impl ExpConsts for f64 {
     ];
 }
 
-/// `exp(x)` taken apart: `p * s1 * s2`, with `p` in `[0.7, 1.5]` and both scales normal powers of two, so that a
-/// caller can multiply by something large between the two scalings.
+/// `exp(x)` taken apart: `p` in `[0.7, 1.5]` times a power of two, so that a caller can multiply by something large before
+/// the result becomes subnormal.
 pub(crate) struct Scaled<S: Simd, T: Float> {
     pub p: Vector<S, T>,
-    pub s1: Vector<S, T>,
-    pub s2: Vector<S, T>,
+    pub power: Pow2<S, T>,
+}
+
+impl<S: Simd, T: Float> Scaled<S, T> {
+    #[inline(always)]
+    pub fn value(self) -> Vector<S, T> {
+        self.power.last(self.power.first(self.p))
+    }
+}
+
+/// 2^n for `n` up to twice the exponent range, as two factors: a number of ordinary size is still normal after the first, and
+/// what comes after the last is rounded once.
+pub(crate) struct Pow2<S: Simd, T: Float> {
+    /// Two normal powers of two; `n` twice where one instruction [scales](avx512::scale).
+    factors: [Vector<S, T>; 2],
+}
+
+impl<S: Simd, T: Float> Pow2<S, T> {
+    /// For the `n` in the low bits of `t = MAGIC + n`.
+    #[inline(always)]
+    pub fn of(t: Vector<S, T>) -> Self {
+        let n = t - T::MAGIC.splat();
+        if avx512::available::<S>() {
+            return Self { factors: [n; 2] };
+        }
+        let t1 = madd(n, splat(0.5), T::MAGIC.splat());
+        let t2 = t - (t1 - T::MAGIC.splat());
+        Self { factors: [pow2(t1), pow2(t2)] }
+    }
+
+    #[inline(always)]
+    pub fn first(&self, x: Vector<S, T>) -> Vector<S, T> {
+        if avx512::available::<S>() { x } else { x * self.factors[0] }
+    }
+
+    #[inline(always)]
+    pub fn last(&self, x: Vector<S, T>) -> Vector<S, T> {
+        let factor = self.factors[1];
+        if avx512::available::<S>() { avx512::scale(x, factor) } else { x * factor }
+    }
 }
 
 /// `(t, r)` with `x = n ln 2 + r`, where `n` is in the low bits of `t`, and `t = MAGIC + n`.
@@ -97,13 +136,10 @@ pub(crate) fn pow2<S: Simd, T: Float>(t: Vector<S, T>) -> Vector<S, T> {
     float((bits(t) << T::MANTISSA) + T::ONE_BITS.splat())
 }
 
-/// 2^n as a product of two normal powers of two, for `n` up to twice the exponent range.
+/// `x * 2^n` for the `n` in the low bits of `t = MAGIC + n`, if 2^n is normal.
 #[inline(always)]
-fn pow2_split<S: Simd, T: Float>(t: Vector<S, T>) -> (Vector<S, T>, Vector<S, T>) {
-    let n = t - T::MAGIC.splat();
-    let t1 = madd(n, splat(0.5), T::MAGIC.splat());
-    let t2 = t - (t1 - T::MAGIC.splat());
-    (pow2(t1), pow2(t2))
+fn times_pow2<S: Simd, T: Float>(x: Vector<S, T>, t: Vector<S, T>) -> Vector<S, T> {
+    if avx512::available::<S>() { avx512::scale(x, t - T::MAGIC.splat()) } else { x * pow2(t) }
 }
 
 /// `exp(r) - 1` for a reduced argument.
@@ -121,8 +157,14 @@ pub(crate) fn exp_scaled_with<S: Simd, T: Float>(x: Vector<S, T>, low: Vector<S,
     let (sum, err) = fast_two_sum(one, r);
     let tail = madd(r * r, poly(r, T::EXP_POLY), err);
     let p = sum + madd(sum + tail, low, tail);
-    let (s1, s2) = pow2_split(t);
-    Scaled { p, s1, s2 }
+    Scaled { p, power: Pow2::of(t) }
+}
+
+/// [`exp_scaled_with`] with the accuracy of [`exp`], which takes four instructions less.
+#[inline(always)]
+pub(crate) fn exp_scaled_near<S: Simd, T: Float>(x: Vector<S, T>, low: Vector<S, T>) -> Scaled<S, T> {
+    let (t, r) = reduce(x);
+    Scaled { p: expm1_reduced(r + low) + splat(1.0), power: Pow2::of(t) }
 }
 
 /// `exp(x)` for any `x`, taken apart.
@@ -131,22 +173,20 @@ pub(crate) fn exp_scaled<S: Simd, T: Float>(x: Vector<S, T>) -> Scaled<S, T> {
     let x = at_least(at_most(x, T::EXP_MAX), T::EXP_MIN);
     let (t, r) = reduce(x);
     let p = expm1_reduced(r) + splat(1.0);
-    let (s1, s2) = pow2_split(t);
-    Scaled { p, s1, s2 }
+    Scaled { p, power: Pow2::of(t) }
 }
 
 /// `exp(x)` for any `x`.
 #[inline(always)]
 pub(crate) fn exp<S: Simd, T: Float>(x: Vector<S, T>) -> Vector<S, T> {
-    let Scaled { p, s1, s2 } = exp_scaled(x);
-    (p * s1) * s2
+    exp_scaled(x).value()
 }
 
 /// `exp(x)` where neither argument nor result leaves the middle of the exponent range.
 #[inline(always)]
 pub(crate) fn exp_moderate<S: Simd, T: Float>(x: Vector<S, T>) -> Vector<S, T> {
     let (t, r) = reduce(x);
-    (expm1_reduced(r) + splat(1.0)) * pow2(t)
+    times_pow2(expm1_reduced(r) + splat(1.0), t)
 }
 
 /// `exp(x) - 1` where neither argument nor result leaves the middle of the exponent range. Loses the sign of zero.
@@ -182,8 +222,7 @@ impl<T: Float> UnaryFn<T> for Exp2 {
         let x = at_least(at_most(x, T::EXP2_MAX), T::EXP2_MIN);
         let t = x + T::MAGIC.splat();
         let r = (x - (t - T::MAGIC.splat())) * T::LN_2.splat();
-        let (s1, s2) = pow2_split(t);
-        ((expm1_reduced(r) + splat(1.0)) * s1) * s2
+        Scaled { p: expm1_reduced(r) + splat(1.0), power: Pow2::of(t) }.value()
     }
 }
 

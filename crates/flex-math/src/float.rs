@@ -32,6 +32,7 @@ pub trait Float:
     + Format
     + crate::erf::ErfConsts
     + crate::exp::ExpConsts
+    + crate::gauss::GaussConsts
     + crate::hyperbolic::HyperbolicConsts
     + crate::inverse::InverseConsts
     + crate::log::LnConsts

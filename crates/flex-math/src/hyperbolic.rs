@@ -78,9 +78,9 @@ impl<T: Float> UnaryFn<T> for Tanh {
 /// `exp(|x|) / 2` and `exp(-|x|) / 2`.
 #[inline(always)]
 fn half_exps<S: Simd, T: Float>(a: Vector<S, T>) -> (Vector<S, T>, Vector<S, T>) {
-    let Scaled { p, s1, s2 } = exp_scaled(a);
-    // Halved before the second scaling, which may overflow.
-    let e = (p * splat(0.5) * s1) * s2;
+    let Scaled { p, power } = exp_scaled(a);
+    // Halved before the scaling, which may overflow.
+    let e = Scaled { p: p * splat(0.5), power }.value();
     (e, splat::<S, T>(0.25) / e)
 }
 

@@ -23,11 +23,13 @@
 #![allow(clippy::excessive_precision)]
 
 mod activation;
+mod avx512;
 pub mod dot;
 mod erf;
 mod exp;
 mod float;
 mod fold;
+mod gauss;
 pub mod half;
 mod hyperbolic;
 mod inverse;

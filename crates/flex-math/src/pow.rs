@@ -5,7 +5,7 @@
 //! `ln x = e ln 2 + 2 s + 2/3 s^3 + s^5 R(s^2)`, where all but R is computed on unevaluated sums of two numbers. R is a minimax
 //! polynomial from `tools/coefficients.py`.
 
-use crate::exp::{Scaled, exp_scaled_with};
+use crate::exp::exp_scaled_with;
 use crate::float::*;
 use crate::log::split;
 use crate::simd::*;
@@ -90,8 +90,7 @@ impl<T: Float> BinaryFn<T> for Pow {
         // Where the product is out of range, or infinite, its low part may be anything.
         let p_lo = abs(p).lt((-T::EXP_MIN).splat()).select(p_lo, zero);
         let p = at_least(at_most(p, T::EXP_MAX), T::EXP_MIN);
-        let Scaled { p, s1, s2 } = exp_scaled_with(p, p_lo);
-        let magnitude = (p * s1) * s2;
+        let magnitude = exp_scaled_with(p, p_lo).value();
 
         // A negative base: the sign alternates with an odd exponent, and there is no result for a fraction.
         let half = y * splat(0.5);

@@ -8,6 +8,10 @@ Each entry of FITS names a smooth function g, an interval, a degree and a weight
 error of the polynomial into the relative error of the final result, which is what the Remez exchange
 below levels: it finds the polynomial p that minimises max |w(x) * (p(x) - g(x))|. The printed error is
 that maximum in bits, before the coefficients are rounded to the element type.
+
+An entry of PIECES names a function on [0, 15) that is fitted in sixteen pieces, each around its centre. The piece of x is
+what the two lowest bits of the exponent of 1 + x and the two highest of its significand say, so that pieces get
+longer as x grows; the table holds the centres and then each coefficient of all pieces.
 """
 import sys
 from mpmath import mp, mpf, matrix, lu_solve, chebyt
@@ -180,9 +184,42 @@ FITS = {
 }
 
 
+def gauss_tail(a):
+    """Phi(-a) exp(a^2 / 2)."""
+    return erfcx(a / mp.sqrt(2)) / 2
+
+
+PIECES = {"GAUSS_TAIL_F32": (gauss_tail, 6, lambda a: 1 / gauss_tail(a))}
+
+
+def pieces(g, degree, weight):
+    """The rows of a table in pieces, and the largest weighted error."""
+    # 1 is 2^0, whose biased exponent ends in 11.
+    bounds = [(mpf(4 + m) / 4 * 2**e - 1, mpf(5 + m) / 4 * 2**e - 1) for e in (1, 2, 3, 0) for m in range(4)]
+    columns, worst = [], 0
+    for lo, hi in bounds:
+        mid = (lo + hi) / 2
+        coef, err = remez(lambda t: g(mid + t), lo - mid, hi - mid, degree, lambda t: weight(mid + t))
+        columns.append([mid] + coef)
+        worst = max(worst, err)
+    return list(zip(*columns)), worst
+
+
 def main():
-    names = sys.argv[1:] or list(FITS)
+    names = sys.argv[1:] or [*FITS, *PIECES]
     for name in names:
+        if name in PIECES:
+            rows, err = pieces(*PIECES[name])
+            print(f"/// Degree {len(rows) - 2}, relative error 2^{float(mp.log(err, 2)):.1f}.")
+            print(f"const {name}: &[[f32; 16]] = &[")
+            for row in rows:
+                numbers = [mp.nstr(c, 10, min_fixed=0, max_fixed=0) for c in row]
+                print("    [")
+                for k in range(0, 16, 8):
+                    print(f"        {', '.join(numbers[k:k + 8])},")
+                print("    ],")
+            print("];", flush=True)
+            continue
         g, lo, hi, degree, weight = FITS[name]
         coef, err = remez(g, lo, hi, degree, weight)
         ty = "f32" if name.endswith("F32") else "f64"
