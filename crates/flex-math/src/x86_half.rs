@@ -30,18 +30,28 @@ macro_rules! vectors {
                 {
                     use core::arch::x86_64::*;
                     match S::lanes32() {
-                        16 => each(src, dst, |from: &[$half; 16], to: &mut [f32; 16]| {
-                            let ($from, $to) = (from.as_ptr(), to.as_mut_ptr());
-                            // SAFETY: on x86-64 only the instruction set with AVX-512F has 16 lanes of 32 bits; it has what
-                            // loads and stores 256 bits, too. `S` is made the parameter of code that runs only where it was
-                            // detected. The arrays are as long as the vectors; loads and stores need no alignment.
-                            unsafe { $wide16 }
-                        }),
-                        8 => each(src, dst, |from: &[$half; 8], to: &mut [f32; 8]| {
-                            let ($from, $to) = (from.as_ptr(), to.as_mut_ptr());
-                            // SAFETY: likewise, only the instruction set with AVX2 and F16C has 8 lanes.
-                            unsafe { $wide8 }
-                        }),
+                        16 => each(
+                            src,
+                            dst,
+                            #[inline(always)]
+                            |from: &[$half; 16], to: &mut [f32; 16]| {
+                                let ($from, $to) = (from.as_ptr(), to.as_mut_ptr());
+                                // SAFETY: on x86-64 only the instruction set with AVX-512F has 16 lanes of 32 bits; it has what
+                                // loads and stores 256 bits, too. `S` is made the parameter of code that runs only where it was
+                                // detected. The arrays are as long as the vectors; loads and stores need no alignment.
+                                unsafe { $wide16 }
+                            },
+                        ),
+                        8 => each(
+                            src,
+                            dst,
+                            #[inline(always)]
+                            |from: &[$half; 8], to: &mut [f32; 8]| {
+                                let ($from, $to) = (from.as_ptr(), to.as_mut_ptr());
+                                // SAFETY: likewise, only the instruction set with AVX2 and F16C has 8 lanes.
+                                unsafe { $wide8 }
+                            },
+                        ),
                         _ => 0,
                     }
                 }
@@ -58,16 +68,26 @@ macro_rules! vectors {
                 {
                     use core::arch::x86_64::*;
                     match S::lanes32() {
-                        16 => each(src, dst, |from: &[f32; 16], to: &mut [$half; 16]| {
-                            let ($from, $to) = (from.as_ptr(), to.as_mut_ptr());
-                            // SAFETY: as in `widen_vectors`.
-                            unsafe { $narrow16 }
-                        }),
-                        8 => each(src, dst, |from: &[f32; 8], to: &mut [$half; 8]| {
-                            let ($from, $to) = (from.as_ptr(), to.as_mut_ptr());
-                            // SAFETY: as in `widen_vectors`.
-                            unsafe { $narrow8 }
-                        }),
+                        16 => each(
+                            src,
+                            dst,
+                            #[inline(always)]
+                            |from: &[f32; 16], to: &mut [$half; 16]| {
+                                let ($from, $to) = (from.as_ptr(), to.as_mut_ptr());
+                                // SAFETY: as in `widen_vectors`.
+                                unsafe { $narrow16 }
+                            },
+                        ),
+                        8 => each(
+                            src,
+                            dst,
+                            #[inline(always)]
+                            |from: &[f32; 8], to: &mut [$half; 8]| {
+                                let ($from, $to) = (from.as_ptr(), to.as_mut_ptr());
+                                // SAFETY: as in `widen_vectors`.
+                                unsafe { $narrow8 }
+                            },
+                        ),
                         _ => 0,
                     }
                 }
@@ -127,7 +147,8 @@ narrow: {
     _mm_storeu_si128(to.cast(), _mm256_castsi256_si128(packed));
 });
 
-/// Calls `convert` on each whole vector of `N` elements and returns how many elements those hold.
+/// Calls `convert` on each whole vector of `N` elements and returns how many elements those hold. `convert` has to be marked as always
+/// inlined: the intrinsics in it can be inlined only where it has been.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn each<A, B, const N: usize>(src: &[A], dst: &mut [B], convert: impl Fn(&[A; N], &mut [B; N])) -> usize {
