@@ -28,6 +28,9 @@ const BLOCK_ROWS: usize = 128;
 /// apart: more of them at a time would compete for the same sets of the first-level cache.
 const GROUP: usize = 4;
 
+/// Elements that are lifted at a time where that is faster: those of a group of rows stay in the first-level cache.
+pub(super) const RUN: usize = 512;
+
 /// Partial results of 1, 2, 4, ... blocks, combined as the carries of a binary counter run.
 pub(super) struct Cascade<A> {
     levels: [A; 52],
@@ -194,9 +197,13 @@ fn accumulate<T: Copy, R: Reducer<T>>(
         || {
             let width = acc.len();
             let mut i = first;
+            let mut lifted = R::IN_RUNS.then(|| [[r.identity(); RUN]; GROUP]);
             while i + GROUP <= last {
                 let group = core::array::from_fn(|k| rows.row(i + k, width));
-                accumulate_group(r, group, GROUP as isize * rows.stride, acc);
+                match &mut lifted {
+                    Some(lifted) => accumulate_runs(r, group, lifted, acc),
+                    None => accumulate_group(r, group, GROUP as isize * rows.stride, acc),
+                }
                 i += GROUP;
             }
             while i < last {
@@ -231,10 +238,33 @@ fn accumulate_group<T: Copy, R: Reducer<T>>(r: R, x: [&[T]; GROUP], ahead: isize
     }
 }
 
+/// [`accumulate_group`] by way of lifted runs, for which there is room in `lifted`.
 #[inline(always)]
-fn add_group<T, R: Reducer<T>>(r: R, acc: R::Acc, [x0, x1, x2, x3]: [T; GROUP]) -> R::Acc {
-    let (a, b) = (r.combine(r.lift(x0), r.lift(x1)), r.combine(r.lift(x2), r.lift(x3)));
-    r.combine(acc, r.combine(a, b))
+fn accumulate_runs<T: Copy, R: Reducer<T>>(
+    r: R,
+    x: [&[T]; GROUP],
+    lifted: &mut [[R::Acc; RUN]; GROUP],
+    acc: &mut [R::Acc],
+) {
+    for (c, acc) in acc.chunks_mut(RUN).enumerate() {
+        for (lifted, row) in lifted.iter_mut().zip(x) {
+            r.lift_run(&row[c * RUN..][..acc.len()], &mut lifted[..acc.len()]);
+        }
+        let [x0, x1, x2, x3] = &*lifted;
+        for (l, a) in acc.iter_mut().enumerate() {
+            *a = combine_group(r, *a, [x0[l], x1[l], x2[l], x3[l]]);
+        }
+    }
+}
+
+#[inline(always)]
+fn add_group<T, R: Reducer<T>>(r: R, acc: R::Acc, group: [T; GROUP]) -> R::Acc {
+    combine_group(r, acc, group.map(|x| r.lift(x)))
+}
+
+#[inline(always)]
+fn combine_group<T, R: Reducer<T>>(r: R, acc: R::Acc, [x0, x1, x2, x3]: [R::Acc; GROUP]) -> R::Acc {
+    r.combine(acc, r.combine(r.combine(x0, x1), r.combine(x2, x3)))
 }
 
 /// Reduces rows `first..last` of a matrix to the row `acc`, whose length is the width; `scratch` is working memory.

@@ -4,7 +4,7 @@
 //! Variants of a reduction that share their inner loop (sum and mean; maximum, minimum and largest absolute value;
 //! any and all) are one type with a field, so that the loop is compiled once.
 
-use super::kernel::{BLOCK, LANES, QUARTER, fold_lanes, lift_padded};
+use super::kernel::{BLOCK, LANES, QUARTER, RUN, fold_lanes, lift_padded};
 use super::lift::{Arith, Lift, View, WideSum};
 use crate::Element;
 use flex_math::fold_halves;
@@ -24,6 +24,18 @@ pub(crate) trait Reducer<T>: Copy + Send + Sync {
     fn identity(self) -> Self::Acc;
     /// The partial result of one element.
     fn lift(self, value: T) -> Self::Acc;
+    /// Whether [`lift_run`](Self::lift_run) is faster than as many [`lift`](Self::lift).
+    const IN_RUNS: bool = false;
+    /// Lifts as many elements as `lifted` has, which are no more than [`RUN`](super::kernel::RUN).
+    #[inline(always)]
+    fn lift_run(self, run: &[T], lifted: &mut [Self::Acc])
+    where
+        T: Copy,
+    {
+        for (l, &x) in lifted.iter_mut().zip(run) {
+            *l = self.lift(x);
+        }
+    }
     /// The partial result of two sets.
     fn combine(self, a: Self::Acc, b: Self::Acc) -> Self::Acc;
     /// Reduces a row that is long enough for all lanes; meant to be inlined into a vectorised function.
@@ -83,6 +95,11 @@ impl<T: Lift> Reducer<T> for Sum {
     fn lift(self, value: T) -> T::Wide {
         value.widen()
     }
+    const IN_RUNS: bool = T::IN_RUNS;
+    #[inline(always)]
+    fn lift_run(self, run: &[T], lifted: &mut [T::Wide]) {
+        T::widen_run(run, lifted);
+    }
     #[inline(always)]
     fn combine(self, a: T::Wide, b: T::Wide) -> T::Wide {
         a.add(b)
@@ -118,6 +135,11 @@ impl<T: Lift> Reducer<T> for Prod {
     #[inline(always)]
     fn lift(self, value: T) -> T::Wide {
         value.widen()
+    }
+    const IN_RUNS: bool = T::IN_RUNS;
+    #[inline(always)]
+    fn lift_run(self, run: &[T], lifted: &mut [T::Wide]) {
+        T::widen_run(run, lifted);
     }
     #[inline(always)]
     fn combine(self, a: T::Wide, b: T::Wide) -> T::Wide {
@@ -180,6 +202,16 @@ impl<T: Lift, V: View<T>> Reducer<T> for Extreme<V> {
     #[inline(always)]
     fn lift(self, value: T) -> T::Wide {
         self.view.look(value)
+    }
+    const IN_RUNS: bool = T::IN_RUNS;
+    #[inline(always)]
+    fn lift_run(self, run: &[T], lifted: &mut [T::Wide]) {
+        let mut turned = [T::default(); RUN];
+        let turned = &mut turned[..lifted.len()];
+        for (t, &x) in turned.iter_mut().zip(run) {
+            *t = self.view.turn(x);
+        }
+        T::widen_run(turned, lifted);
     }
     #[inline(always)]
     fn combine(self, a: T::Wide, b: T::Wide) -> T::Wide {
