@@ -108,6 +108,13 @@ pub fn threads() -> usize {
 /// When `chunk` is zero.
 pub fn for_each_chunk<T: Send>(out: &mut [T], chunk: usize, work: Work, f: impl Fn(usize, &mut [T]) + Sync) {
     assert!(chunk > 0, "for_each_chunk: the chunk size is zero");
+    // One chunk is what small operations have, in which every call counts.
+    if out.len() <= chunk {
+        if !out.is_empty() {
+            f(0, out);
+        }
+        return;
+    }
     for_each_item(out.chunks_mut(chunk), work, &|k, c| f(k, c));
 }
 
