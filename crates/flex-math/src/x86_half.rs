@@ -118,10 +118,10 @@ narrow: {
 vectors!(half::bf16,
 widen: |from, to| {
     let low = _mm512_cvtepu16_epi32(_mm256_loadu_si256(from.cast()));
-    _mm512_storeu_si512(to.cast(), _mm512_slli_epi32::<16>(low));
+    _mm512_storeu_ps(to, _mm512_castsi512_ps(_mm512_slli_epi32::<16>(low)));
 } {
     let low = _mm256_cvtepu16_epi32(_mm_loadu_si128(from.cast()));
-    _mm256_storeu_si256(to.cast(), _mm256_slli_epi32::<16>(low));
+    _mm256_storeu_ps(to, _mm256_castsi256_ps(_mm256_slli_epi32::<16>(low)));
 },
 narrow: {
     let value = _mm512_loadu_ps(from);

@@ -1,6 +1,6 @@
 //! Kernels over floats: plain functions and flex-math's vector functions. Half precision is computed in f32, see `half.rs`.
 
-use super::half::{Blocks, Light, Registers};
+use super::half::{Blocks, Inlined, Light};
 use super::kernel::{BLOCK, Fn1, Fn2, Fn3, Kernel, Map1, Map2, Map3, Src, Typed};
 use crate::{Element, bf16, f16};
 use core::marker::PhantomData;
@@ -41,7 +41,7 @@ macro_rules! impl_plain {
             const DOUBLE: &'static dyn Kernel<$n> = $map::<f64, F>::KERNEL;
 
             fn half<H: Half + Element>() -> &'static dyn Kernel<$n> {
-                Registers::<H, F, $n>::KERNEL
+                Inlined::<H, F, $n>::KERNEL
             }
         }
 
@@ -69,7 +69,7 @@ impl<F: Fn3<f32> + Fn3<f64> + 'static> Family<3> for Plain<F> {
     const DOUBLE: &'static dyn Kernel<3> = Map3::<f64, F>::KERNEL;
 
     fn half<H: Half + Element>() -> &'static dyn Kernel<3> {
-        Registers::<H, F, 3>::KERNEL
+        Inlined::<H, F, 3>::KERNEL
     }
 }
 
