@@ -250,7 +250,8 @@ fn accumulate_runs<T: Copy, R: Reducer<T>>(
         for (lifted, row) in lifted.iter_mut().zip(x) {
             r.lift_run(&row[c * RUN..][..acc.len()], &mut lifted[..acc.len()]);
         }
-        let [x0, x1, x2, x3] = &*lifted;
+        // As long as `acc`, which the compiler has to see for want of bounds checks.
+        let [x0, x1, x2, x3] = lifted.each_ref().map(|lifted| &lifted[..acc.len()]);
         for (l, a) in acc.iter_mut().enumerate() {
             *a = combine_group(r, *a, [x0[l], x1[l], x2[l], x3[l]]);
         }
