@@ -56,7 +56,7 @@ pub fn leaky_relu(tensor: Tensor, slope: f64) -> Result<Tensor> {
     let kernel = float::<Plain<Prelu>>("leaky_relu", dtype)?;
     let slope = number("leaky_relu", dtype, slope.into())?;
     let op = Op { name: "leaky_relu", kernel, dtype, cost: Cost::Memory, reuse: [true, false] };
-    run(op, [Input::Tensor(tensor), slope])
+    run(op, [Input::Tensor(tensor), Input::Scalar(slope)])
 }
 
 /// [`leaky_relu`] with a slope per element; `alpha` broadcasts to the tensor's shape, so one slope has shape `[1]` and
@@ -86,7 +86,7 @@ pub fn hard_sigmoid(tensor: Tensor, alpha: f64, beta: f64) -> Result<Tensor> {
     let kernel = dispatch!(float name, dtype, T => Ok(T::kernel::<3, Plain<HardSigmoid>>()))?;
     let (alpha, beta) = (number(name, dtype, alpha.into())?, number(name, dtype, beta.into())?);
     let op = Op { name, kernel, dtype, cost: Cost::Memory, reuse: [true, false, false] };
-    run(op, [Input::Tensor(tensor), alpha, beta])
+    run(op, [Input::Tensor(tensor), Input::Scalar(alpha), Input::Scalar(beta)])
 }
 
 struct Clamp;

@@ -53,7 +53,7 @@ pub fn binary_scalar(op: Binary, lhs: Tensor, rhs: Scalar) -> Result<Tensor> {
     }
     let rhs = if op == Binary::Pow { representable_exponent(rhs, dtype) } else { rhs };
     let rhs = number(op.name(), dtype, rhs)?;
-    run_op(op, dtype, [Input::Tensor(lhs), rhs])
+    run_op(op, dtype, [Input::Tensor(lhs), Input::Scalar(rhs)])
 }
 
 /// [`binary`] with a number on the left; see [`binary_scalar`].
@@ -63,7 +63,7 @@ pub fn binary_scalar(op: Binary, lhs: Tensor, rhs: Scalar) -> Result<Tensor> {
 pub fn scalar_binary(op: Binary, lhs: Scalar, rhs: Tensor) -> Result<Tensor> {
     let dtype = rhs.dtype();
     let lhs = number(op.name(), dtype, lhs)?;
-    run_op(op, dtype, [lhs, Input::Tensor(rhs)])
+    run_op(op, dtype, [Input::Scalar(lhs), Input::Tensor(rhs)])
 }
 
 #[inline]
@@ -80,7 +80,10 @@ fn power(base: Tensor, exponent: Scalar) -> Result<Tensor> {
         -1.0 => return unary(Unary::Recip, base),
         2.0 => dispatch!(float name, dtype, T => Ok(T::kernel::<1, Plain<Square>>()))?,
         3.0 => dispatch!(float name, dtype, T => Ok(T::kernel::<1, Plain<Cube>>()))?,
-        _ => return run_op(Binary::Pow, dtype, [Input::Tensor(base), number(name, dtype, exponent)?]),
+        _ => {
+            let exponent = number(name, dtype, exponent)?;
+            return run_op(Binary::Pow, dtype, [Input::Tensor(base), Input::Scalar(exponent)]);
+        }
     };
     run(Op { name, kernel, dtype, cost: Cost::Memory, reuse: [true] }, [Input::Tensor(base)])
 }
@@ -100,11 +103,11 @@ fn representable_exponent(exponent: Scalar, dtype: DType) -> Scalar {
 }
 
 /// A scalar as an operand of tensors of `dtype`; for halves it stays f32.
-pub(super) fn number(name: &'static str, dtype: DType, value: Scalar) -> Result<Input> {
-    dispatch!(number name, dtype, T => Ok(Input::Scalar(match size_of::<T>() {
+pub(super) fn number(name: &'static str, dtype: DType, value: Scalar) -> Result<ScalarBytes> {
+    dispatch!(number name, dtype, T => Ok(match size_of::<T>() {
         2 if T::IS_FLOAT => ScalarBytes::new(value.cast::<f32>()),
         _ => ScalarBytes::new(value.cast::<T>()),
-    })))
+    }))
 }
 
 impl Binary {
