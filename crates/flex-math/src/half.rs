@@ -6,15 +6,13 @@
 
 pub use ::half::{bf16, f16};
 
+use crate::f16c;
 use crate::simd::{Scalar, Simd, WithSimd, dispatch};
 use crate::slice::{same_len, walk1, walk2};
-use crate::x86_half::Vectors;
 use crate::{BinaryFn, UnaryFn};
 
 /// A 16-bit float: `f16` or `bf16`.
-///
-/// The trait is sealed.
-pub trait Half: Vectors + Scalar + PartialEq + core::fmt::Debug + Send + Sync + 'static {
+pub trait Half: Scalar + PartialEq + core::fmt::Debug + Send + Sync + 'static {
     /// The value of a bit pattern, exactly; NaN keeps its payload, and that of f16 becomes quiet.
     fn widen(bits: u16) -> f32;
     /// The nearest bit pattern, ties to even; NaN stays NaN and becomes quiet.
@@ -23,6 +21,19 @@ pub trait Half: Vectors + Scalar + PartialEq + core::fmt::Debug + Send + Sync + 
     fn bits(self) -> u16;
     /// The value of a bit pattern.
     fn from_pattern(bits: u16) -> Self;
+
+    /// Widens elements from the front of `src` on by instructions of `S` made for that, and returns how many.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn widen_vectors<S: Simd>(_src: &[Self], _dst: &mut [f32]) -> usize {
+        0
+    }
+    /// Narrows elements likewise.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn narrow_vectors<S: Simd>(_src: &[f32], _dst: &mut [Self]) -> usize {
+        0
+    }
 }
 
 impl Half for f16 {
@@ -34,6 +45,16 @@ impl Half for f16 {
         let infinite = if magnitude >= 0x7c00 << 13 { 0x7f80_0000 } else { 0 };
         let quiet = if magnitude > 0x7c00 << 13 { 0x0040_0000 } else { 0 };
         f32::from_bits(value.to_bits() | infinite | quiet | (bits as u32 & 0x8000) << 16)
+    }
+
+    #[inline(always)]
+    fn widen_vectors<S: Simd>(src: &[f16], dst: &mut [f32]) -> usize {
+        f16c::widen::<S>(src, dst)
+    }
+
+    #[inline(always)]
+    fn narrow_vectors<S: Simd>(src: &[f32], dst: &mut [f16]) -> usize {
+        f16c::narrow::<S>(src, dst)
     }
 
     #[inline(always)]

@@ -27,6 +27,7 @@ mod avx512;
 pub mod dot;
 mod erf;
 mod exp;
+mod f16c;
 mod float;
 mod fold;
 mod gauss;
@@ -39,7 +40,6 @@ mod root;
 pub mod simd;
 mod slice;
 mod trig;
-mod x86_half;
 
 pub use activation::{Gelu, GeluGrad, GeluTanh, LogSigmoid, Sigmoid, Silu, Softplus};
 pub use erf::{Erf, Erfc};
