@@ -1,0 +1,104 @@
+//! How often operations call the allocator, at most. An operation that makes a tensor does so twice: for the buffer together
+//! with its owner, and for the handle that tensors share. A view, or a result in its operand's buffer, does not at all.
+
+use allocation_counter::measure;
+use burn_flex::Flex;
+use burn_tensor::activation::{relu, softmax};
+use burn_tensor::{Bool, Distribution, Int, Tensor, TensorData};
+
+/// What operations are called on: two matrices, a mask of their shape, and the numbers of their rows.
+struct Operands {
+    a: Tensor<Flex, 2>,
+    b: Tensor<Flex, 2>,
+    mask: Tensor<Flex, 2, Bool>,
+    rows: Tensor<Flex, 1, Int>,
+}
+
+impl Operands {
+    fn new(n: usize) -> Self {
+        let values: Vec<f32> = (0..n * n).map(|i| (i * 7 % 31) as f32 / 8.0 - 1.5).collect();
+        let a = Tensor::from_data(TensorData::new(values, [n, n]), &Default::default());
+        let b = a.clone() + 0.5;
+        let mask = a.clone().greater_elem(0.0);
+        Self { rows: Tensor::arange(0..n as i64, &a.device()), a, b, mask }
+    }
+}
+
+/// An operation, whose result is dropped.
+type Call = fn(&Operands);
+
+/// Counts, for 8 x 8 and 64 x 64 elements: buffers of up to 256 bytes lie in the box of their owner, larger ones come from
+/// the pool, which has blocks of their size after some calls. Both are far below what threads are used for, which need
+/// memory of their own.
+fn expect(limit: u64, cases: &[(&str, Call)]) {
+    let mut wrong = Vec::new();
+    for n in [8, 64] {
+        let operands = Operands::new(n);
+        for (name, call) in cases {
+            for _ in 0..3 {
+                call(&operands);
+            }
+            let got = measure(|| call(&operands)).count_total;
+            if got > limit {
+                wrong.push(format!("{name} of {n} x {n}: {got} allocations, not {limit}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// One test, since others would take blocks from the pool meanwhile.
+#[test]
+fn operations_allocate_for_their_result() {
+    expect(0, &[("clone", |o| drop(o.a.clone())), ("transpose", |o| drop(o.a.clone().transpose()))]);
+
+    expect(
+        2,
+        &[
+            ("three of which two in place", |o| drop((o.a.clone() + 1.0).exp().mul_scalar(3.0))),
+            ("add", |o| drop(o.a.clone() + o.b.clone())),
+            ("mul_scalar", |o| drop(o.a.clone() * 1.5)),
+            ("clamp", |o| drop(o.a.clone().clamp(-1.0, 1.0))),
+            ("exp", |o| drop(o.a.clone().exp())),
+            ("relu", |o| drop(relu(o.a.clone()))),
+            ("greater", |o| drop(o.a.clone().greater(o.b.clone()))),
+            ("mask_where", |o| drop(o.a.clone().mask_where(o.mask.clone(), o.b.clone()))),
+            ("mask_fill", |o| drop(o.a.clone().mask_fill(o.mask.clone(), 0.5))),
+            ("int", |o| drop(o.a.clone().int())),
+            ("sum", |o| drop(o.a.clone().sum())),
+            ("sum_dim 1", |o| drop(o.a.clone().sum_dim(1))),
+            ("max_dim 1", |o| drop(o.a.clone().max_dim(1))),
+            ("argmax 1", |o| drop(o.a.clone().argmax(1))),
+            ("cumsum 1", |o| drop(o.a.clone().cumsum(1))),
+            ("softmax 1", |o| drop(softmax(o.a.clone(), 1))),
+            ("uniform", |o| {
+                drop(Tensor::<Flex, 2>::random(o.a.dims(), Distribution::Default, &o.a.device()))
+            }),
+        ],
+    );
+
+    // The lists of arguments that Burn makes.
+    expect(
+        1,
+        &[
+            ("reshape", |o| drop(o.a.clone().reshape([-1]))),
+            ("permute", |o| drop(o.a.clone().permute([1, 0]))),
+            ("flip", |o| drop(o.a.clone().flip([0]))),
+        ],
+    );
+    expect(2, &[("narrow", |o| drop(o.a.clone().narrow(0, 1, 4)))]);
+    // Two for the narrowed row.
+    expect(4, &[("expand", |o| drop(o.a.clone().narrow(0, 0, 1).expand(o.a.dims())))]);
+
+    // Working memory.
+    expect(3, &[("add transposed", |o| drop(o.a.clone().transpose() + o.b.clone()))]);
+    expect(
+        4,
+        &[
+            ("matmul", |o| drop(o.a.clone().matmul(o.b.clone()))),
+            ("select", |o| drop(o.a.clone().select(0, o.rows.clone()))),
+            // One of them is the list that Burn is called with.
+            ("cat", |o| drop(Tensor::cat(vec![o.a.clone(), o.b.clone()], 0))),
+        ],
+    );
+}
