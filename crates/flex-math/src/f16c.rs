@@ -19,32 +19,22 @@ pub(crate) fn widen<S: Simd>(src: &[f16], dst: &mut [f32]) -> usize {
             _mm512_storeu_ps,
         };
         match S::lanes32() {
-            16 => vectors(
-                src,
-                dst,
-                #[inline(always)]
-                |from: &[f16; 16], to: &mut [f32; 16]| {
-                    // SAFETY: on x86-64 only the instruction set with AVX-512F, which also holds the 256-bit load, has 16 lanes of 32 bits, and
-                    // `S` is made the parameter of code that runs only where it was detected. The arrays are as long
-                    // as the vectors; loads and stores need no alignment.
-                    unsafe {
-                        let halves = _mm256_loadu_si256(from.as_ptr().cast());
-                        _mm512_storeu_ps(to.as_mut_ptr(), _mm512_cvtph_ps(halves));
-                    }
-                },
-            ),
-            8 => vectors(
-                src,
-                dst,
-                #[inline(always)]
-                |from: &[f16; 8], to: &mut [f32; 8]| {
-                    // SAFETY: likewise, only the instruction set with AVX2 and F16C has 8 lanes.
-                    unsafe {
-                        let halves = _mm_loadu_si128(from.as_ptr().cast());
-                        _mm256_storeu_ps(to.as_mut_ptr(), _mm256_cvtph_ps(halves));
-                    }
-                },
-            ),
+            16 => vectors(src, dst, |from: &[f16; 16], to: &mut [f32; 16]| {
+                // SAFETY: on x86-64 only the instruction set with AVX-512F, which also holds the 256-bit load, has 16 lanes of 32 bits, and
+                // `S` is made the parameter of code that runs only where it was detected. The arrays are as long
+                // as the vectors; loads and stores need no alignment.
+                unsafe {
+                    let halves = _mm256_loadu_si256(from.as_ptr().cast());
+                    _mm512_storeu_ps(to.as_mut_ptr(), _mm512_cvtph_ps(halves));
+                }
+            }),
+            8 => vectors(src, dst, |from: &[f16; 8], to: &mut [f32; 8]| {
+                // SAFETY: likewise, only the instruction set with AVX2 and F16C has 8 lanes.
+                unsafe {
+                    let halves = _mm_loadu_si128(from.as_ptr().cast());
+                    _mm256_storeu_ps(to.as_mut_ptr(), _mm256_cvtph_ps(halves));
+                }
+            }),
             _ => 0,
         }
     }
@@ -65,32 +55,21 @@ pub(crate) fn narrow<S: Simd>(src: &[f32], dst: &mut [f16]) -> usize {
             _mm256_storeu_si256, _mm512_cvtps_ph, _mm512_loadu_ps,
         };
         match S::lanes32() {
-            16 => vectors(
-                src,
-                dst,
-                #[inline(always)]
-                |from: &[f32; 16], to: &mut [f16; 16]| {
-                    // SAFETY: as in `widen`.
-                    unsafe {
-                        const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
-                        let halves = _mm512_cvtps_ph::<NEAREST>(_mm512_loadu_ps(from.as_ptr()));
-                        _mm256_storeu_si256(to.as_mut_ptr().cast(), halves);
-                    }
-                },
-            ),
-            8 => vectors(
-                src,
-                dst,
-                #[inline(always)]
-                |from: &[f32; 8], to: &mut [f16; 8]| {
-                    // SAFETY: as in `widen`.
-                    unsafe {
-                        let halves =
-                            _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm256_loadu_ps(from.as_ptr()));
-                        _mm_storeu_si128(to.as_mut_ptr().cast(), halves);
-                    }
-                },
-            ),
+            16 => vectors(src, dst, |from: &[f32; 16], to: &mut [f16; 16]| {
+                // SAFETY: as in `widen`.
+                unsafe {
+                    const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+                    let halves = _mm512_cvtps_ph::<NEAREST>(_mm512_loadu_ps(from.as_ptr()));
+                    _mm256_storeu_si256(to.as_mut_ptr().cast(), halves);
+                }
+            }),
+            8 => vectors(src, dst, |from: &[f32; 8], to: &mut [f16; 8]| {
+                // SAFETY: as in `widen`.
+                unsafe {
+                    let halves = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm256_loadu_ps(from.as_ptr()));
+                    _mm_storeu_si128(to.as_mut_ptr().cast(), halves);
+                }
+            }),
             _ => 0,
         }
     }
@@ -101,8 +80,7 @@ pub(crate) fn narrow<S: Simd>(src: &[f32], dst: &mut [f16]) -> usize {
     }
 }
 
-/// Calls `convert` on each whole vector of `N` elements and returns how many elements those hold. `convert` has to be inlined, or the
-/// intrinsics in it will not be.
+/// Calls `convert` on each whole vector of `N` elements and returns how many elements those hold.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn vectors<A, B, const N: usize>(src: &[A], dst: &mut [B], convert: impl Fn(&[A; N], &mut [B; N])) -> usize {
