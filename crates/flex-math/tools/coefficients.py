@@ -205,30 +205,34 @@ def pieces(g, degree, weight):
     return list(zip(*columns)), worst
 
 
+def print_pieces(name):
+    rows, err = pieces(*PIECES[name])
+    print(f"/// Degree {len(rows) - 2}, relative error 2^{float(mp.log(err, 2)):.1f}.")
+    print(f"const {name}: &[[f32; 16]] = &[")
+    for row in rows:
+        numbers = [mp.nstr(c, 10, min_fixed=0, max_fixed=0) for c in row]
+        print("    [")
+        for k in range(0, 16, 8):
+            print(f"        {', '.join(numbers[k:k + 8])},")
+        print("    ],")
+    print("];", flush=True)
+
+
+def print_fit(name):
+    g, lo, hi, degree, weight = FITS[name]
+    coef, err = remez(g, lo, hi, degree, weight)
+    ty = "f32" if name.endswith("F32") else "f64"
+    digits = 10 if ty == "f32" else 19
+    print(f"/// Degree {degree}, error 2^{float(mp.log(err, 2)):.1f}.")
+    print(f"const {name}: &[{ty}] = &[")
+    for c in coef:
+        print(f"    {mp.nstr(c, digits, min_fixed=0, max_fixed=0)},")
+    print("];", flush=True)
+
+
 def main():
-    names = sys.argv[1:] or [*FITS, *PIECES]
-    for name in names:
-        if name in PIECES:
-            rows, err = pieces(*PIECES[name])
-            print(f"/// Degree {len(rows) - 2}, relative error 2^{float(mp.log(err, 2)):.1f}.")
-            print(f"const {name}: &[[f32; 16]] = &[")
-            for row in rows:
-                numbers = [mp.nstr(c, 10, min_fixed=0, max_fixed=0) for c in row]
-                print("    [")
-                for k in range(0, 16, 8):
-                    print(f"        {', '.join(numbers[k:k + 8])},")
-                print("    ],")
-            print("];", flush=True)
-            continue
-        g, lo, hi, degree, weight = FITS[name]
-        coef, err = remez(g, lo, hi, degree, weight)
-        ty = "f32" if name.endswith("F32") else "f64"
-        digits = 10 if ty == "f32" else 19
-        print(f"/// Degree {degree}, error 2^{float(mp.log(err, 2)):.1f}.")
-        print(f"const {name}: &[{ty}] = &[")
-        for c in coef:
-            print(f"    {mp.nstr(c, digits, min_fixed=0, max_fixed=0)},")
-        print("];", flush=True)
+    for name in sys.argv[1:] or [*FITS, *PIECES]:
+        (print_pieces if name in PIECES else print_fit)(name)
 
 
 if __name__ == "__main__":
