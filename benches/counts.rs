@@ -122,13 +122,10 @@ fn compare(bless: bool) -> Result<(), String> {
     if !comparable {
         println!("The counts in the file were made by {}; these by {made_by}.", before.made_by);
     }
-    match worse {
-        0 => Ok(()),
-        _ if !comparable => Ok(()),
-        _ => Err(format!(
-            "{worse} cases take over {TOLERANCE} % more instructions; if they have to: -- --bless"
-        )),
+    if worse == 0 || !comparable {
+        return Ok(());
     }
+    Err(format!("{worse} cases take over {TOLERANCE} % more instructions; if they have to: -- --bless"))
 }
 
 /// The instructions of one call of a case, and the instruction set.

@@ -119,11 +119,7 @@ mod tests {
     impl<T: Float> UnaryFn<T> for Pick {
         #[inline(always)]
         fn eval<S: Simd>(self, x: Vector<S, T>) -> Vector<S, T> {
-            let mut table = [num::<T>(0.0); 16];
-            for (i, value) in table.iter_mut().enumerate() {
-                *value = num(i as f32);
-            }
-            lookup(&table, bits(x))
+            lookup(&core::array::from_fn(|i| num(i as f32)), bits(x))
         }
     }
 
