@@ -2,7 +2,7 @@
 //!
 //! The crate has three layers, and a call passes through them in this order:
 //!
-//! 1. a slice driver ([`map`], [`map2`], ... in `slice.rs`, [`map_half`], ... in `half.rs`) takes slices,
+//! 1. a slice driver ([`map`], [`map2`], ... in `slice.rs`, [`map_half`] in `half/map.rs`) takes slices,
 //!    picks the instruction set once per call ([`simd::dispatch`]) and walks over whole vectors;
 //! 2. a function object ([`Exp`], [`Tanh`], [`Pow`], ...) says what happens to one vector; it is a unit
 //!    struct that implements [`UnaryFn`] or [`BinaryFn`] for both element types;
@@ -27,7 +27,6 @@ mod avx512;
 pub mod dot;
 mod erf;
 mod exp;
-mod f16c;
 mod float;
 mod fold;
 mod gauss;
@@ -46,10 +45,7 @@ pub use erf::{Erf, Erfc};
 pub use exp::{Exp, Exp2, Expm1};
 pub use float::Float;
 pub use fold::{fold_halves, max, product, sum, sum_with};
-pub use half::{
-    Half, map_half, map_half_in_place, map2_half, map2_half_in_place, map2_half_scalar_lhs,
-    map2_half_scalar_lhs_in_place, map2_half_scalar_rhs, map2_half_scalar_rhs_in_place,
-};
+pub use half::{Half, map_half, map2_half};
 pub use hyperbolic::{Acosh, Asinh, Atanh, Cosh, Sinh, Tanh};
 pub use inverse::{Acos, Asin, Atan, Atan2};
 pub use log::{Ln, Log1p, Log2, Log10};

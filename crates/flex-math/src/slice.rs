@@ -5,6 +5,7 @@
 
 use crate::simd::{Simd, Vector, WithSimd, dispatch};
 use crate::{BinaryFn, Float, UnaryFn};
+use core::marker::PhantomData;
 
 /// Writes `f(src[i])` to `dst[i]`.
 ///
@@ -15,7 +16,7 @@ pub fn map<T: Float, F: UnaryFn<T>>(f: F, src: &[T], dst: &mut [T]) {
     same_len("map", src.len(), dst.len());
     // SAFETY: both point to `src.len()` elements, which is `dst.len()`; `src` and `dst` are a shared and an
     // exclusive borrow, so they do not overlap, and `src` is initialised.
-    unsafe { run1(f, src.as_ptr(), dst.as_mut_ptr(), src.len()) }
+    unsafe { run1(f, Each(src.as_ptr()), Into(dst.as_mut_ptr()), src.len()) }
 }
 
 /// Replaces each element by `f` of it.
@@ -23,7 +24,7 @@ pub fn map_in_place<T: Float, F: UnaryFn<T>>(f: F, data: &mut [T]) {
     let ptr = data.as_mut_ptr();
     // SAFETY: the slice is initialised and exclusively borrowed; source and destination are the same elements,
     // which `run1` allows.
-    unsafe { run1(f, ptr, ptr, data.len()) }
+    unsafe { run1(f, Each(ptr.cast_const()), Into(ptr), data.len()) }
 }
 
 /// Writes `f(a[i], b[i])` to `dst[i]`.
@@ -36,7 +37,7 @@ pub fn map2<T: Float, F: BinaryFn<T>>(f: F, a: &[T], b: &[T], dst: &mut [T]) {
     same_len("map2", a.len(), dst.len());
     // SAFETY: the three slices have the same length, the sources are initialised, and `dst`, borrowed
     // exclusively, overlaps neither.
-    unsafe { run2(f, Each(a.as_ptr()), Each(b.as_ptr()), dst.as_mut_ptr(), a.len()) }
+    unsafe { run2(f, Each(a.as_ptr()), Each(b.as_ptr()), Into(dst.as_mut_ptr()), a.len()) }
 }
 
 /// Replaces each `a[i]` by `f(a[i], b[i])`.
@@ -49,7 +50,7 @@ pub fn map2_in_place<T: Float, F: BinaryFn<T>>(f: F, a: &mut [T], b: &[T]) {
     let ptr = a.as_mut_ptr();
     // SAFETY: both slices have the same length and are initialised; the destination is the first source itself,
     // borrowed exclusively, so it does not overlap the second.
-    unsafe { run2(f, Each(ptr.cast_const()), Each(b.as_ptr()), ptr, a.len()) }
+    unsafe { run2(f, Each(ptr.cast_const()), Each(b.as_ptr()), Into(ptr), a.len()) }
 }
 
 /// Writes `f(a[i], b)` to `dst[i]`.
@@ -61,14 +62,14 @@ pub fn map2_scalar_rhs<T: Float, F: BinaryFn<T>>(f: F, a: &[T], b: T, dst: &mut 
     same_len("map2_scalar_rhs", a.len(), dst.len());
     // SAFETY: `a` and `dst` have the same length, `a` is initialised, and `dst`, borrowed exclusively, does not
     // overlap it.
-    unsafe { run2(f, Each(a.as_ptr()), Same(b), dst.as_mut_ptr(), a.len()) }
+    unsafe { run2(f, Each(a.as_ptr()), Same(b), Into(dst.as_mut_ptr()), a.len()) }
 }
 
 /// Replaces each `a[i]` by `f(a[i], b)`.
 pub fn map2_scalar_rhs_in_place<T: Float, F: BinaryFn<T>>(f: F, a: &mut [T], b: T) {
     let ptr = a.as_mut_ptr();
     // SAFETY: the slice is initialised and exclusively borrowed, and is source and destination at once.
-    unsafe { run2(f, Each(ptr.cast_const()), Same(b), ptr, a.len()) }
+    unsafe { run2(f, Each(ptr.cast_const()), Same(b), Into(ptr), a.len()) }
 }
 
 /// Writes `f(a, b[i])` to `dst[i]`.
@@ -80,14 +81,14 @@ pub fn map2_scalar_lhs<T: Float, F: BinaryFn<T>>(f: F, a: T, b: &[T], dst: &mut 
     same_len("map2_scalar_lhs", b.len(), dst.len());
     // SAFETY: `b` and `dst` have the same length, `b` is initialised, and `dst`, borrowed exclusively, does not
     // overlap it.
-    unsafe { run2(f, Same(a), Each(b.as_ptr()), dst.as_mut_ptr(), b.len()) }
+    unsafe { run2(f, Same(a), Each(b.as_ptr()), Into(dst.as_mut_ptr()), b.len()) }
 }
 
 /// Replaces each `b[i]` by `f(a, b[i])`.
 pub fn map2_scalar_lhs_in_place<T: Float, F: BinaryFn<T>>(f: F, a: T, b: &mut [T]) {
     let ptr = b.as_mut_ptr();
     // SAFETY: the slice is initialised and exclusively borrowed, and is source and destination at once.
-    unsafe { run2(f, Same(a), Each(ptr.cast_const()), ptr, b.len()) }
+    unsafe { run2(f, Same(a), Each(ptr.cast_const()), Into(ptr), b.len()) }
 }
 
 /// `f(x)` for one number, by the same code as the slices.
@@ -125,64 +126,8 @@ pub(crate) fn lanes_mut<S: Simd, T: Float>(v: &mut Vector<S, T>) -> &mut [T] {
     bytemuck::cast_slice_mut(core::slice::from_mut(v))
 }
 
-/// # Safety
-///
-/// `src` must be valid for reading and `dst` for writing `len` elements, and the two must either be
-/// the same pointer or not overlap.
-#[inline(always)]
-unsafe fn run1<T: Float, F: UnaryFn<T>>(f: F, src: *const T, dst: *mut T, len: usize) {
-    dispatch(Run1 { f, src, dst, len });
-}
-
-struct Run1<T, F> {
-    f: F,
-    src: *const T,
-    dst: *mut T,
-    len: usize,
-}
-
-impl<T: Float, F: UnaryFn<T>> WithSimd for Run1<T, F> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self) {
-        // SAFETY: `Run1` is built in `run1` alone, whose caller vouches for the pointers and the length.
-        unsafe { walk1::<S, T, F>(self.f, self.src, self.dst, self.len) }
-    }
-}
-
-/// The loop of the unary drivers, inside the dispatched function.
-///
-/// # Safety
-///
-/// As [`run1`].
-#[inline(always)]
-pub(crate) unsafe fn walk1<S: Simd, T: Float, F: UnaryFn<T>>(f: F, src: *const T, dst: *mut T, len: usize) {
-    let step = T::lanes::<S>();
-    let whole = len - len % step;
-    let mut i = 0;
-    while i < whole {
-        // SAFETY: `i + step <= whole <= len`, so the whole vector is inside both buffers; the loads and stores
-        // need no alignment. If both are the same buffer, each element is read before it is written.
-        unsafe {
-            let x = T::vload_unaligned::<S>(src.add(i));
-            T::vstore_unaligned(dst.add(i), f.eval(x));
-        }
-        i += step;
-    }
-    if i < len {
-        let mut x: Vector<S, T> = T::one().splat();
-        let rest = len - i;
-        // SAFETY: `rest < step` elements remain from `i` on in the source, and the lanes of `x`, a local, hold more.
-        unsafe { core::ptr::copy_nonoverlapping(src.add(i), lanes_mut(&mut x)[..rest].as_mut_ptr(), rest) };
-        let y = f.eval(x);
-        // SAFETY: likewise for the destination and the lanes of `y`.
-        unsafe { core::ptr::copy_nonoverlapping(lanes(&y)[..rest].as_ptr(), dst.add(i), rest) };
-    }
-}
-
-/// An operand of a binary driver: a vector at a time, whole or the last.
-trait Operand<T: Float>: Copy {
+/// Where a driver takes an operand from: a vector at a time, whole or the last.
+pub(crate) trait Source<T: Float>: Copy {
     /// # Safety
     ///
     /// A whole vector from element `i` on must be readable.
@@ -193,15 +138,31 @@ trait Operand<T: Float>: Copy {
     unsafe fn rest<S: Simd>(self, i: usize, rest: usize) -> Vector<S, T>;
 }
 
+/// Where a driver puts its results.
+pub(crate) trait Destination<T: Float>: Copy {
+    /// # Safety
+    ///
+    /// A whole vector from element `i` on must be writable.
+    unsafe fn put<S: Simd>(self, i: usize, value: Vector<S, T>);
+    /// # Safety
+    ///
+    /// `rest` elements from `i` on, fewer than a vector, must be writable.
+    unsafe fn put_rest<S: Simd>(self, i: usize, rest: usize, value: Vector<S, T>);
+}
+
 /// One element per result.
 #[derive(Clone, Copy)]
-struct Each<T>(*const T);
+pub(crate) struct Each<T>(pub *const T);
 
 /// The same element for every result.
 #[derive(Clone, Copy)]
-struct Same<T>(T);
+pub(crate) struct Same<T>(pub T);
 
-impl<T: Float> Operand<T> for Each<T> {
+/// The results as they are.
+#[derive(Clone, Copy)]
+pub(crate) struct Into<T>(pub *mut T);
+
+impl<T: Float> Source<T> for Each<T> {
     #[inline(always)]
     unsafe fn whole<S: Simd>(self, i: usize) -> Vector<S, T> {
         // SAFETY: the caller vouches for a whole vector from `i` on; the load needs no alignment.
@@ -219,7 +180,7 @@ impl<T: Float> Operand<T> for Each<T> {
     }
 }
 
-impl<T: Float> Operand<T> for Same<T> {
+impl<T: Float> Source<T> for Same<T> {
     #[inline(always)]
     unsafe fn whole<S: Simd>(self, _: usize) -> Vector<S, T> {
         self.0.splat()
@@ -231,88 +192,99 @@ impl<T: Float> Operand<T> for Same<T> {
     }
 }
 
-/// # Safety
-///
-/// Both operands must be readable and `dst` writable for `len` elements, and `dst` must either be the very pointer
-/// of an operand or not overlap it.
-#[inline(always)]
-unsafe fn run2<T: Float, F: BinaryFn<T>, A: Operand<T>, B: Operand<T>>(
-    f: F,
-    a: A,
-    b: B,
-    dst: *mut T,
-    len: usize,
-) {
-    dispatch(Run2 { f, a, b, dst, len });
-}
-
-struct Run2<T, F, A, B> {
-    f: F,
-    a: A,
-    b: B,
-    dst: *mut T,
-    len: usize,
-}
-
-impl<T: Float, F: BinaryFn<T>, A: Operand<T>, B: Operand<T>> WithSimd for Run2<T, F, A, B> {
-    type Output = ();
+impl<T: Float> Destination<T> for Into<T> {
+    #[inline(always)]
+    unsafe fn put<S: Simd>(self, i: usize, value: Vector<S, T>) {
+        // SAFETY: the caller vouches for a whole vector from `i` on; the store needs no alignment.
+        unsafe { T::vstore_unaligned(self.0.add(i), value) }
+    }
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self) {
-        // SAFETY: `Run2` is built in `run2` alone, whose caller vouches for the operands, `dst` and the length.
-        unsafe { walk_operands::<S, T, F, A, B>(self.f, self.a, self.b, self.dst, self.len) }
+    unsafe fn put_rest<S: Simd>(self, i: usize, rest: usize, value: Vector<S, T>) {
+        // SAFETY: the caller vouches for `rest` elements from `i` on; slicing checks that the lanes hold as many.
+        unsafe { core::ptr::copy_nonoverlapping(lanes(&value)[..rest].as_ptr(), self.0.add(i), rest) }
     }
 }
 
-/// The loop of the binary drivers over two arrays, inside a dispatched function.
+/// The loop of the unary drivers.
 ///
 /// # Safety
 ///
-/// `a` and `b` must be readable and `dst` writable for `len` elements, and `dst` must either be `a` or `b` itself or not
-/// overlap it.
+/// `src` must be readable and `dst` writable for `len` elements, and the two must either be the very same elements or not
+/// overlap.
 #[inline(always)]
-pub(crate) unsafe fn walk2<S: Simd, T: Float, F: BinaryFn<T>>(
+pub(crate) unsafe fn run1<T: Float, F: UnaryFn<T>, A: Source<T>, D: Destination<T>>(
     f: F,
-    a: *const T,
-    b: *const T,
-    dst: *mut T,
+    src: A,
+    dst: D,
     len: usize,
 ) {
-    // SAFETY: the caller vouches for the same.
-    unsafe { walk_operands::<S, T, F, _, _>(f, Each(a), Each(b), dst, len) }
+    // SAFETY: the constant stands for an operand that is never looked at; the caller vouches for the others.
+    unsafe { run2(First(f), src, Same(T::one()), dst, len) }
+}
+
+/// A function of one number as one of two that leaves the second alone.
+#[derive(Clone, Copy)]
+struct First<F>(F);
+
+impl<T: Float, F: UnaryFn<T>> BinaryFn<T> for First<F> {
+    #[inline(always)]
+    fn eval<S: Simd>(self, a: Vector<S, T>, _: Vector<S, T>) -> Vector<S, T> {
+        self.0.eval(a)
+    }
 }
 
 /// The loop of the binary drivers.
 ///
 /// # Safety
 ///
-/// As [`run2`].
+/// Both operands must be readable and `dst` writable for `len` elements, and `dst` must either be the very elements of an
+/// operand or not overlap it.
 #[inline(always)]
-unsafe fn walk_operands<S: Simd, T: Float, F: BinaryFn<T>, A: Operand<T>, B: Operand<T>>(
+pub(crate) unsafe fn run2<T: Float, F, A, B, D>(f: F, a: A, b: B, dst: D, len: usize)
+where
+    F: BinaryFn<T>,
+    A: Source<T>,
+    B: Source<T>,
+    D: Destination<T>,
+{
+    dispatch(Run2 { f, a, b, dst, len, element: PhantomData::<T> });
+}
+
+struct Run2<T, F, A, B, D> {
     f: F,
     a: A,
     b: B,
-    dst: *mut T,
+    dst: D,
     len: usize,
-) {
-    let step = T::lanes::<S>();
-    let whole = len - len % step;
-    let mut i = 0;
-    while i < whole {
-        // SAFETY: `i + step <= whole <= len`, so the whole vector is inside every buffer. If the destination is an
-        // operand, each element is read before it is written.
-        unsafe {
-            let y = f.eval(a.whole::<S>(i), b.whole::<S>(i));
-            T::vstore_unaligned(dst.add(i), y);
+    element: PhantomData<T>,
+}
+
+impl<T: Float, F, A, B, D> WithSimd for Run2<T, F, A, B, D>
+where
+    F: BinaryFn<T>,
+    A: Source<T>,
+    B: Source<T>,
+    D: Destination<T>,
+{
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self) {
+        let Self { f, a, b, dst, len, .. } = self;
+        let step = T::lanes::<S>();
+        let whole = len - len % step;
+        let mut i = 0;
+        while i < whole {
+            // SAFETY: `Run2` is built in `run2` alone, whose caller vouches for `len` elements of every buffer, and
+            // `i + step <= whole <= len`. If the destination is an operand, each element is read before it is written.
+            unsafe { dst.put(i, f.eval(a.whole::<S>(i), b.whole::<S>(i))) };
+            i += step;
         }
-        i += step;
-    }
-    if i < len {
-        let rest = len - i;
-        // SAFETY: `rest < step` elements remain from `i` on in every buffer.
-        unsafe {
-            let y = f.eval(a.rest::<S>(i, rest), b.rest::<S>(i, rest));
-            core::ptr::copy_nonoverlapping(lanes(&y)[..rest].as_ptr(), dst.add(i), rest);
+        if i < len {
+            let rest = len - i;
+            // SAFETY: likewise; `rest < step` elements remain from `i` on.
+            unsafe { dst.put_rest(i, rest, f.eval(a.rest::<S>(i, rest), b.rest::<S>(i, rest))) };
         }
     }
 }

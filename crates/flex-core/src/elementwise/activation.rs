@@ -2,12 +2,14 @@
 
 use super::binary::{Prelu, float, number};
 use super::driver::{Cost, Input, Op, ScalarBytes, run};
-use super::float::{Float, Plain};
+use super::float::{Float, Plain, plain_fn};
+use super::half::ParametricFn;
 use super::kernel::{Fn3, Kernel, Map3};
 use super::number::Number;
 use crate::error::{Error, Result, check_same_dtype};
 use crate::layout::broadcast_shapes;
 use crate::{Element, Scalar, Tensor};
+use flex_math::simd::{Simd, Vector};
 
 /// Holds each element between two bounds, either of which may be left out. As in PyTorch, the result is `max` where
 /// `min` exceeds it, NaN elements stay NaN, and a bound of NaN makes every float NaN. Bounds outside of an integer
@@ -89,19 +91,10 @@ pub fn hard_sigmoid(tensor: Tensor, alpha: f64, beta: f64) -> Result<Tensor> {
     run(op, [Input::Tensor(tensor), Input::Scalar(alpha), Input::Scalar(beta)])
 }
 
-struct Clamp;
-impl<T: Number> Fn3<T> for Clamp {
-    #[inline(always)]
-    fn at(x: T, low: T, high: T) -> T {
-        let x = if x < low { low } else { x };
-        if x > high { high } else { x }
-    }
-}
-
-struct HardSigmoid;
-impl<T: Number> Fn3<T> for HardSigmoid {
-    #[inline(always)]
-    fn at(x: T, alpha: T, beta: T) -> T {
-        Clamp::at(x.mul(alpha).add(beta), T::ZERO, T::ONE)
-    }
+plain_fn! {
+    Clamp: |x, low, high| {
+        let x = x.if_less(low, low, x);
+        high.if_less(x, high, x)
+    };
+    HardSigmoid: |x, alpha, beta| Clamp::of(x.mul(alpha).add(beta), T::zero(), T::one());
 }

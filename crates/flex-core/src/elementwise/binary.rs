@@ -3,7 +3,7 @@
 use super::cast::cast;
 use super::compare::compare_scalar;
 use super::driver::{Cost, Input, Op, ScalarBytes, run};
-use super::float::{Family, Float, Plain, Vectors};
+use super::float::{Family, Float, Plain, Vectors, plain_fn};
 use super::kernel::{Fn1, Fn2, Kernel, Map2};
 use super::number::{Integer, Number};
 use super::remainder::Remainder;
@@ -172,7 +172,8 @@ pub(super) fn float<K: Family<2>>(name: &'static str, dtype: DType) -> Result<&'
 /// A function of floats, and of integers in which signed and unsigned give the same bits.
 fn wrapping<F>(name: &'static str, dtype: DType) -> Result<&'static dyn Kernel<2>>
 where
-    F: Fn2<f32, Out = f32> + Fn2<f64, Out = f64> + Fn2<u8> + Fn2<u16> + Fn2<u32> + Fn2<u64> + 'static,
+    F: Fn2<f32, Out = f32> + Fn2<f64, Out = f64> + BinaryFn<f32> + Default + 'static,
+    F: Fn2<u8> + Fn2<u16> + Fn2<u32> + Fn2<u64>,
 {
     if dtype.is_float() {
         return float::<Plain<F>>(name, dtype);
@@ -197,7 +198,7 @@ where
 /// A function of floats and of each integer type.
 fn ordered<F>(name: &'static str, dtype: DType) -> Result<&'static dyn Kernel<2>>
 where
-    F: Fn2<f32, Out = f32> + Fn2<f64, Out = f64> + 'static,
+    F: Fn2<f32, Out = f32> + Fn2<f64, Out = f64> + BinaryFn<f32> + Default + 'static,
     F: Fn2<i8> + Fn2<i16> + Fn2<i32> + Fn2<i64> + Fn2<u8> + Fn2<u16> + Fn2<u32> + Fn2<u64>,
 {
     if dtype.is_float() {
@@ -217,13 +218,32 @@ where
     dispatch!(int name, dtype, T => Ok(Map2::<T, F>::KERNEL))
 }
 
-/// Functions of two elements as kernels.
-macro_rules! fn2 {
-    ($light:literal: $($bound:ident $name:ident: |$a:ident, $b:ident| $value:expr;)*) => {$(
+plain_fn! {
+    Add: |a, b| a.add(b);
+    Sub: |a, b| a.sub(b);
+    Mul: |a, b| a.mul(b);
+    Div: |a, b| a.div(b);
+    Max: |a, b| a.max(b);
+    Min: |a, b| a.min(b);
+    // Burn masks the gradient where the output is not above zero, so NaN outputs let it pass.
+    ReluGrad: |output, grad| output.if_at_most(T::zero(), T::zero(), grad);
+    SigmoidGrad: |output, grad| output.mul(T::one().sub(output)).mul(grad);
+    // Not a maximum: NaN stays.
+    Prelu: |x, slope| x.if_less(T::zero(), x.mul(slope), x);
+}
+
+plain_fn! {
+    Square: |a| a.mul(a);
+    Cube: |a| a.mul(a).mul(a);
+}
+
+/// Functions of two integers as kernels.
+macro_rules! integer_fn {
+    ($($bound:ident $name:ident: |$a:ident, $b:ident| $value:expr;)*) => {$(
         pub(super) struct $name;
         impl<T: $bound> Fn2<T> for $name {
             type Out = T;
-            const IS_LIGHT: bool = $light;
+            const IS_LIGHT: bool = false;
             #[inline(always)]
             fn at($a: T, $b: T) -> T {
                 $value
@@ -232,24 +252,8 @@ macro_rules! fn2 {
     )*};
 }
 
-fn2! {
-    true:
-    Number Add: |a, b| a.add(b);
-    Number Sub: |a, b| a.sub(b);
-    Number Mul: |a, b| a.mul(b);
-    Number Max: |a, b| a.max(b);
-    Number Min: |a, b| a.min(b);
-    // Burn masks the gradient where the output is not above zero, so NaN outputs let it pass.
-    Number ReluGrad: |output, grad| if output <= T::ZERO { T::ZERO } else { grad };
-    Number SigmoidGrad: |output, grad| output.mul(T::ONE.sub(output)).mul(grad);
-    // Not a maximum: NaN stays.
-    Number Prelu: |x, slope| if x < T::ZERO { x.mul(slope) } else { x };
-}
-
 // Slower than memory, or rare.
-fn2! {
-    false:
-    Number Div: |a, b| a.div(b);
+integer_fn! {
     Integer Rem: |a, b| a.rem(b);
     Integer Pow: |a, b| a.pow(b);
     Integer Shl: |a, b| a.shl(b);
@@ -272,24 +276,6 @@ impl<T> Bits for T where
         + core::ops::BitOr<Output = Self>
         + core::ops::BitXor<Output = Self>
 {
-}
-
-struct Square;
-impl<T: Number> Fn1<T> for Square {
-    type Out = T;
-    #[inline(always)]
-    fn at(a: T) -> T {
-        a.mul(a)
-    }
-}
-
-struct Cube;
-impl<T: Number> Fn1<T> for Cube {
-    type Out = T;
-    #[inline(always)]
-    fn at(a: T) -> T {
-        a.mul(a).mul(a)
-    }
 }
 
 /// `(x, grad) -> grad * sigmoid(-x)`.

@@ -6,7 +6,7 @@ use super::kernel::{BLOCK, Fn1, Kernel, Map1, Src, Typed};
 use crate::error::Result;
 use crate::{BoolStore, DType, Element, Tensor, bf16, f16};
 use core::marker::PhantomData;
-use flex_math::half::{Half, from_f32, to_f32};
+use flex_math::half::{Half, convert, from_f32, to_f32};
 use flex_math::simd::vectorize;
 use num_traits::AsPrimitive;
 
@@ -67,15 +67,18 @@ trait Source: Element {
     /// gives what rounding once would have given (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums",
     /// 2008).
     fn to_odd(self) -> f32;
-    /// [`to_odd`](Self::to_odd) of all elements: these themselves where they are f32, or the front of `block`.
+    /// All elements, rounded once.
     #[inline]
-    fn all_to_odd<'a>(src: &'a [Self], block: &'a mut [f32; BLOCK]) -> &'a [f32] {
-        let block = &mut block[..src.len()];
-        vectorize(
-            #[inline(always)]
-            || block.iter_mut().zip(src).for_each(|(to, from)| *to = from.to_odd()),
-        );
-        block
+    fn round<H: Half>(src: &[Self], dst: &mut [H]) {
+        let mut block = [0f32; BLOCK];
+        for (src, dst) in src.chunks(BLOCK).zip(dst.chunks_mut(BLOCK)) {
+            let block = &mut block[..src.len()];
+            vectorize(
+                #[inline(always)]
+                || block.iter_mut().zip(src).for_each(|(to, from)| *to = from.to_odd()),
+            );
+            from_f32(block, dst);
+        }
     }
     /// The kernel to f32.
     const TO_SINGLE: &'static dyn Kernel<1>;
@@ -86,7 +89,7 @@ trait Source: Element {
 }
 
 macro_rules! impl_source {
-    ($($ty:ty: |$x:ident| $odd:expr $(, $all:item)?;)*) => {$(
+    ($($ty:ty: |$x:ident| $odd:expr $(, $round:item)?;)*) => {$(
         impl Source for $ty {
             type Wide = $ty;
             const TO_SINGLE: &'static dyn Kernel<1> = Map1::<$ty, As<f32>>::KERNEL;
@@ -99,13 +102,13 @@ macro_rules! impl_source {
                 let $x = self;
                 $odd
             }
-            $($all)?
+            $($round)?
         }
     )*};
 }
 
 impl_source! {
-    f32: |x| x, #[inline] fn all_to_odd<'a>(src: &'a [f32], _: &'a mut [f32; BLOCK]) -> &'a [f32] { src };
+    f32: |x| x, #[inline] fn round<H: Half>(src: &[f32], dst: &mut [H]) { from_f32(src, dst) };
     f64: |x| odd(x);
     i8: |x| x as f32;
     i16: |x| x as f32;
@@ -132,10 +135,8 @@ macro_rules! impl_half_source {
                 self.wide()
             }
             #[inline]
-            fn all_to_odd<'a>(src: &'a [$ty], block: &'a mut [f32; BLOCK]) -> &'a [f32] {
-                let block = &mut block[..src.len()];
-                to_f32(src, block);
-                block
+            fn round<H: Half>(src: &[$ty], dst: &mut [H]) {
+                convert(src, dst);
             }
             fn through<F: Fn1<Self> + Fn1<f32> + 'static>() -> &'static dyn Kernel<1> {
                 through_single::<Self, F>()
@@ -272,19 +273,16 @@ impl<S: Source, H: Half + Element> Round<S, H> {
 impl<S: Source, H: Half + Element> Kernel<1> for Round<S, H> {
     fn run(&self, out: &mut [u8], [a]: [Src<'_>; 1]) {
         let out: &mut [H] = bytemuck::cast_slice_mut(out);
-        let mut block = [0f32; BLOCK];
         match a.typed::<S>() {
-            Typed::Each(a) => {
-                for (out, a) in out.chunks_mut(BLOCK).zip(a.chunks(BLOCK)) {
-                    from_f32(S::all_to_odd(a, &mut block), out);
-                }
-            }
+            Typed::Each(a) => S::round(a, out),
             Typed::Same(a) => out.fill(H::from_pattern(H::narrow(a.to_odd()))),
-            // Of one size, since it lies there, and so not f32: the numbers are in the block.
             Typed::Out => {
+                let mut block = [S::ZERO; BLOCK];
                 for out in out.chunks_mut(BLOCK) {
-                    S::all_to_odd(bytemuck::cast_slice(out), &mut block);
-                    from_f32(&block[..out.len()], out);
+                    let block = &mut block[..out.len()];
+                    // Of one size, since it lies there.
+                    block.copy_from_slice(bytemuck::cast_slice(out));
+                    S::round(block, out);
                 }
             }
         }

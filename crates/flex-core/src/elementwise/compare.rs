@@ -6,7 +6,7 @@ use super::float::{Float, Predicate};
 use super::kernel::{Fn1, Fn2, Kernel, Map2};
 use super::{Compare, Logical};
 use crate::error::{Error, Result, check_same_dtype};
-use crate::{BoolStore, DType, Element, Scalar, Tensor};
+use crate::{BoolStore, DType, Element, Scalar, Tensor, bf16, f16};
 use core::cmp::Ordering;
 
 /// Compares pairs of elements of two tensors of one dtype, which broadcast together. NaN is unequal to everything.
@@ -77,7 +77,7 @@ pub fn logical_not(tensor: Tensor) -> Result<Tensor> {
 /// A tensor that is not of floats, or a `store` other than one byte per boolean.
 pub fn is_nan(tensor: Tensor, store: BoolStore) -> Result<Tensor> {
     let name = "is_nan";
-    let kernel = dispatch!(float name, tensor.dtype(), T => Ok(T::test::<1, Predicate<IsNan>>()))?;
+    let kernel = dispatch!(float name, tensor.dtype(), T => Ok(T::kernel::<1, Predicate<IsNan>>()))?;
     test(name, kernel, tensor, store)
 }
 
@@ -87,7 +87,7 @@ pub fn is_nan(tensor: Tensor, store: BoolStore) -> Result<Tensor> {
 /// A tensor that is not of floats, or a `store` other than one byte per boolean.
 pub fn is_inf(tensor: Tensor, store: BoolStore) -> Result<Tensor> {
     let name = "is_inf";
-    let kernel = dispatch!(float name, tensor.dtype(), T => Ok(T::test::<1, Predicate<IsInf>>()))?;
+    let kernel = dispatch!(float name, tensor.dtype(), T => Ok(T::kernel::<1, Predicate<IsInf>>()))?;
     test(name, kernel, tensor, store)
 }
 
@@ -117,23 +117,33 @@ fn compare_inputs(op: Compare, dtype: DType, [lhs, rhs]: [Input; 2], store: Bool
     run(op, inputs)
 }
 
+/// A question about two floats.
+trait FloatTest:
+    Fn2<f32, Out = u8> + Fn2<f64, Out = u8> + Fn2<f16, Out = u8> + Fn2<bf16, Out = u8> + 'static
+{
+}
+impl<F> FloatTest for F where
+    F: Fn2<f32, Out = u8> + Fn2<f64, Out = u8> + Fn2<f16, Out = u8> + Fn2<bf16, Out = u8> + 'static
+{
+}
+
 fn equality<F>(name: &'static str, dtype: DType) -> Result<&'static dyn Kernel<2>>
 where
-    F: Fn2<f32, Out = u8> + Fn2<f64, Out = u8> + Fn2<u8> + Fn2<u16> + Fn2<u32> + Fn2<u64> + 'static,
+    F: FloatTest + Fn2<u8> + Fn2<u16> + Fn2<u32> + Fn2<u64>,
 {
     if dtype.is_float() {
-        return dispatch!(float name, dtype, T => Ok(T::test::<2, Predicate<F>>()));
+        return dispatch!(float name, dtype, T => Ok(T::kernel::<2, Predicate<F>>()));
     }
     dispatch!(bits name, dtype, T => Ok(Map2::<T, F>::KERNEL))
 }
 
 fn order<F>(name: &'static str, dtype: DType) -> Result<&'static dyn Kernel<2>>
 where
-    F: Fn2<f32, Out = u8> + Fn2<f64, Out = u8> + 'static,
+    F: FloatTest,
     F: Fn2<i8> + Fn2<i16> + Fn2<i32> + Fn2<i64> + Fn2<u8> + Fn2<u16> + Fn2<u32> + Fn2<u64>,
 {
     if dtype.is_float() {
-        return dispatch!(float name, dtype, T => Ok(T::test::<2, Predicate<F>>()));
+        return dispatch!(float name, dtype, T => Ok(T::kernel::<2, Predicate<F>>()));
     }
     if dtype.is_bool() {
         return dispatch!(bits name, dtype, _T => Ok(Map2::<u8, F>::KERNEL));
@@ -156,8 +166,7 @@ fn plan_scalar<T: Element>(op: Compare, value: Scalar) -> ScalarPlan {
 
 fn plan_float<T: Element>(op: Compare, value: Scalar) -> ScalarPlan {
     let own: T = value.cast();
-    let number =
-        if size_of::<T>() == 2 { ScalarBytes::new(own.to_f64() as f32) } else { ScalarBytes::new(own) };
+    let number = ScalarBytes::new(own);
     let rounded = own.to_f64();
     if rounded.is_infinite() && value.to_f64().is_finite() {
         // Too large for the dtype: between its largest number and infinity.
@@ -247,11 +256,77 @@ impl Compare {
     }
 }
 
+/// Elements that compare.
+trait Compared: Element {
+    /// `==`.
+    fn equal(self, other: Self) -> bool;
+    /// `<`.
+    fn less(self, other: Self) -> bool;
+    /// `<=`.
+    fn at_most(self, other: Self) -> bool;
+}
+
+macro_rules! compared_by_operators {
+    ($($ty:ty)*) => {$(
+        impl Compared for $ty {
+            #[inline(always)]
+            fn equal(self, other: Self) -> bool {
+                self == other
+            }
+            #[inline(always)]
+            fn less(self, other: Self) -> bool {
+                self < other
+            }
+            #[inline(always)]
+            fn at_most(self, other: Self) -> bool {
+                self <= other
+            }
+        }
+    )*};
+}
+
+compared_by_operators!(f32 f64 i8 i16 i32 i64 u8 u16 u32 u64);
+
+/// By integer operations that vectorise: the bits, with those of negative numbers negated, stand in the order of the numbers
+/// and are 0 for both zeros. NaN is told by its magnitude.
+macro_rules! compared_by_bits {
+    ($($ty:ty)*) => {$(
+        impl Compared for $ty {
+            #[inline(always)]
+            fn equal(self, other: Self) -> bool {
+                !nan(self) & !nan(other) & (rank(self) == rank(other))
+            }
+            #[inline(always)]
+            fn less(self, other: Self) -> bool {
+                !nan(self) & !nan(other) & (rank(self) < rank(other))
+            }
+            #[inline(always)]
+            fn at_most(self, other: Self) -> bool {
+                !nan(self) & !nan(other) & (rank(self) <= rank(other))
+            }
+        }
+    )*};
+}
+
+compared_by_bits!(f16 bf16);
+
+#[inline(always)]
+fn nan<T: FloatBits>(x: T) -> bool {
+    x.magnitude() > T::INFINITE
+}
+
+#[inline(always)]
+fn rank<T: Element>(x: T) -> i16 {
+    let bits: i16 = bytemuck::cast(x);
+    let negative = bits >> 15;
+    ((bits & i16::MAX) ^ negative) - negative
+}
+
 /// Comparisons as kernels.
 macro_rules! comparison {
     ($($name:ident: |$a:ident, $b:ident| $value:expr;)*) => {$(
         struct $name;
-        impl<T: Element> Fn2<T> for $name {
+        impl<T: Compared> Fn2<T> for $name {
             type Out = u8;
             #[inline(always)]
             fn at($a: T, $b: T) -> u8 {
@@ -262,26 +337,56 @@ macro_rules! comparison {
 }
 
 comparison! {
-    Eq: |a, b| a == b;
-    Ne: |a, b| a != b;
-    Lt: |a, b| a < b;
-    Le: |a, b| a <= b;
+    Eq: |a, b| a.equal(b);
+    Ne: |a, b| !a.equal(b);
+    Lt: |a, b| a.less(b);
+    Le: |a, b| a.at_most(b);
+}
+
+/// Floats by their bits.
+trait FloatBits: Element {
+    /// An integer of the same size.
+    type Bits: PartialOrd;
+    /// The bits of infinity; greater magnitudes are NaN.
+    const INFINITE: Self::Bits;
+    /// All bits but the sign.
+    fn magnitude(self) -> Self::Bits;
+}
+
+macro_rules! float_bits {
+    ($($ty:ty: $bits:ty;)*) => {$(
+        impl FloatBits for $ty {
+            type Bits = $bits;
+            const INFINITE: $bits = <$ty>::INFINITY.to_bits();
+            #[inline(always)]
+            fn magnitude(self) -> $bits {
+                self.to_bits() & (<$bits>::MAX >> 1)
+            }
+        }
+    )*};
+}
+
+float_bits! {
+    f32: u32;
+    f64: u64;
+    f16: u16;
+    bf16: u16;
 }
 
 struct IsNan;
-impl<T: Element + num_traits::Float> Fn1<T> for IsNan {
+impl<T: FloatBits> Fn1<T> for IsNan {
     type Out = u8;
     #[inline(always)]
     fn at(a: T) -> u8 {
-        a.is_nan() as u8
+        nan(a) as u8
     }
 }
 
 struct IsInf;
-impl<T: Element + num_traits::Float> Fn1<T> for IsInf {
+impl<T: FloatBits> Fn1<T> for IsInf {
     type Out = u8;
     #[inline(always)]
     fn at(a: T) -> u8 {
-        a.is_infinite() as u8
+        (a.magnitude() == T::INFINITE) as u8
     }
 }

@@ -28,6 +28,12 @@ pub(crate) struct Op<const N: usize> {
     pub reuse: [bool; N],
 }
 
+/// Bytes that an element counts as where moving it is what it costs. Halves are converted, which takes about as long as moving
+/// the f32: adding 65,536 f16 takes 7 us on one thread of Zen 4, as many f32 8.
+fn moved(dtype: DType) -> usize {
+    if matches!(dtype, DType::F16 | DType::BF16) { size_of::<f32>() } else { dtype.size() }
+}
+
 /// What one element costs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Cost {
@@ -111,12 +117,12 @@ fn is_flat<const N: usize>(inputs: &[Input; N]) -> bool {
 
 /// [`run`] where no layout has to be looked at; what small tensors cost is decided here.
 fn run_flat<const N: usize>(op: Op<N>, inputs: &mut [Input; N]) -> Result<Tensor> {
-    let (mut count, mut moved) = (0, op.dtype.size());
+    let (mut count, mut bytes) = (0, moved(op.dtype));
     for tensor in inputs.iter().filter_map(Input::tensor) {
         count = tensor.num_elements();
-        moved += tensor.dtype().size();
+        bytes += moved(tensor.dtype());
     }
-    let work = op.cost.work(count, moved);
+    let work = op.cost.work(count, bytes);
     let fill = |out: &mut [u8], inputs: &[Input; N]| -> Result<()> {
         let mut operands = [const { runs::Operand::OUTPUT }; N];
         for (operand, input) in operands.iter_mut().zip(inputs) {
@@ -163,8 +169,8 @@ fn run_general<const N: usize>(op: Op<N>, inputs: &mut [Input; N]) -> Result<Ten
     if count == 0 {
         return dispatch!(bits op.name, op.dtype, T => Tensor::build::<T>(op.name, shape, op.dtype, |_| ()));
     }
-    let moved: usize = inputs.iter().filter_map(Input::tensor).map(|t| t.dtype().size()).sum();
-    let work = op.cost.work(count, moved + op.dtype.size());
+    let bytes: usize = inputs.iter().filter_map(Input::tensor).map(|t| moved(t.dtype())).sum();
+    let work = op.cost.work(count, bytes + moved(op.dtype));
 
     let reusable = |input: &Input| {
         input.tensor().is_some_and(|t| {

@@ -1,31 +1,44 @@
 //! Kernels over floats: plain functions and flex-math's vector functions. Half precision is computed in f32, see `half.rs`.
 
-use super::half::{Blocks, Inlined, Light};
+use super::half::{Blocks, Direct, ParametricFn};
 use super::kernel::{BLOCK, Fn1, Fn2, Fn3, Kernel, Map1, Map2, Map3, Src, Typed};
 use crate::{Element, bf16, f16};
 use core::marker::PhantomData;
-use flex_math::half::Half;
 use flex_math::{BinaryFn, UnaryFn};
 
-/// One function's kernels over the two float types that compute.
+/// One function's kernels over the four float types.
 pub(crate) trait Family<const N: usize>: Sized + 'static {
-    /// The kernel over f32, which half precision uses too.
+    /// The kernel over f32.
     const SINGLE: &'static dyn Kernel<N>;
     /// The kernel over f64.
     const DOUBLE: &'static dyn Kernel<N>;
-
-    /// The kernel over a half whose result is of that type too.
-    fn half<H: Half + Element>() -> &'static dyn Kernel<N> {
-        Blocks::<H, H, Self, N>::KERNEL
-    }
+    /// The kernel over f16.
+    const F16: &'static dyn Kernel<N> = Blocks::<f16, Self, N>::KERNEL;
+    /// The kernel over bf16.
+    const BF16: &'static dyn Kernel<N> = Blocks::<bf16, Self, N>::KERNEL;
 }
 
 /// The kernels of a float dtype.
 pub(crate) trait Float: Element {
-    /// The kernel of a function whose result has this dtype.
+    /// The kernel of a function.
     fn kernel<const N: usize, K: Family<N>>() -> &'static dyn Kernel<N>;
-    /// The kernel of a function whose result is a boolean.
-    fn test<const N: usize, K: Family<N>>() -> &'static dyn Kernel<N>;
+}
+
+macro_rules! impl_float {
+    ($($ty:ty: $kernel:ident;)*) => {$(
+        impl Float for $ty {
+            fn kernel<const N: usize, K: Family<N>>() -> &'static dyn Kernel<N> {
+                K::$kernel
+            }
+        }
+    )*};
+}
+
+impl_float! {
+    f32: SINGLE;
+    f64: DOUBLE;
+    f16: F16;
+    bf16: BF16;
 }
 
 /// A function of plain elements.
@@ -35,99 +48,130 @@ pub(crate) struct Plain<F>(PhantomData<F>);
 pub(crate) struct Predicate<F>(PhantomData<F>);
 
 macro_rules! impl_plain {
-    ($($n:literal $f:ident $map:ident |$x:pat_param| $call:expr;)*) => {$(
-        impl<F: $f<f32, Out = f32> + $f<f64, Out = f64> + 'static> Family<$n> for Plain<F> {
+    ($($n:literal $f:ident $vector:path, $map:ident;)*) => {$(
+        impl<F> Family<$n> for Plain<F>
+        where
+            F: $f<f32, Out = f32> + $f<f64, Out = f64> + $vector + Default + 'static,
+        {
             const SINGLE: &'static dyn Kernel<$n> = $map::<f32, F>::KERNEL;
             const DOUBLE: &'static dyn Kernel<$n> = $map::<f64, F>::KERNEL;
-
-            fn half<H: Half + Element>() -> &'static dyn Kernel<$n> {
-                Inlined::<H, F, $n>::KERNEL
-            }
-        }
-
-        impl<F: $f<f32, Out = f32> + 'static> Light<$n> for F {
-            #[inline(always)]
-            fn apply($x: [f32; $n]) -> f32 {
-                $call
-            }
-        }
-
-        impl<F: $f<f32, Out = u8> + $f<f64, Out = u8> + 'static> Family<$n> for Predicate<F> {
-            const SINGLE: &'static dyn Kernel<$n> = $map::<f32, F>::KERNEL;
-            const DOUBLE: &'static dyn Kernel<$n> = $map::<f64, F>::KERNEL;
+            const F16: &'static dyn Kernel<$n> = Direct::<f16, F, $n>::KERNEL;
+            const BF16: &'static dyn Kernel<$n> = Direct::<bf16, F, $n>::KERNEL;
         }
     )*};
 }
 
 impl_plain! {
-    1 Fn1 Map1 |[a]| F::at(a);
-    2 Fn2 Map2 |[a, b]| F::at(a, b);
+    1 Fn1 UnaryFn<f32>, Map1;
+    2 Fn2 BinaryFn<f32>, Map2;
+    3 Fn3 ParametricFn, Map3;
 }
 
-impl<F: Fn3<f32> + Fn3<f64> + 'static> Family<3> for Plain<F> {
-    const SINGLE: &'static dyn Kernel<3> = Map3::<f32, F>::KERNEL;
-    const DOUBLE: &'static dyn Kernel<3> = Map3::<f64, F>::KERNEL;
-
-    fn half<H: Half + Element>() -> &'static dyn Kernel<3> {
-        Inlined::<H, F, 3>::KERNEL
-    }
+macro_rules! impl_predicate {
+    ($($n:literal $f:ident $map:ident;)*) => {$(
+        impl<F> Family<$n> for Predicate<F>
+        where
+            F: $f<f32, Out = u8> + $f<f64, Out = u8> + $f<f16, Out = u8> + $f<bf16, Out = u8> + 'static,
+        {
+            const SINGLE: &'static dyn Kernel<$n> = $map::<f32, F>::KERNEL;
+            const DOUBLE: &'static dyn Kernel<$n> = $map::<f64, F>::KERNEL;
+            const F16: &'static dyn Kernel<$n> = $map::<f16, F>::KERNEL;
+            const BF16: &'static dyn Kernel<$n> = $map::<bf16, F>::KERNEL;
+        }
+    )*};
 }
 
-impl<F: Fn3<f32> + 'static> Light<3> for F {
-    #[inline(always)]
-    fn apply([a, p, q]: [f32; 3]) -> f32 {
-        F::at(a, p, q)
-    }
+impl_predicate! {
+    1 Fn1 Map1;
+    2 Fn2 Map2;
 }
 
 /// A function of whole vectors.
 pub(crate) struct Vectors<F>(PhantomData<F>);
 
-impl<F: UnaryFn<f32> + UnaryFn<f64> + Default + 'static> Family<1> for Vectors<F> {
-    const SINGLE: &'static dyn Kernel<1> = Math1::<f32, F>::KERNEL;
-    const DOUBLE: &'static dyn Kernel<1> = Math1::<f64, F>::KERNEL;
+/// A function of whole vectors that takes little longer than moving its operands.
+pub(crate) struct LightVectors<F>(PhantomData<F>);
+
+macro_rules! impl_vectors {
+    ($($family:ident $n:literal $f:ident $math:ident $({$($half:tt)*})?;)*) => {$(
+        impl<F: $f<f32> + $f<f64> + Default + 'static> Family<$n> for $family<F> {
+            const SINGLE: &'static dyn Kernel<$n> = $math::<f32, F>::KERNEL;
+            const DOUBLE: &'static dyn Kernel<$n> = $math::<f64, F>::KERNEL;
+            $($($half)*)?
+        }
+    )*};
 }
 
-impl<F: BinaryFn<f32> + BinaryFn<f64> + Default + 'static> Family<2> for Vectors<F> {
-    const SINGLE: &'static dyn Kernel<2> = Math2::<f32, F>::KERNEL;
-    const DOUBLE: &'static dyn Kernel<2> = Math2::<f64, F>::KERNEL;
+impl_vectors! {
+    Vectors 1 UnaryFn Math1;
+    Vectors 2 BinaryFn Math2;
+    LightVectors 1 UnaryFn Math1 {
+        const F16: &'static dyn Kernel<1> = Direct::<f16, F, 1>::KERNEL;
+        const BF16: &'static dyn Kernel<1> = Direct::<bf16, F, 1>::KERNEL;
+    };
 }
 
-impl Float for f32 {
-    fn kernel<const N: usize, K: Family<N>>() -> &'static dyn Kernel<N> {
-        K::SINGLE
-    }
-    fn test<const N: usize, K: Family<N>>() -> &'static dyn Kernel<N> {
-        K::SINGLE
-    }
-}
+/// Functions of plain elements, each of one expression over [`Number`](super::number::Number)s: elements of a tensor, and
+/// vectors of f32 for halves.
+macro_rules! plain_fn {
+    ($($name:ident: |$($x:ident),+| $value:expr;)*) => {$(
+        #[derive(Clone, Copy, Default)]
+        pub(super) struct $name;
 
-impl Float for f64 {
-    fn kernel<const N: usize, K: Family<N>>() -> &'static dyn Kernel<N> {
-        K::DOUBLE
-    }
-    fn test<const N: usize, K: Family<N>>() -> &'static dyn Kernel<N> {
-        K::DOUBLE
-    }
-}
+        impl $name {
+            #[inline(always)]
+            fn of<T: Number>($($x: T),+) -> T {
+                $value
+            }
+        }
 
-impl Float for f16 {
-    fn kernel<const N: usize, K: Family<N>>() -> &'static dyn Kernel<N> {
-        K::half::<f16>()
-    }
-    fn test<const N: usize, K: Family<N>>() -> &'static dyn Kernel<N> {
-        Blocks::<f16, u8, K, N>::KERNEL
-    }
+        plain_fn!(@impls $name $($x)+);
+    )*};
+    (@impls $name:ident $a:ident) => {
+        impl<T: Number + Element> Fn1<T> for $name {
+            type Out = T;
+            #[inline(always)]
+            fn at($a: T) -> T {
+                Self::of($a)
+            }
+        }
+        plain_fn!(@half UnaryFn $name $a);
+    };
+    (@impls $name:ident $a:ident $b:ident) => {
+        impl<T: Number + Element> Fn2<T> for $name {
+            type Out = T;
+            #[inline(always)]
+            fn at($a: T, $b: T) -> T {
+                Self::of($a, $b)
+            }
+        }
+        plain_fn!(@half BinaryFn $name $a $b);
+    };
+    (@impls $name:ident $a:ident $b:ident $c:ident) => {
+        impl<T: Number + Element> Fn3<T> for $name {
+            type Out = T;
+            #[inline(always)]
+            fn at($a: T, $b: T, $c: T) -> T {
+                Self::of($a, $b, $c)
+            }
+        }
+        impl ParametricFn for $name {
+            #[inline(always)]
+            fn eval<S: Simd>(self, $a: Vector<S, f32>, $b: Vector<S, f32>, $c: Vector<S, f32>) -> Vector<S, f32> {
+                Self::of($a, $b, $c)
+            }
+        }
+    };
+    (@half $math:ident $name:ident $($x:ident)+) => {
+        impl flex_math::$math<f32> for $name {
+            #[inline(always)]
+            fn eval<S: Simd>(self, $($x: Vector<S, f32>),+) -> Vector<S, f32> {
+                Self::of($($x),+)
+            }
+        }
+    };
 }
-
-impl Float for bf16 {
-    fn kernel<const N: usize, K: Family<N>>() -> &'static dyn Kernel<N> {
-        K::half::<bf16>()
-    }
-    fn test<const N: usize, K: Family<N>>() -> &'static dyn Kernel<N> {
-        Blocks::<bf16, u8, K, N>::KERNEL
-    }
-}
+pub(super) use plain_fn;
 
 /// A vector function of one operand as a kernel.
 struct Math1<T, F>(PhantomData<fn(T) -> F>);

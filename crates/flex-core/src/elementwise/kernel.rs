@@ -114,8 +114,10 @@ pub(crate) trait Fn2<T> {
 
 /// A function of an element and two constants.
 pub(crate) trait Fn3<T> {
-    /// The result, of the element's type.
-    fn at(a: T, p: T, q: T) -> T;
+    /// Type of the result.
+    type Out: Element;
+    /// The result.
+    fn at(a: T, p: T, q: T) -> Self::Out;
 }
 
 /// [`Fn1`] as a kernel.
@@ -337,11 +339,11 @@ impl<T: Element> Block<T> {
 /// [`Fn3`] as a kernel; the second and third operand are [`Src::Same`].
 pub(crate) struct Map3<T, F>(PhantomData<fn(T) -> F>);
 
-impl<T: Element, F: Fn3<T> + 'static> Map3<T, F> {
+impl<T: Element, F: Fn3<T, Out = T> + 'static> Map3<T, F> {
     pub(crate) const KERNEL: &'static dyn Kernel<3> = &Self(PhantomData);
 }
 
-impl<T: Element, F: Fn3<T> + 'static> Kernel<3> for Map3<T, F> {
+impl<T: Element, F: Fn3<T, Out = T> + 'static> Kernel<3> for Map3<T, F> {
     fn run(&self, out: &mut [u8], [a, p, q]: [Src<'_>; 3]) {
         let (Typed::Same(p), Typed::Same(q)) = (p.typed(), q.typed()) else {
             unreachable!("the parameters are constants");
@@ -358,7 +360,7 @@ struct Loop3<'a, T, F> {
     f: PhantomData<F>,
 }
 
-impl<T: Element, F: Fn3<T>> WithSimd for Loop3<'_, T, F> {
+impl<T: Element, F: Fn3<T, Out = T>> WithSimd for Loop3<'_, T, F> {
     type Output = ();
 
     #[inline(always)]

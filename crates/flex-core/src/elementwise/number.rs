@@ -1,13 +1,18 @@
-//! Arithmetic on single elements, with every outcome defined.
+//! Arithmetic on single elements, and on vectors of f32, with every outcome defined.
 //!
 //! Integers wrap as two's complement. Division by zero gives 0, and so does the remainder (NumPy's choice; PyTorch
 //! raises an error and Burn says nothing); `MIN / -1` wraps to `MIN`, with remainder 0. Division truncates; the
 //! remainder has the sign of the divisor, as Python's and PyTorch's, so it belongs to a division that rounds down.
 
 use crate::Element;
+use flex_math::simd::{Scalar, Simd, Vector};
 
-/// Elements with arithmetic.
-pub(crate) trait Number: Element {
+/// What has arithmetic: elements, and vectors of f32, in which halves are computed.
+pub(crate) trait Number: Copy {
+    /// The additive identity.
+    fn zero() -> Self;
+    /// The multiplicative identity.
+    fn one() -> Self;
     /// Sum.
     fn add(self, rhs: Self) -> Self;
     /// Difference.
@@ -26,11 +31,39 @@ pub(crate) trait Number: Element {
     fn neg(self) -> Self;
     /// -1, 0 or 1; 0 for NaN, as in PyTorch and in Burn's default.
     fn sign(self) -> Self;
+    /// `yes` where this is less than `than`, and `no` elsewhere.
+    fn if_less(self, than: Self, yes: Self, no: Self) -> Self;
+    /// `yes` where this is less than or equal to `limit`, and `no` elsewhere.
+    fn if_at_most(self, limit: Self, yes: Self, no: Self) -> Self;
+}
+
+/// What the types of single elements share.
+macro_rules! element {
+    ($zero:expr, $one:expr) => {
+        #[inline(always)]
+        fn zero() -> Self {
+            $zero
+        }
+        #[inline(always)]
+        fn one() -> Self {
+            $one
+        }
+        #[inline(always)]
+        fn if_less(self, than: Self, yes: Self, no: Self) -> Self {
+            if self < than { yes } else { no }
+        }
+        #[inline(always)]
+        fn if_at_most(self, limit: Self, yes: Self, no: Self) -> Self {
+            if self <= limit { yes } else { no }
+        }
+    };
 }
 
 macro_rules! impl_float {
     ($ty:ty, $bits:ty) => {
         impl Number for $ty {
+            element!(0.0, 1.0);
+
             #[inline(always)]
             fn add(self, rhs: Self) -> Self {
                 self + rhs
@@ -75,8 +108,65 @@ macro_rules! impl_float {
 impl_float!(f32, u32);
 impl_float!(f64, u64);
 
+impl<S: Simd> Number for Vector<S, f32> {
+    #[inline(always)]
+    fn zero() -> Self {
+        0.0f32.splat()
+    }
+    #[inline(always)]
+    fn one() -> Self {
+        1.0f32.splat()
+    }
+    #[inline(always)]
+    fn add(self, rhs: Self) -> Self {
+        self + rhs
+    }
+    #[inline(always)]
+    fn sub(self, rhs: Self) -> Self {
+        self - rhs
+    }
+    #[inline(always)]
+    fn mul(self, rhs: Self) -> Self {
+        self * rhs
+    }
+    #[inline(always)]
+    fn div(self, rhs: Self) -> Self {
+        self / rhs
+    }
+    #[inline(always)]
+    fn max(self, rhs: Self) -> Self {
+        // As for single elements.
+        self.eq(self).select(self.gt(rhs).select(self, rhs), self)
+    }
+    #[inline(always)]
+    fn min(self, rhs: Self) -> Self {
+        self.eq(self).select(self.lt(rhs).select(self, rhs), self)
+    }
+    #[inline(always)]
+    fn abs(self) -> Self {
+        (self.reinterpret::<u32>() & (u32::MAX >> 1).splat()).reinterpret()
+    }
+    #[inline(always)]
+    fn neg(self) -> Self {
+        (self.reinterpret::<u32>() ^ (1u32 << 31).splat()).reinterpret()
+    }
+    #[inline(always)]
+    fn sign(self) -> Self {
+        let (zero, one) = (Self::zero(), Self::one());
+        self.gt(zero).select(one, zero) - self.lt(zero).select(one, zero)
+    }
+    #[inline(always)]
+    fn if_less(self, than: Self, yes: Self, no: Self) -> Self {
+        self.lt(than).select(yes, no)
+    }
+    #[inline(always)]
+    fn if_at_most(self, limit: Self, yes: Self, no: Self) -> Self {
+        self.le(limit).select(yes, no)
+    }
+}
+
 /// Integer elements.
-pub(crate) trait Integer: Number {
+pub(crate) trait Integer: Number + Element {
     /// Remainder with the sign of the divisor.
     fn rem(self, rhs: Self) -> Self;
     /// Exact power, wrapped. A negative exponent gives the reciprocal truncated: 0, except for bases 1 and -1.
@@ -93,6 +183,8 @@ pub(crate) trait Integer: Number {
 macro_rules! impl_integer {
     ($ty:ty, $unsigned:ty, signed: $signed:literal, |$a:ident, $b:ident| $quotient:expr) => {
         impl Number for $ty {
+            element!(0, 1);
+
             #[inline(always)]
             fn add(self, rhs: Self) -> Self {
                 self.wrapping_add(rhs)

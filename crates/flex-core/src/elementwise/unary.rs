@@ -2,11 +2,11 @@
 
 use super::Unary;
 use super::driver::{Cost, Input, Op, run};
-use super::float::{Float, Plain, Vectors};
+use super::float::{Float, LightVectors, Plain, Vectors, plain_fn};
 use super::kernel::{Fn1, Kernel, Map1};
 use super::number::Number;
 use crate::error::{Error, Result};
-use crate::{DType, Tensor};
+use crate::{DType, Element, Tensor};
 use flex_math::simd::{Simd, Vector};
 use flex_math::{Float as MathFloat, UnaryFn};
 
@@ -87,8 +87,8 @@ fn float(op: Unary, dtype: DType) -> Result<(&'static dyn Kernel<1>, Cost)> {
         _ => Cost::MATH,
     };
     let kernel = dispatch!(float op.name(), dtype, T => Ok(match op {
-        Unary::Recip => T::kernel::<1, Vectors<m::Recip>>(),
-        Unary::Sqrt => T::kernel::<1, Vectors<m::Sqrt>>(),
+        Unary::Recip => T::kernel::<1, LightVectors<m::Recip>>(),
+        Unary::Sqrt => T::kernel::<1, LightVectors<m::Sqrt>>(),
         Unary::Exp => T::kernel::<1, Vectors<m::Exp>>(),
         Unary::Expm1 => T::kernel::<1, Vectors<m::Expm1>>(),
         Unary::Ln => T::kernel::<1, Vectors<m::Ln>>(),
@@ -106,10 +106,10 @@ fn float(op: Unary, dtype: DType) -> Result<(&'static dyn Kernel<1>, Cost)> {
         Unary::Acosh => T::kernel::<1, Vectors<m::Acosh>>(),
         Unary::Atanh => T::kernel::<1, Vectors<m::Atanh>>(),
         Unary::Erf => T::kernel::<1, Vectors<m::Erf>>(),
-        Unary::Floor => T::kernel::<1, Vectors<Floor>>(),
-        Unary::Ceil => T::kernel::<1, Vectors<Ceil>>(),
-        Unary::Trunc => T::kernel::<1, Vectors<Trunc>>(),
-        Unary::Round => T::kernel::<1, Vectors<Round>>(),
+        Unary::Floor => T::kernel::<1, LightVectors<Floor>>(),
+        Unary::Ceil => T::kernel::<1, LightVectors<Ceil>>(),
+        Unary::Trunc => T::kernel::<1, LightVectors<Trunc>>(),
+        Unary::Round => T::kernel::<1, LightVectors<Round>>(),
         Unary::Relu => T::kernel::<1, Plain<Relu>>(),
         Unary::Sigmoid => T::kernel::<1, Vectors<m::Sigmoid>>(),
         Unary::LogSigmoid => T::kernel::<1, Vectors<m::LogSigmoid>>(),
@@ -123,7 +123,7 @@ fn float(op: Unary, dtype: DType) -> Result<(&'static dyn Kernel<1>, Cost)> {
 /// The kernel of a function of floats and integers.
 fn number<F>(name: &'static str, dtype: DType) -> Result<&'static dyn Kernel<1>>
 where
-    F: Fn1<f32, Out = f32> + Fn1<f64, Out = f64> + 'static,
+    F: Fn1<f32, Out = f32> + Fn1<f64, Out = f64> + UnaryFn<f32> + Default + 'static,
     F: Fn1<i8> + Fn1<i16> + Fn1<i32> + Fn1<i64> + Fn1<u8> + Fn1<u16> + Fn1<u32> + Fn1<u64>,
 {
     if dtype.is_float() {
@@ -150,30 +150,16 @@ fn bit_not(name: &'static str, dtype: DType) -> Result<&'static dyn Kernel<1>> {
     dispatch!(bits name, dtype, T => Ok(Map1::<T, BitNot>::KERNEL))
 }
 
-/// A function of [`Number`]s as a kernel.
-macro_rules! number_fn {
-    ($($name:ident: |$a:ident| $value:expr;)*) => {$(
-        struct $name;
-        impl<T: Number> Fn1<T> for $name {
-            type Out = T;
-            #[inline(always)]
-            fn at($a: T) -> T {
-                $value
-            }
-        }
-    )*};
-}
-
-number_fn! {
+plain_fn! {
     Abs: |a| a.abs();
     Neg: |a| a.neg();
     Sign: |a| a.sign();
     // Not a maximum with zero: NaN stays.
-    Relu: |a| if a < T::ZERO { T::ZERO } else { a };
+    Relu: |a| a.if_less(T::zero(), T::zero(), a);
 }
 
 struct BitNot;
-impl<T: Number + core::ops::Not<Output = T>> Fn1<T> for BitNot {
+impl<T: Element + core::ops::Not<Output = T>> Fn1<T> for BitNot {
     type Out = T;
     #[inline(always)]
     fn at(a: T) -> T {

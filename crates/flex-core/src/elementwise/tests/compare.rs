@@ -55,6 +55,35 @@ fn every_dtype() {
     pairs::<u64>(&[0, 1, 1 << 63, u64::MAX]);
 }
 
+/// Halves compare by their bits: every pattern with the ones where something changes, against the `half` crate.
+#[test]
+fn every_half() {
+    fn against<T: Element + num_traits::Float>(from: fn(u16) -> T, infinity: u16) {
+        let all: Vec<T> = (0..=u16::MAX).map(from).collect();
+        let t = Tensor::from_slice(&all, [256, 256]).unwrap();
+        let magnitudes =
+            [0, 1, 2, 0x3ff, 0x400, 0x3c00, infinity - 1, infinity, infinity + 1, 0x7e00, 0x7fff];
+        for other in magnitudes.iter().flat_map(|bits| [from(*bits), from(bits | 0x8000)]) {
+            for &op in ALL {
+                let want: Vec<u8> = all.iter().map(|a| holds(op, a, &other) as u8).collect();
+                let o = Tensor::from_slice(&[other], [1]).unwrap();
+                assert_eq!(elements::<u8>(&compare(op, t.clone(), o, BoolStore::Native).unwrap()), want);
+                let number = Scalar::Float(Element::to_f64(other));
+                assert_eq!(
+                    elements::<u8>(&compare_scalar(op, t.clone(), number, BoolStore::Native).unwrap()),
+                    want
+                );
+            }
+        }
+        let nan: Vec<u8> = all.iter().map(|x| x.is_nan() as u8).collect();
+        assert_eq!(elements::<u8>(&is_nan(t.clone(), BoolStore::Native).unwrap()), nan);
+        let infinite: Vec<u8> = all.iter().map(|x| x.is_infinite() as u8).collect();
+        assert_eq!(elements::<u8>(&is_inf(t, BoolStore::Native).unwrap()), infinite);
+    }
+    against::<f16>(f16::from_bits, 0x7c00);
+    against::<bf16>(bf16::from_bits, 0x7f80);
+}
+
 #[test]
 fn booleans_compare_however_they_are_stored() {
     let stored = |values: &[u8], store: BoolStore| {
