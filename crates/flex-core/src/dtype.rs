@@ -86,9 +86,11 @@ pub fn is_supported(dtype: DType) -> bool {
 
 macro_rules! stored {
     ($($name:ident = $dtype:pat => $value:expr;)*) => {
-        /// A dtype that the engine stores, in a byte. [`DType`] has room for quantization schemes, which makes it 32: a
-        /// tensor that carries one is longer than what compilers move without calling `memcpy`.
+        /// A dtype that the engine stores, in a word. [`DType`] has room for quantization schemes, which makes it 32 bytes: a
+        /// tensor that carries one is longer than what compilers move without calling `memcpy`. In a single byte it would be
+        /// waited for when a fresh tensor, padding and all, is moved word by word.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(usize)]
         pub(crate) enum Stored {
             $(
                 #[allow(missing_docs)]

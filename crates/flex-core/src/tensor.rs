@@ -113,17 +113,35 @@ impl Tensor {
         fill: impl FnOnce(&mut [T]) -> Result<()>,
     ) -> Result<Self> {
         let shape = shape.into();
+        assert!(stores::<T>(dtype), "{op}: {:?} does not store {dtype:?}", T::DTYPE);
         let count = checked_num_elements(op, &shape)?;
-        let stored = Stored::of::<T>(op, dtype);
-        let size = count * size_of::<T>();
+        Self::try_build_bytes(op, Layout::contiguous(shape), count, dtype, |out| {
+            fill(bytemuck::cast_slice_mut(out))
+        })
+    }
+
+    /// [`try_build`](Self::try_build) for those who write bytes. `layout` is that of the result, of `count` elements, and
+    /// contiguous from the start of the buffer.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] in the name of `op`, a dtype that the engine does not store, and those of `fill`.
+    #[inline]
+    pub(crate) fn try_build_bytes(
+        op: &'static str,
+        layout: Layout,
+        count: usize,
+        dtype: DType,
+        fill: impl FnOnce(&mut [u8]) -> Result<()>,
+    ) -> Result<Self> {
+        let stored = Stored::new(dtype)
+            .ok_or_else(|| Error::dtype(op, dtype, "a float, integer or bool (native, u8) dtype"))?;
+        let size = count * dtype.size();
         let mut bytes = storage::try_alloc(size).ok_or_else(|| Error::Memory {
             op,
-            shape: shape.to_vec(),
+            shape: layout.shape().to_vec(),
             bytes: size,
         })?;
-        // Before the work, not after it: copied right after it was written field by field, a layout waits for the stores.
-        let layout = Layout::contiguous(shape);
-        fill(bytemuck::cast_slice_mut(&mut bytes))?;
+        fill(&mut bytes)?;
         Ok(Self { data: Arc::new(bytes), layout, dtype: stored })
     }
 
@@ -241,6 +259,12 @@ impl Tensor {
         bytemuck::cast_slice(&self.data)
     }
 
+    /// The whole buffer as bytes.
+    #[inline]
+    pub(crate) fn storage_bytes(&self) -> &[u8] {
+        &self.data
+    }
+
     /// The whole buffer, writable, when this tensor [is its only owner](Self::is_unique).
     ///
     /// # Panics
@@ -273,6 +297,15 @@ impl Tensor {
         }
         let span = self.layout.span();
         Some(&mut self.storage_mut::<T>()?[span])
+    }
+
+    /// [`dense_mut`](Self::dense_mut) as bytes.
+    pub(crate) fn dense_bytes_mut(&mut self) -> Option<&mut [u8]> {
+        if !self.layout.is_dense() || !self.is_unique() {
+            return None;
+        }
+        let (span, size) = (self.layout.span(), self.dtype().size());
+        Some(&mut Arc::get_mut(&mut self.data)?[span.start * size..span.end * size])
     }
 
     /// The single element of a tensor of one element.

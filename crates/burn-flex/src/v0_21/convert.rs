@@ -30,6 +30,7 @@ macro_rules! or_panic {
             type Output = $burn;
 
             #[track_caller]
+            #[inline]
             fn or_panic(self) -> $burn {
                 match self {
                     Ok(value) => $wrap(value),

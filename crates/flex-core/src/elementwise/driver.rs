@@ -8,7 +8,9 @@
 use super::kernel::Kernel;
 use super::runs;
 use crate::error::{Error, Result};
-use crate::layout::{Layout, Strides, broadcast_shapes, contiguous_strides, copy_shape, stretched_stride};
+use crate::layout::{
+    Layout, Strides, broadcast_shapes, checked_num_elements, contiguous_strides, stretched_stride,
+};
 use crate::parallel::Work;
 use crate::{DType, Element, Shape, Tensor};
 use smallvec::SmallVec;
@@ -72,20 +74,28 @@ pub(crate) enum Input {
 /// The bytes of one number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ScalarBytes {
-    bytes: [u8; 8],
+    /// The bytes, in the order of memory, and zeros.
+    pub(super) bits: u64,
     len: usize,
 }
 
 impl ScalarBytes {
     /// The bytes of `value`.
+    #[inline]
     pub(crate) fn new<T: Element>(value: T) -> Self {
         let mut bytes = [0; 8];
         bytes[..size_of::<T>()].copy_from_slice(bytemuck::bytes_of(&value));
-        Self { bytes, len: size_of::<T>() }
+        Self::from_bits(u64::from_ne_bytes(bytes), size_of::<T>())
+    }
+
+    /// The first `len` bytes of `bits`.
+    #[inline]
+    pub(super) fn from_bits(bits: u64, len: usize) -> Self {
+        Self { bits, len }
     }
 
     fn as_slice(&self) -> &[u8] {
-        &self.bytes[..self.len]
+        &bytemuck::bytes_of(&self.bits)[..self.len]
     }
 }
 
@@ -123,7 +133,7 @@ fn run_flat<const N: usize>(op: Op<N>, inputs: &mut [Input; N]) -> Result<Tensor
         bytes += moved(tensor.dtype());
     }
     let work = op.cost.work(count, bytes);
-    let fill = |out: &mut [u8], inputs: &[Input; N]| -> Result<()> {
+    let fill = |out: &mut [u8], inputs: &[Input; N]| {
         let mut operands = [const { runs::Operand::OUTPUT }; N];
         for (operand, input) in operands.iter_mut().zip(inputs) {
             *operand = match input {
@@ -132,14 +142,13 @@ fn run_flat<const N: usize>(op: Op<N>, inputs: &mut [Input; N]) -> Result<Tensor
                 Input::Tensor(tensor) => {
                     let size = tensor.dtype().size();
                     let start = tensor.layout().offset() * size;
-                    runs::Operand::each(&storage_bytes(op.name, tensor)?[start..start + count * size], size)
+                    runs::Operand::each(&tensor.storage_bytes()[start..start + count * size], size)
                 }
             };
         }
         if count > 0 {
             runs::run_flat(op.kernel, out, op.dtype.size(), &operands, work);
         }
-        Ok(())
     };
     let reusable =
         |input: &Input| input.tensor().is_some_and(|t| t.dtype().size() == op.dtype.size() && t.is_unique());
@@ -148,26 +157,25 @@ fn run_flat<const N: usize>(op: Op<N>, inputs: &mut [Input; N]) -> Result<Tensor
             unreachable!("only tensors are reusable");
         };
         let mut target = target.with_dtype(op.dtype);
-        dispatch!(bits op.name, op.dtype, T => {
-            let out = target.dense_mut::<T>().expect("unique and contiguous");
-            fill(bytemuck::cast_slice_mut(out), inputs)
-        })?;
+        fill(target.dense_bytes_mut().expect("unique and contiguous"), inputs);
         return Ok(target);
     }
-    let Some(shape) = inputs.iter().find_map(Input::tensor).map(|t| copy_shape(t.shape())) else {
+    let Some(first) = inputs.iter().find_map(Input::tensor) else {
         unreachable!("at least one tensor");
     };
-    dispatch!(bits op.name, op.dtype, T => {
-        Tensor::try_build::<T>(op.name, shape, op.dtype, |out| fill(bytemuck::cast_slice_mut(out), inputs))
+    let layout = Layout::contiguous_like(first.shape());
+    Tensor::try_build_bytes(op.name, layout, count, op.dtype, |out| {
+        fill(out, inputs);
+        Ok(())
     })
 }
 
 /// [`run`] for any layouts.
 fn run_general<const N: usize>(op: Op<N>, inputs: &mut [Input; N]) -> Result<Tensor> {
     let shape = common_shape(op.name, inputs)?;
-    let count = shape.num_elements();
+    let count = checked_num_elements(op.name, &shape)?;
     if count == 0 {
-        return dispatch!(bits op.name, op.dtype, T => Tensor::build::<T>(op.name, shape, op.dtype, |_| ()));
+        return Tensor::try_build_bytes(op.name, Layout::contiguous(shape), 0, op.dtype, |_| Ok(()));
     }
     let bytes: usize = inputs.iter().filter_map(Input::tensor).map(|t| moved(t.dtype())).sum();
     let work = op.cost.work(count, bytes + moved(op.dtype));
@@ -186,31 +194,21 @@ fn run_general<const N: usize>(op: Op<N>, inputs: &mut [Input; N]) -> Result<Ten
         };
         let layout = target.layout().clone();
         let mut target = target.with_dtype(op.dtype);
-        dispatch!(bits op.name, op.dtype, T => {
-            let out = target.dense_mut::<T>().expect("unique and dense");
-            fill(op, bytemuck::cast_slice_mut(out), &layout, inputs, work)
-        })?;
+        fill(op, target.dense_bytes_mut().expect("unique and dense"), &layout, inputs, work);
         return Ok(target);
     }
 
     let layout = output_layout(shape, inputs);
-    let flat = Shape::from([count]);
-    let out = dispatch!(bits op.name, op.dtype, T => {
-        Tensor::try_build::<T>(op.name, flat, op.dtype, |out| {
-            fill(op, bytemuck::cast_slice_mut(out), &layout, inputs, work)
-        })
+    let flat = Layout::contiguous(Shape::from([count]));
+    let out = Tensor::try_build_bytes(op.name, flat, count, op.dtype, |out| {
+        fill(op, out, &layout, inputs, work);
+        Ok(())
     })?;
     Ok(out.with_layout(layout))
 }
 
 /// Computes the output `out`, whose elements `layout` names, in the order in which they lie in memory.
-fn fill<const N: usize>(
-    op: Op<N>,
-    out: &mut [u8],
-    layout: &Layout,
-    inputs: &[Input; N],
-    work: Work,
-) -> Result<()> {
+fn fill<const N: usize>(op: Op<N>, out: &mut [u8], layout: &Layout, inputs: &[Input; N], work: Work) {
     let size = op.dtype.size();
     let mut operands: [runs::Operand<'_>; N] = [const { runs::Operand::OUTPUT }; N];
     for (operand, input) in operands.iter_mut().zip(inputs) {
@@ -218,7 +216,7 @@ fn fill<const N: usize>(
             Input::Output => runs::Operand::OUTPUT,
             Input::Scalar(value) => runs::Operand::same(value.as_slice()),
             Input::Tensor(tensor) => {
-                let bytes = storage_bytes(op.name, tensor)?;
+                let bytes = tensor.storage_bytes();
                 let size = tensor.dtype().size();
                 let from = tensor.layout();
                 if from.num_elements() == 1 {
@@ -233,12 +231,6 @@ fn fill<const N: usize>(
         };
     }
     runs::run(op.kernel, out, size, layout, operands, work);
-    Ok(())
-}
-
-/// The whole buffer of a tensor.
-fn storage_bytes<'a>(op: &'static str, tensor: &'a Tensor) -> Result<&'a [u8]> {
-    dispatch!(bits op, tensor.dtype(), T => Ok(bytemuck::cast_slice(tensor.storage::<T>())))
 }
 
 /// The shape that all tensors broadcast to.

@@ -26,20 +26,36 @@ pub struct Layout {
     offset: usize,
 }
 
-/// By copying slices: the clone of a `SmallVec` pushes element by element, and a layout is cloned with every tensor.
 impl Clone for Layout {
+    #[inline]
     fn clone(&self) -> Self {
-        Self {
-            shape: copy_shape(&self.shape),
-            strides: Strides::from_slice(&self.strides),
-            offset: self.offset,
-        }
+        Self { shape: copy_shape(&self.shape), strides: copy_axes(&self.strides), offset: self.offset }
     }
 }
 
-/// A clone, the fast way; see [`Layout`]'s.
+/// A clone, the fast way; see [`copy_axes`].
+#[inline]
 pub fn copy_shape(shape: &Shape) -> Shape {
-    Shape::new_raw(SmallVec::from_slice(shape))
+    Shape::new_raw(copy_axes(shape))
+}
+
+/// A number for each axis.
+///
+/// The clone of a `SmallVec` pushes element by element, and `from_slice` calls `memcpy`, whose few bytes the processor waits for
+/// when the list then moves in whole vectors. Here the compiler knows all elements. A layout is copied with every tensor.
+#[inline]
+fn copy_axes<T: Copy + Default>(axes: &[T]) -> SmallVec<[T; 5]> {
+    let none = T::default();
+    let known = match *axes {
+        [] => [none; 5],
+        [a] => [a, none, none, none, none],
+        [a, b] => [a, b, none, none, none],
+        [a, b, c] => [a, b, c, none, none],
+        [a, b, c, d] => [a, b, c, d, none],
+        [a, b, c, d, e] => [a, b, c, d, e],
+        _ => return SmallVec::from_slice(axes),
+    };
+    SmallVec::from_buf_and_len(known, axes.len())
 }
 
 /// Number of elements of a shape.
@@ -47,26 +63,40 @@ pub fn copy_shape(shape: &Shape) -> Shape {
 /// # Errors
 /// [`Error::Overflow`] when the product, at 8 bytes each, exceeds `isize::MAX`. Axes of size zero do not hide an
 /// overflow of the others, since strides are computed from them.
+#[inline]
 pub fn checked_num_elements(op: &'static str, shape: &[usize]) -> Result<usize> {
-    let overflow = || Error::Overflow { op, shape: shape.to_vec() };
-    let nonzero = shape
-        .iter()
-        .filter(|&&d| d != 0)
-        .try_fold(1usize, |n, &d| n.checked_mul(d))
-        .filter(|&n| n <= isize::MAX as usize / 8)
-        .ok_or_else(overflow)?;
-    Ok(if shape.contains(&0) { 0 } else { nonzero })
+    let (mut product, mut fits, mut empty) = (1usize, true, false);
+    for &size in shape {
+        let (wider, overflows) = product.overflowing_mul(size.max(1));
+        product = wider;
+        fits &= !overflows;
+        empty |= size == 0;
+    }
+    if !fits || product > isize::MAX as usize / 8 {
+        return Err(Error::Overflow { op, shape: shape.to_vec() });
+    }
+    Ok(if empty { 0 } else { product })
 }
 
 /// Strides of a row-major tensor of this shape.
+#[inline]
 pub fn contiguous_strides(shape: &[usize]) -> Strides {
-    let mut strides: Strides = SmallVec::from_elem(0, shape.len());
-    let mut step = 1isize;
-    for (stride, &size) in strides.iter_mut().zip(shape).rev() {
-        *stride = step;
-        step = step.wrapping_mul(size.max(1) as isize);
+    let step = |size: usize| size.max(1) as isize;
+    // Known to the compiler, as in `copy_axes`.
+    match *shape {
+        [_] => Strides::from_buf_and_len([1, 0, 0, 0, 0], 1),
+        [_, b] => Strides::from_buf_and_len([step(b), 1, 0, 0, 0], 2),
+        [_, b, c] => Strides::from_buf_and_len([step(b).wrapping_mul(step(c)), step(c), 1, 0, 0], 3),
+        _ => {
+            let mut strides: Strides = SmallVec::from_elem(0, shape.len());
+            let mut total = 1isize;
+            for (stride, &size) in strides.iter_mut().zip(shape).rev() {
+                *stride = total;
+                total = total.wrapping_mul(step(size));
+            }
+            strides
+        }
     }
-    strides
 }
 
 impl Layout {
@@ -74,6 +104,14 @@ impl Layout {
     pub fn contiguous(shape: Shape) -> Self {
         let strides = contiguous_strides(&shape);
         Self { shape, strides, offset: 0 }
+    }
+
+    /// [`contiguous`](Self::contiguous) of a shape that is copied.
+    #[inline]
+    pub(crate) fn contiguous_like(shape: &Shape) -> Self {
+        // Asked of the shape that is there already: the copy would have to be in memory for it.
+        let strides = contiguous_strides(shape);
+        Self { shape: copy_shape(shape), strides, offset: 0 }
     }
 
     /// The layout of one element, of shape `[1]`. Its parts are constants: ones put together at run time, number by number,

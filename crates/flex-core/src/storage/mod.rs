@@ -24,6 +24,7 @@ const NUMBER: usize = 16;
 const SMALL: usize = 256;
 
 /// A buffer of `len` bytes with arbitrary (but initialised) contents; `None` when the system has not that much memory.
+#[inline]
 pub fn try_alloc(len: usize) -> Option<Bytes> {
     if len <= NUMBER {
         return Some(Small::<NUMBER>::bytes(len, |_| ()));
@@ -31,6 +32,10 @@ pub fn try_alloc(len: usize) -> Option<Bytes> {
     if len <= SMALL {
         return Some(Small::<SMALL>::bytes(len, |_| ()));
     }
+    try_alloc_block(len)
+}
+
+fn try_alloc_block(len: usize) -> Option<Bytes> {
     #[cfg(feature = "std")]
     let block = pool::take(len)?;
     #[cfg(not(feature = "std"))]
