@@ -249,7 +249,7 @@ impl<T: Element, F: Fn2<T>> WithSimd for Loop2<'_, T, F> {
     #[inline(always)]
     fn with_simd<S: Simd>(self) {
         for (k, starts) in self.starts.iter().enumerate() {
-            // Not `chunks_exact_mut`, which divides: a tenth of what 64 elements take.
+            // Not `chunks_exact_mut`, which divides by the length.
             let out = &mut self.out[k * self.len..][..self.len];
             let a = self.a.row(k, starts[0], self.len);
             let b = self.b.row(k, starts[1], self.len);

@@ -6,7 +6,7 @@
 use super::Half;
 use crate::simd::{Simd, Vector};
 use crate::slice::{Destination, Each, Into, Same, Source, run1, run2, same_len};
-use crate::{BinaryFn, UnaryFn, eval_scalar};
+use crate::{BinaryFn, UnaryFn, eval_scalar, eval2_scalar};
 
 /// Converts `src` to f32, exactly.
 ///
@@ -68,11 +68,12 @@ pub enum Operand<'a, H> {
 ///
 /// If the lengths differ.
 pub fn map_half<H: Half, F: UnaryFn<f32>>(f: F, src: Operand<'_, H>, dst: &mut [H]) {
-    match Loaded::new(src, dst, "map_half") {
+    let (to, len) = (Rounded(dst.as_mut_ptr()), dst.len());
+    match Loaded::new(src, to, len, "map_half") {
         Loaded::Constant(value) => dst.fill(H::from_pattern(H::narrow(eval_scalar(f, value)))),
-        // SAFETY: `Loaded::new` points to as many elements as `dst` has: another slice, which does not overlap it, or `dst`
-        // itself.
-        Loaded::Halves(src) => unsafe { run1(f, src, Rounded(dst.as_mut_ptr()), dst.len()) },
+        // SAFETY: `Loaded::new` points to `len` elements, as many as `dst` has: another slice, which does not overlap it, or
+        // `dst` itself by the same pointer, through which alone it is used here.
+        Loaded::Halves(src) => unsafe { run1(f, src, to, len) },
     }
 }
 
@@ -82,16 +83,15 @@ pub fn map_half<H: Half, F: UnaryFn<f32>>(f: F, src: Operand<'_, H>, dst: &mut [
 ///
 /// If the lengths differ.
 pub fn map2_half<H: Half, F: BinaryFn<f32>>(f: F, a: Operand<'_, H>, b: Operand<'_, H>, dst: &mut [H]) {
-    let (a, b) = (Loaded::new(a, dst, "map2_half"), Loaded::new(b, dst, "map2_half"));
     let (to, len) = (Rounded(dst.as_mut_ptr()), dst.len());
     // SAFETY: as in `map_half`, for both operands.
     unsafe {
-        match (a, b) {
+        match (Loaded::new(a, to, len, "map2_half"), Loaded::new(b, to, len, "map2_half")) {
             (Loaded::Halves(a), Loaded::Halves(b)) => run2(f, a, b, to, len),
             (Loaded::Halves(a), Loaded::Constant(b)) => run2(f, a, Same(b), to, len),
             (Loaded::Constant(a), Loaded::Halves(b)) => run2(f, Same(a), b, to, len),
             (Loaded::Constant(a), Loaded::Constant(b)) => {
-                dst.fill(H::from_pattern(H::narrow(crate::eval2_scalar(f, a, b))));
+                dst.fill(H::from_pattern(H::narrow(eval2_scalar(f, a, b))));
             }
         }
     }
@@ -104,14 +104,15 @@ enum Loaded<H> {
 }
 
 impl<H> Loaded<H> {
-    fn new(operand: Operand<'_, H>, dst: &mut [H], op: &str) -> Self {
+    /// The operand of a driver that writes `len` elements to `dst`.
+    fn new(operand: Operand<'_, H>, dst: Rounded<H>, len: usize, op: &str) -> Self {
         match operand {
             Operand::Each(src) => {
-                same_len(op, src.len(), dst.len());
+                same_len(op, src.len(), len);
                 Self::Halves(Widened(src.as_ptr()))
             }
             Operand::Same(value) => Self::Constant(value),
-            Operand::Out => Self::Halves(Widened(dst.as_mut_ptr().cast_const())),
+            Operand::Out => Self::Halves(Widened(dst.0.cast_const())),
         }
     }
 }
