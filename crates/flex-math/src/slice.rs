@@ -16,7 +16,7 @@ pub fn map<T: Float, F: UnaryFn<T>>(f: F, src: &[T], dst: &mut [T]) {
     same_len("map", src.len(), dst.len());
     // SAFETY: both point to `src.len()` elements, which is `dst.len()`; `src` and `dst` are a shared and an
     // exclusive borrow, so they do not overlap, and `src` is initialised.
-    unsafe { run1(f, Each(src.as_ptr()), Into(dst.as_mut_ptr()), src.len()) }
+    unsafe { run1(f, Each(src.as_ptr()), AsIs(dst.as_mut_ptr()), src.len()) }
 }
 
 /// Replaces each element by `f` of it.
@@ -24,7 +24,7 @@ pub fn map_in_place<T: Float, F: UnaryFn<T>>(f: F, data: &mut [T]) {
     let ptr = data.as_mut_ptr();
     // SAFETY: the slice is initialised and exclusively borrowed; source and destination are the same elements,
     // which `run1` allows.
-    unsafe { run1(f, Each(ptr.cast_const()), Into(ptr), data.len()) }
+    unsafe { run1(f, Each(ptr.cast_const()), AsIs(ptr), data.len()) }
 }
 
 /// Writes `f(a[i], b[i])` to `dst[i]`.
@@ -37,7 +37,7 @@ pub fn map2<T: Float, F: BinaryFn<T>>(f: F, a: &[T], b: &[T], dst: &mut [T]) {
     same_len("map2", a.len(), dst.len());
     // SAFETY: the three slices have the same length, the sources are initialised, and `dst`, borrowed
     // exclusively, overlaps neither.
-    unsafe { run2(f, Each(a.as_ptr()), Each(b.as_ptr()), Into(dst.as_mut_ptr()), a.len()) }
+    unsafe { run2(f, Each(a.as_ptr()), Each(b.as_ptr()), AsIs(dst.as_mut_ptr()), a.len()) }
 }
 
 /// Replaces each `a[i]` by `f(a[i], b[i])`.
@@ -50,7 +50,7 @@ pub fn map2_in_place<T: Float, F: BinaryFn<T>>(f: F, a: &mut [T], b: &[T]) {
     let ptr = a.as_mut_ptr();
     // SAFETY: both slices have the same length and are initialised; the destination is the first source itself,
     // borrowed exclusively, so it does not overlap the second.
-    unsafe { run2(f, Each(ptr.cast_const()), Each(b.as_ptr()), Into(ptr), a.len()) }
+    unsafe { run2(f, Each(ptr.cast_const()), Each(b.as_ptr()), AsIs(ptr), a.len()) }
 }
 
 /// Writes `f(a[i], b)` to `dst[i]`.
@@ -62,14 +62,14 @@ pub fn map2_scalar_rhs<T: Float, F: BinaryFn<T>>(f: F, a: &[T], b: T, dst: &mut 
     same_len("map2_scalar_rhs", a.len(), dst.len());
     // SAFETY: `a` and `dst` have the same length, `a` is initialised, and `dst`, borrowed exclusively, does not
     // overlap it.
-    unsafe { run2(f, Each(a.as_ptr()), Same(b), Into(dst.as_mut_ptr()), a.len()) }
+    unsafe { run2(f, Each(a.as_ptr()), Same(b), AsIs(dst.as_mut_ptr()), a.len()) }
 }
 
 /// Replaces each `a[i]` by `f(a[i], b)`.
 pub fn map2_scalar_rhs_in_place<T: Float, F: BinaryFn<T>>(f: F, a: &mut [T], b: T) {
     let ptr = a.as_mut_ptr();
     // SAFETY: the slice is initialised and exclusively borrowed, and is source and destination at once.
-    unsafe { run2(f, Each(ptr.cast_const()), Same(b), Into(ptr), a.len()) }
+    unsafe { run2(f, Each(ptr.cast_const()), Same(b), AsIs(ptr), a.len()) }
 }
 
 /// Writes `f(a, b[i])` to `dst[i]`.
@@ -81,14 +81,14 @@ pub fn map2_scalar_lhs<T: Float, F: BinaryFn<T>>(f: F, a: T, b: &[T], dst: &mut 
     same_len("map2_scalar_lhs", b.len(), dst.len());
     // SAFETY: `b` and `dst` have the same length, `b` is initialised, and `dst`, borrowed exclusively, does not
     // overlap it.
-    unsafe { run2(f, Same(a), Each(b.as_ptr()), Into(dst.as_mut_ptr()), b.len()) }
+    unsafe { run2(f, Same(a), Each(b.as_ptr()), AsIs(dst.as_mut_ptr()), b.len()) }
 }
 
 /// Replaces each `b[i]` by `f(a, b[i])`.
 pub fn map2_scalar_lhs_in_place<T: Float, F: BinaryFn<T>>(f: F, a: T, b: &mut [T]) {
     let ptr = b.as_mut_ptr();
     // SAFETY: the slice is initialised and exclusively borrowed, and is source and destination at once.
-    unsafe { run2(f, Same(a), Each(ptr.cast_const()), Into(ptr), b.len()) }
+    unsafe { run2(f, Same(a), Each(ptr.cast_const()), AsIs(ptr), b.len()) }
 }
 
 /// `f(x)` for one number, by the same code as the slices.
@@ -160,7 +160,7 @@ pub(crate) struct Same<T>(pub T);
 
 /// The results as they are.
 #[derive(Clone, Copy)]
-pub(crate) struct Into<T>(pub *mut T);
+pub(crate) struct AsIs<T>(pub *mut T);
 
 impl<T: Float> Source<T> for Each<T> {
     #[inline(always)]
@@ -192,7 +192,7 @@ impl<T: Float> Source<T> for Same<T> {
     }
 }
 
-impl<T: Float> Destination<T> for Into<T> {
+impl<T: Float> Destination<T> for AsIs<T> {
     #[inline(always)]
     unsafe fn put<S: Simd>(self, i: usize, value: Vector<S, T>) {
         // SAFETY: the caller vouches for a whole vector from `i` on; the store needs no alignment.

@@ -89,26 +89,24 @@ impl_predicate! {
 /// A function of whole vectors.
 pub(crate) struct Vectors<F>(PhantomData<F>);
 
+impl<F: UnaryFn<f32> + UnaryFn<f64> + Default + 'static> Family<1> for Vectors<F> {
+    const SINGLE: &'static dyn Kernel<1> = Math1::<f32, F>::KERNEL;
+    const DOUBLE: &'static dyn Kernel<1> = Math1::<f64, F>::KERNEL;
+}
+
+impl<F: BinaryFn<f32> + BinaryFn<f64> + Default + 'static> Family<2> for Vectors<F> {
+    const SINGLE: &'static dyn Kernel<2> = Math2::<f32, F>::KERNEL;
+    const DOUBLE: &'static dyn Kernel<2> = Math2::<f64, F>::KERNEL;
+}
+
 /// A function of whole vectors that takes little longer than moving its operands.
 pub(crate) struct LightVectors<F>(PhantomData<F>);
 
-macro_rules! impl_vectors {
-    ($($family:ident $n:literal $f:ident $math:ident $({$($half:tt)*})?;)*) => {$(
-        impl<F: $f<f32> + $f<f64> + Default + 'static> Family<$n> for $family<F> {
-            const SINGLE: &'static dyn Kernel<$n> = $math::<f32, F>::KERNEL;
-            const DOUBLE: &'static dyn Kernel<$n> = $math::<f64, F>::KERNEL;
-            $($($half)*)?
-        }
-    )*};
-}
-
-impl_vectors! {
-    Vectors 1 UnaryFn Math1;
-    Vectors 2 BinaryFn Math2;
-    LightVectors 1 UnaryFn Math1 {
-        const F16: &'static dyn Kernel<1> = Direct::<f16, F, 1>::KERNEL;
-        const BF16: &'static dyn Kernel<1> = Direct::<bf16, F, 1>::KERNEL;
-    };
+impl<F: UnaryFn<f32> + UnaryFn<f64> + Default + 'static> Family<1> for LightVectors<F> {
+    const SINGLE: &'static dyn Kernel<1> = Math1::<f32, F>::KERNEL;
+    const DOUBLE: &'static dyn Kernel<1> = Math1::<f64, F>::KERNEL;
+    const F16: &'static dyn Kernel<1> = Direct::<f16, F, 1>::KERNEL;
+    const BF16: &'static dyn Kernel<1> = Direct::<bf16, F, 1>::KERNEL;
 }
 
 /// Functions of plain elements, each of one expression over [`Number`](super::number::Number)s: elements of a tensor, and

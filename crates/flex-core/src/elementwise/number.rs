@@ -59,27 +59,34 @@ macro_rules! element {
     };
 }
 
+/// The arithmetic of floats, one or many.
+macro_rules! operators {
+    () => {
+        #[inline(always)]
+        fn add(self, rhs: Self) -> Self {
+            self + rhs
+        }
+        #[inline(always)]
+        fn sub(self, rhs: Self) -> Self {
+            self - rhs
+        }
+        #[inline(always)]
+        fn mul(self, rhs: Self) -> Self {
+            self * rhs
+        }
+        #[inline(always)]
+        fn div(self, rhs: Self) -> Self {
+            self / rhs
+        }
+    };
+}
+
 macro_rules! impl_float {
     ($ty:ty, $bits:ty) => {
         impl Number for $ty {
             element!(0.0, 1.0);
+            operators!();
 
-            #[inline(always)]
-            fn add(self, rhs: Self) -> Self {
-                self + rhs
-            }
-            #[inline(always)]
-            fn sub(self, rhs: Self) -> Self {
-                self - rhs
-            }
-            #[inline(always)]
-            fn mul(self, rhs: Self) -> Self {
-                self * rhs
-            }
-            #[inline(always)]
-            fn div(self, rhs: Self) -> Self {
-                self / rhs
-            }
             #[inline(always)]
             fn max(self, rhs: Self) -> Self {
                 // A NaN on the right fails the first test, on the left it passes the second.
@@ -117,22 +124,8 @@ impl<S: Simd> Number for Vector<S, f32> {
     fn one() -> Self {
         1.0f32.splat()
     }
-    #[inline(always)]
-    fn add(self, rhs: Self) -> Self {
-        self + rhs
-    }
-    #[inline(always)]
-    fn sub(self, rhs: Self) -> Self {
-        self - rhs
-    }
-    #[inline(always)]
-    fn mul(self, rhs: Self) -> Self {
-        self * rhs
-    }
-    #[inline(always)]
-    fn div(self, rhs: Self) -> Self {
-        self / rhs
-    }
+    operators!();
+
     #[inline(always)]
     fn max(self, rhs: Self) -> Self {
         // As for single elements.

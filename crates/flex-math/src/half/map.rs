@@ -5,7 +5,7 @@
 
 use super::Half;
 use crate::simd::{Simd, Vector};
-use crate::slice::{Destination, Each, Into, Same, Source, run1, run2, same_len};
+use crate::slice::{AsIs, Destination, Each, Same, Source, run1, run2, same_len};
 use crate::{BinaryFn, UnaryFn, eval_scalar, eval2_scalar};
 
 /// Converts `src` to f32, exactly.
@@ -16,7 +16,7 @@ use crate::{BinaryFn, UnaryFn, eval_scalar, eval2_scalar};
 pub fn to_f32<H: Half>(src: &[H], dst: &mut [f32]) {
     same_len("half::to_f32", src.len(), dst.len());
     // SAFETY: both have as many elements, and do not overlap, since one is borrowed exclusively.
-    unsafe { run1(Identity, Widened(src.as_ptr()), Into(dst.as_mut_ptr()), src.len()) }
+    unsafe { run1(Identity, Widened(src.as_ptr()), AsIs(dst.as_mut_ptr()), src.len()) }
 }
 
 /// Rounds `src` to the nearest, ties to even.

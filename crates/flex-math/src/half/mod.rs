@@ -35,6 +35,31 @@ pub trait Half: Scalar + PartialEq + core::fmt::Debug + Send + Sync + 'static {
     fn narrow_vector<S: Simd>(value: Vector<S, f32>, dst: &mut [Self]);
 }
 
+/// The bits, and the conversion of vectors by two functions.
+macro_rules! by_vectors {
+    ($widen:path, $narrow:path) => {
+        #[inline(always)]
+        fn bits(self) -> u16 {
+            self.to_bits()
+        }
+
+        #[inline(always)]
+        fn from_pattern(bits: u16) -> Self {
+            Self::from_bits(bits)
+        }
+
+        #[inline(always)]
+        fn widen_vector<S: Simd>(src: &[Self]) -> Vector<S, f32> {
+            $widen(src)
+        }
+
+        #[inline(always)]
+        fn narrow_vector<S: Simd>(value: Vector<S, f32>, dst: &mut [Self]) {
+            $narrow(value, dst)
+        }
+    };
+}
+
 impl Half for f16 {
     #[inline(always)]
     fn widen(bits: u16) -> f32 {
@@ -69,25 +94,7 @@ impl Half for f16 {
         (sign | magnitude) as u16
     }
 
-    #[inline(always)]
-    fn bits(self) -> u16 {
-        self.to_bits()
-    }
-
-    #[inline(always)]
-    fn from_pattern(bits: u16) -> Self {
-        Self::from_bits(bits)
-    }
-
-    #[inline(always)]
-    fn widen_vector<S: Simd>(src: &[Self]) -> Vector<S, f32> {
-        vector::widen_f16::<S>(src)
-    }
-
-    #[inline(always)]
-    fn narrow_vector<S: Simd>(value: Vector<S, f32>, dst: &mut [Self]) {
-        vector::narrow_f16::<S>(value, dst)
-    }
+    by_vectors!(vector::widen_f16, vector::narrow_f16);
 }
 
 impl Half for bf16 {
@@ -104,25 +111,7 @@ impl Half for bf16 {
         (if a & 0x7fff_ffff > 0x7f80_0000 { nan } else { rounded }) as u16
     }
 
-    #[inline(always)]
-    fn bits(self) -> u16 {
-        self.to_bits()
-    }
-
-    #[inline(always)]
-    fn from_pattern(bits: u16) -> Self {
-        Self::from_bits(bits)
-    }
-
-    #[inline(always)]
-    fn widen_vector<S: Simd>(src: &[Self]) -> Vector<S, f32> {
-        vector::widen_bf16::<S>(src)
-    }
-
-    #[inline(always)]
-    fn narrow_vector<S: Simd>(value: Vector<S, f32>, dst: &mut [Self]) {
-        vector::narrow_bf16::<S>(value, dst)
-    }
+    by_vectors!(vector::widen_bf16, vector::narrow_bf16);
 }
 
 /// [`to_f32`] inside of a function that is dispatched already.
