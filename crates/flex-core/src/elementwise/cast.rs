@@ -6,7 +6,7 @@ use super::kernel::{BLOCK, Fn1, Kernel, Map1, Src, Typed};
 use crate::error::Result;
 use crate::{BoolStore, DType, Element, Tensor, bf16, f16};
 use core::marker::PhantomData;
-use flex_math::half::{Half, convert, from_f32, to_f32};
+use flex_math::half::{Half, convert, from_f32, from_f64, to_f32, to_odd};
 use flex_math::simd::vectorize;
 use num_traits::AsPrimitive;
 
@@ -63,9 +63,7 @@ trait Source: Element {
     type Wide: Copy + AsPrimitive<f32> + AsPrimitive<f64> + AsPrimitive<i64> + AsPrimitive<u64>;
     /// The element in that type, exactly.
     fn wide(self) -> Self::Wide;
-    /// The element rounded to f32 towards the neighbour whose last bit is odd, so that rounding once more, to a half,
-    /// gives what rounding once would have given (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums",
-    /// 2008).
+    /// The element rounded to f32 as [`to_odd`] does, so that it can be rounded once more.
     fn to_odd(self) -> f32;
     /// All elements, rounded once.
     #[inline]
@@ -109,16 +107,16 @@ macro_rules! impl_source {
 
 impl_source! {
     f32: |x| x, #[inline] fn round<H: Half>(src: &[f32], dst: &mut [H]) { from_f32(src, dst) };
-    f64: |x| odd(x);
+    f64: |x| to_odd(x), #[inline] fn round<H: Half>(src: &[f64], dst: &mut [H]) { from_f64(src, dst) };
     i8: |x| x as f32;
     i16: |x| x as f32;
-    i32: |x| odd(x as f64);
-    i64: |x| odd(if x.unsigned_abs() < 1 << 53 { x } else { x & !0x7ff | (((x & 0x7ff != 0) as i64) << 11) } as f64);
+    i32: |x| to_odd(x as f64);
+    i64: |x| to_odd(if x.unsigned_abs() < 1 << 53 { x } else { x & !0x7ff | (((x & 0x7ff != 0) as i64) << 11) } as f64);
     u8: |x| x as f32;
     u16: |x| x as f32;
-    u32: |x| odd(x as f64);
+    u32: |x| to_odd(x as f64);
     // The bits that f64 has no room for count only as zero or not zero.
-    u64: |x| odd(if x < 1 << 53 { x } else { x & !0x7ff | (((x & 0x7ff != 0) as u64) << 11) } as f64);
+    u64: |x| to_odd(if x < 1 << 53 { x } else { x & !0x7ff | (((x & 0x7ff != 0) as u64) << 11) } as f64);
 }
 
 macro_rules! impl_half_source {
@@ -146,18 +144,6 @@ macro_rules! impl_half_source {
 }
 
 impl_half_source!(f16 bf16);
-
-/// `x` rounded to odd.
-#[inline(always)]
-fn odd(x: f64) -> f32 {
-    let near = x as f32;
-    let back = near as f64;
-    // Infinity lies above every finite number, so what overflowed comes back to the largest number, which is odd.
-    let down = near.to_bits().wrapping_sub((back.abs() > x.abs()) as u32);
-    // NaN differs from itself, and stays as it is.
-    let inexact = back != x && !x.is_nan();
-    f32::from_bits(if inexact { down | 1 } else { near.to_bits() })
-}
 
 /// Dtypes to convert to, from floats, or from anything when they are floats themselves.
 trait Target: Element {

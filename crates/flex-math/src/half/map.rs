@@ -4,6 +4,7 @@
 //! The result is the f32 result rounded once more, so it is within half a ULP of the half type of the f32 result.
 
 use super::Half;
+use super::odd::to_odd_vector;
 use crate::simd::{Simd, Vector};
 use crate::slice::{AsIs, Destination, Each, Same, Source, run1, run2, same_len};
 use crate::{BinaryFn, UnaryFn, eval_scalar, eval2_scalar};
@@ -28,6 +29,17 @@ pub fn from_f32<H: Half>(src: &[f32], dst: &mut [H]) {
     same_len("half::from_f32", src.len(), dst.len());
     // SAFETY: as in `to_f32`.
     unsafe { run1(Identity, Each(src.as_ptr()), Rounded(dst.as_mut_ptr()), src.len()) }
+}
+
+/// Rounds `src` to the nearest, ties to even. Once: not to f32 first.
+///
+/// # Panics
+///
+/// If the lengths differ.
+pub fn from_f64<H: Half>(src: &[f64], dst: &mut [H]) {
+    same_len("half::from_f64", src.len(), dst.len());
+    // SAFETY: as in `to_f32`.
+    unsafe { run1(Identity, Odd(src.as_ptr()), Rounded(dst.as_mut_ptr()), src.len()) }
 }
 
 /// Converts from one half type to the other, to the nearest, ties to even.
@@ -124,6 +136,10 @@ const MAX_LANES: usize = 16;
 #[derive(Clone, Copy)]
 struct Widened<H>(*const H);
 
+/// One f64 per result, which will be rounded once more.
+#[derive(Clone, Copy)]
+struct Odd(*const f64);
+
 /// The results rounded to halves.
 #[derive(Clone, Copy)]
 struct Rounded<H>(*mut H);
@@ -141,6 +157,22 @@ impl<H: Half> Source<f32> for Widened<H> {
         // SAFETY: the caller vouches for `rest` elements from `i` on; slicing checks that there is room.
         unsafe { core::ptr::copy_nonoverlapping(self.0.add(i), padded[..rest].as_mut_ptr(), rest) };
         H::widen_vector::<S>(&padded[..S::lanes32()])
+    }
+}
+
+impl Source<f32> for Odd {
+    #[inline(always)]
+    unsafe fn whole<S: Simd>(self, i: usize) -> Vector<S, f32> {
+        // SAFETY: the caller vouches for a whole vector from `i` on.
+        to_odd_vector::<S>(unsafe { core::slice::from_raw_parts(self.0.add(i), S::lanes32()) })
+    }
+
+    #[inline(always)]
+    unsafe fn rest<S: Simd>(self, i: usize, rest: usize) -> Vector<S, f32> {
+        let mut padded = [1.0; MAX_LANES];
+        // SAFETY: the caller vouches for `rest` elements from `i` on; slicing checks that there is room.
+        unsafe { core::ptr::copy_nonoverlapping(self.0.add(i), padded[..rest].as_mut_ptr(), rest) };
+        to_odd_vector::<S>(&padded[..S::lanes32()])
     }
 }
 

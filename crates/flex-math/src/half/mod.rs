@@ -2,10 +2,12 @@
 //! and compute half precision in f32 (`map.rs`).
 
 mod map;
+mod odd;
 mod vector;
 
 pub use ::half::{bf16, f16};
-pub use map::{Operand, convert, from_f32, map_half, map2_half, to_f32};
+pub use map::{Operand, convert, from_f32, from_f64, map_half, map2_half, to_f32};
+pub use odd::to_odd;
 
 use crate::simd::{Scalar, Simd, Vector};
 use crate::slice::{lanes, same_len};

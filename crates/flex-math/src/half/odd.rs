@@ -1,0 +1,137 @@
+//! f64 as f32, rounded towards the neighbour whose last bit is odd, so that rounding once more, to a half, gives what rounding
+//! once would have given (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
+
+use crate::simd::{Scalar, Simd, Vector};
+use crate::slice::lanes_mut;
+
+/// `x` rounded to odd: the nearest numbers that f32 has are `x` itself, or lie around it and the result is the odd one. NaN stays
+/// NaN, and beyond the largest number that is the result, unless `x` is infinite.
+#[inline(always)]
+pub fn to_odd(x: f64) -> f32 {
+    let near = x as f32;
+    let back = near as f64;
+    // Infinity lies above every finite number, so what overflowed comes back to the largest number, which is odd.
+    let down = near.to_bits().wrapping_sub((back.abs() > x.abs()) as u32);
+    // NaN differs from itself, and stays as it is.
+    let inexact = back != x && !x.is_nan();
+    f32::from_bits(if inexact { down | 1 } else { near.to_bits() })
+}
+
+/// [`to_odd`] of as many elements as a vector has lanes.
+///
+/// # Panics
+/// For any other number of elements.
+#[inline(always)]
+pub(super) fn to_odd_vector<S: Simd>(src: &[f64]) -> Vector<S, f32> {
+    assert!(src.len() == S::lanes32(), "flex_math::half: a vector of another length");
+    #[cfg(target_arch = "x86_64")]
+    if S::lanes32() == 16 {
+        use core::arch::x86_64::*;
+        use core::mem::transmute_copy;
+        /// Eight numbers. AVX-512 truncates as it converts, and what that changed gets an odd last bit.
+        ///
+        /// # Safety
+        /// AVX-512F and AVX-512VL, and eight elements to read.
+        #[inline(always)]
+        unsafe fn eight(src: *const f64) -> __m256 {
+            // SAFETY: the caller vouches for both.
+            unsafe {
+                let x = _mm512_loadu_pd(src);
+                let whole = _mm512_cvt_roundpd_ps::<{ _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC }>(x);
+                // False for NaN.
+                let inexact = _mm512_cmp_pd_mask::<_CMP_NEQ_OQ>(_mm512_cvtps_pd(whole), x);
+                let bits = _mm256_castps_si256(whole);
+                _mm256_castsi256_ps(_mm256_mask_or_epi32(bits, inexact, bits, _mm256_set1_epi32(1)))
+            }
+        }
+        // SAFETY: on x86-64 only the instruction set with AVX-512F and VL has 16 lanes of 32 bits, and `S` is made the
+        // parameter of code that runs only where it was detected. There are 16 elements, as asserted; the vectors have 64
+        // bytes, in which every bit pattern is a value.
+        return unsafe {
+            let (low, high) = (eight(src.as_ptr()), eight(src.as_ptr().add(8)));
+            let both = _mm512_castpd256_pd512(_mm256_castps_pd(low));
+            let both = _mm512_insertf64x4::<1>(both, _mm256_castps_pd(high));
+            transmute_copy::<__m512d, _>(&both)
+        };
+    }
+    let mut odd: Vector<S, f32> = 0.0f32.splat();
+    for (to, from) in lanes_mut(&mut odd).iter_mut().zip(src) {
+        *to = to_odd(*from);
+    }
+    odd
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate alloc;
+    use super::*;
+    use crate::simd::{WithSimd, for_each_isa};
+    use crate::slice::lanes;
+    use alloc::vec::Vec;
+
+    #[derive(Clone)]
+    struct Odd<'a>(&'a [f64]);
+    impl WithSimd for Odd<'_> {
+        type Output = Vec<u32>;
+        #[inline(always)]
+        fn with_simd<S: Simd>(self) -> Vec<u32> {
+            let mut bits = Vec::new();
+            for src in self.0.chunks_exact(S::lanes32()) {
+                bits.extend(lanes(&to_odd_vector::<S>(src)).iter().map(|x: &f32| x.to_bits()));
+            }
+            bits
+        }
+    }
+
+    /// Neighbours in f64 of every 65,521st f32, of the middle between it and the next, and of a quarter of the way; then what has
+    /// no f32 near it.
+    fn around_singles() -> Vec<f64> {
+        let mut all = Vec::new();
+        for bits in (0..=u32::MAX).step_by(65_521) {
+            let single = f32::from_bits(bits) as f64;
+            for part in [0, 1 << 27, 1 << 28] {
+                let near = single.to_bits().wrapping_add(part);
+                all.extend([near.wrapping_sub(1), near, near.wrapping_add(1)].map(f64::from_bits));
+            }
+        }
+        all.extend([
+            f64::MIN_POSITIVE,
+            5e-324,
+            1e-46,
+            1e-300,
+            1e39,
+            1e300,
+            f64::MAX,
+            f64::INFINITY,
+            f64::NAN,
+        ]);
+        let negative: Vec<f64> = all.iter().map(|x| -x).collect();
+        all.extend(negative);
+        all.resize(all.len().next_multiple_of(16), 0.0);
+        all
+    }
+
+    #[test]
+    fn what_is_between_two_singles_becomes_the_odd_one() {
+        for x in around_singles() {
+            let y = to_odd(x);
+            if x.is_nan() || x.is_infinite() || y as f64 == x {
+                assert!(x.is_nan() && y.is_nan() || y as f64 == x, "{x:e}: {y:e}");
+                continue;
+            }
+            assert_eq!(y.to_bits() & 1, 1, "{x:e}: {y:e}");
+            assert_eq!(y.is_sign_negative(), x.is_sign_negative(), "{x:e}: {y:e}");
+            // The magnitude lies between those of the singles before and after it.
+            let (below, above) =
+                (f32::from_bits(y.to_bits() - 1) as f64, f32::from_bits(y.to_bits() + 1) as f64);
+            assert!(below.abs() < x.abs() && (x.abs() < above.abs() || above.is_infinite()), "{x:e}: {y:e}");
+        }
+    }
+
+    #[test]
+    fn every_instruction_set_rounds_alike() {
+        let all = around_singles();
+        let want: Vec<u32> = all.iter().map(|x| to_odd(*x).to_bits()).collect();
+        for_each_isa(Odd(&all), |isa, got| assert!(got == want, "{isa}"));
+    }
+}
