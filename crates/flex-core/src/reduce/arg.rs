@@ -3,13 +3,14 @@
 
 use super::indices::{check_index_dtype, into_index_dtype};
 use super::kernel::{BLOCK, Rows, Starts, fold_rows, fold_run};
-use super::lift::{Arith, Lift, Negated, Ordinal, Plain, View, Want};
+use super::lift::{Arith, Lift};
 use super::plan::{Mode, Plan};
 use super::reducer::Extreme;
 use super::run::{BATCH, Columns, LONG_ROW, TASK, drive_columns, for_each_output};
+use super::view::{self, FloatOrder, Ordinal, View, Want};
 use crate::error::{Error, Result, check_axis};
 use crate::parallel::{self, Work};
-use crate::{DType, Element, Tensor};
+use crate::{DType, Element, Tensor, bf16, f16};
 use alloc::vec::Vec;
 use core::ops::Range;
 use flex_math::simd::vectorize;
@@ -54,7 +55,7 @@ pub(super) fn extreme(
     let plan = Plan::ordered(tensor, axis)?;
     // Indices are not negative, so signed and unsigned dtypes hold the same bits. Those of 32 bits, the default, are written as such.
     let narrow = index_dtype.size() == 4 && !values;
-    let indices = dispatch_view!(op, dtype, want, [Max => Plain, _ => Negated], T, view => match narrow {
+    let indices = dispatch_view!(op, dtype, want, true, [Max, _ => Min], T, view => match narrow {
         true => search::<T, _, u32>(op, &plan, view, index_dtype),
         false => search::<T, _, i64>(op, &plan, view, DType::I64),
     })?;

@@ -29,7 +29,7 @@ const BLOCK_ROWS: usize = 128;
 const GROUP: usize = 4;
 
 /// Elements that are lifted at a time where that is faster: those of a group of rows stay in the first-level cache.
-pub(super) const RUN: usize = 512;
+const RUN: usize = 512;
 
 /// Partial results of 1, 2, 4, ... blocks, combined as the carries of a binary counter run.
 pub(super) struct Cascade<A> {

@@ -1,5 +1,5 @@
 //! The types that reductions compute in. Halves are computed in f32. Integers are handled as unsigned: sums and
-//! products wrap the same, and an order-preserving map takes care of comparisons, so four kernels serve all eight
+//! products wrap the same, and comparisons see them through a [`View`](super::view::View), so four kernels serve all eight
 //! integer dtypes.
 
 use super::kernel::{BLOCK, LANES};
@@ -203,135 +203,6 @@ impl_lift_self!(
 );
 impl_lift_half!(f16, bf16);
 
-/// Which extreme is wanted. All are maxima of some view of the elements.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Want {
-    /// The largest element.
-    Max,
-    /// The smallest element.
-    Min,
-    /// The largest absolute value.
-    MaxAbs,
-}
-
-/// A way to look at elements that makes the wanted extreme their maximum.
-pub(crate) trait View<T: Lift>: Copy + Send + Sync {
-    /// The element as one whose maximum is wanted.
-    fn turn(self, value: T) -> T;
-    /// The same in the type that it is compared in.
-    #[inline(always)]
-    fn look(self, value: T) -> T::Wide {
-        self.turn(value).widen()
-    }
-    /// The wanted extreme from that maximum.
-    fn unlook(self, wide: T::Wide) -> T;
-}
-
-/// A float whose sign can be changed without regard to its value.
-pub(crate) trait Sign: Lift {
-    /// With the sign inverted.
-    fn invert(self) -> Self;
-    /// With the sign removed.
-    fn remove(self) -> Self;
-}
-
-macro_rules! impl_sign {
-    ($($ty:ty),*) => {$(
-        impl Sign for $ty {
-            #[inline(always)]
-            fn invert(self) -> Self { Self::from_bits(self.to_bits() ^ (1 << (8 * size_of::<$ty>() - 1))) }
-            #[inline(always)]
-            fn remove(self) -> Self { Self::from_bits(self.to_bits() & !(1 << (8 * size_of::<$ty>() - 1))) }
-        }
-    )*};
-}
-
-impl_sign!(f64, f32, f16, bf16);
-
-/// [`Want::Max`] of floats.
-#[derive(Clone, Copy)]
-pub(crate) struct Plain;
-
-/// [`Want::Min`] of floats.
-#[derive(Clone, Copy)]
-pub(crate) struct Negated;
-
-/// [`Want::MaxAbs`] of floats.
-#[derive(Clone, Copy)]
-pub(crate) struct Magnitude;
-
-impl<T: Sign> View<T> for Plain {
-    #[inline(always)]
-    fn turn(self, value: T) -> T {
-        value
-    }
-    #[inline(always)]
-    fn unlook(self, wide: T::Wide) -> T {
-        T::narrow(wide)
-    }
-}
-
-impl<T: Sign> View<T> for Negated {
-    #[inline(always)]
-    fn turn(self, value: T) -> T {
-        value.invert()
-    }
-    #[inline(always)]
-    fn unlook(self, wide: T::Wide) -> T {
-        T::narrow(wide).invert()
-    }
-}
-
-impl<T: Sign> View<T> for Magnitude {
-    #[inline(always)]
-    fn turn(self, value: T) -> T {
-        value.remove()
-    }
-    #[inline(always)]
-    fn unlook(self, wide: T::Wide) -> T {
-        T::narrow(wide)
-    }
-}
-
-/// Any extreme of integers, read as unsigned.
-#[derive(Clone, Copy)]
-pub(crate) struct Ordinal<U> {
-    /// The bit whose presence negates: the sign when absolute values are compared.
-    negative: U,
-    /// Bits to invert: the sign makes the order of signed integers that of unsigned ones, all bits reverse it.
-    flip: U,
-}
-
-macro_rules! impl_ordinal {
-    ($($ty:ty),*) => {$(
-        impl Ordinal<$ty> {
-            /// The view for an extreme of integers that may be `signed`.
-            pub fn new(want: Want, signed: bool) -> Self {
-                let sign = if signed { !(<$ty>::MAX >> 1) } else { 0 };
-                match want {
-                    Want::Max => Self { negative: 0, flip: sign },
-                    Want::Min => Self { negative: 0, flip: !sign },
-                    Want::MaxAbs => Self { negative: sign, flip: sign },
-                }
-            }
-        }
-
-        impl View<$ty> for Ordinal<$ty> {
-            #[inline(always)]
-            fn turn(self, value: $ty) -> $ty {
-                let mask = (0 as $ty).wrapping_sub((value & self.negative) >> (<$ty>::BITS - 1));
-                (value ^ mask).wrapping_sub(mask) ^ self.flip
-            }
-            #[inline(always)]
-            fn unlook(self, wide: $ty) -> $ty {
-                wide ^ self.flip
-            }
-        }
-    )*};
-}
-
-impl_ordinal!(u8, u16, u32, u64);
-
 /// The bits of an integer and the type that sums of them are taken in.
 pub(crate) trait WideSum: Element {
     /// u64 up to 32 bits, u128 for 64.
@@ -367,33 +238,4 @@ impl_wide_sum! { u8 => u64; u16 => u64; u32 => u64; u64 => u128; }
 /// The magnitude bits of a float, for tests of zero.
 pub(crate) fn magnitude_mask(size: usize) -> u64 {
     u64::MAX >> (65 - 8 * size)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn views_order_as_the_values_do() {
-        let values = [i8::MIN, -127, -3, -1, 0, 1, 2, 126, 127];
-        for want in [Want::Max, Want::Min, Want::MaxAbs] {
-            let view = Ordinal::<u8>::new(want, true);
-            for a in values {
-                for b in values {
-                    let key = |x: i8| match want {
-                        Want::Max => x as i32,
-                        Want::Min => -(x as i32),
-                        Want::MaxAbs => x.wrapping_abs() as i32,
-                    };
-                    let (la, lb) = (view.look(a as u8), view.look(b as u8));
-                    assert_eq!(la.cmp(&lb), key(a).cmp(&key(b)), "{want:?} {a} {b}");
-                }
-                let back = view.unlook(view.look(a as u8)) as i8;
-                assert_eq!(back, if want == Want::MaxAbs { a.wrapping_abs() } else { a });
-            }
-        }
-        let back: f16 = Negated.unlook(View::<f16>::look(Negated, f16::from_f32(-2.5)));
-        assert_eq!(back, f16::from_f32(-2.5));
-        assert!(View::<f16>::look(Magnitude, -f16::NAN).is_nan());
-    }
 }

@@ -27,22 +27,27 @@ macro_rules! dispatch_ring {
     };
 }
 
-/// Binds `$T` as [`dispatch_ring`] does and `$view` to the [`View`](lift::View) for an extreme. The floats' views are
-/// listed by what is wanted, the last one for everything else.
+/// Binds `$T` to a float type or to unsigned bits, and `$view` to the [`View`](view::View) for an extreme of them. Those of
+/// floats that are `$wanted` are listed, the last one for everything else; `$equal_zeros` is that of [`view::FloatOrder`].
 macro_rules! dispatch_view {
-    ($op:expr, $dtype:expr, $want:expr, [$($case:ident => $V:ident,)* _ => $other:ident],
-     $T:ident, $view:ident => $body:expr) => {
-        if $dtype.is_float() {
-            dispatch!(float $op, $dtype, $T => match $want {
-                $(Want::$case => { let $view = $V; $body })*
-                _ => { let $view = $other; $body }
-            })
-        } else if $dtype.is_bool() {
-            Err(Error::dtype($op, $dtype, "a float or integer dtype"))
-        } else {
-            dispatch!(bits $op, $dtype, $T => { let $view = Ordinal::<$T>::new($want, $dtype.is_int()); $body })
+    ($op:expr, $dtype:expr, $want:expr, $equal_zeros:literal, $wanted:tt, $T:ident, $view:ident => $body:expr) => {
+        match $dtype {
+            DType::F64 => dispatch_view!(@float f64, f64, $want, $equal_zeros, $wanted, $T, $view => $body),
+            DType::F32 => dispatch_view!(@float f32, f32, $want, $equal_zeros, $wanted, $T, $view => $body),
+            DType::F16 => dispatch_view!(@float f16, u16, $want, $equal_zeros, $wanted, $T, $view => $body),
+            DType::BF16 => dispatch_view!(@float bf16, u16, $want, $equal_zeros, $wanted, $T, $view => $body),
+            DType::Bool(_) => Err(Error::dtype($op, $dtype, "a float or integer dtype")),
+            _ => dispatch!(bits $op, $dtype, $T => { let $view = Ordinal::<$T>::new($want, $dtype.is_int()); $body }),
         }
     };
+    (@float $F:ty, $bits:ty, $want:expr, $equal_zeros:literal, [$($W:ident,)* _ => $other:ident],
+     $T:ident, $view:ident => $body:expr) => {{
+        type $T = $bits;
+        match $want {
+            $(Want::$W => { let $view = FloatOrder::<$F, view::$W, $equal_zeros>::NEW; $body })*
+            _ => { let $view = FloatOrder::<$F, view::$other, $equal_zeros>::NEW; $body }
+        }
+    }};
 }
 
 mod arg;
@@ -55,12 +60,14 @@ mod run;
 mod scan;
 #[cfg(test)]
 mod tests;
+pub(crate) mod view;
 
 use crate::error::{Error, Result, check_axis};
-use crate::{BoolStore, DType, Element, Tensor};
-use lift::{Magnitude, Negated, Ordinal, Plain, Want, magnitude_mask};
+use crate::{BoolStore, DType, Element, Tensor, bf16, f16};
+use lift::magnitude_mask;
 use reducer::{Extreme, IntMean, Prod, Reducer, Sum, Truth};
 use scan::{CumExtreme, CumProd, CumSum};
+use view::{FloatOrder, Ordinal, Want};
 
 /// Over all elements, or along an axis.
 #[derive(Clone, Copy)]
@@ -143,7 +150,7 @@ fn check_extreme(op: &'static str, tensor: &Tensor, over: Over) -> Result<()> {
 fn extreme_over(op: &'static str, tensor: Tensor, over: Over, want: Want) -> Result<Tensor> {
     check_extreme(op, &tensor, over)?;
     let dtype = tensor.dtype();
-    dispatch_view!(op, dtype, want, [Max => Plain, Min => Negated, _ => Magnitude], T, view => {
+    dispatch_view!(op, dtype, want, false, [Max, Min, _ => MaxAbs], T, view => {
         over.reduce::<T, _>(op, tensor, Extreme { view }, dtype)
     })
 }
@@ -353,7 +360,7 @@ pub fn cumprod(tensor: Tensor, axis: usize) -> Result<Tensor> {
 
 fn cumulative_extreme(op: &'static str, tensor: Tensor, axis: usize, want: Want) -> Result<Tensor> {
     let dtype = tensor.dtype();
-    dispatch_view!(op, dtype, want, [Max => Plain, _ => Negated], T, view => {
+    dispatch_view!(op, dtype, want, false, [Max, _ => Min], T, view => {
         scan::scan::<T, _>(op, tensor, axis, CumExtreme { view })
     })
 }

@@ -4,8 +4,9 @@
 //! Variants of a reduction that share their inner loop (sum and mean; maximum, minimum and largest absolute value;
 //! any and all) are one type with a field, so that the loop is compiled once.
 
-use super::kernel::{BLOCK, LANES, QUARTER, RUN, fold_lanes, lift_padded};
-use super::lift::{Arith, Lift, View, WideSum};
+use super::kernel::{BLOCK, LANES, QUARTER, fold_lanes, lift_padded};
+use super::lift::{Arith, Lift, WideSum};
+use super::view::View;
 use crate::Element;
 use flex_math::fold_halves;
 use flex_math::simd::prefetch_ahead;
@@ -26,7 +27,7 @@ pub(crate) trait Reducer<T>: Copy + Send + Sync {
     fn lift(self, value: T) -> Self::Acc;
     /// Whether [`lift_run`](Self::lift_run) is faster than as many [`lift`](Self::lift).
     const IN_RUNS: bool = false;
-    /// Lifts as many elements as `lifted` has, which are no more than [`RUN`](super::kernel::RUN).
+    /// Lifts as many elements as `lifted` has, which are no more than a run of columns.
     #[inline(always)]
     fn lift_run(self, run: &[T], lifted: &mut [Self::Acc])
     where
@@ -202,16 +203,6 @@ impl<T: Lift, V: View<T>> Reducer<T> for Extreme<V> {
     #[inline(always)]
     fn lift(self, value: T) -> T::Wide {
         self.view.look(value)
-    }
-    const IN_RUNS: bool = T::IN_RUNS;
-    #[inline(always)]
-    fn lift_run(self, run: &[T], lifted: &mut [T::Wide]) {
-        let mut turned = [T::default(); RUN];
-        let turned = &mut turned[..lifted.len()];
-        for (t, &x) in turned.iter_mut().zip(run) {
-            *t = self.view.turn(x);
-        }
-        T::widen_run(turned, lifted);
     }
     #[inline(always)]
     fn combine(self, a: T::Wide, b: T::Wide) -> T::Wide {

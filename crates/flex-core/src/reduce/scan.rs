@@ -6,7 +6,8 @@
 //! numbers never decrease. Rows beyond [`BLOCK`] elements apply the same idea once more, to blocks, in parallel.
 //! Float sums and products accumulate in f64.
 
-use super::lift::{Arith, Lift, View};
+use super::lift::{Arith, Lift};
+use super::view::View;
 use crate::error::{Result, check_axis};
 use crate::parallel::{self, Work};
 use crate::{Element, Tensor};
