@@ -4,6 +4,7 @@ use crate::dtype::{Element, Scalar, Stored, stores};
 use crate::error::{Error, Result};
 use crate::layout::{Layout, checked_num_elements};
 use crate::movement::materialise::materialise;
+use crate::parallel::{self, Work};
 use crate::storage;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -162,7 +163,20 @@ impl Tensor {
         let (shape, value) = (shape.into(), value.into());
         dispatch!(any "full", dtype, T => {
             let value = if dtype.is_bool() { T::from_u64((value.to_f64() != 0.0) as u64) } else { value.cast::<T>() };
-            Self::build::<T>("full", shape, dtype, |out| out.fill(value))
+            Self::filled::<T>("full", shape, value, dtype)
+        })
+    }
+
+    /// A row-major tensor of one value, which all threads write.
+    pub(crate) fn filled<T: Element>(
+        op: &'static str,
+        shape: impl Into<Shape>,
+        value: T,
+        dtype: DType,
+    ) -> Result<Self> {
+        Self::build::<T>(op, shape, dtype, |out| {
+            let (chunk, work) = (parallel::rows_per_task(size_of::<T>()), Work::Bytes(size_of_val(out)));
+            parallel::for_each_chunk(out, chunk, work, |_, out| out.fill(value));
         })
     }
 

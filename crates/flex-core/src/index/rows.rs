@@ -8,7 +8,7 @@ use crate::error::{Error, Result, check_axis, check_rank, check_same_dtype};
 use crate::movement::convert::{from_f32, into_f32};
 use crate::movement::into_writable;
 use crate::parallel::{self, Work};
-use crate::{DType, Element, Shape, Tensor};
+use crate::{Element, Tensor};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -47,18 +47,10 @@ pub fn embedding_backward(weights: Tensor, grad: Tensor, indices: Tensor) -> Res
     }
     let indices = flatten(indices)?;
     let grad = grad.reshape([indices.num_elements(), width])?;
-    let zeros = zeros(OP, weights.shape(), grad.dtype())?;
-    select_update_named(OP, zeros, 0, indices, grad, Update::Add)
-}
-
-/// Zeros, written by all threads.
-fn zeros(op: &'static str, shape: &Shape, dtype: DType) -> Result<Tensor> {
     // The bits of zero are zeros in every dtype.
-    dispatch!(bits op, dtype, B => Tensor::build::<B>(op, shape.clone(), dtype, |out| {
-        let work = Work::Bytes(size_of_val(out));
-        let chunk = parallel::rows_per_task(size_of::<B>());
-        parallel::for_each_chunk(out, chunk, work, |_, out| out.fill(0));
-    }))
+    let (shape, dtype) = (weights.shape().clone(), grad.dtype());
+    let zeros = dispatch!(bits OP, dtype, B => Tensor::filled::<B>(OP, shape, B::ZERO, dtype))?;
+    select_update_named(OP, zeros, 0, indices, grad, Update::Add)
 }
 
 fn select_update_named(
