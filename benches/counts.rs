@@ -50,7 +50,7 @@ fn run_case(name: &str) -> Result<(), String> {
     pool.map_err(|e| format!("cannot start a pool of one thread: {e}"))?;
     println!("{}", flex_math::simd::isa_name());
     let case = cases::<burn_flex::Flex>().into_iter().find(|case| case.name == name);
-    let mut call = (case.ok_or_else(|| format!("{FILE} names {name}, which is no case"))?.setup)();
+    let mut call = (case.ok_or_else(|| format!("{FILE} names {name}, which is no case"))?.setup)().run;
     for _ in 0..WARM {
         call();
     }

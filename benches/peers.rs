@@ -1,6 +1,7 @@
 //! `cargo bench -p flex-benches`: Flex against its peers. `-- --help` says which, and how to choose among cases.
 
 use clap::Parser;
+use flex_benches::check::{Tally, check};
 use flex_benches::peers::{self, Library, Peer, Python};
 use flex_benches::{Budget, Limits, Report, Row, Section, cases, markdown, select, svg, time_in_turn};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -25,6 +26,9 @@ struct Args {
     /// Print the cases' names instead of running them.
     #[arg(long)]
     list: bool,
+    /// Do not measure: compare what the peers of this process compute with what Flex does.
+    #[arg(long, conflicts_with_all = ["alone", "torch", "torch_cuda", "numpy", "publish", "json", "svg", "from"])]
+    check: bool,
     /// Flex alone, for a profiler.
     #[arg(long, conflicts_with_all = ["torch", "torch_cuda", "numpy", "publish"])]
     alone: bool,
@@ -95,6 +99,9 @@ fn run(args: &Args) -> Result<(), String> {
     if let Some(path) = &args.section {
         return write(path, &json(&measure(args, threads[0].into())?));
     }
+    if args.check {
+        return compare(args);
+    }
     let report = if !args.from.is_empty() {
         Report::merge(args.from.iter().map(|path| read(path)).collect::<Result<_, _>>()?)?
     } else if args.alone {
@@ -144,11 +151,9 @@ fn measure(args: &Args, threads: usize) -> Result<Report, String> {
     let picked = select(&cases, &args.filter, args.full)?;
     let peers = who(args, threads)?;
 
-    // A peer that cannot run a case panics once, while it is set up; its message is of no interest here.
-    std::panic::set_hook(Box::new(|_| ()));
+    hide_panics();
     let limits = Limits::measure(threads);
-    let bar = ProgressBar::new(picked.len() as u64)
-        .with_style(ProgressStyle::with_template("{bar:40} {pos}/{len} {msg}").expect("a valid template"));
+    let bar = progress(picked.len());
     let mut rows = Vec::new();
     for case in picked.into_iter().map(|k| &cases[k]) {
         bar.set_message(case.name.clone());
@@ -161,6 +166,43 @@ fn measure(args: &Args, threads: usize) -> Result<Report, String> {
     bar.finish_and_clear();
     let peers = peers.iter().map(|peer| peer.name().to_string()).collect();
     Ok(Report { machine: machine(), peers, sections: vec![Section { threads, limits, rows }] })
+}
+
+/// A peer that cannot run a case panics once, while it is set up; its message is of no interest here.
+fn hide_panics() {
+    std::panic::set_hook(Box::new(|_| ()));
+}
+
+/// The progress bar over the cases.
+fn progress(cases: usize) -> ProgressBar {
+    ProgressBar::new(cases as u64)
+        .with_style(ProgressStyle::with_template("{bar:40} {pos}/{len} {msg}").expect("a valid template"))
+}
+
+/// Whether everybody computes the same.
+fn compare(args: &Args) -> Result<(), String> {
+    let cases = cases::<burn_flex::Flex>();
+    let picked = select(&cases, &args.filter, args.full)?;
+    let peers = who(args, 1)?;
+    let (flex, others) = peers.split_first().expect("Flex is there");
+    hide_panics();
+    let mut tallies = vec![Tally::default(); others.len()];
+    let bar = progress(picked.len());
+    for case in picked.into_iter().map(|k| &cases[k]) {
+        bar.set_message(case.name.clone());
+        let expected = flex.numbers(&case.name);
+        for (peer, tally) in others.iter().zip(&mut tallies) {
+            check(case, expected.as_deref(), &**peer, tally);
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    for (peer, tally) in others.iter().zip(&tallies) {
+        let Tally { same, unknown, different } = tally;
+        println!("{}: {same} cases as Flex, {unknown} not known, {} different", peer.name(), different.len());
+        different.iter().for_each(|d| println!("  {}: {}", d.case, d.what));
+    }
+    Ok(())
 }
 
 /// Everybody who takes part, Flex first.

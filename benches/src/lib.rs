@@ -4,8 +4,10 @@
 //! ratios between their medians survive.
 #![deny(missing_docs)]
 
+mod call;
 mod cases;
 mod chart;
+pub mod check;
 mod limits;
 pub mod markdown;
 pub mod peers;
@@ -13,6 +15,7 @@ mod report;
 mod select;
 mod timing;
 
+pub use call::{Call, Numbers};
 pub use cases::{Case, Family, cases};
 pub use chart::svg;
 pub use limits::{Limits, Stream};

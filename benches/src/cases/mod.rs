@@ -10,10 +10,10 @@ mod reduce;
 mod rows;
 mod training;
 
+use crate::call::{Call, Numbers};
 use burn_tensor::backend::Backend;
 use burn_tensor::{DType, Int, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
-use std::hint::black_box;
 
 /// What limits a case, and which bar it has to pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -80,8 +80,8 @@ pub struct Case {
     pub flops: usize,
     /// Whether the short run includes it: the rows of PEERS.md do.
     pub short: bool,
-    /// Makes the inputs and returns the call to time.
-    pub setup: Box<dyn Fn() -> Box<dyn FnMut()>>,
+    /// Makes the inputs and returns the call over them.
+    pub setup: Box<dyn Fn() -> Call>,
 }
 
 struct Cases<B: Backend> {
@@ -101,6 +101,23 @@ pub(crate) fn values(n: usize) -> Vec<f32> {
         (state >> 40) as f32 / (1u64 << 24) as f32
     };
     (0..n).map(|_| 0.1 + 0.9 * next()).collect()
+}
+
+/// Elements of a first operand: [`values`], or integers in `1..1000`.
+pub(crate) fn first_operand(n: usize, is_float: bool) -> Vec<f32> {
+    let whole = |x: f32| ((x * 1000.0) as i64 % 999 + 1) as f32;
+    values(n).into_iter().map(|x| if is_float { x } else { whole(x) }).collect()
+}
+
+/// Elements of a second operand: those of the first in another order, or negated integers.
+pub(crate) fn second_operand(n: usize, is_float: bool) -> Vec<f32> {
+    let mut elements = first_operand(n, is_float);
+    if is_float {
+        elements.reverse();
+    } else {
+        elements.iter_mut().for_each(|x| *x = -*x);
+    }
+    elements
 }
 
 fn tensor<B: Backend, const D: usize>(shape: [usize; D], device: &B::Device) -> Tensor<B, D> {
@@ -132,7 +149,7 @@ fn computed<B: Backend, const D: usize>(
 
 /// [`tensor_of`] with the values in another order, so that two operands differ.
 fn other<B: Backend, const D: usize>(shape: [usize; D], dtype: DType, device: &B::Device) -> Tensor<B, D> {
-    computed(values(shape.iter().product()).into_iter().rev().collect(), shape, dtype, device)
+    computed(second_operand(shape.iter().product(), true), shape, dtype, device)
 }
 
 /// Integers in `1..1000`.
@@ -141,9 +158,8 @@ fn integers<B: Backend, const D: usize>(
     dtype: DType,
     device: &B::Device,
 ) -> Tensor<B, D, Int> {
-    let values: Vec<i64> =
-        values(shape.iter().product()).into_iter().map(|x| (x * 1000.0) as i64 % 999 + 1).collect();
-    Tensor::from_data(TensorData::new(values, shape).convert_dtype(dtype), (device, dtype))
+    let elements = first_operand(shape.iter().product(), false);
+    Tensor::from_data(TensorData::new(elements, shape).convert_dtype(dtype), (device, dtype))
 }
 
 /// The numbers below `n`, each once, in an order that visits memory out of order.
@@ -164,7 +180,7 @@ fn suffix(dtype: DType) -> String {
 
 impl<B: Backend> Cases<B> {
     /// A case over some inputs; what `call` returns is dropped within the measured time, as a user's would be.
-    fn add<I: 'static, R: 'static>(
+    fn add<I: 'static, R: Numbers + 'static>(
         &mut self,
         name: impl Into<String>,
         bytes: usize,
@@ -172,14 +188,7 @@ impl<B: Backend> Cases<B> {
         call: impl Fn(&I) -> R + Copy + 'static,
     ) {
         let (device, finish) = (self.device.clone(), self.finish);
-        let setup = move || -> Box<dyn FnMut()> {
-            let inputs = inputs(&device);
-            Box::new(move || {
-                let result = black_box(call(black_box(&inputs)));
-                finish();
-                drop(result);
-            })
-        };
+        let setup = move || Call::new(inputs(&device), call, finish);
         let (family, short) = (self.family, self.short);
         self.list.push(Case { name: name.into(), family, bytes, flops: 0, short, setup: Box::new(setup) });
     }

@@ -1,9 +1,11 @@
 //! Hugging Face's candle, on the CPU.
 
+use super::call;
 use super::name::Name;
-use super::{Call, call};
-use crate::cases::{order, values};
+use crate::call::{Call, Numbers};
+use crate::cases::{first_operand, order, second_operand};
 use burn_tensor::DType as Burn;
+use candle_core::backprop::GradStore;
 use candle_core::{DType, Device::Cpu, IndexOp, Result, Tensor, Var};
 use candle_nn::attention::{AttnMask, flash_attn};
 use candle_nn::ops;
@@ -33,14 +35,29 @@ pub(super) fn call_of(name: &Name) -> Option<Call> {
         ("dwconv", &[c, h, k]) => {
             call((tensor(&[1, c, h, h]), tensor(&[c, 1, k, k])), move |(x, w)| x.conv2d(w, k / 2, 1, 1, c))
         }
-        ("attention", &[h, s, d]) => call(tensor(&[1, s, h, d]), move |x| {
-            flash_attn::<f32>(x, x, x, 1.0 / (d as f32).sqrt(), AttnMask::None, None, None)
-        }),
+        // It takes [batch, sequence, heads, depth] and returns [batch, heads, sequence, depth].
+        ("attention", &[h, s, d]) => {
+            let x = tensor(&[1, h, s, d]).transpose(1, 2).and_then(|x| x.contiguous()).ok()?;
+            call(x, move |x| flash_attn::<f32>(x, x, x, 1.0 / (d as f32).sqrt(), AttnMask::None, None, None))
+        }
         ("embedding", &[n, d]) => call((tensor(&[8192, d]), permutation(n)), |(w, i)| w.embedding(i)),
         ("embedding_grad", &[n, d]) => {
             call((variable(&[8192, d])?, permutation(n)), |(w, i)| w.embedding(i)?.sum_all()?.backward())
         }
         _ => None,
+    }
+}
+
+impl Numbers for Tensor {
+    fn numbers(&self) -> Option<Vec<f64>> {
+        self.flatten_all().and_then(|t| t.to_dtype(DType::F64)?.to_vec1()).ok()
+    }
+}
+
+/// The gradients of tensors that the call has dropped.
+impl Numbers for GradStore {
+    fn numbers(&self) -> Option<Vec<f64>> {
+        None
     }
 }
 
@@ -58,9 +75,16 @@ fn dtype(dtype: Burn) -> Option<DType> {
 
 /// Values as those of Burn's backends: in [0.1, 1), or integers in 1..1000.
 fn tensor(shape: &[usize], dtype: DType) -> Tensor {
-    let scale = if dtype.is_float() { 1.0 } else { 1000.0 };
-    let values: Vec<f32> = values(shape.iter().product()).iter().map(|x| x * scale).collect();
-    let made = Tensor::from_vec(values, shape, &Cpu).and_then(|t| t.to_dtype(dtype));
+    made(first_operand(shape.iter().product(), dtype.is_float()), shape, dtype)
+}
+
+/// A second operand.
+fn other(shape: &[usize], dtype: DType) -> Tensor {
+    made(second_operand(shape.iter().product(), dtype.is_float()), shape, dtype)
+}
+
+fn made(elements: Vec<f32>, shape: &[usize], dtype: DType) -> Tensor {
+    let made = Tensor::from_vec(elements, shape, &Cpu).and_then(|t| t.to_dtype(dtype));
     made.expect("candle makes tensors of its dtypes")
 }
 
@@ -117,7 +141,7 @@ fn vectors(name: &Name, n: usize, dtype: DType) -> Option<Call> {
     if !name.layout.is_empty() {
         return None;
     }
-    let two = || (vector(n, dtype), vector(n, dtype));
+    let two = || (vector(n, dtype), other(&[n], dtype));
     match name.op {
         "add" => call(two(), |(a, b)| a + b),
         "mul" => call(two(), |(a, b)| a * b),
@@ -125,7 +149,7 @@ fn vectors(name: &Name, n: usize, dtype: DType) -> Option<Call> {
         "greater" => call(two(), |(a, b)| a.gt(b)),
         "where" => {
             let (a, b) = two();
-            let mask = a.gt(&b.affine(-1.0, 1.0).ok()?).ok()?;
+            let mask = a.gt(&b).ok()?;
             call((a, b, mask), |(a, b, mask)| mask.where_cond(b, a))
         }
         "rand" => call(n, |&n| Tensor::randn(0f32, 1f32, n, &Cpu)),
@@ -138,7 +162,8 @@ fn vectors(name: &Name, n: usize, dtype: DType) -> Option<Call> {
 /// Matrices of `n` by `n`. Vectors have other lengths.
 fn matrices(name: &Name, dtype: DType) -> Option<Call> {
     let n = name.length().filter(|&n| n == 1024)?;
-    let (a, b) = (tensor(&[n, n], dtype), tensor(&[n, n], dtype));
+    let [a, same] = [(); 2].map(|()| tensor(&[n, n], dtype));
+    let b = other(&[n, n], dtype);
     let (row, column) = (tensor(&[1, n], dtype), tensor(&[n, 1], dtype));
     let line = || vector(n, dtype);
     let (order, half) = (permutation(n), n / 2);
@@ -156,7 +181,7 @@ fn matrices(name: &Name, dtype: DType) -> Option<Call> {
             "softmax" => call(a, move |a| ops::softmax(a, dim)),
             "sort" if dim == 1 => call(a, |a| a.sort_last_dim(true)),
             "argsort" if dim == 1 => call(a, |a| a.arg_sort_last_dim(true)),
-            "cat" => call((a, b), move |(a, b)| Tensor::cat(&[a, b], dim)),
+            "cat" => call((a, same), move |(a, b)| Tensor::cat(&[a, b], dim)),
             "repeat" => call(a, move |a| a.repeat(if dim == 0 { (4, 1) } else { (1, 4) })),
             "gather" => call((a, each().ok()?), move |(a, i)| a.gather(i, dim)),
             "scatter_add" => call((a, each().ok()?), move |(a, i)| a.scatter_add(i, a, dim)),

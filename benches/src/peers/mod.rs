@@ -16,6 +16,8 @@ mod python;
 pub use burn::{cpu_backends, flex, gpu_backends};
 pub use python::{Library, Python};
 
+#[cfg(any(feature = "candle", feature = "numr"))]
+use crate::call::{Call, Numbers};
 use crate::timing::Run;
 #[cfg(any(feature = "candle", feature = "numr"))]
 use name::Name;
@@ -28,6 +30,11 @@ pub trait Peer {
 
     /// The case of this name, which ran once; nothing when the peer does not have it or cannot run it.
     fn case(&self, name: &str) -> Option<Box<dyn Run>>;
+
+    /// What the case of this name computes; nothing as before, or when it cannot be told.
+    fn numbers(&self, _name: &str) -> Option<Vec<f64>> {
+        None
+    }
 }
 
 /// Peers of this process that are no Burn backends, as far as this program was built with them.
@@ -45,10 +52,6 @@ fn attempt<R>(prepare: impl FnOnce() -> Option<R>) -> Option<R> {
     catch_unwind(AssertUnwindSafe(prepare)).ok().flatten()
 }
 
-/// The timed part of a case.
-#[cfg(any(feature = "candle", feature = "numr"))]
-type Call = Box<dyn FnMut()>;
-
 /// A library's functions, by the names of the cases.
 #[cfg(any(feature = "candle", feature = "numr"))]
 struct Table {
@@ -62,21 +65,24 @@ impl Peer for Table {
         self.name
     }
 
+    fn numbers(&self, name: &str) -> Option<Vec<f64>> {
+        attempt(|| ((self.call)(&Name::parse(name))?.numbers)())
+    }
+
     fn case(&self, name: &str) -> Option<Box<dyn Run>> {
         attempt(|| {
-            let mut call = (self.call)(&Name::parse(name))?;
-            call();
-            Some(Box::new(call) as Box<dyn Run>)
+            let mut run = (self.call)(&Name::parse(name))?.run;
+            run();
+            Some(Box::new(run) as Box<dyn Run>)
         })
     }
 }
 
-/// A call over some inputs; what it returns is dropped within the measured time, as in the cases of Burn's backends.
+/// A call that can fail, which it did not when it was set up.
 #[cfg(any(feature = "candle", feature = "numr"))]
-fn call<I: 'static, R: 'static, E: std::fmt::Debug>(
+fn call<I: 'static, R: Numbers + 'static, E: std::fmt::Debug>(
     inputs: I,
     f: impl Fn(&I) -> Result<R, E> + 'static,
 ) -> Option<Call> {
-    use std::hint::black_box;
-    Some(Box::new(move || drop(black_box(f(black_box(&inputs)).expect("the peer can run the case")))))
+    Some(Call::new(inputs, move |inputs| f(inputs).expect("the peer can run the case"), || ()))
 }

@@ -1,8 +1,9 @@
 //! numr, on the CPU.
 
+use super::call;
 use super::name::Name;
-use super::{Call, call};
-use crate::cases::{order, values};
+use crate::call::{Call, Numbers};
+use crate::cases::{first_operand, order, second_operand};
 use burn_tensor::DType as Burn;
 use numr::ops::ScatterReduceOp;
 use numr::prelude::*;
@@ -46,6 +47,12 @@ pub(super) fn call_of(name: &Name) -> Option<Call> {
     }
 }
 
+impl Numbers for Array {
+    fn numbers(&self) -> Option<Vec<f64>> {
+        Some(client().cast(&self.contiguous().ok()?, DType::F64).ok()?.to_vec())
+    }
+}
+
 fn dtype(dtype: Burn) -> Option<DType> {
     Some(match dtype {
         Burn::F64 => DType::F64,
@@ -64,9 +71,16 @@ fn client() -> CpuClient {
 
 /// Values as those of Burn's backends: in [0.1, 1), or integers in 1..1000.
 fn tensor(shape: &[usize], dtype: DType) -> Array {
-    let scale = if dtype.is_float() { 1.0 } else { 1000.0 };
-    let values: Vec<f32> = values(shape.iter().product()).iter().map(|x| x * scale).collect();
-    let made = Array::from_slice(&values, shape, &CpuDevice::new()).and_then(|t| client().cast(&t, dtype));
+    made(first_operand(shape.iter().product(), dtype.is_float()), shape, dtype)
+}
+
+/// A second operand.
+fn other(shape: &[usize], dtype: DType) -> Array {
+    made(second_operand(shape.iter().product(), dtype.is_float()), shape, dtype)
+}
+
+fn made(elements: Vec<f32>, shape: &[usize], dtype: DType) -> Array {
+    let made = Array::from_slice(&elements, shape, &CpuDevice::new()).and_then(|t| client().cast(&t, dtype));
     made.expect("numr makes tensors of its dtypes")
 }
 
@@ -122,10 +136,10 @@ fn vectors(name: &Name, n: usize, dtype: DType) -> Option<Call> {
         return None;
     }
     let c = client();
-    let two = || (client(), vector(n, dtype), vector(n, dtype));
+    let two = || (client(), vector(n, dtype), other(&[n], dtype));
     let masked = || {
         let (c, a, b) = two();
-        let mask = c.gt(&a, &c.rsub_scalar(&b, 1.0).ok()?).and_then(|m| c.cast(&m, DType::U8)).ok()?;
+        let mask = c.gt(&a, &b).and_then(|m| c.cast(&m, DType::U8)).ok()?;
         Some((c, a, b, mask))
     };
     match name.op {
@@ -147,7 +161,8 @@ fn vectors(name: &Name, n: usize, dtype: DType) -> Option<Call> {
 fn matrices(name: &Name, dtype: DType) -> Option<Call> {
     let n = name.length().filter(|&n| n == 1024)?;
     let c = client();
-    let (a, b) = (tensor(&[n, n], dtype), tensor(&[n, n], dtype));
+    let [a, same] = [(); 2].map(|()| tensor(&[n, n], dtype));
+    let b = other(&[n, n], dtype);
     let (row, column) = (tensor(&[1, n], dtype), tensor(&[n, 1], dtype));
     let line = || vector(n, dtype);
     let order = permutation(n);
@@ -171,7 +186,7 @@ fn matrices(name: &Name, dtype: DType) -> Option<Call> {
             "sort" => call((c, a), move |(c, a)| c.sort(a, axis, false)),
             "argsort" => call((c, a), move |(c, a)| c.argsort(a, axis, false)),
             "topk" => call((c, a), move |(c, a)| c.topk(a, 10, axis, true, true)),
-            "cat" => call((c, a, b), move |(c, a, b)| c.cat(&[a, b], axis)),
+            "cat" => call((c, a, same), move |(c, a, b)| c.cat(&[a, b], axis)),
             "repeat" => call((c, a), move |(c, a)| c.repeat(a, &if dim == 0 { [4, 1] } else { [1, 4] })),
             "gather" => call((c, a, each().ok()?), move |(c, a, i)| c.gather(a, dim, i)),
             "scatter_add" => {

@@ -1,0 +1,60 @@
+//! A case that is ready to run: what is timed, and what it computes.
+
+use burn_autodiff::grads::Gradients;
+use burn_tensor::backend::Backend;
+use burn_tensor::{BasicOps, Tensor};
+use std::hint::black_box;
+use std::rc::Rc;
+
+/// A call over some inputs.
+pub struct Call {
+    /// Computes, and drops what came out, as a user would sooner or later.
+    pub run: Box<dyn FnMut()>,
+    /// Computes, and says what came out.
+    pub numbers: Box<dyn Fn() -> Option<Vec<f64>>>,
+}
+
+impl Call {
+    /// The call of `f` over `inputs`, each time followed by `finish` while the result is still there.
+    pub fn new<I: 'static, R: Numbers + 'static>(
+        inputs: I,
+        f: impl Fn(&I) -> R + 'static,
+        finish: impl Fn() + 'static,
+    ) -> Self {
+        let shared = Rc::new((inputs, f));
+        let timed = shared.clone();
+        let run = move || {
+            let (inputs, f) = &*timed;
+            let result = black_box(f(black_box(inputs)));
+            finish();
+            drop(result);
+        };
+        Self { run: Box::new(run), numbers: Box::new(move || shared.1(&shared.0).numbers()) }
+    }
+}
+
+/// What a call returns, as numbers.
+pub trait Numbers {
+    /// The elements in row-major order; nothing where they cannot be told.
+    fn numbers(&self) -> Option<Vec<f64>>;
+}
+
+impl<B: Backend, const D: usize, K: BasicOps<B>> Numbers for Tensor<B, D, K> {
+    fn numbers(&self) -> Option<Vec<f64>> {
+        Some(self.to_data().iter::<f64>().collect())
+    }
+}
+
+/// The gradients of tensors that the call has dropped.
+impl Numbers for Gradients {
+    fn numbers(&self) -> Option<Vec<f64>> {
+        None
+    }
+}
+
+/// The first of several results.
+impl<A: Numbers, B> Numbers for (A, B) {
+    fn numbers(&self) -> Option<Vec<f64>> {
+        self.0.numbers()
+    }
+}

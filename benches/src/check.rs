@@ -1,0 +1,79 @@
+//! Whether peers compute the same: a peer whose call is another one is fast or slow for nothing.
+//!
+//! What an operation costs is compared elsewhere, and how exact it is in the tests of the engine; so the tolerance is wide.
+
+use crate::cases::Case;
+use crate::peers::Peer;
+
+/// A case in which a peer's result is not that of Flex.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Difference {
+    /// Name of the case.
+    pub case: String,
+    /// What differs.
+    pub what: String,
+}
+
+/// Results of one peer over all cases.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Tally {
+    /// Cases with the result of Flex.
+    pub same: usize,
+    /// Cases that the peer has not, or whose result it does not tell.
+    pub unknown: usize,
+    /// The others.
+    pub different: Vec<Difference>,
+}
+
+/// Compares what `peer` computes in `case` with `expected`.
+pub fn check(case: &Case, expected: Option<&[f64]>, peer: &dyn Peer, tally: &mut Tally) {
+    // Random numbers are of each peer's own making.
+    let got = if is_random(&case.name) { None } else { peer.numbers(&case.name) };
+    let (Some(expected), Some(got)) = (expected, got) else {
+        tally.unknown += 1;
+        return;
+    };
+    match difference(expected, &got, tolerance(&case.name)) {
+        None => tally.same += 1,
+        Some(what) => tally.different.push(Difference { case: case.name.clone(), what }),
+    }
+}
+
+/// By the name, since the small ones are of another family.
+fn is_random(name: &str) -> bool {
+    ["rand_", "uniform_", "bernoulli_"].iter().any(|op| name.starts_with(op))
+}
+
+/// What rounding may change, relative to the largest element. Of halves, some steps of theirs.
+fn tolerance(name: &str) -> f64 {
+    if name.contains("f16") { 2e-2 } else { 1e-4 }
+}
+
+/// What differs, if it does.
+fn difference(expected: &[f64], got: &[f64], tolerance: f64) -> Option<String> {
+    if expected.len() != got.len() {
+        return Some(format!("{} elements, expected {}", got.len(), expected.len()));
+    }
+    let largest = expected.iter().filter(|x| x.is_finite()).fold(0.0, |m: f64, x| m.max(x.abs()));
+    let same = |a: f64, b: f64| (a - b).abs() <= tolerance * largest || a == b || a.is_nan() && b.is_nan();
+    let wrong = || expected.iter().zip(got).enumerate().filter(|(_, (a, b))| !same(**a, **b));
+    let (first, (a, b)) = wrong().next()?;
+    Some(format!("{} of {} elements, first at {first}: {b}, expected {a}", wrong().count(), got.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounding_is_no_difference_and_numbers_are() {
+        assert_eq!(
+            difference(&[1.0, f64::NAN, f64::INFINITY], &[1.00001, f64::NAN, f64::INFINITY], 1e-4),
+            None
+        );
+        assert!(difference(&[1.0], &[1.0, 1.0], 1e-4).unwrap().contains("expected 1"));
+        assert!(difference(&[1.0, 2.0], &[1.0, 2.1], 1e-4).unwrap().contains("first at 1: 2.1, expected 2"));
+        assert!(difference(&[1.0], &[f64::NAN], 1e-4).is_some());
+        assert!(difference(&[1.0], &[f64::INFINITY], 1e-4).is_some());
+    }
+}
