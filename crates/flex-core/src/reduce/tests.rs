@@ -573,6 +573,18 @@ fn long_scans_are_accurate_and_monotone() {
             .iter()
             .all(|&p| p == 0.0)
     );
+    // Out of the range of f32 and back, within groups of elements and across them.
+    let x = [1e30f32, 1e30, 1e-30, 1e-30, 2.0, 1e-38, 1e-20, 1e30, 1e28, 3.0, f32::INFINITY, 0.0, 1.0];
+    let mut product = 1.0;
+    let want = x.map(|x| {
+        product *= x as f64;
+        product as f32
+    });
+    for n in 1..=x.len() {
+        let got = cumprod(Tensor::from_slice(&x[..n], [n]).unwrap(), 0).unwrap().to_vec::<f32>();
+        let same = |a: f32, b: f32| a == b || (a - b).abs() <= 1e-6 * b || a.is_nan() && b.is_nan();
+        assert!(got.iter().zip(&want).all(|(a, b)| same(*a, *b)), "{got:?}, want {want:?}");
+    }
     let wide: Vec<f32> = (0..3 * 2000).map(|i| digit(i) as f32).collect();
     let got = cumsum(Tensor::from_slice(&wide, [3, 2000]).unwrap(), 0).unwrap().to_vec::<f32>();
     assert!((0..2000).all(|j| got[4000 + j] == wide[j] + wide[2000 + j] + wide[4000 + j]));
