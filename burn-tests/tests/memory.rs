@@ -94,8 +94,8 @@ fn peaks_stay_within_a_multiple_of_inputs_and_outputs() {
     check("conv2d depthwise", conv([8, 128, 56, 56], [128, 1, 3, 3], 1, 1, 128), 2.0);
     let matmul =
         |a: [usize; 4], b: [usize; 4]| peak_ratio(&[ones(a), ones(b)], |t| t[0].clone().matmul(t[1].clone()));
-    check("matmul", matmul([1, 1, 1024, 1024], [1, 1, 1024, 1024]), 1.5);
-    // Large enough that what each thread packs is little beside it.
+    // Large enough that what each thread packs is little beside it: up to the size of its second cache, 2 MiB on some processors.
+    check("matmul", matmul([1, 1, 2048, 2048], [1, 1, 2048, 2048]), 1.5);
     check("matmul of a batch", matmul([16, 12, 128, 64], [16, 12, 64, 128]), 1.5);
     check("matrix and vector", matmul([1, 1, 2048, 2048], [1, 1, 2048, 1]), 1.1);
     let attention = |shape: [usize; 4]| {
@@ -105,7 +105,7 @@ fn peaks_stay_within_a_multiple_of_inputs_and_outputs() {
         })
     };
     // The scores of these would be 16 times the inputs.
-    check("attention", attention([1, 8, 2048, 64]), 1.75);
+    check("attention", attention([1, 16, 2048, 64]), 1.75);
     let softmax = |axis| peak_ratio(&[ones([1, 1, 1024, 1024])], |t| activation::softmax(t[0].clone(), axis));
     check("softmax of rows", softmax(3), 1.25);
     check("softmax of columns", softmax(2), 1.75);
