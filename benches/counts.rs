@@ -2,8 +2,9 @@
 //! valgrind, against the counts in `counts.txt`. Counts have no noise, so what a change costs shows on any machine.
 //!
 //! One thread; the instructions of valgrind's processor, which has AVX2 but no AVX-512. Counts of another compiler, or of another
-//! valgrind, are shown but no reason to fail. `-- --bless` writes the counts of this build into the file; a new row is a line
-//! with its name and a 0.
+//! valgrind, are shown but no reason to fail, nor are those of matrix products, which gemm blocks by the sizes of the machine's
+//! caches (`matmul_16` took 31 % more instructions where the second one has another size). `-- --bless` writes the counts of this
+//! build into the file; a new row is a line with its name and a 0.
 
 use flex_benches::cases;
 use std::fs;
@@ -101,7 +102,7 @@ fn compare(bless: bool) -> Result<(), String> {
     for (name, old) in &before.rows {
         let (new, set) = count(name)?;
         let change = 100.0 * (new as f64 / (*old).max(1) as f64 - 1.0);
-        let grown = *old > 0 && change > TOLERANCE;
+        let grown = *old > 0 && change > TOLERANCE && !name.starts_with("matmul");
         worse += usize::from(grown);
         match old {
             0 => println!("{name:<22} {:>12} {new:>12} {:>8}", "-", "new"),
