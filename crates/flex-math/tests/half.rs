@@ -2,6 +2,7 @@
 
 use flex_math::half::Operand::{Each, Out, Same};
 use flex_math::half::{Half, bf16, convert, f16, from_f32, to_f32};
+use flex_math::simd::{Simd, Vector};
 use flex_math::*;
 
 fn widen<H: Half>(src: &[H]) -> Vec<f32> {
@@ -144,4 +145,45 @@ fn drivers<H: Half>(of: impl Fn(f32) -> H, to: impl Fn(H) -> f32) {
 fn drivers_round_the_f32_result_once() {
     drivers(f16::from_f32, f16::to_f32);
     drivers(bf16::from_f32, bf16::to_f32);
+}
+
+/// `x`, as it is: signalling NaN too.
+#[derive(Clone, Copy)]
+struct AsItIs;
+
+impl UnaryFn<f32> for AsItIs {
+    fn eval<S: Simd>(self, x: Vector<S, f32>) -> Vector<S, f32> {
+        x
+    }
+}
+
+fn nan_stays_nan<H: Half + Default>(is_nan: impl Fn(H) -> bool) {
+    let all: Vec<H> = (0..=u16::MAX).map(H::from_pattern).collect();
+    let mut got = vec![H::default(); all.len()];
+    let mut check = |run: &dyn Fn(&mut [H]), want: &dyn Fn(H) -> bool| {
+        run(&mut got);
+        for (&x, &y) in all.iter().zip(&got) {
+            assert_eq!(is_nan(y), want(x), "{x:?} gave {y:?}");
+        }
+    };
+    check(&|dst| map_half(AsItIs, Each(&all), dst), &|x| is_nan(x));
+    check(&|dst| map_half(Sin, Each(&all), dst), &|x| !H::widen(x.bits()).is_finite());
+    check(&|dst| map_half(Gelu, Each(&all), dst), &|x| is_nan(x));
+    check(&|dst| map2_half(Atan2, Each(&all), Each(&all), dst), &|x| is_nan(x));
+    // Payloads that rounding would carry into the sign, or cut off.
+    for bits in [0x7fff_ffff, 0xffff_ffff, 0x7fff_8000, 0x7f80_0001, 0xff80_7fff] {
+        let nan = f32::from_bits(bits);
+        check(&|dst| map2_half(Atan2, Each(&all), Same(nan), dst), &|_| true);
+        check(&|dst| map2_half(Atan2, Same(nan), Each(&all), dst), &|_| true);
+        check(&|dst| map_half(AsItIs, Same(nan), dst), &|_| true);
+        check(&|dst| from_f32(&vec![nan; dst.len()], dst), &|_| true);
+    }
+    check(&|dst| convert::<f16, H>(&vec![f16::from_bits(0x7fff); dst.len()], dst), &|_| true);
+    check(&|dst| convert::<bf16, H>(&vec![bf16::from_bits(0x7f81); dst.len()], dst), &|_| true);
+}
+
+#[test]
+fn nan_of_every_payload_stays_nan() {
+    nan_stays_nan(f16::is_nan);
+    nan_stays_nan(bf16::is_nan);
 }

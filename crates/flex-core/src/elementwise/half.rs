@@ -77,12 +77,14 @@ fn operand<H: Half + Element>(src: Src<'_>) -> Operand<'_, H> {
     }
 }
 
-/// A constant operand, whichever way it came.
+/// A constant operand, whichever way it came. NaN gets a payload that halves have room for, as `map_half` asks of what a function
+/// brings with it.
 fn constant<H: Half + Element>(bytes: &[u8]) -> f32 {
-    match bytes.try_into() {
+    let value = match bytes.try_into() {
         Ok(single) => f32::from_ne_bytes(single),
         Err(_) => H::widen(bytemuck::pod_read_unaligned::<H>(bytes).bits()),
-    }
+    };
+    if value.is_nan() { f32::NAN } else { value }
 }
 
 /// An f32 kernel over operands and an output of type `H`, block by block through f32.

@@ -28,7 +28,7 @@ pub fn to_f32<H: Half>(src: &[H], dst: &mut [f32]) {
 pub fn from_f32<H: Half>(src: &[f32], dst: &mut [H]) {
     same_len("half::from_f32", src.len(), dst.len());
     // SAFETY: as in `to_f32`.
-    unsafe { run1(Identity, Each(src.as_ptr()), Rounded(dst.as_mut_ptr()), src.len()) }
+    unsafe { run1(Identity, Each(src.as_ptr()), Rounded::<H, false>(dst.as_mut_ptr()), src.len()) }
 }
 
 /// Rounds `src` to the nearest, ties to even. Once: not to f32 first.
@@ -39,7 +39,7 @@ pub fn from_f32<H: Half>(src: &[f32], dst: &mut [H]) {
 pub fn from_f64<H: Half>(src: &[f64], dst: &mut [H]) {
     same_len("half::from_f64", src.len(), dst.len());
     // SAFETY: as in `to_f32`.
-    unsafe { run1(Identity, Odd(src.as_ptr()), Rounded(dst.as_mut_ptr()), src.len()) }
+    unsafe { run1(Identity, Odd(src.as_ptr()), Rounded::<H, false>(dst.as_mut_ptr()), src.len()) }
 }
 
 /// Converts from one half type to the other, to the nearest, ties to even.
@@ -50,7 +50,7 @@ pub fn from_f64<H: Half>(src: &[f64], dst: &mut [H]) {
 pub fn convert<A: Half, B: Half>(src: &[A], dst: &mut [B]) {
     same_len("half::convert", src.len(), dst.len());
     // SAFETY: as in `to_f32`.
-    unsafe { run1(Identity, Widened(src.as_ptr()), Rounded(dst.as_mut_ptr()), src.len()) }
+    unsafe { run1(Identity, Widened(src.as_ptr()), Rounded::<B, false>(dst.as_mut_ptr()), src.len()) }
 }
 
 #[derive(Clone, Copy)]
@@ -74,13 +74,14 @@ pub enum Operand<'a, H> {
     Out,
 }
 
-/// Writes `f` of the operand, computed in f32, to `dst`.
+/// Writes `f` of the operand, computed in f32, to `dst`. Where `f` returns NaN, it is an operand's or the default one: a payload of
+/// its own may be lost on rounding, and NaN with it.
 ///
 /// # Panics
 ///
 /// If the lengths differ.
 pub fn map_half<H: Half, F: UnaryFn<f32>>(f: F, src: Operand<'_, H>, dst: &mut [H]) {
-    let (to, len) = (Rounded(dst.as_mut_ptr()), dst.len());
+    let (to, len) = (Rounded::<H, true>(dst.as_mut_ptr()), dst.len());
     match Loaded::new(src, to, len, "map_half") {
         Loaded::Constant(value) => dst.fill(H::from_pattern(H::narrow(eval_scalar(f, value)))),
         // SAFETY: `Loaded::new` points to `len` elements, as many as `dst` has: another slice, which does not overlap it, or
@@ -89,13 +90,13 @@ pub fn map_half<H: Half, F: UnaryFn<f32>>(f: F, src: Operand<'_, H>, dst: &mut [
     }
 }
 
-/// Writes `f` of the operands, computed in f32, to `dst`.
+/// Writes `f` of the operands, computed in f32, to `dst`. NaN are as in [`map_half`].
 ///
 /// # Panics
 ///
 /// If the lengths differ.
 pub fn map2_half<H: Half, F: BinaryFn<f32>>(f: F, a: Operand<'_, H>, b: Operand<'_, H>, dst: &mut [H]) {
-    let (to, len) = (Rounded(dst.as_mut_ptr()), dst.len());
+    let (to, len) = (Rounded::<H, true>(dst.as_mut_ptr()), dst.len());
     // SAFETY: as in `map_half`, for both operands.
     unsafe {
         match (Loaded::new(a, to, len, "map2_half"), Loaded::new(b, to, len, "map2_half")) {
@@ -116,14 +117,14 @@ enum Loaded<H> {
 }
 
 impl<H> Loaded<H> {
-    /// The operand of a driver that writes `len` elements to `dst`.
-    fn new(operand: Operand<'_, H>, dst: Rounded<H>, len: usize, op: &str) -> Self {
+    /// The operand of a driver that writes `len` elements to `dst`. NaN have payloads that halves have room for.
+    fn new(operand: Operand<'_, H>, dst: Rounded<H, true>, len: usize, op: &str) -> Self {
         match operand {
             Operand::Each(src) => {
                 same_len(op, src.len(), len);
                 Self::Halves(Widened(src.as_ptr()))
             }
-            Operand::Same(value) => Self::Constant(value),
+            Operand::Same(value) => Self::Constant(if value.is_nan() { f32::NAN } else { value }),
             Operand::Out => Self::Halves(Widened(dst.0.cast_const())),
         }
     }
@@ -140,9 +141,10 @@ struct Widened<H>(*const H);
 #[derive(Clone, Copy)]
 struct Odd(*const f64);
 
-/// The results rounded to halves.
+/// The results rounded to halves. `OWN_NAN` is that of [`Half::narrow_vector`]: true of what arithmetic makes of widened halves,
+/// since it returns an operand's NaN, quieted, or the default one.
 #[derive(Clone, Copy)]
-struct Rounded<H>(*mut H);
+struct Rounded<H, const OWN_NAN: bool>(*mut H);
 
 impl<H: Half> Source<f32> for Widened<H> {
     #[inline(always)]
@@ -176,18 +178,20 @@ impl Source<f32> for Odd {
     }
 }
 
-impl<H: Half> Destination<f32> for Rounded<H> {
+impl<H: Half, const OWN_NAN: bool> Destination<f32> for Rounded<H, OWN_NAN> {
     #[inline(always)]
     unsafe fn put<S: Simd>(self, i: usize, value: Vector<S, f32>) {
         // SAFETY: the caller vouches for a whole vector from `i` on; the elements are initialised, and the operands, which may
         // be the same elements, were read before.
-        H::narrow_vector::<S>(value, unsafe { core::slice::from_raw_parts_mut(self.0.add(i), S::lanes32()) });
+        H::narrow_vector::<S, OWN_NAN>(value, unsafe {
+            core::slice::from_raw_parts_mut(self.0.add(i), S::lanes32())
+        });
     }
 
     #[inline(always)]
     unsafe fn put_rest<S: Simd>(self, i: usize, rest: usize, value: Vector<S, f32>) {
         let mut padded = [H::from_pattern(0); MAX_LANES];
-        H::narrow_vector::<S>(value, &mut padded[..S::lanes32()]);
+        H::narrow_vector::<S, OWN_NAN>(value, &mut padded[..S::lanes32()]);
         // SAFETY: the caller vouches for `rest` elements from `i` on; slicing checks that there are as many.
         unsafe { core::ptr::copy_nonoverlapping(padded[..rest].as_ptr(), self.0.add(i), rest) }
     }

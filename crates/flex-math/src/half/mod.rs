@@ -29,17 +29,18 @@ pub trait Half: Scalar + PartialEq + core::fmt::Debug + Send + Sync + 'static {
     /// For any other number of elements.
     #[doc(hidden)]
     fn widen_vector<S: Simd>(src: &[Self]) -> Vector<S, f32>;
-    /// Rounds the lanes of a vector, of which there are as many as elements.
+    /// Rounds the lanes of a vector, of which there are as many as elements. `OWN_NAN` promises that no NaN has a payload for
+    /// which `Self` has no room; then NaN need no care, and stay as they are.
     ///
     /// # Panics
     /// For any other number of elements.
     #[doc(hidden)]
-    fn narrow_vector<S: Simd>(value: Vector<S, f32>, dst: &mut [Self]);
+    fn narrow_vector<S: Simd, const OWN_NAN: bool>(value: Vector<S, f32>, dst: &mut [Self]);
 }
 
-/// The bits, and the conversion of vectors by two functions.
+/// The bits, and the conversion of vectors by two functions of [`vector`].
 macro_rules! by_vectors {
-    ($widen:path, $narrow:path) => {
+    ($widen:ident, $narrow:ident) => {
         #[inline(always)]
         fn bits(self) -> u16 {
             self.to_bits()
@@ -52,12 +53,12 @@ macro_rules! by_vectors {
 
         #[inline(always)]
         fn widen_vector<S: Simd>(src: &[Self]) -> Vector<S, f32> {
-            $widen(src)
+            vector::$widen(src)
         }
 
         #[inline(always)]
-        fn narrow_vector<S: Simd>(value: Vector<S, f32>, dst: &mut [Self]) {
-            $narrow(value, dst)
+        fn narrow_vector<S: Simd, const OWN_NAN: bool>(value: Vector<S, f32>, dst: &mut [Self]) {
+            vector::$narrow::<S, OWN_NAN>(value, dst)
         }
     };
 }
@@ -96,7 +97,7 @@ impl Half for f16 {
         (sign | magnitude) as u16
     }
 
-    by_vectors!(vector::widen_f16, vector::narrow_f16);
+    by_vectors!(widen_f16, narrow_f16);
 }
 
 impl Half for bf16 {
@@ -113,7 +114,7 @@ impl Half for bf16 {
         (if a & 0x7fff_ffff > 0x7f80_0000 { nan } else { rounded }) as u16
     }
 
-    by_vectors!(vector::widen_bf16, vector::narrow_bf16);
+    by_vectors!(widen_bf16, narrow_bf16);
 }
 
 /// [`to_f32`] inside of a function that is dispatched already.
@@ -167,7 +168,7 @@ mod tests {
             for (from, to) in self.0.chunks_exact(step).zip(dst.chunks_exact_mut(step)) {
                 let mut value: Vector<S, f32> = 0.0f32.splat();
                 lanes_mut(&mut value).copy_from_slice(from);
-                H::narrow_vector::<S>(value, to);
+                H::narrow_vector::<S, false>(value, to);
             }
             dst.into_iter().map(H::bits).collect()
         }
