@@ -1,8 +1,9 @@
 //! Sums, products and maxima of slices.
 
-use crate::simd::{Simd, Vector, WithSimd, dispatch, prefetch_ahead};
+use crate::simd::{Scalar, Simd, VAdd, Vector, WithSimd, dispatch, prefetch_ahead};
 use crate::slice::lanes_mut;
 use crate::{Float, UnaryFn};
+use num_traits::WrappingAdd;
 
 /// Vectors of partial results: with two loads per cycle and additions of four cycles' latency, eight keep both busy.
 const PARTIALS: usize = 8;
@@ -21,17 +22,22 @@ pub fn sum<T: Float>(data: &[T]) -> T {
 
 /// The sum of `f` of all elements. See [`sum`].
 pub fn sum_with<T: Float, F: UnaryFn<T>>(f: F, data: &[T]) -> T {
-    dispatch(Fold { data, op: Sum, f })
+    dispatch(Fold { data, op: Sum(f) })
+}
+
+/// The sum of all integers, which wraps; zero when there are none.
+pub fn wrapping_sum<T: Scalar + VAdd + WrappingAdd>(data: &[T]) -> T {
+    dispatch(Fold { data, op: WrappingSum })
 }
 
 /// The product of all elements; one when there are none. See [`sum`].
 pub fn product<T: Float>(data: &[T]) -> T {
-    dispatch(Fold { data, op: Product, f: Same })
+    dispatch(Fold { data, op: Product })
 }
 
 /// The largest element; minus infinity when there are none. Which it is when one is NaN is left open.
 pub fn max<T: Float>(data: &[T]) -> T {
-    dispatch(Fold { data, op: Max, f: Same })
+    dispatch(Fold { data, op: Max })
 }
 
 #[derive(Clone, Copy)]
@@ -64,20 +70,29 @@ pub fn fold_halves<T: Copy>(values: &mut [T], combine: impl Fn(T, T) -> T) -> T 
     values[0]
 }
 
-trait Combine<T: Float>: Copy {
+trait Combine<T: Scalar>: Copy {
     fn identity(self) -> T;
+    /// What is made of the elements before they are combined.
+    #[inline(always)]
+    fn elements<S: Simd>(self, x: Vector<S, T>) -> Vector<S, T> {
+        x
+    }
     fn vectors<S: Simd>(self, a: Vector<S, T>, b: Vector<S, T>) -> Vector<S, T>;
     fn numbers(self, a: T, b: T) -> T;
 }
 
 #[derive(Clone, Copy)]
-struct Sum;
+struct Sum<F>(F);
 
-impl<T: Float> Combine<T> for Sum {
+impl<T: Float, F: UnaryFn<T>> Combine<T> for Sum<F> {
     #[inline(always)]
     fn identity(self) -> T {
         // The sum of negative zeros is negative.
         -T::zero()
+    }
+    #[inline(always)]
+    fn elements<S: Simd>(self, x: Vector<S, T>) -> Vector<S, T> {
+        self.0.eval(x)
     }
     #[inline(always)]
     fn vectors<S: Simd>(self, a: Vector<S, T>, b: Vector<S, T>) -> Vector<S, T> {
@@ -86,6 +101,24 @@ impl<T: Float> Combine<T> for Sum {
     #[inline(always)]
     fn numbers(self, a: T, b: T) -> T {
         a + b
+    }
+}
+
+#[derive(Clone, Copy)]
+struct WrappingSum;
+
+impl<T: Scalar + VAdd + WrappingAdd> Combine<T> for WrappingSum {
+    #[inline(always)]
+    fn identity(self) -> T {
+        T::default()
+    }
+    #[inline(always)]
+    fn vectors<S: Simd>(self, a: Vector<S, T>, b: Vector<S, T>) -> Vector<S, T> {
+        a + b
+    }
+    #[inline(always)]
+    fn numbers(self, a: T, b: T) -> T {
+        a.wrapping_add(&b)
     }
 }
 
@@ -126,18 +159,17 @@ impl<T: Float> Combine<T> for Max {
 }
 
 #[derive(Clone, Copy)]
-struct Fold<'a, T, C, F> {
+struct Fold<'a, T, C> {
     data: &'a [T],
     op: C,
-    f: F,
 }
 
-impl<T: Float, C: Combine<T>, F: UnaryFn<T>> WithSimd for Fold<'_, T, C, F> {
+impl<T: Scalar, C: Combine<T>> WithSimd for Fold<'_, T, C> {
     type Output = T;
 
     #[inline(always)]
     fn with_simd<S: Simd>(self) -> T {
-        let (op, f, step) = (self.op, self.f, T::lanes::<S>());
+        let (op, step) = (self.op, T::lanes::<S>());
         let identity: Vector<S, T> = op.identity().splat();
         let mut totals = [identity; PARTIALS];
         for stretch in self.data.chunks(STRETCH * PARTIALS * step) {
@@ -148,13 +180,13 @@ impl<T: Float, C: Combine<T>, F: UnaryFn<T>> WithSimd for Fold<'_, T, C, F> {
                 for (k, partial) in partials.iter_mut().enumerate() {
                     // SAFETY: `block` has `PARTIALS * step` elements; the load needs no alignment.
                     let x = unsafe { T::vload_unaligned::<S>(block.as_ptr().add(k * step)) };
-                    *partial = op.vectors(*partial, f.eval(x));
+                    *partial = op.vectors(*partial, op.elements(x));
                 }
             }
             for (rest, partial) in blocks.remainder().chunks(step).zip(&mut partials) {
                 let mut x = identity;
                 lanes_mut(&mut x)[..rest.len()].copy_from_slice(rest);
-                let mut y = f.eval(x);
+                let mut y = op.elements(x);
                 lanes_mut(&mut y)[rest.len()..].fill(op.identity());
                 *partial = op.vectors(*partial, y);
             }
@@ -184,20 +216,32 @@ mod tests {
             // Small integers: every order of additions is exact.
             let data: Vec<f32> = (0..len).map(|i| ((i * 7) % 23) as f32 - 11.0).collect();
             let want: f32 = data.iter().sum();
-            for_each_isa(Fold { data: &data, op: Sum, f: Same }, |isa, got| {
+            for_each_isa(Fold { data: &data, op: Sum(Same) }, |isa, got| {
                 assert_eq!(got, want, "{isa}, {len}")
             });
             let squares: f32 = data.iter().map(|x| x * x).sum();
-            for_each_isa(Fold { data: &data, op: Sum, f: Square }, |isa, got| {
+            for_each_isa(Fold { data: &data, op: Sum(Square) }, |isa, got| {
                 assert_eq!(got, squares, "{isa}, {len}")
             });
             let max = data.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-            for_each_isa(Fold { data: &data, op: Max, f: Same }, |isa, got| {
-                assert_eq!(got, max, "{isa}, {len}")
-            });
+            for_each_isa(Fold { data: &data, op: Max }, |isa, got| assert_eq!(got, max, "{isa}, {len}"));
             let signs: Vec<f64> = (0..len).map(|i| if i % 3 == 0 { -1.0 } else { 1.0 }).collect();
             assert_eq!(product(&signs), signs.iter().product::<f64>(), "{len}");
+            wraps(len, |i| i as u8);
+            wraps(len, |i| (i as u16) << 9);
+            wraps(len, |i| (i as u32) << 25);
+            wraps(len, |i| (i as u64) << 57);
         }
+    }
+
+    /// Every instruction set sums `len` integers modulo their range.
+    fn wraps<T: Scalar + VAdd + WrappingAdd + PartialEq + core::fmt::Debug>(
+        len: usize,
+        of: impl Fn(usize) -> T,
+    ) {
+        let data: Vec<T> = (0..len).map(of).collect();
+        let want = data.iter().fold(T::default(), |sum, x| sum.wrapping_add(x));
+        for_each_isa(Fold { data: &data, op: WrappingSum }, |isa, got| assert_eq!(got, want, "{isa}, {len}"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! A driver walks over whole vectors and finishes with one vector that holds the rest, padded with ones, so that
 //! the last elements go through the same instructions as the others.
 
-use crate::simd::{Simd, Vector, WithSimd, dispatch};
+use crate::simd::{Scalar, Simd, Vector, WithSimd, dispatch};
 use crate::{BinaryFn, Float, UnaryFn};
 use core::marker::PhantomData;
 
@@ -116,13 +116,13 @@ pub(crate) fn same_len(op: &str, expected: usize, got: usize) {
 
 /// The lanes of a vector as a slice.
 #[inline(always)]
-pub(crate) fn lanes<S: Simd, T: Float>(v: &Vector<S, T>) -> &[T] {
+pub(crate) fn lanes<S: Simd, T: Scalar>(v: &Vector<S, T>) -> &[T] {
     bytemuck::cast_slice(core::slice::from_ref(v))
 }
 
 /// The lanes of a vector as a slice to write to.
 #[inline(always)]
-pub(crate) fn lanes_mut<S: Simd, T: Float>(v: &mut Vector<S, T>) -> &mut [T] {
+pub(crate) fn lanes_mut<S: Simd, T: Scalar>(v: &mut Vector<S, T>) -> &mut [T] {
     bytemuck::cast_slice_mut(core::slice::from_mut(v))
 }
 

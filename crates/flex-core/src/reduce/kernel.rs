@@ -26,10 +26,7 @@ const BLOCK_ROWS: usize = 128;
 
 /// Rows added together before they go to the partial row, to save its loads and stores. Rows often lie a multiple of 4 KiB
 /// apart: more of them at a time would compete for the same sets of the first-level cache.
-const GROUP: usize = 4;
-
-/// Elements that are lifted at a time where that is faster: those of a group of rows stay in the first-level cache.
-const RUN: usize = 512;
+pub(super) const GROUP: usize = 4;
 
 /// Partial results of 1, 2, 4, ... blocks, combined as the carries of a binary counter run.
 pub(super) struct Cascade<A> {
@@ -197,12 +194,11 @@ fn accumulate<T: Copy, R: Reducer<T>>(
         || {
             let width = acc.len();
             let mut i = first;
-            let mut lifted = R::IN_RUNS.then(|| [[r.identity(); RUN]; GROUP]);
+            let ahead = GROUP as isize * rows.stride;
             while i + GROUP <= last {
                 let group = core::array::from_fn(|k| rows.row(i + k, width));
-                match &mut lifted {
-                    Some(lifted) => accumulate_runs(r, group, lifted, acc),
-                    None => accumulate_group(r, group, GROUP as isize * rows.stride, acc),
+                if !r.fold_group(group, ahead, acc) {
+                    accumulate_group(r, group, ahead, acc);
                 }
                 i += GROUP;
             }
@@ -238,34 +234,15 @@ fn accumulate_group<T: Copy, R: Reducer<T>>(r: R, x: [&[T]; GROUP], ahead: isize
     }
 }
 
-/// [`accumulate_group`] by way of lifted runs, for which there is room in `lifted`.
-#[inline(always)]
-fn accumulate_runs<T: Copy, R: Reducer<T>>(
-    r: R,
-    x: [&[T]; GROUP],
-    lifted: &mut [[R::Acc; RUN]; GROUP],
-    acc: &mut [R::Acc],
-) {
-    for (c, acc) in acc.chunks_mut(RUN).enumerate() {
-        for (lifted, row) in lifted.iter_mut().zip(x) {
-            r.lift_run(&row[c * RUN..][..acc.len()], &mut lifted[..acc.len()]);
-        }
-        // As long as `acc`, which the compiler has to see for want of bounds checks.
-        let [x0, x1, x2, x3] = lifted.each_ref().map(|lifted| &lifted[..acc.len()]);
-        for (l, a) in acc.iter_mut().enumerate() {
-            *a = combine_group(r, *a, [x0[l], x1[l], x2[l], x3[l]]);
-        }
-    }
-}
-
 #[inline(always)]
 fn add_group<T, R: Reducer<T>>(r: R, acc: R::Acc, group: [T; GROUP]) -> R::Acc {
-    combine_group(r, acc, group.map(|x| r.lift(x)))
+    combine_group(&|a, b| r.combine(a, b), acc, group.map(|x| r.lift(x)))
 }
 
+/// A group pairwise, and then with what was before.
 #[inline(always)]
-fn combine_group<T, R: Reducer<T>>(r: R, acc: R::Acc, [x0, x1, x2, x3]: [R::Acc; GROUP]) -> R::Acc {
-    r.combine(acc, r.combine(r.combine(x0, x1), r.combine(x2, x3)))
+pub(super) fn combine_group<A>(combine: &impl Fn(A, A) -> A, acc: A, [x0, x1, x2, x3]: [A; GROUP]) -> A {
+    combine(acc, combine(combine(x0, x1), combine(x2, x3)))
 }
 
 /// Reduces rows `first..last` of a matrix to the row `acc`, whose length is the width; `scratch` is working memory.

@@ -2,11 +2,11 @@
 //! products wrap the same, and comparisons see them through a [`View`](super::view::View), so four kernels serve all eight
 //! integer dtypes.
 
-use super::kernel::{BLOCK, LANES};
+use super::kernel::{BLOCK, GROUP, LANES, combine_group};
 use super::run::LONG_ROW;
 use crate::{Element, bf16, f16};
 use flex_math::half::widen_inlined;
-use flex_math::simd::{Simd, WithSimd, dispatch, prefetch_ahead};
+use flex_math::simd::{Simd, WithSimd, dispatch, prefetch, prefetch_ahead};
 use flex_math::{Half, fold_halves};
 
 /// A number that kernels compute with. Integers wrap.
@@ -91,20 +91,11 @@ pub(crate) trait Lift: Element {
     fn widen(self) -> Self::Wide;
     /// Rounds to nearest.
     fn narrow(wide: Self::Wide) -> Self;
-    /// Whether [`widen_run`](Self::widen_run) is faster than as many [`widen`](Self::widen).
-    const IN_RUNS: bool = false;
-    /// Converts as many elements as `wide` has.
-    #[inline(always)]
-    fn widen_run(run: &[Self], wide: &mut [Self::Wide]) {
-        for (w, &x) in wide.iter_mut().zip(run) {
-            *w = x.widen();
-        }
-    }
     /// The longest row whose sum or product one fold takes without losing accuracy: of floats a block, or more where the
     /// explicit code below keeps errors small by itself.
     const LONGEST: usize = if Self::IS_FLOAT { BLOCK } else { usize::MAX };
     /// The sum of a row in explicit vectors, where there is such code and the row is worth it. Loops of lanes that the compiler
-    /// vectorises reach half of its speed for f32: 4.9 against 1.9 us for 65,536 elements.
+    /// vectorises reach half of its speed for f32: 4.9 against 1.9 us for 65,536 elements. The sum of integers wraps.
     #[inline(always)]
     fn sum_row(_row: &[Self]) -> Option<Self::Wide> {
         None
@@ -114,22 +105,32 @@ pub(crate) trait Lift: Element {
     fn product_row(_row: &[Self]) -> Option<Self::Wide> {
         None
     }
+    /// [`Reducer::fold_group`](super::reducer::Reducer::fold_group), where widening in lanes that the compiler vectorises is slow.
+    #[inline(always)]
+    fn fold_group(
+        _rows: [&[Self]; GROUP],
+        _ahead: isize,
+        _acc: &mut [Self::Wide],
+        _combine: impl Fn(Self::Wide, Self::Wide) -> Self::Wide,
+    ) -> bool {
+        false
+    }
 }
 
 /// Rows from this length on are worth another choice of the instruction set (3 ns).
 const MIN_VECTOR_ROW: usize = 256;
 
 macro_rules! impl_lift_self {
-    ($($ty:ty $({ $sum:path, $product:path })?),*) => {$(
+    ($($ty:ty: $sum:path $(, $product:path)?;)*) => {$(
         impl Lift for $ty {
+            type Wide = $ty;
+            #[inline(always)]
+            fn sum_row(row: &[$ty]) -> Option<$ty> { (row.len() >= MIN_VECTOR_ROW).then(|| $sum(row)) }
             $(
                 const LONGEST: usize = LONG_ROW;
                 #[inline(always)]
-                fn sum_row(row: &[$ty]) -> Option<$ty> { (row.len() >= MIN_VECTOR_ROW).then(|| $sum(row)) }
-                #[inline(always)]
                 fn product_row(row: &[$ty]) -> Option<$ty> { (row.len() >= MIN_VECTOR_ROW).then(|| $product(row)) }
             )?
-            type Wide = $ty;
             #[inline(always)]
             fn widen(self) -> $ty { self }
             #[inline(always)]
@@ -146,9 +147,6 @@ macro_rules! impl_lift_half {
             fn widen(self) -> f32 { <$ty as Half>::widen(self.to_bits()) }
             #[inline(always)]
             fn narrow(wide: f32) -> $ty { <$ty>::from_bits(<$ty as Half>::narrow(wide)) }
-            const IN_RUNS: bool = true;
-            #[inline(always)]
-            fn widen_run(run: &[$ty], wide: &mut [f32]) { flex_math::half::to_f32(run, wide) }
             #[inline(always)]
             fn sum_row(row: &[$ty]) -> Option<f32> {
                 (row.len() >= MIN_VECTOR_ROW).then(|| dispatch(FoldHalves { row, identity: 0.0, combine: |a, b| a + b }))
@@ -156,6 +154,16 @@ macro_rules! impl_lift_half {
             #[inline(always)]
             fn product_row(row: &[$ty]) -> Option<f32> {
                 (row.len() >= MIN_VECTOR_ROW).then(|| dispatch(FoldHalves { row, identity: 1.0, combine: |a, b| a * b }))
+            }
+            #[inline(always)]
+            fn fold_group(
+                rows: [&[$ty]; GROUP],
+                ahead: isize,
+                acc: &mut [f32],
+                combine: impl Fn(f32, f32) -> f32,
+            ) -> bool {
+                dispatch(GroupOfHalves { rows, ahead, acc, combine });
+                true
             }
         }
     )*};
@@ -193,14 +201,50 @@ impl<T: Half, C: Fn(f32, f32) -> f32> WithSimd for FoldHalves<'_, T, C> {
     }
 }
 
-impl_lift_self!(
-    f32 { flex_math::sum, flex_math::product },
-    f64 { flex_math::sum, flex_math::product },
-    u8,
-    u16,
-    u32,
-    u64
-);
+/// A group of rows of halves, widened by whole vectors and folded into partial results in f32.
+struct GroupOfHalves<'a, T, C> {
+    rows: [&'a [T]; GROUP],
+    ahead: isize,
+    acc: &'a mut [f32],
+    combine: C,
+}
+
+impl<T: Half, C: Fn(f32, f32) -> f32> WithSimd for GroupOfHalves<'_, T, C> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self) {
+        /// Columns at a time: two AVX-512 vectors of each row stay in registers.
+        const WIDTH: usize = 32;
+        let Self { rows, ahead, acc, combine } = self;
+        let (chunks, rest) = acc.as_chunks_mut::<WIDTH>();
+        let whole = chunks.len() * WIDTH;
+        for (c, acc) in chunks.iter_mut().enumerate() {
+            let mut wide = [[0.0; WIDTH]; GROUP];
+            for (wide, row) in wide.iter_mut().zip(rows) {
+                let run: &[T; WIDTH] =
+                    row[c * WIDTH..].first_chunk().expect("a row is as long as the partial results");
+                prefetch(run.as_ptr().wrapping_offset(ahead).cast(), size_of_val(run));
+                widen_inlined::<S, T>(run, wide);
+            }
+            for l in 0..WIDTH {
+                acc[l] = combine_group(&combine, acc[l], [wide[0][l], wide[1][l], wide[2][l], wide[3][l]]);
+            }
+        }
+        for (l, acc) in rest.iter_mut().enumerate() {
+            *acc = combine_group(&combine, *acc, rows.map(|row| T::widen(row[whole + l].bits())));
+        }
+    }
+}
+
+impl_lift_self! {
+    f32: flex_math::sum, flex_math::product;
+    f64: flex_math::sum, flex_math::product;
+    u8: flex_math::wrapping_sum;
+    u16: flex_math::wrapping_sum;
+    u32: flex_math::wrapping_sum;
+    u64: flex_math::wrapping_sum;
+}
 impl_lift_half!(f16, bf16);
 
 /// The bits of an integer and the type that sums of them are taken in.

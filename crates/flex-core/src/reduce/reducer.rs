@@ -4,7 +4,7 @@
 //! Variants of a reduction that share their inner loop (sum and mean; maximum, minimum and largest absolute value;
 //! any and all) are one type with a field, so that the loop is compiled once.
 
-use super::kernel::{BLOCK, LANES, QUARTER, fold_lanes, lift_padded};
+use super::kernel::{BLOCK, GROUP, LANES, QUARTER, fold_lanes, lift_padded};
 use super::lift::{Arith, Lift, WideSum};
 use super::view::View;
 use crate::Element;
@@ -25,18 +25,6 @@ pub(crate) trait Reducer<T>: Copy + Send + Sync {
     fn identity(self) -> Self::Acc;
     /// The partial result of one element.
     fn lift(self, value: T) -> Self::Acc;
-    /// Whether [`lift_run`](Self::lift_run) is faster than as many [`lift`](Self::lift).
-    const IN_RUNS: bool = false;
-    /// Lifts as many elements as `lifted` has, which are no more than a run of columns.
-    #[inline(always)]
-    fn lift_run(self, run: &[T], lifted: &mut [Self::Acc])
-    where
-        T: Copy,
-    {
-        for (l, &x) in lifted.iter_mut().zip(run) {
-            *l = self.lift(x);
-        }
-    }
     /// The partial result of two sets.
     fn combine(self, a: Self::Acc, b: Self::Acc) -> Self::Acc;
     /// Reduces a row that is long enough for all lanes; meant to be inlined into a vectorised function.
@@ -46,6 +34,12 @@ pub(crate) trait Reducer<T>: Copy + Send + Sync {
         T: Copy,
     {
         fold_lanes::<LANES, T, Self>(self, row)
+    }
+    /// Folds rows of as many elements as there are partial results into these, by explicit code where there is such code, and says
+    /// whether there is. The next group of rows lies `ahead` elements further on.
+    #[inline(always)]
+    fn fold_group(self, _rows: [&[T]; GROUP], _ahead: isize, _acc: &mut [Self::Acc]) -> bool {
+        false
     }
     /// The result for `n` elements that occur `copies` times each.
     fn finish(self, acc: Self::Acc, n: usize, copies: usize) -> Self::Out;
@@ -96,11 +90,6 @@ impl<T: Lift> Reducer<T> for Sum {
     fn lift(self, value: T) -> T::Wide {
         value.widen()
     }
-    const IN_RUNS: bool = T::IN_RUNS;
-    #[inline(always)]
-    fn lift_run(self, run: &[T], lifted: &mut [T::Wide]) {
-        T::widen_run(run, lifted);
-    }
     #[inline(always)]
     fn combine(self, a: T::Wide, b: T::Wide) -> T::Wide {
         a.add(b)
@@ -108,6 +97,10 @@ impl<T: Lift> Reducer<T> for Sum {
     #[inline(always)]
     fn fold_row(self, row: &[T]) -> T::Wide {
         explicit_or_lanes(self, T::sum_row(row), row)
+    }
+    #[inline(always)]
+    fn fold_group(self, rows: [&[T]; GROUP], ahead: isize, acc: &mut [T::Wide]) -> bool {
+        T::fold_group(rows, ahead, acc, T::Wide::add)
     }
     #[inline]
     fn finish(self, acc: T::Wide, n: usize, copies: usize) -> T {
@@ -137,11 +130,6 @@ impl<T: Lift> Reducer<T> for Prod {
     fn lift(self, value: T) -> T::Wide {
         value.widen()
     }
-    const IN_RUNS: bool = T::IN_RUNS;
-    #[inline(always)]
-    fn lift_run(self, run: &[T], lifted: &mut [T::Wide]) {
-        T::widen_run(run, lifted);
-    }
     #[inline(always)]
     fn combine(self, a: T::Wide, b: T::Wide) -> T::Wide {
         a.mul(b)
@@ -149,6 +137,10 @@ impl<T: Lift> Reducer<T> for Prod {
     #[inline(always)]
     fn fold_row(self, row: &[T]) -> T::Wide {
         explicit_or_lanes(self, T::product_row(row), row)
+    }
+    #[inline(always)]
+    fn fold_group(self, rows: [&[T]; GROUP], ahead: isize, acc: &mut [T::Wide]) -> bool {
+        T::fold_group(rows, ahead, acc, T::Wide::mul)
     }
     #[inline]
     fn finish(self, acc: T::Wide, _n: usize, copies: usize) -> T {
