@@ -8,6 +8,7 @@ use super::odd::to_odd_vector;
 use crate::simd::{Simd, Vector};
 use crate::slice::{AsIs, Destination, Each, Same, Source, run1, run2, same_len};
 use crate::{BinaryFn, UnaryFn, eval_scalar, eval2_scalar};
+use core::marker::PhantomData;
 
 /// Converts `src` to f32, exactly.
 ///
@@ -39,7 +40,9 @@ pub fn from_f32<H: Half>(src: &[f32], dst: &mut [H]) {
 pub fn from_f64<H: Half>(src: &[f64], dst: &mut [H]) {
     same_len("half::from_f64", src.len(), dst.len());
     // SAFETY: as in `to_f32`.
-    unsafe { run1(Identity, Odd(src.as_ptr()), Rounded::<H, false>(dst.as_mut_ptr()), src.len()) }
+    unsafe {
+        run1(Identity, Odd(src.as_ptr(), PhantomData::<H>), Rounded::<H, false>(dst.as_mut_ptr()), src.len())
+    }
 }
 
 /// Converts from one half type to the other, to the nearest, ties to even.
@@ -137,9 +140,9 @@ const MAX_LANES: usize = 16;
 #[derive(Clone, Copy)]
 struct Widened<H>(*const H);
 
-/// One f64 per result, which will be rounded once more.
+/// One f64 per result, which will be rounded once more, to `H`.
 #[derive(Clone, Copy)]
-struct Odd(*const f64);
+struct Odd<H>(*const f64, PhantomData<H>);
 
 /// The results rounded to halves. `OWN_NAN` is that of [`Half::narrow_vector`]: true of what arithmetic makes of widened halves,
 /// since it returns an operand's NaN, quieted, or the default one.
@@ -162,11 +165,11 @@ impl<H: Half> Source<f32> for Widened<H> {
     }
 }
 
-impl Source<f32> for Odd {
+impl<H: Half> Source<f32> for Odd<H> {
     #[inline(always)]
     unsafe fn whole<S: Simd>(self, i: usize) -> Vector<S, f32> {
         // SAFETY: the caller vouches for a whole vector from `i` on.
-        to_odd_vector::<S>(unsafe { core::slice::from_raw_parts(self.0.add(i), S::lanes32()) })
+        to_odd_vector::<S, H>(unsafe { core::slice::from_raw_parts(self.0.add(i), S::lanes32()) })
     }
 
     #[inline(always)]
@@ -174,7 +177,7 @@ impl Source<f32> for Odd {
         let mut padded = [1.0; MAX_LANES];
         // SAFETY: the caller vouches for `rest` elements from `i` on; slicing checks that there is room.
         unsafe { core::ptr::copy_nonoverlapping(self.0.add(i), padded[..rest].as_mut_ptr(), rest) };
-        to_odd_vector::<S>(&padded[..S::lanes32()])
+        to_odd_vector::<S, H>(&padded[..S::lanes32()])
     }
 }
 

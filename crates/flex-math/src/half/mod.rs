@@ -14,6 +14,9 @@ use crate::slice::{lanes, same_len};
 
 /// A 16-bit float: `f16` or `bf16`.
 pub trait Half: Scalar + PartialEq + core::fmt::Debug + Send + Sync + 'static {
+    /// Whether the exponent has the range of that of f32, so that subnormal f32 are not all rounded to zero.
+    #[doc(hidden)]
+    const WIDE_EXPONENT: bool;
     /// The value of a bit pattern, exactly; NaN keeps its payload, and that of f16 becomes quiet.
     fn widen(bits: u16) -> f32;
     /// The nearest bit pattern, ties to even; NaN stays NaN and becomes quiet.
@@ -64,6 +67,8 @@ macro_rules! by_vectors {
 }
 
 impl Half for f16 {
+    const WIDE_EXPONENT: bool = false;
+
     #[inline(always)]
     fn widen(bits: u16) -> f32 {
         let magnitude = (bits as u32 & 0x7fff) << 13;
@@ -101,6 +106,8 @@ impl Half for f16 {
 }
 
 impl Half for bf16 {
+    const WIDE_EXPONENT: bool = true;
+
     #[inline(always)]
     fn widen(bits: u16) -> f32 {
         f32::from_bits((bits as u32) << 16)
