@@ -3,9 +3,9 @@
 //! all others.
 //!
 //! The results are those of [`Half::widen`] and [`Half::narrow`], bit for bit, but for NaN that stay signalling where they were
-//! promised to fit; the rounding modes and the flushing of
-//! subnormals that a thread may have set do not matter, because nearest even is asked for and F16C ignores the others. (The
-//! conversion to bf16 that some processors have flushes subnormals, and is not used.)
+//! promised to fit. The rounding modes and the flushing of subnormals that a thread may have set do not matter, because nearest
+//! even is asked for and F16C ignores the others. (The conversion to bf16 that some processors have flushes subnormals, and is not
+//! used.)
 
 use super::{Half, bf16, f16};
 use crate::simd::{Scalar, Simd, Vector};
@@ -135,7 +135,8 @@ conversions! {
             let odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(1 << 16));
             let rounded = _mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff));
             let rounded = _mm512_mask_sub_epi32(rounded, odd, rounded, _mm512_set1_epi32(-1));
-            // Two of five instructions: squaring 16,384 bf16 takes 0.08 ns per element without them, 0.11 with them.
+            // The care for NaN is two of six instructions: `x * x + x` of 16,384 bf16 takes 0.08 ns per element without, 0.11 with
+            // it (one thread of Zen 4).
             let nan = if OWN_NAN { 0 } else { _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(value, value) };
             let rounded = _mm512_mask_or_epi32(rounded, nan, bits, _mm512_set1_epi32(0x0040_0000));
             let gathered = _mm512_permutexvar_epi16(_mm512_loadu_si512(GATHER.as_ptr().cast()), rounded);
