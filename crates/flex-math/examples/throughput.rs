@@ -115,7 +115,7 @@ fn main() {
     unary("logsigmoid", LogSigmoid, -10.0, 10.0);
     unary("softplus", Softplus, -10.0, 10.0);
     unary("silu", Silu, -10.0, 10.0);
-    unary("gelu", Gelu, -10.0, 10.0);
+    unary("gelu", Gelu, -5.0, 5.0);
     unary("gelu_tanh", GeluTanh, -10.0, 10.0);
     binary("pow", Pow, 0.1, 10.0);
     binary("atan2", Atan2, -10.0, 10.0);

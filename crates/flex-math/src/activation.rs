@@ -4,7 +4,7 @@
 
 use crate::exp::{Scaled, exp_scaled, exp_scaled_with};
 use crate::float::*;
-use crate::gauss::Tail;
+use crate::gauss::{Tail, gelu_missing};
 use crate::log::ln_1p;
 use crate::simd::*;
 use crate::{BinaryFn, Float, UnaryFn};
@@ -92,10 +92,7 @@ pub struct Gelu;
 impl<T: Float> UnaryFn<T> for Gelu {
     #[inline(always)]
     fn eval<S: Simd>(self, x: Vector<S, T>) -> Vector<S, T> {
-        let Tail { a, e, r } = Tail::of(x);
-        // |x| Phi(-|x|): what is missing from zero below and from x above.
-        let missing = e.power.last(e.power.first(e.p) * a * r);
-        x.lt(splat(0.0)).select(splat(-0.0), x) - missing
+        x.lt(splat(0.0)).select(splat(-0.0), x) - gelu_missing(x)
     }
 }
 

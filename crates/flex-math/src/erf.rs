@@ -4,16 +4,19 @@
 //! of erfc, since erfc is small there and its own relative error matters little. Everything else rests on
 //! `erfc(x) = exp(-x^2) erfcx(x)` for `x >= 0`, where erfcx decays like `1/x` and is `w G(2w - 1)` with `w = 1 / (1 + x/2)`
 //! and one polynomial G for the whole half-line. The square is kept with its rounding error, because
-//! exp would magnify it. Polynomials from `tools/coefficients.py`.
+//! exp would magnify it. Where there are [pieces](crate::pieces), erf needs nothing else. Polynomials from
+//! `tools/coefficients.py`.
 
+use crate::avx512;
 use crate::exp::{Scaled, exp_moderate, exp_scaled_near};
 use crate::float::*;
+use crate::pieces::*;
 use crate::simd::*;
 use crate::{Float, UnaryFn};
 
 /// Constants of the error function.
 pub trait ErfConsts: Scalar {
-    /// erfc rounds to zero, and erf to one, at this argument.
+    /// erfc rounds to zero at this argument.
     const ERFC_MAX: Self;
     /// The tanh approximation of gelu rounds to zero at minus this argument.
     const GELU_TANH_MAX: Self;
@@ -23,11 +26,15 @@ pub trait ErfConsts: Scalar {
     const GELU_C3: (Self, Self);
     /// Up to here `erf(x) = x + x P(x^2)`.
     const ERF_SMALL: Self;
+    /// erf rounds to one at this argument.
+    const ERF_MAX: Self;
+    /// erf in pieces, up to `ERF_MAX`.
+    const ERF_PIECES: Pieces<Self>;
     /// P of `erf(x) = x + x P(x^2)`.
     const ERF_POLY: &'static [Self];
     /// G of `erfcx(x) = w G(2 w - 1)`.
     const ERFCX_POLY: &'static [Self];
-    /// erf for `x` from `ERF_SMALL` up; NaN stays NaN.
+    /// erf for `x` from `ERF_SMALL` to `ERF_MAX`; NaN stays NaN.
     fn erf_large<S: Simd>(x: Vector<S, Self>) -> Vector<S, Self>;
 }
 
@@ -37,6 +44,8 @@ impl ErfConsts for f32 {
     const GELU_C1: (f32, f32) = (1.595_769_2, -4.534_068e-8);
     const GELU_C3: (f32, f32) = (0.071_354_814, 2.398_832_4e-9);
     const ERF_SMALL: f32 = 0.925;
+    const ERF_MAX: f32 = 3.99;
+    const ERF_PIECES: Pieces<f32> = ERF_F32;
     /// Degree 6, error of erf 2^-31.0.
     const ERF_POLY: &'static [f32] = &[
         1.283791666e-1,
@@ -74,7 +83,7 @@ impl ErfConsts for f32 {
             -2.683280624e-3,
             1.576574048e-4,
         ];
-        splat::<S, f32>(1.0) - exp_moderate(poly(at_most(x, 4.0), LN_ERFC))
+        splat::<S, f32>(1.0) - exp_moderate(poly(x, LN_ERFC))
     }
 }
 
@@ -84,6 +93,8 @@ impl ErfConsts for f64 {
     const GELU_C1: (f64, f64) = (1.5957691216057308, -9.969_308_809_110_92e-17);
     const GELU_C3: (f64, f64) = (0.07135481627260025, -6.175_149_918_155_315e-19);
     const ERF_SMALL: f64 = 1.0;
+    const ERF_MAX: f64 = 5.99;
+    const ERF_PIECES: Pieces<f64> = ERF_F64;
     /// Degree 11, error of erf 2^-57.0.
     const ERF_POLY: &'static [f64] = &[
         1.283791670955125668e-1,
@@ -130,7 +141,6 @@ impl ErfConsts for f64 {
 
     #[inline(always)]
     fn erf_large<S: Simd>(x: Vector<S, Self>) -> Vector<S, Self> {
-        let x = at_most(x, 6.0);
         // erfc is below 0.16 here, so that its few ULP are a fraction of one of the result.
         let w = splat::<S, f64>(1.0) / madd(x, splat(0.5), splat(1.0));
         let erfcx = w * poly(w + w - splat(1.0), Self::ERFCX_POLY);
@@ -179,8 +189,12 @@ pub struct Erf;
 impl<T: Float> UnaryFn<T> for Erf {
     #[inline(always)]
     fn eval<S: Simd>(self, x: Vector<S, T>) -> Vector<S, T> {
-        let a = abs(x);
-        let y = a.lt(T::ERF_SMALL.splat()).select(erf_small(a), T::erf_large(a));
+        let a = at_most(abs(x), T::ERF_MAX);
+        let y = if avx512::available::<S>() {
+            T::ERF_PIECES.at(a)
+        } else {
+            a.lt(T::ERF_SMALL.splat()).select(erf_small(a), T::erf_large(a))
+        };
         with_sign(y, sign_of(x))
     }
 }

@@ -138,7 +138,7 @@ pub(crate) fn pow2<S: Simd, T: Float>(t: Vector<S, T>) -> Vector<S, T> {
 
 /// `x * 2^n` for the `n` in the low bits of `t = MAGIC + n`, if 2^n is normal.
 #[inline(always)]
-fn times_pow2<S: Simd, T: Float>(x: Vector<S, T>, t: Vector<S, T>) -> Vector<S, T> {
+pub(crate) fn times_pow2<S: Simd, T: Float>(x: Vector<S, T>, t: Vector<S, T>) -> Vector<S, T> {
     if avx512::available::<S>() { avx512::scale(x, t - T::MAGIC.splat()) } else { x * pow2(t) }
 }
 

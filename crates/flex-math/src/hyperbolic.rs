@@ -1,8 +1,10 @@
 //! Hyperbolic functions and their inverses, on top of exp, expm1 and log1p.
 
+use crate::avx512;
 use crate::exp::{Scaled, exp_scaled, expm1_moderate};
 use crate::float::*;
 use crate::log::{ln_1p, ln_1p_with, ln_normal};
+use crate::pieces::*;
 use crate::simd::*;
 use crate::{Float, UnaryFn};
 
@@ -10,6 +12,8 @@ use crate::{Float, UnaryFn};
 pub trait HyperbolicConsts: Scalar {
     /// tanh rounds to one at this argument.
     const TANH_MAX: Self;
+    /// tanh in pieces, up to `TANH_MAX`.
+    const TANH_PIECES: Pieces<Self>;
     /// P of `tanh(x) = x + x^3 P(x^2)` on `[0, 0.625]`.
     const TANH_POLY: &'static [Self];
     /// P of `sinh(x) = x + x^3 P(x^2)` on `[0, 1]`.
@@ -19,7 +23,8 @@ pub trait HyperbolicConsts: Scalar {
 }
 
 impl HyperbolicConsts for f32 {
-    const TANH_MAX: f32 = 9.1;
+    const TANH_MAX: f32 = 9.2;
+    const TANH_PIECES: Pieces<f32> = TANH_F32;
     /// Degree 4, error of tanh 2^-27.9..
     const TANH_POLY: &'static [f32] =
         &[-3.333328389e-1, 1.333149011e-1, -5.374339154e-2, 2.065021846e-2, -5.716612306e-3];
@@ -29,7 +34,8 @@ impl HyperbolicConsts for f32 {
 }
 
 impl HyperbolicConsts for f64 {
-    const TANH_MAX: f64 = 19.1;
+    const TANH_MAX: f64 = 19.4;
+    const TANH_PIECES: Pieces<f64> = TANH_F64;
     /// Degree 10, error of tanh 2^-56.5..
     const TANH_POLY: &'static [f64] = &[
         -3.333333333333287721e-1,
@@ -59,7 +65,8 @@ impl HyperbolicConsts for f64 {
 
 /// The hyperbolic tangent, relatively accurate near zero.
 ///
-/// A polynomial up to 5/8, then `t / (t + 2)` with `t = exp(2 |x|) - 1`. Error below 1.6 ULP for f32 and f64 over the whole range.
+/// In [pieces](crate::pieces) where there are some; elsewhere a polynomial up to 5/8, then `t / (t + 2)` with
+/// `t = exp(2 |x|) - 1`. Error below 1.6 ULP for f32 and f64 over the whole range.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tanh;
 
@@ -67,10 +74,14 @@ impl<T: Float> UnaryFn<T> for Tanh {
     #[inline(always)]
     fn eval<S: Simd>(self, x: Vector<S, T>) -> Vector<S, T> {
         let a = at_most(abs(x), T::TANH_MAX);
-        let z = a * a;
-        let small = madd(a * z, poly(z, T::TANH_POLY), a);
-        let t = expm1_moderate(a + a);
-        let y = a.lt(splat(0.625)).select(small, t / (t + splat(2.0)));
+        let y = if avx512::available::<S>() {
+            T::TANH_PIECES.at(a)
+        } else {
+            let z = a * a;
+            let small = madd(a * z, poly(z, T::TANH_POLY), a);
+            let t = expm1_moderate(a + a);
+            a.lt(splat(0.625)).select(small, t / (t + splat(2.0)))
+        };
         with_sign(y, sign_of(x))
     }
 }

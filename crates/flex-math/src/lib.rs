@@ -34,6 +34,7 @@ pub mod half;
 mod hyperbolic;
 mod inverse;
 mod log;
+mod pieces;
 mod pow;
 mod root;
 pub mod simd;

@@ -9,9 +9,16 @@ error of the polynomial into the relative error of the final result, which is wh
 below levels: it finds the polynomial p that minimises max |w(x) * (p(x) - g(x))|. The printed error is
 that maximum in bits, before the coefficients are rounded to the element type.
 
-An entry of PIECES names a function on [0, 15) that is fitted in sixteen pieces, each around its centre. The piece of x is
-what the two lowest bits of the exponent of 1 + x and the two highest of its significand say, so that pieces get
-longer as x grows; the table holds the centres and then each coefficient of all pieces.
+LN_TABLE_F32 and LN_TABLE_F64 are the factors of the logarithm and minus their logarithms.
+
+An entry of PIECES names a function that is fitted in sixteen pieces: its end, how many of the four bits that choose the
+piece of x come from the significand of 1 + scale x, the others being the lowest of the exponent, the degree, and a weight.
+With four bits the pieces are equally long; with fewer, they get longer as x grows. The polynomial of a piece is one of the
+distance from a point in its middle, chosen such that the function is nearly a number of the element type there (Gal's
+accurate tables), since that value is the first coefficient and its rounding would add to the error. The first piece of a
+function that vanishes at zero is around zero, and where the function is about the identity there, it tells the difference.
+The printed table holds those points and then each coefficient of all pieces. What PIECES as a NAME prints, all of them,
+is src/pieces/tables.rs.
 """
 import sys
 from mpmath import mp, mpf, matrix, lu_solve, chebyt
@@ -101,6 +108,7 @@ TINY = mpf(10) ** -12
 
 exp_q = taylor_safe(lambda r: (mp.expm1(r) - r) / r**2, lambda r: mpf(1) / 2 + r / 6, TINY)
 ln_q = taylor_safe(lambda f: (mp.log1p(f) - f + f * f / 2) / f**3, lambda f: mpf(1) / 3 - f / 4, TINY)
+ln_g = taylor_safe(lambda g: (mp.log1p(g) - g) / g**2, lambda g: -mpf(1) / 2 + g / 3, TINY)
 # ln((1 + s) / (1 - s)) = 2 s + s * R(s^2)
 ln_s = taylor_safe(
     sqrt_arg(lambda s: (2 * mp.atanh(s) / s - 2) / s**2), lambda z: mpf(2) / 3 + 2 * z / 5, TINY
@@ -159,6 +167,9 @@ FITS = {
     "EXP_F64": (exp_q, -LN2_HALF, LN2_HALF, 9, lambda r: r * r / mp.exp(r)),
     "LN_F32": (ln_q, SQ - 1, mp.sqrt(2) - 1, 8, lambda f: f**3 / mp.log1p(f)),
     "LN_F64": (ln_s, 0, S_MAX, 6, lambda z: z / 2),
+    # With a table; g is 0 at 1, where its own rounding error is the result's.
+    "LN_NEAR_F32": (ln_g, -mpf(1) / 32, mpf(1) / 16, 3, lambda g: g * g / abs(mp.log1p(g)) if g else 0),
+    "LN_NEAR_F64": (ln_g, -mpf(1) / 32, mpf(1) / 16, 8, lambda g: g * g / abs(mp.log1p(g)) if g else 0),
     "LN_POW_F32": (ln_s5, 0, S_MAX, 2, lambda z: z * z / 2),
     "LN_POW_F64": (ln_s5, 0, S_MAX, 7, lambda z: z * z / 2),
     "SIN_F32": (sin_q, 0, PIO4**2, 2, lambda z: z),
@@ -189,50 +200,130 @@ def gauss_tail(a):
     return erfcx(a / mp.sqrt(2)) / 2
 
 
-PIECES = {"GAUSS_TAIL_F32": (gauss_tail, 6, lambda a: 1 / gauss_tail(a))}
+def gelu_missing(a):
+    """What is missing from gelu(a) to a: a Phi(-a)."""
+    return a * mp.ncdf(-a)
 
 
-def pieces(g, degree, weight):
-    """The rows of a table in pieces, and the largest weighted error."""
-    # 1 is 2^0, whose biased exponent ends in 11.
-    bounds = [(mpf(4 + m) / 4 * 2**e - 1, mpf(5 + m) / 4 * 2**e - 1) for e in (1, 2, 3, 0) for m in range(4)]
+PIECES = {
+    "ERF_F32": (mp.erf, mpf(4), 3, 6, lambda a: 1 / mp.erf(a)),
+    "ERF_F64": (mp.erf, mpf(6), 3, 12, lambda a: 1 / mp.erf(a)),
+    "GAUSS_TAIL_F32": (gauss_tail, mpf(15), 2, 6, lambda a: 1 / gauss_tail(a)),
+    "GAUSS_TAIL_F64": (gauss_tail, mpf("39.5"), 2, 14, lambda a: 1 / gauss_tail(a)),
+    "GELU_MISSING_F32": (gelu_missing, mpf("5.625"), 4, 8, lambda a: 1 / gelu_missing(a)),
+    "GELU_MISSING_F64": (gelu_missing, mpf("5.5"), 4, 13, lambda a: 1 / gelu_missing(a)),
+    "TANH_F32": (mp.tanh, mpf("9.25"), 2, 6, lambda a: 1 / mp.tanh(a)),
+    "TANH_F64": (mp.tanh, mpf("19.5"), 2, 14, lambda a: 1 / mp.tanh(a)),
+}
+
+
+def round_to(x, significand):
+    """The nearest number of that many bits."""
+    unit = mpf(2) ** (mp.floor(mp.log(abs(x), 2)) - significand + 1) if x else mpf(1)
+    return mp.nint(x / unit) * unit, unit
+
+
+def centre(g, lo, hi, significand):
+    """A point near the middle at which `g` is nearly a number of that many bits."""
+    middle, unit = round_to((lo + hi) / 2, significand)
+    best, best_distance = middle, mpf(1)
+    for k in range(2000):
+        x = middle + (-1) ** k * ((k + 1) // 2) * unit
+        rounded, unit_of_g = round_to(g(x), significand)
+        distance = abs(g(x) - rounded) / unit_of_g
+        if distance < best_distance:
+            best, best_distance = x, distance
+        if best_distance < mpf("0.004"):
+            break
+    return best
+
+
+def is_about_identity(g):
+    return g(0) == 0 and abs(mp.diff(g, 0) - 1) < mpf("0.2")
+
+
+def pieces(name):
+    """The scale and the rows of a table in pieces, and the largest weighted error."""
+    g, end, bits, degree, weight = PIECES[name]
+    significand = 24 if name.endswith("F32") else 53
+    octaves, steps = 2 ** (4 - bits), 2**bits
+    scale = (2**octaves - 1) / end
     columns, worst = [], 0
-    for lo, hi in bounds:
-        mid = (lo + hi) / 2
-        coef, err = remez(lambda t: g(mid + t), lo - mid, hi - mid, degree, lambda t: weight(mid + t))
-        columns.append([mid] + coef)
-        worst = max(worst, err)
-    return list(zip(*columns)), worst
+    for octave in range(octaves):
+        for step in range(steps):
+            lo, hi = ((mpf(steps + step + k) / steps * 2**octave - 1) / scale for k in (0, 1))
+            if lo == 0 and g(lo) == 0:
+                at = value = mpf(0)
+                known = 1 if is_about_identity(g) else 0
+                slope = taylor_safe(lambda a: g(a) / a - known, lambda a: mp.diff(g, 0) - known, TINY)
+                coef, err = remez(slope, lo, hi, degree - 1, lambda a: a * weight(a) if a else 0)
+            else:
+                at = centre(g, lo, hi, significand)
+                coef, err = remez(lambda t: g(at + t), lo - at, hi - at, degree, lambda t: weight(at + t))
+                value, fitted = g(at), coef.pop(0)
+                err += abs(value - fitted) * weight(at)
+            columns.append([at, value] + coef)
+            worst = max(worst, err)
+    # 1 is 2^0, whose biased exponent ends in ones: the first octave has the last indices.
+    columns = columns[steps:] + columns[:steps]
+    return scale, list(zip(*columns)), worst
+
+
+def print_rows(rows, ty, indent):
+    per_line = 8 if ty == "f32" else 4
+    for row in rows:
+        print(f"{indent}[")
+        for k in range(0, 16, per_line):
+            print(f"{indent}    {', '.join(number(x, ty) for x in row[k:k + per_line])},")
+        print(f"{indent}],")
+
+
+def number(x, ty):
+    return mp.nstr(x, 10 if ty == "f32" else 19, min_fixed=0, max_fixed=0)
+
+
+def print_ln_table(name):
+    significand, ty = (24, "f32") if name.endswith("F32") else (53, "f64")
+    factors = []
+    for i in range(16):
+        # The significand of m is in [1 + i/16, 1 + (i + 1)/16), and m is in [3/4, 3/2).
+        lo, hi = ((1 + mpf(i + k) / 16) / (2 if i >= 8 else 1) for k in (0, 1))
+        factors.append(mpf(1) if i in (0, 15) else centre(mp.log, 1 / hi, 1 / lo, significand))
+    print(f"const LN_TABLE: &[[{ty}; 16]; 2] = &[")
+    print_rows([factors, [-mp.log(r) for r in factors]], ty, "    ")
+    print("];", flush=True)
 
 
 def print_pieces(name):
-    rows, err = pieces(*PIECES[name])
+    scale, rows, err = pieces(name)
+    ty = "f32" if name.endswith("F32") else "f64"
     print(f"/// Degree {len(rows) - 2}, relative error 2^{float(mp.log(err, 2)):.1f}.")
-    print(f"const {name}: &[[f32; 16]] = &[")
-    for row in rows:
-        numbers = [mp.nstr(c, 10, min_fixed=0, max_fixed=0) for c in row]
-        print("    [")
-        for k in range(0, 16, 8):
-            print(f"        {', '.join(numbers[k:k + 8])},")
-        print("    ],")
-    print("];", flush=True)
+    print(f"pub(crate) const {name}: Pieces<{ty}> = Pieces {{")
+    print(f"    scale: {number(scale, ty)},")
+    print(f"    significand_bits: {PIECES[name][2]},")
+    print(f"    from_identity: {str(is_about_identity(PIECES[name][0])).lower()},")
+    print("    rows: &[")
+    print_rows(rows, ty, "        ")
+    print("    ],")
+    print("};\n", flush=True)
 
 
 def print_fit(name):
     g, lo, hi, degree, weight = FITS[name]
     coef, err = remez(g, lo, hi, degree, weight)
     ty = "f32" if name.endswith("F32") else "f64"
-    digits = 10 if ty == "f32" else 19
     print(f"/// Degree {degree}, error 2^{float(mp.log(err, 2)):.1f}.")
     print(f"const {name}: &[{ty}] = &[")
     for c in coef:
-        print(f"    {mp.nstr(c, digits, min_fixed=0, max_fixed=0)},")
+        print(f"    {number(c, ty)},")
     print("];", flush=True)
 
 
 def main():
-    for name in sys.argv[1:] or [*FITS, *PIECES]:
-        (print_pieces if name in PIECES else print_fit)(name)
+    tables = ["LN_TABLE_F32", "LN_TABLE_F64"]
+    names = [*PIECES] if sys.argv[1:] == ["PIECES"] else sys.argv[1:] or [*FITS, *PIECES, *tables]
+    for name in names:
+        (print_pieces if name in PIECES else print_ln_table if name in tables else print_fit)(name)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,53 @@
+//! Functions as polynomials of low degree in each of sixteen pieces of their domain, whose coefficients are
+//! [looked up](avx512::lookup) in registers.
+//!
+//! That takes fewer instructions than one polynomial for all and what else it takes to tame a function (an exponential, a
+//! division, another polynomial near zero).
+
+mod tables;
+
+pub(crate) use tables::*;
+
+use crate::Float;
+use crate::avx512;
+use crate::float::*;
+use crate::simd::*;
+
+/// A function of numbers from zero up. `tools/coefficients.py` chooses and fits the pieces.
+pub struct Pieces<T: 'static> {
+    /// Four neighbouring bits of `1 + scale x` number the piece of `x`,
+    pub scale: T,
+    /// this many of them the highest of the significand, and the others the lowest of the exponent.
+    pub significand_bits: u32,
+    /// Whether the function is close to `x` near zero. Its first piece is then the difference to `x`, whose rounding hardly
+    /// matters, and is around zero.
+    pub from_identity: bool,
+    /// For each piece the point that its polynomial is around, then the coefficients from the lowest power up.
+    pub rows: &'static [[T; 16]],
+}
+
+impl<T: Float> Pieces<T> {
+    /// The function at `x`, which must not be negative nor beyond the last piece. NaN stays NaN.
+    ///
+    /// # Panics
+    /// Unless AVX-512 is [available](avx512::available).
+    #[inline(always)]
+    pub fn at<S: Simd>(&self, x: Vector<S, T>) -> Vector<S, T> {
+        let u = madd(x, self.scale.splat(), splat(1.0));
+        let index = bits(u) >> (T::MANTISSA - self.significand_bits);
+        let [points, values, coefficients @ ..] = self.rows else { panic!("a table has points and values") };
+        let t = x - avx512::lookup(points, index);
+        let mut value = avx512::lookup(values, index);
+        if self.from_identity {
+            let first = u.lt(splat(1.0 + 1.0 / (1 << self.significand_bits) as f32));
+            value = first.select(x, value);
+        }
+        let mut i = coefficients.len() - 1;
+        let mut slope = avx512::lookup(&coefficients[i], index);
+        while i > 0 {
+            i -= 1;
+            slope = madd(slope, t, avx512::lookup(&coefficients[i], index));
+        }
+        madd(slope, t, value)
+    }
+}
