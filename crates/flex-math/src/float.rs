@@ -75,8 +75,6 @@ pub trait Format: Scalar {
     const MAGNITUDE: Self::Int;
     /// The bits of the significand.
     const MANTISSA_MASK: Self::Int;
-    /// The bits of the exponent.
-    const EXPONENT_MASK: Self::Int;
     /// The high half of the significand, the exponent and the sign: the upper operand of Dekker's split.
     const UPPER_HALF: Self::Int;
     /// The bits of 1.
@@ -106,7 +104,6 @@ impl Format for f32 {
     const SIGN: i32 = i32::MIN;
     const MAGNITUDE: i32 = i32::MAX;
     const MANTISSA_MASK: i32 = (1 << 23) - 1;
-    const EXPONENT_MASK: i32 = 255 << 23;
     const UPPER_HALF: i32 = !((1 << 12) - 1);
     const ONE_BITS: i32 = 1f32.to_bits() as i32;
     const SQRT_HALF_BITS: i32 = 0x3f35_04f3;
@@ -126,7 +123,6 @@ impl Format for f64 {
     const SIGN: i64 = i64::MIN;
     const MAGNITUDE: i64 = i64::MAX;
     const MANTISSA_MASK: i64 = (1 << 52) - 1;
-    const EXPONENT_MASK: i64 = 2047 << 52;
     const UPPER_HALF: i64 = !((1 << 27) - 1);
     const ONE_BITS: i64 = 1f64.to_bits() as i64;
     const SQRT_HALF_BITS: i64 = 0x3fe6_a09e_667f_3bcd;

@@ -1,15 +1,24 @@
 //! ln, log1p, log2, log10.
 //!
 //! `x = 2^e m` with `m` in `[sqrt(1/2), sqrt(2))`, `f = m - 1`, and `ln x = e ln 2 + ln(1 + f)`. For f32, `ln(1 + f) = f - f^2/2 +
-//! f^3 P(f)`; for f64, as in fdlibm, `s = f / (2 + f)` and `ln(1 + f) = f - f^2/2 + s (f^2/2 + s^2 P(s^2))`. The
-//! minimax polynomials come from `tools/coefficients.py`.
+//! f^3 P(f)`; for f64, as in fdlibm, `s = f / (2 + f)` and `ln(1 + f) = f - f^2/2 + s (f^2/2 + s^2 P(s^2))`.
+//!
+//! With a [table](avx512::lookup) in registers, ln and log1p take `m` in `[3/4, 3/2)` and a number `r` near `1 / m` for each of
+//! sixteen parts of that interval; then `ln m = -ln r + ln(1 + g)` where `g = m r - 1` is at most 1/16, so that a shorter
+//! polynomial and no division will do: `ln(1 + g) = g + g^2 Q(g)`. Near 1, `r` is 1, so that nothing cancels, and elsewhere it
+//! is such that `ln r` is nearly a number of the element type, so that its rounding adds nothing (Gal's accurate tables).
+//!
+//! The minimax polynomials and the tables come from `tools/coefficients.py`.
 
+use crate::avx512;
+use crate::exp::times_pow2;
 use crate::float::*;
 use crate::simd::*;
 use crate::{Float, UnaryFn};
 
 /// Constants of the logarithms.
 pub trait LnConsts: Format {
+    /// ln(2) in two parts, the first with so few bits that its product with an exponent is exact.
     const LN2_HI: Self;
     const LN2_LO: Self;
     /// log2(e) in two parts.
@@ -21,32 +30,52 @@ pub trait LnConsts: Format {
     /// log10(2) in two parts, the first with so few bits that its product with an exponent is exact.
     const LOG10_2_HI: Self;
     const LOG10_2_LO: Self;
+    const SQRT_2: Self;
     /// MAGIC + the exponent bias.
     const MAGIC_BIAS: Self;
+    /// Where the values of logarithms are not finite, as [`avx512::respond`] takes it.
+    const ENDS: Self::Int;
     /// The offset that makes the exponent of a number that of its `m`.
     const SHIFT_TO_M: Self::Int;
-    /// Twice the exponent bias, in place.
-    const TWICE_BIAS: Self::Int;
     /// From here on, the 1 of log1p no longer matters.
     const LOG1P_LARGE: Self;
+
+    /// The factors `r` and `-ln r`, by the four highest bits of the significand of `m`.
+    const LN_TABLE: &'static [[Self; 16]; 2];
+    /// Q of `ln(1 + g) = g + g^2 Q(g)`.
+    const LN_NEAR: &'static [Self];
 
     /// `ln(1 + f) - f` for `f` in `[sqrt(1/2) - 1, sqrt(2) - 1]`, in two parts: `-f^2/2` and the rest.
     fn ln_tail<S: Simd>(f: Vector<S, Self>) -> (Vector<S, Self>, Vector<S, Self>);
 }
 
 impl LnConsts for f32 {
-    const LN2_HI: f32 = 0.693359375;
-    const LN2_LO: f32 = -2.121_944_4e-4;
+    const LN2_HI: f32 = 0.693_145_75;
+    const LN2_LO: f32 = 1.428_606_8e-6;
     const LOG2E_HI: f32 = core::f32::consts::LOG2_E;
     const LOG2E_LO: f32 = 1.925_963e-8;
     const LOG10E_HI: f32 = core::f32::consts::LOG10_E;
     const LOG10E_LO: f32 = -1.010_305_1e-8;
     const LOG10_2_HI: f32 = 0.301025390625;
     const LOG10_2_LO: f32 = 4.605_038_8e-6;
+    const SQRT_2: f32 = core::f32::consts::SQRT_2;
     const MAGIC_BIAS: f32 = 12582912.0 + 127.0;
+    const ENDS: i32 = 0x0353_0422;
     const SHIFT_TO_M: i32 = Self::ONE_BITS - Self::SQRT_HALF_BITS;
-    const TWICE_BIAS: i32 = 254 << 23;
     const LOG1P_LARGE: f32 = 1e16;
+    #[rustfmt::skip]
+    const LN_TABLE: &'static [[f32; 16]; 2] = &[
+        [
+            1.0, 9.150233269e-1, 8.654962182e-1, 8.210700154e-1, 7.809658051e-1, 7.445911765e-1, 7.114645243e-1, 6.811798811e-1,
+            1.306680679, 1.25540185, 1.207972527, 1.164005399, 1.123165965, 1.085060716, 1.049461603, 1.0,
+        ],
+        [
+            0.0, 8.880572018e-2, 1.444522739e-1, 1.971468925e-1, 2.472239136e-1, 2.949199676e-1, 3.404297232e-1, 3.839288651e-1,
+            -2.67490089e-1, -2.274557203e-1, -1.889433563e-1, -1.518669874e-1, -1.161514521e-1, -8.163594457e-2, -4.827727377e-2, 0.0,
+        ],
+    ];
+    /// Degree 3, error of ln 2^-28.4.
+    const LN_NEAR: &'static [f32] = &[-5.00000014e-1, 3.333445276e-1, -2.500609884e-1, 1.88459917e-1];
 
     #[inline(always)]
     fn ln_tail<S: Simd>(f: Vector<S, Self>) -> (Vector<S, Self>, Vector<S, Self>) {
@@ -76,10 +105,38 @@ impl LnConsts for f64 {
     const LOG10E_LO: f64 = 1.098_319_650_216_765_1e-17;
     const LOG10_2_HI: f64 = 0.3010299956640665;
     const LOG10_2_LO: f64 = -8.532_344_317_057_107e-14;
+    const SQRT_2: f64 = core::f64::consts::SQRT_2;
     const MAGIC_BIAS: f64 = 6755399441055744.0 + 1023.0;
+    const ENDS: i64 = 0x0353_0422;
     const SHIFT_TO_M: i64 = Self::ONE_BITS - Self::SQRT_HALF_BITS;
-    const TWICE_BIAS: i64 = 2046 << 52;
     const LOG1P_LARGE: f64 = 1e32;
+    #[rustfmt::skip]
+    const LN_TABLE: &'static [[f64; 16]; 2] = &[
+        [
+            1.0, 9.150326797385629485e-1, 8.654970760233898774e-1, 8.210526315790581675e-1,
+            7.809523809523819526e-1, 7.445887445887416911e-1, 7.114624505928831555e-1, 6.811594202898548778e-1,
+            1.306666666666670196, 1.255384615384616653, 1.207977207977428469, 1.164021164021168619,
+            1.123152709359609869, 1.085057471264366358, 1.049462365591399493, 1.0,
+        ],
+        [
+            0.0, 8.879549878313022795e-2, 1.444512827385470158e-1, 1.971680649108141501e-1,
+            2.47241102893268977e-1, 2.949232337083443898e-1, 3.40432637837312979e-1, 3.839589028872010812e-1,
+            -2.674793651342641798e-1, -2.274419920744252253e-1, -1.889472317662744817e-1, -1.518805312927231086e-1,
+            -1.161396499126569614e-1, -8.163295449686994166e-2, -4.827800026579243122e-2, 0.0,
+        ],
+    ];
+    /// Degree 8, error of ln 2^-56.6.
+    const LN_NEAR: &'static [f64] = &[
+        -5.000000000000002783e-1,
+        3.333333333334759115e-1,
+        -2.499999999983810903e-1,
+        1.999999992740698641e-1,
+        -1.666666620015890162e-1,
+        1.428582078137559626e-1,
+        -1.250185337034926128e-1,
+        1.107082255135636379e-1,
+        -8.740658752691957966e-2,
+    ];
 
     #[inline(always)]
     fn ln_tail<S: Simd>(f: Vector<S, Self>) -> (Vector<S, Self>, Vector<S, Self>) {
@@ -100,43 +157,73 @@ impl LnConsts for f64 {
     }
 }
 
-/// `x = 2^e m`: the biased exponent `e + bias` in the bits of an integer, and `m - 1`, for positive normal `x`.
+/// `(e, m)` for positive normal `x`.
 #[inline(always)]
-fn decompose<S: Simd, T: Float>(x: Vector<S, T>) -> (Vector<S, T::Int>, Vector<S, T>) {
+fn split_normal<S: Simd, T: Float>(x: Vector<S, T>) -> (Vector<S, T>, Vector<S, T>) {
     let j = bits(x) + T::SHIFT_TO_M.splat();
-    let m: Vector<S, T> = float((j & T::MANTISSA_MASK.splat()) + T::SQRT_HALF_BITS.splat());
-    (j, m - splat(1.0))
+    let m = float((j & T::MANTISSA_MASK.splat()) + T::SQRT_HALF_BITS.splat());
+    let biased = j.reinterpret::<T::Uint>() >> T::MANTISSA;
+    (float(biased.reinterpret::<T::Int>() + T::MAGIC_BITS.splat()) - T::MAGIC_BIAS.splat(), m)
 }
 
-/// The exponent `e` in the bits that [`decompose`] returned.
+/// `(e, m)` for any positive finite `x`, subnormal or not.
 #[inline(always)]
-fn exponent<S: Simd, T: Float>(j: Vector<S, T::Int>) -> Vector<S, T> {
-    let k = j.reinterpret::<T::Uint>() >> T::MANTISSA;
-    float(k.reinterpret::<T::Int>() + T::MAGIC_BITS.splat()) - T::MAGIC_BIAS.splat()
+fn split<S: Simd, T: Float>(x: Vector<S, T>) -> (Vector<S, T>, Vector<S, T>) {
+    if avx512::available::<S>() {
+        let (e, m) = (avx512::exponent(x), avx512::significand(x));
+        let large = || m.gt(T::SQRT_2.splat());
+        return (large().select(e + splat(1.0), e), large().select(m * splat(0.5), m));
+    }
+    let subnormal = || x.lt(T::MIN_NORMAL.splat());
+    let (e, m) = split_normal(subnormal().select(x * T::NORMALISE.splat(), x));
+    (e - subnormal().select(T::NORMALISE_EXPONENT.splat(), splat(0.0)), m)
 }
 
 /// `(e, m - 1)` for any positive finite `x`, subnormal or not.
 #[inline(always)]
-pub(crate) fn split<S: Simd, T: Float>(x: Vector<S, T>) -> (Vector<S, T>, Vector<S, T>) {
-    let subnormal = x.lt(T::MIN_NORMAL.splat());
-    let normal = subnormal.select(x * T::NORMALISE.splat(), x);
-    let zero = splat::<S, T>(0.0);
-    let lift = x.lt(T::MIN_NORMAL.splat()).select(T::NORMALISE_EXPONENT.splat(), zero);
-    let (j, f) = decompose(normal);
-    (exponent(j) - lift, f)
+pub(crate) fn split_off_one<S: Simd, T: Float>(x: Vector<S, T>) -> (Vector<S, T>, Vector<S, T>) {
+    let (e, m) = split(x);
+    (e, m - splat(1.0))
 }
 
-/// `e ln 2 + ln(1 + f)`.
+/// `x = 2^e m` as [`ln_from`] takes it, for any positive finite `x` if `subnormal`, else for normal ones.
 #[inline(always)]
-fn ln_from<S: Simd, T: Float>(e: Vector<S, T>, f: Vector<S, T>) -> Vector<S, T> {
-    let (square, rest) = T::ln_tail(f);
-    let low = madd(e, T::LN2_LO.splat(), rest);
-    madd(e, T::LN2_HI.splat(), f + (low + square))
+fn split_for_ln<S: Simd, T: Float>(x: Vector<S, T>, subnormal: bool) -> (Vector<S, T>, Vector<S, T>) {
+    if avx512::available::<S>() {
+        let m = avx512::near_one(x);
+        (avx512::exponent(x) - avx512::exponent(m), m)
+    } else if subnormal {
+        split(x)
+    } else {
+        split_normal(x)
+    }
+}
+
+/// `e ln 2 + ln(m + low)`, where `low` is far below `m`.
+#[inline(always)]
+fn ln_from<S: Simd, T: Float>(e: Vector<S, T>, m: Vector<S, T>, low: Option<Vector<S, T>>) -> Vector<S, T> {
+    let one = splat::<S, T>(1.0);
+    let (base, rest) = if avx512::available::<S>() {
+        let index = bits(m) >> (T::MANTISSA - 4);
+        let r = avx512::lookup(&T::LN_TABLE[0], index);
+        let g = m.fma(r, neg(one));
+        let g = low.map_or(g, |low| low.fma(r, g));
+        (avx512::lookup(&T::LN_TABLE[1], index), madd(g * g, poly(g, T::LN_NEAR), g))
+    } else {
+        let f = m - one;
+        let f = low.map_or(f, |low| f + low);
+        let (square, rest) = T::ln_tail(f);
+        (f, square + rest)
+    };
+    madd(e, T::LN2_HI.splat(), base + madd(e, T::LN2_LO.splat(), rest))
 }
 
 /// Puts the values of a logarithm at 0, at infinity, at negative numbers and at NaN.
 #[inline(always)]
 fn special<S: Simd, T: Float>(x: Vector<S, T>, y: Vector<S, T>) -> Vector<S, T> {
+    if avx512::available::<S>() {
+        return avx512::respond(y, x, T::ENDS.splat());
+    }
     let y = x.eq(T::INF.splat()).select(x, y);
     let y = x.eq(splat(0.0)).select(neg(T::INF.splat()), y);
     x.ge(splat(0.0)).select(y, T::NAN.splat())
@@ -145,8 +232,8 @@ fn special<S: Simd, T: Float>(x: Vector<S, T>, y: Vector<S, T>) -> Vector<S, T> 
 /// `ln(x)` for positive finite normal `x`.
 #[inline(always)]
 pub(crate) fn ln_normal<S: Simd, T: Float>(x: Vector<S, T>) -> Vector<S, T> {
-    let (j, f) = decompose(x);
-    ln_from(exponent(j), f)
+    let (e, m) = split_for_ln(x, false);
+    ln_from(e, m, None)
 }
 
 /// `ln(1 + x)` for `x` in `(-1, MAX]`. Loses the sign of zero.
@@ -159,13 +246,11 @@ pub(crate) fn ln_1p<S: Simd, T: Float>(x: Vector<S, T>) -> Vector<S, T> {
 #[inline(always)]
 pub(crate) fn ln_1p_with<S: Simd, T: Float>(x: Vector<S, T>, low: Vector<S, T>) -> Vector<S, T> {
     let (u, err) = two_sum(splat::<S, T>(1.0), x);
-    let (j, f) = decompose(u);
-    // 2^-e, from the biased exponent 2 bias - (e + bias).
-    let exponent_bits = j & T::EXPONENT_MASK.splat();
-    let scale = float(T::TWICE_BIAS.splat() - exponent_bits);
-    // For large numbers the error does not matter, and the scale leaves the range.
-    let f = u.lt(T::LOG1P_LARGE.splat()).select(madd(err + low, scale, f), f);
-    ln_from(exponent(j), f)
+    let (e, m) = split_for_ln(u, false);
+    let low = times_pow2(err + low, T::MAGIC.splat::<S>() - e);
+    // For large numbers it does not matter, and 2^-e leaves the range.
+    let low = u.lt(T::LOG1P_LARGE.splat()).select(low, splat(0.0));
+    ln_from(e, m, Some(low))
 }
 
 /// `ln(x)`.
@@ -177,8 +262,8 @@ pub struct Ln;
 impl<T: Float> UnaryFn<T> for Ln {
     #[inline(always)]
     fn eval<S: Simd>(self, x: Vector<S, T>) -> Vector<S, T> {
-        let (e, f) = split(x);
-        special(x, ln_from(e, f))
+        let (e, m) = split_for_ln(x, true);
+        special(x, ln_from(e, m, None))
     }
 }
 
@@ -200,7 +285,7 @@ impl<T: Float> UnaryFn<T> for Log1p {
 /// A logarithm to another base: `f * c` with `c = ln(base)^-1` in two parts, plus `e * log_base(2)`.
 #[inline(always)]
 fn log_base<S: Simd, T: Float>(x: Vector<S, T>, c: (T, T), base_exponent: (T, T)) -> Vector<S, T> {
-    let (e, f) = split(x);
+    let (e, f) = split_off_one(x);
     let (square, rest) = T::ln_tail(f);
     // f c_hi without error, then everything small, then the large terms.
     let (hi, lo) = two_prod(f, c.0.splat());

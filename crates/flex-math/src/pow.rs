@@ -7,7 +7,7 @@
 
 use crate::exp::exp_scaled_with;
 use crate::float::*;
-use crate::log::split;
+use crate::log::split_off_one;
 use crate::simd::*;
 use crate::{BinaryFn, Float};
 
@@ -42,7 +42,7 @@ impl PowConsts for f64 {
 /// `ln(x)` as an unevaluated sum, for positive finite `x`.
 #[inline(always)]
 fn ln_two<S: Simd, T: Float>(x: Vector<S, T>) -> (Vector<S, T>, Vector<S, T>) {
-    let (e, f) = split(x);
+    let (e, f) = split_off_one(x);
     // s = f / (2 + f)
     let two = splat::<S, T>(2.0);
     let (d, d_lo) = fast_two_sum(two, f);
