@@ -45,7 +45,8 @@ pub fn vectorize<R>(f: impl FnOnce() -> R) -> R {
 ///
 /// The hardware's own prefetchers stop at the end of every 4 KiB page. On Zen 4, one thread summed 4 MiB from the third cache
 /// at 93 GB/s without and at 120 GB/s with any distance from 1 to 4 KiB, and 64 MiB from memory at 31 and at 37 GB/s; from the
-/// second cache there was no difference.
+/// second cache there was no difference. Asking for what will be written as well took relu of 64 MiB from 6.6 to 4.0 ms on both
+/// threads of a Xeon (Emerald Rapids), and exp of it from 6.8 to 5.2.
 #[inline(always)]
 pub fn prefetch_ahead<T>(at: *const T, len: usize) {
     prefetch(at.cast::<u8>().wrapping_add(2048), len * size_of::<T>());

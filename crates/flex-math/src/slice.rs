@@ -3,7 +3,7 @@
 //! A driver walks over whole vectors and finishes with one vector that holds the rest, padded with ones, so that
 //! the last elements go through the same instructions as the others.
 
-use crate::simd::{Scalar, Simd, Vector, WithSimd, dispatch};
+use crate::simd::{Scalar, Simd, Vector, WithSimd, dispatch, prefetch_ahead};
 use crate::{BinaryFn, Float, UnaryFn};
 use core::marker::PhantomData;
 
@@ -165,6 +165,7 @@ pub(crate) struct AsIs<T>(pub *mut T);
 impl<T: Float> Source<T> for Each<T> {
     #[inline(always)]
     unsafe fn whole<S: Simd>(self, i: usize) -> Vector<S, T> {
+        prefetch_ahead(self.0.wrapping_add(i), T::lanes::<S>());
         // SAFETY: the caller vouches for a whole vector from `i` on; the load needs no alignment.
         unsafe { T::vload_unaligned::<S>(self.0.add(i)) }
     }
@@ -195,6 +196,7 @@ impl<T: Float> Source<T> for Same<T> {
 impl<T: Float> Destination<T> for AsIs<T> {
     #[inline(always)]
     unsafe fn put<S: Simd>(self, i: usize, value: Vector<S, T>) {
+        prefetch_ahead(self.0.cast_const().wrapping_add(i), T::lanes::<S>());
         // SAFETY: the caller vouches for a whole vector from `i` on; the store needs no alignment.
         unsafe { T::vstore_unaligned(self.0.add(i), value) }
     }

@@ -167,6 +167,7 @@ pub(crate) fn each1<A: Copy, O>(out: &mut [O], a: &[A], f: impl Fn(A) -> O) {
     let (runs, a) = a.as_chunks::<RUN>();
     for (out, a) in outs.iter_mut().zip(runs) {
         prefetch_ahead(a.as_ptr(), RUN);
+        prefetch_ahead(out.as_ptr(), RUN);
         fixed1(out, a, &f);
     }
     for (o, a) in out.iter_mut().zip(a) {
@@ -292,6 +293,7 @@ fn each2<T: Element, F: Fn2<T>>(out: &mut [F::Out], a: &[T], b: &[T]) {
     for ((out, a), b) in outs.iter_mut().zip(runs_a).zip(runs_b) {
         prefetch_ahead(a.as_ptr(), RUN);
         prefetch_ahead(b.as_ptr(), RUN);
+        prefetch_ahead(out.as_ptr(), RUN);
         fixed2::<T, F>(out, a, b);
     }
     for ((o, a), b) in out.iter_mut().zip(a).zip(b) {

@@ -5,7 +5,7 @@
 
 use super::Half;
 use super::odd::to_odd_vector;
-use crate::simd::{Simd, Vector};
+use crate::simd::{Simd, Vector, prefetch_ahead};
 use crate::slice::{AsIs, Destination, Each, Same, Source, run1, run2, same_len};
 use crate::{BinaryFn, UnaryFn, eval_scalar, eval2_scalar};
 use core::marker::PhantomData;
@@ -168,6 +168,7 @@ impl<H: Half> Source<f32> for Widened<H> {
 impl<H: Half> Source<f32> for Odd<H> {
     #[inline(always)]
     unsafe fn whole<S: Simd>(self, i: usize) -> Vector<S, f32> {
+        prefetch_ahead(self.0.wrapping_add(i), S::lanes32());
         // SAFETY: the caller vouches for a whole vector from `i` on.
         to_odd_vector::<S, H>(unsafe { core::slice::from_raw_parts(self.0.add(i), S::lanes32()) })
     }
