@@ -23,6 +23,8 @@ pub fn to_odd(x: f64) -> f32 {
 ///
 /// # Panics
 /// For any other number of elements.
+// Only AVX-512 has a way for each.
+#[cfg_attr(not(target_arch = "x86_64"), allow(clippy::extra_unused_type_parameters))]
 #[inline(always)]
 pub(super) fn to_odd_vector<S: Simd, H: Half>(src: &[f64]) -> Vector<S, f32> {
     assert!(src.len() == S::lanes32(), "flex_math::half: a vector of another length");
