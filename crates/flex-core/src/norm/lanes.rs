@@ -1,8 +1,9 @@
 //! Maxima and sums of slices, with enough independent partial results for the compiler to vectorise. Call them
-//! inside [`vectorize`](flex_math::simd::vectorize).
+//! inside [`vectorize`].
 
 use super::work::Work;
 use flex_math::fold_halves;
+use flex_math::simd::vectorize;
 
 /// Independent partial results.
 const LANES: usize = 32;
@@ -29,19 +30,36 @@ pub(crate) fn max_of<T: Work>(values: &[T]) -> T {
 /// The sum of `f` of the elements.
 #[inline(always)]
 pub(crate) fn sum_of<T: Work>(values: &[T], f: impl Fn(T) -> T) -> T {
+    sum_of_tuples([values], |[x]| f(x))
+}
+
+/// The sum of `f` of the elements that lie in the same places of slices of equal length.
+#[inline(always)]
+pub(crate) fn sum_of_tuples<T: Work, const N: usize>(values: [&[T]; N], f: impl Fn([T; N]) -> T) -> T {
+    let len = values[0].len();
     let mut total = T::zero();
-    for block in values.chunks(SUM_BLOCK) {
-        let (body, tail) = block.as_chunks::<LANES>();
+    for start in (0..len).step_by(SUM_BLOCK) {
+        let end = len.min(start + SUM_BLOCK);
+        let blocks = values.map(|values| values[start..end].as_chunks::<LANES>());
         let mut lanes = [T::zero(); LANES];
-        for chunk in body {
+        for c in 0..(end - start) / LANES {
+            let chunks: [&[T; LANES]; N] = blocks.map(|(body, _)| &body[c]);
             for l in 0..LANES {
-                lanes[l] = lanes[l] + f(chunk[l]);
+                lanes[l] = lanes[l] + f(chunks.map(|chunk| chunk[l]));
             }
         }
-        for (lane, value) in lanes.iter_mut().zip(tail) {
-            *lane = *lane + f(*value);
+        for l in 0..(end - start) % LANES {
+            lanes[l] = lanes[l] + f(blocks.map(|(_, tail)| tail[l]));
         }
         total = total + fold_halves(&mut lanes, |a, b| a + b);
     }
     total
+}
+
+/// Adds a row to another one; vectorised by itself.
+pub(super) fn add<T: Work>(to: &mut [T], from: &[T]) {
+    vectorize(
+        #[inline(always)]
+        || to.iter_mut().zip(from).for_each(|(to, from)| *to = *to + *from),
+    );
 }

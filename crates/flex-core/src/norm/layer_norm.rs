@@ -19,17 +19,27 @@ use flex_math::simd::{Simd, Vector, vectorize};
 /// A dtype that is not a float, dtypes that differ, no axes, `gamma` or `beta` of another shape.
 pub fn layer_norm(tensor: Tensor, gamma: Tensor, beta: Option<Tensor>, epsilon: f64) -> Result<Tensor> {
     let op = "layer_norm";
+    check(op, &tensor, core::iter::once(&gamma).chain(&beta))?;
+    dispatch!(float op, tensor.dtype(), T => run::<T>(op, tensor, gamma, beta, epsilon))
+}
+
+/// The size of the last axis, which gamma and beta must have.
+pub(super) fn check<'a>(
+    op: &'static str,
+    tensor: &Tensor,
+    affine: impl IntoIterator<Item = &'a Tensor>,
+) -> Result<usize> {
     let Some(&width) = tensor.shape().last() else {
         return Err(Error::shape(op, tensor.shape(), "at least one axis"));
     };
-    for affine in core::iter::once(&gamma).chain(&beta) {
+    for affine in affine {
         check_same_dtype(op, tensor.dtype(), affine.dtype())?;
         if affine.shape().as_slice() != [width] {
             let expected = alloc::format!("gamma and beta of shape [{width}]");
             return Err(Error::shape(op, affine.shape(), expected));
         }
     }
-    dispatch!(float op, tensor.dtype(), T => run::<T>(op, tensor, gamma, beta, epsilon))
+    Ok(width)
 }
 
 fn run<T: FloatElement>(
@@ -50,11 +60,11 @@ fn run<T: FloatElement>(
     }
     let tensor = tensor.into_contiguous()?;
     let epsilon = T::Work::from_f64(epsilon);
-    map_rows::<T>(op, tensor, width, |from, to| normalise(from, to, &gamma, &beta, epsilon))
+    map_rows::<T, 0>(op, tensor, [], width, |from, [], to| normalise(from, to, &gamma, &beta, epsilon))
 }
 
 /// The elements of a vector, in the type that they are computed in.
-fn row<T: FloatElement>(tensor: Tensor) -> Result<Vec<T::Work>> {
+pub(super) fn row<T: FloatElement>(tensor: Tensor) -> Result<Vec<T::Work>> {
     let tensor = tensor.into_contiguous()?;
     let from = tensor.as_slice::<T>().expect("made contiguous");
     let mut to = vec![T::Work::ZERO; from.len()];
@@ -65,14 +75,10 @@ fn row<T: FloatElement>(tensor: Tensor) -> Result<Vec<T::Work>> {
 /// Rows from a source or in place.
 fn normalise<F: Work>(from: Option<&[F]>, to: &mut [F], gamma: &[F], beta: &[F], epsilon: F) {
     let width = gamma.len();
-    let count = F::from_f64(width as f64);
     let mut from = from.map(|from| from.chunks_exact(width));
     for row in to.chunks_exact_mut(width) {
         let from = from.as_mut().and_then(Iterator::next);
-        let source = from.unwrap_or(row);
-        let mean = flex_math::sum(source) / count;
-        let variance = flex_math::sum_with(SquareFrom(mean), source) / count;
-        let scale = F::ONE / num_traits::Float::sqrt(variance + epsilon);
+        let Moments { mean, scale } = Moments::of(from.unwrap_or(row), epsilon);
         let affine = gamma.iter().zip(beta);
         vectorize(
             #[inline(always)]
@@ -85,6 +91,24 @@ fn normalise<F: Work>(from: Option<&[F]>, to: &mut [F], gamma: &[F], beta: &[F],
                 }),
             },
         );
+    }
+}
+
+/// What a row is normalised by.
+pub(super) struct Moments<F> {
+    /// The mean.
+    pub mean: F,
+    /// `1 / sqrt(variance + epsilon)`.
+    pub scale: F,
+}
+
+impl<F: Work> Moments<F> {
+    /// Those of a row.
+    pub fn of(row: &[F], epsilon: F) -> Self {
+        let count = F::from_f64(row.len() as f64);
+        let mean = flex_math::sum(row) / count;
+        let variance = flex_math::sum_with(SquareFrom(mean), row) / count;
+        Self { mean, scale: F::ONE / num_traits::Float::sqrt(variance + epsilon) }
     }
 }
 

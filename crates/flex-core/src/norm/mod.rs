@@ -1,16 +1,20 @@
-//! Normalisations along an axis: softmax and its kin, layer normalisation.
+//! Normalisations along an axis: softmax and its kin, layer normalisation, and their gradients.
 //!
 //! Rows are computed in blocks that stay in the cache for all passes: `rows` cuts a tensor into such blocks,
 //! converts half precision to f32 and back, and writes in place where it may; `lanes` has the reductions.
 
 pub(crate) mod lanes;
 mod layer_norm;
+mod layer_norm_backward;
 mod rows;
 mod softmax;
+mod softmax_backward;
 pub(crate) mod work;
 
 pub use layer_norm::layer_norm;
+pub use layer_norm_backward::{LayerNormGradients, layer_norm_backward};
 pub use softmax::{log_softmax, softmax, softmin};
+pub use softmax_backward::{log_softmax_backward, softmax_backward};
 
 #[cfg(test)]
 mod tests;

@@ -11,49 +11,71 @@ const BLOCK: usize = 4096;
 /// What a softmax costs per element, in the operations that [`Work::Flops`] counts.
 pub(super) const FLOPS_PER_ELEMENT: usize = 16;
 
-/// Calls `f(source, rows)` for a few whole rows of `width` elements of a contiguous tensor at a time, in the type that they
-/// are computed in. The result goes into `rows`, which are the source themselves where none is given.
-pub(super) fn map_rows<T: FloatElement>(
+/// Calls `f(source, others, rows)` for a few whole rows of `width` elements of a contiguous tensor at a time, and for those that
+/// lie in the same place of the `others`, in the type that they are computed in. The result goes into `rows`, which are the source
+/// themselves where none is given.
+///
+/// # Panics
+/// When one of the others has another number of elements than the tensor.
+pub(super) fn map_rows<T: FloatElement, const N: usize>(
     op: &'static str,
     tensor: Tensor,
+    others: [&[T]; N],
     width: usize,
-    f: impl Fn(Option<&[T::Work]>, &mut [T::Work]) + Sync,
+    f: impl Fn(Option<&[T::Work]>, [&[T::Work]; N], &mut [T::Work]) + Sync,
 ) -> Result<Tensor> {
+    assert!(
+        others.iter().all(|other| other.len() == tensor.num_elements()),
+        "{op}: operands of other lengths"
+    );
     let rows_per_block = (BLOCK / width.max(1)).max(1);
     let block = rows_per_block * width.max(1);
     // Some 64 Ki elements per task.
     let task = block * (16 * BLOCK / block).max(1);
-    map_chunks::<T>(op, tensor, task, |from, to| {
+    map_chunks::<T>(op, tensor, task, |first, from, to| {
+        let others = others.map(|other| &other[first..][..to.len()]);
         if let Some(to) = T::as_work_mut(to) {
-            let mut from = from.and_then(T::as_work).map(|from| from.chunks(block));
-            to.chunks_mut(block).for_each(|to| f(from.as_mut().and_then(Iterator::next), to));
+            let from = from.and_then(T::as_work);
+            let others = others.map(|other| T::as_work(other).expect("as the output"));
+            for (k, to) in to.chunks_mut(block).enumerate() {
+                let rows = k * block..k * block + to.len();
+                f(from.map(|from| &from[rows.clone()]), others.map(|other| &other[rows.clone()]), to);
+            }
             return;
         }
-        let mut scratch = vec![T::Work::ZERO; block.min(to.len())];
+        let block = block.min(to.len());
+        let mut scratch = vec![T::Work::ZERO; (1 + N) * block];
+        let (scratch, room) = scratch.split_at_mut(block);
         for (k, to) in to.chunks_mut(block).enumerate() {
+            let rows = k * block..k * block + to.len();
             let scratch = &mut scratch[..to.len()];
-            T::load(from.map_or(&*to, |from| &from[k * block..][..to.len()]), scratch);
-            f(None, scratch);
+            T::load(from.map_or(&*to, |from| &from[rows.clone()]), scratch);
+            for (other, room) in others.iter().zip(room.chunks_mut(block)) {
+                T::load(&other[rows.clone()], &mut room[..to.len()]);
+            }
+            f(None, core::array::from_fn(|n| &room[n * block..][..to.len()]), scratch);
             T::store(scratch, to);
         }
     })
 }
 
-/// Calls `f(source, chunk)` for every chunk of the output, in parallel. When the tensor's own buffer is the output,
-/// the chunk holds the source and there is no other.
+/// Calls `f(first, source, chunk)` for every chunk of the output, in parallel, where `first` is the place of its first element.
+/// When the tensor's own buffer is the output, the chunk holds the source and there is no other.
 pub(super) fn map_chunks<T: FloatElement>(
     op: &'static str,
     mut tensor: Tensor,
     chunk: usize,
-    f: impl Fn(Option<&[T]>, &mut [T]) + Sync,
+    f: impl Fn(usize, Option<&[T]>, &mut [T]) + Sync,
 ) -> Result<Tensor> {
     let work = Work::Flops(FLOPS_PER_ELEMENT * tensor.num_elements());
     if let Some(data) = tensor.dense_mut::<T>() {
-        parallel::for_each_chunk(data, chunk, work, |_, to| f(None, to));
+        parallel::for_each_chunk(data, chunk, work, |k, to| f(k * chunk, None, to));
         return Ok(tensor);
     }
     let from = tensor.as_slice::<T>().expect("made contiguous by the caller");
     Tensor::build::<T>(op, tensor.shape().clone(), tensor.dtype(), |out| {
-        parallel::for_each_chunk(out, chunk, work, |k, to| f(Some(&from[k * chunk..][..to.len()]), to));
+        parallel::for_each_chunk(out, chunk, work, |k, to| {
+            f(k * chunk, Some(&from[k * chunk..][..to.len()]), to);
+        });
     })
 }

@@ -8,7 +8,7 @@
 //! computed together, so that memory is read and written in runs; where there are few neighbours, the block is
 //! transposed into a scratch buffer and computed as rows.
 
-use super::lanes::{max_of, sum_of};
+use super::lanes::{add, max_of, sum_of};
 use super::rows::{FLOPS_PER_ELEMENT, map_chunks, map_rows};
 use super::work::{FloatElement, Work};
 use crate::error::{Result, check_axis};
@@ -90,14 +90,14 @@ fn run<T: FloatElement>(op: &'static str, tensor: Tensor, axis: usize, kind: Kin
         return Ok(tensor);
     }
     if inner == 1 {
-        return map_rows::<T>(op, tensor, size, |from, to| softmax_rows(from, to, size, kind));
+        return map_rows::<T, 0>(op, tensor, [], size, |from, [], to| softmax_rows(from, to, size, kind));
     }
     let slab = size * inner;
     if inner < MIN_COLUMNS {
-        return map_chunks::<T>(op, tensor, slab, |from, to| few_columns(from, to, size, inner, kind));
+        return map_chunks::<T>(op, tensor, slab, |_, from, to| few_columns(from, to, size, inner, kind));
     }
     if shape[..axis].iter().product::<usize>() > 1 {
-        return map_chunks::<T>(op, tensor, slab, |from, to| {
+        return map_chunks::<T>(op, tensor, slab, |_, from, to| {
             for (first, mut rows) in column_tiles(to, size, inner) {
                 softmax_columns(from, inner, first, &mut rows, kind);
             }
@@ -377,12 +377,5 @@ fn less<F: Work>(row: &[F], max: &[F], log: &[F], to: &mut [F]) {
                 *to = *x - *max - *log;
             }
         },
-    );
-}
-
-fn add<F: Work>(to: &mut [F], from: &[F]) {
-    vectorize(
-        #[inline(always)]
-        || to.iter_mut().zip(from).for_each(|(to, from)| *to = *to + *from),
     );
 }

@@ -250,3 +250,151 @@ fn layer_norm_refuses_bad_arguments() {
     }
     assert_eq!(layer_norm(f(&[2, 0]), f(&[0]), None, 1e-5).unwrap().shape().to_vec(), vec![2, 0]);
 }
+
+/// The gradients along an axis against their formulas in f64, of the output and of the gradient for it.
+fn check_backward<T: Element>(output: Tensor, axis: usize) {
+    type Op = fn(Tensor, Tensor, usize) -> crate::Result<Tensor>;
+    type Line = fn(&[f64], &[f64]) -> Vec<f64>;
+    let functions: [(&str, Op, Line); 2] = [
+        ("softmax_backward", softmax_backward, |y, g| {
+            let sum: f64 = y.iter().zip(g).map(|(y, g)| y * g).sum();
+            y.iter().zip(g).map(|(y, g)| y * (g - sum)).collect()
+        }),
+        ("log_softmax_backward", log_softmax_backward, |y, g| {
+            let sum: f64 = g.iter().sum();
+            y.iter().zip(g).map(|(y, g)| g - y.exp() * sum).collect()
+        }),
+    ];
+    let shape = output.shape().to_vec();
+    let (size, inner) = (shape[axis], shape[axis + 1..].iter().product::<usize>());
+    let grad = sample::<T>(&shape, 8);
+    let (y, g) = (wide::<T>(&output), wide::<T>(&grad));
+    for (name, op, line) in functions {
+        let what = alloc::format!("{name} {:?} {:?} axis {axis}", T::DTYPE, output.layout());
+        let mut want = vec![0.0; y.len()];
+        for start in (0..y.len()).filter(|i| i / inner % size == 0) {
+            let of = |from: &[f64]| (0..size).map(|j| from[start + j * inner]).collect::<Vec<_>>();
+            for (j, slope) in line(&of(&y), &of(&g)).into_iter().enumerate() {
+                want[start + j * inner] = slope;
+            }
+        }
+        // The sums are of numbers up to 5.
+        let scale = 10.0 * (size as f64).sqrt() * y.iter().fold(1.0, |m, y| y.exp().max(m));
+        let got = op(output.clone(), grad.clone(), axis).unwrap();
+        assert_eq!(got.shape().to_vec(), shape);
+        close(&wide::<T>(&got), &want, tolerance(T::DTYPE), scale, &what);
+        assert_eq!((wide::<T>(&output), wide::<T>(&grad)), (y.clone(), g.clone()), "{what}");
+        let owned = Tensor::from_slice(&grad.to_vec::<T>(), shape.clone()).unwrap();
+        let again = op(output.clone(), owned, axis).unwrap();
+        assert_eq!(again.to_vec::<T>(), got.to_vec::<T>(), "{what}: in place");
+    }
+}
+
+#[test]
+fn softmax_gradients_match_their_formulas() {
+    fn all<T: Element>() {
+        for size in [1usize, 2, 31, 63, 64, 65, 300] {
+            check_backward::<T>(softmax(sample::<T>(&[3, size], size), 1).unwrap(), 1);
+            check_backward::<T>(softmax(sample::<T>(&[size, 5], size), 0).unwrap(), 0);
+            check_backward::<T>(softmax(sample::<T>(&[2, size, 3], size), 1).unwrap(), 1);
+        }
+        let y = softmax(sample::<T>(&[4, 6, 5], 1), 1).unwrap();
+        for axis in 0..3 {
+            check_backward::<T>(y.clone().swap_axes(0, 2).unwrap(), axis);
+            check_backward::<T>(y.clone().flip(&[0, 2]).unwrap(), axis);
+            check_backward::<T>(y.clone().narrow(1, 2, 3).unwrap(), axis);
+        }
+    }
+    all::<f64>();
+    all::<f32>();
+    all::<f16>();
+    all::<bf16>();
+    check_backward::<f32>(softmax(sample::<f32>(&[600, 700], 1), 1).unwrap(), 1);
+    check_backward::<f32>(log_softmax(sample::<f32>(&[3, 10_000], 1), 1).unwrap(), 1);
+}
+
+#[test]
+fn layer_norm_gradients_match_their_formulas() {
+    fn check<T: Element>(x: Tensor) {
+        let width = *x.shape().last().unwrap();
+        let epsilon = 1e-3;
+        let (gamma, grad) = (sample::<T>(&[width], 3), sample::<T>(x.shape(), 4));
+        let got = layer_norm_backward(x.clone(), gamma.clone(), grad.clone(), epsilon).unwrap();
+        let (data, c, g) = (wide::<T>(&x), wide::<T>(&gamma), wide::<T>(&grad));
+        let n = width as f64;
+        let mut want = [Vec::new(), vec![0.0; width], vec![0.0; width]];
+        for (x, g) in data.chunks(width).zip(g.chunks(width)) {
+            let mean = x.iter().sum::<f64>() / n;
+            let variance = x.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / n;
+            let scale = 1.0 / (variance + epsilon).sqrt();
+            let h: Vec<f64> = x.iter().map(|x| (x - mean) * scale).collect();
+            let mean_c = (0..width).map(|j| g[j] * c[j]).sum::<f64>() / n;
+            let mean_ch = (0..width).map(|j| g[j] * c[j] * h[j]).sum::<f64>() / n;
+            for j in 0..width {
+                want[0].push(scale * (g[j] * c[j] - mean_c - h[j] * mean_ch));
+                want[1][j] += g[j] * h[j];
+                want[2][j] += g[j];
+            }
+        }
+        let rows = (data.len() / width) as f64;
+        for (got, want) in [&got.input, &got.gamma, &got.beta].into_iter().zip(&want) {
+            close(
+                &wide::<T>(got),
+                want,
+                tolerance(T::DTYPE),
+                50.0 + 10.0 * rows.sqrt(),
+                "layer_norm_backward",
+            );
+        }
+        assert_eq!(got.input.shape().to_vec(), x.shape().to_vec());
+        // An unshared gradient gives its buffer, and the same bits.
+        let owned = Tensor::from_slice(&grad.to_vec::<T>(), grad.shape().to_vec()).unwrap();
+        let address = owned.storage::<T>().as_ptr();
+        let again = layer_norm_backward(x.clone(), gamma, owned, epsilon).unwrap();
+        assert_eq!(again.input.storage::<T>().as_ptr(), address);
+        assert_eq!(again.input.to_vec::<T>(), got.input.to_vec::<T>());
+        assert_eq!(again.gamma.to_vec::<T>(), got.gamma.to_vec::<T>());
+        assert_eq!((wide::<T>(&x), wide::<T>(&grad)), (data, g));
+    }
+    for width in [2usize, 7, 31, 33, 65, 768, 5000] {
+        check::<f32>(sample::<f32>(&[2, 3, width], 1));
+        check::<f64>(sample::<f64>(&[3, width], 1));
+        check::<f16>(sample::<f16>(&[3, width], 1));
+        check::<bf16>(sample::<bf16>(&[3, width], 1));
+    }
+    check::<f32>(sample::<f32>(&[7, 9], 1).swap_axes(0, 1).unwrap());
+    // Several tasks, each of more rows than are summed at once.
+    check::<f32>(sample::<f32>(&[4001, 33], 1));
+}
+
+#[test]
+fn gradients_refuse_bad_arguments() {
+    let f = |shape: &[usize]| Tensor::empty(shape.to_vec(), DType::F32).unwrap();
+    let message = |result: crate::Result<Tensor>| result.unwrap_err().to_string();
+    for (name, op) in [
+        ("softmax_backward", softmax_backward as fn(Tensor, Tensor, usize) -> crate::Result<Tensor>),
+        ("log_softmax_backward", log_softmax_backward),
+    ] {
+        assert!(message(op(f(&[2, 3]), f(&[3, 2]), 1)).starts_with(&alloc::format!("{name}: shapes [2, 3]")));
+        assert!(message(op(f(&[2, 3]), f(&[2, 3]), 2)).starts_with(&alloc::format!("{name}: axis 2")));
+        let wide = Tensor::empty([2, 3], DType::F64).unwrap();
+        assert!(
+            message(op(f(&[2, 3]), wide, 1)).starts_with(&alloc::format!("{name}: operands have dtypes"))
+        );
+        let ints = || Tensor::empty([2], DType::I32).unwrap();
+        assert!(message(op(ints(), ints(), 0)).starts_with(&alloc::format!("{name}: dtype i32")));
+        assert!(message(op(f(&[]), f(&[]), 0)).starts_with(&alloc::format!("{name}: axis 0")));
+        assert_eq!(op(f(&[2, 0]), f(&[2, 0]), 0).unwrap().shape().to_vec(), [2, 0]);
+    }
+    let layer =
+        |x: &[usize], gamma: &[usize], grad: &[usize]| layer_norm_backward(f(x), f(gamma), f(grad), 1e-5);
+    let bad: [[&[usize]; 3]; 3] = [[&[], &[1], &[]], [&[2, 3], &[2], &[2, 3]], [&[2, 3], &[3], &[3, 3]]];
+    for [x, gamma, grad] in bad {
+        assert!(layer(x, gamma, grad).unwrap_err().to_string().starts_with("layer_norm_backward: "));
+    }
+    for shape in [[2usize, 0], [0, 2]] {
+        let got = layer(&shape, &shape[1..], &shape).unwrap();
+        assert_eq!(got.input.shape().to_vec(), shape);
+        assert_eq!(got.gamma.to_vec::<f32>(), vec![0.0; shape[1]]);
+    }
+}

@@ -1,0 +1,162 @@
+//! Gradients of layer normalisation.
+//!
+//! With `h = (x - mean) * scale`, `scale = 1 / sqrt(variance + epsilon)`, `g` the gradient for the output and `c = g * gamma`:
+//! * for gamma, the sum of `g h` over the rows, and for beta that of `g`;
+//! * for the input, `scale * (c - mean(c) - h mean(c h))`: `c`, less its parts along the two directions in which a row may move
+//!   without a change of its `h` (Ba, Kiros and Hinton, "Layer Normalization", 2016, section 5).
+
+use super::lanes::{add, sum_of_tuples};
+use super::layer_norm::{Moments, check, row};
+use super::rows::FLOPS_PER_ELEMENT;
+use super::work::{FloatElement, Work};
+use crate::error::{Error, Result, check_same_dtype};
+use crate::{Element, Tensor, parallel};
+use alloc::vec;
+use alloc::vec::Vec;
+use flex_math::simd::vectorize;
+
+/// Elements of a task, at least.
+const TASK: usize = 64 * 1024;
+/// Tasks, at most: each sums the gradients of gamma and beta for itself. Their number may not depend on that of threads, for the
+/// result to be the same.
+const MAX_TASKS: usize = 64;
+/// Rows whose gradients of gamma and beta are summed before they are added to the task's, for the sake of rounding.
+const SUM_ROWS: usize = 256;
+
+/// What [`layer_norm_backward`] gives.
+#[derive(Debug)]
+pub struct LayerNormGradients {
+    /// For the input, in its shape.
+    pub input: Tensor,
+    /// For gamma, of shape `[d]`.
+    pub gamma: Tensor,
+    /// For beta, of shape `[d]`.
+    pub beta: Tensor,
+}
+
+/// The gradients of [`layer_norm`](super::layer_norm) of `tensor` for its three operands, from `grad`, that for its output.
+///
+/// One pass over both, which takes the moments of every row again; the gradient's buffer is reused where nobody else holds it.
+/// f16 and bf16 are computed in f32 and rounded once.
+///
+/// # Errors
+/// Those of [`layer_norm`](super::layer_norm), and a `grad` of another shape or dtype than the tensor.
+pub fn layer_norm_backward(
+    tensor: Tensor,
+    gamma: Tensor,
+    grad: Tensor,
+    epsilon: f64,
+) -> Result<LayerNormGradients> {
+    let op = "layer_norm_backward";
+    let width = check(op, &tensor, [&gamma])?;
+    check_same_dtype(op, tensor.dtype(), grad.dtype())?;
+    if tensor.shape() != grad.shape() {
+        return Err(Error::shapes(op, tensor.shape(), grad.shape(), "equal shapes"));
+    }
+    dispatch!(float op, tensor.dtype(), T => run::<T>(op, tensor, gamma, grad, width, epsilon))
+}
+
+fn run<T: FloatElement>(
+    op: &'static str,
+    tensor: Tensor,
+    gamma: Tensor,
+    grad: Tensor,
+    width: usize,
+    epsilon: f64,
+) -> Result<LayerNormGradients> {
+    let dtype = tensor.dtype();
+    let gamma = row::<T>(gamma)?;
+    let epsilon = T::Work::from_f64(epsilon);
+    let (tensor, mut grad) = (tensor.into_contiguous()?, grad.into_contiguous()?);
+    let x = tensor.as_slice::<T>().expect("made contiguous above");
+    let count = x.len() / width.max(1);
+    let rows = (TASK / width.max(1)).max(count.div_ceil(MAX_TASKS)).max(1);
+    // Of each task, gamma's gradient and beta's.
+    let mut sums = vec![T::Work::ZERO; count.div_ceil(rows) * 2 * width];
+    let work = parallel::Work::Flops(FLOPS_PER_ELEMENT * x.len());
+    let task = |k: usize, from: Option<&[T]>, to: &mut [T], sums: &mut [T::Work]| {
+        let x = &x[k * rows * width..][..to.len()];
+        rows_backward(x, from, to, &gamma, epsilon, sums);
+    };
+    let (chunk, chunk_of_sums) = ((rows * width).max(1), (2 * width).max(1));
+    let input = if let Some(data) = grad.dense_mut::<T>() {
+        parallel::for_each_chunk2(data, chunk, &mut sums, chunk_of_sums, work, |k, to, sums| {
+            task(k, None, to, sums);
+        });
+        grad
+    } else {
+        let from = grad.as_slice::<T>().expect("made contiguous above");
+        Tensor::build::<T>(op, tensor.shape().clone(), dtype, |out| {
+            parallel::for_each_chunk2(out, chunk, &mut sums, chunk_of_sums, work, |k, to, sums| {
+                task(k, Some(&from[k * chunk..][..to.len()]), to, sums);
+            });
+        })?
+    };
+    let mut total = vec![T::Work::ZERO; 2 * width];
+    sums.chunks_exact(chunk_of_sums).for_each(|sums| add(&mut total, sums));
+    let part = |sums: &[T::Work]| Tensor::build::<T>(op, [width], dtype, |out| T::store(sums, out));
+    let (gamma, beta) = total.split_at(width);
+    Ok(LayerNormGradients { input, gamma: part(gamma)?, beta: part(beta)? })
+}
+
+/// The rows of a task, whose `grad` is in `to` where it is not given.
+fn rows_backward<T: FloatElement>(
+    x: &[T],
+    grad: Option<&[T]>,
+    to: &mut [T],
+    gamma: &[T::Work],
+    epsilon: T::Work,
+    sums: &mut [T::Work],
+) {
+    let width = gamma.len();
+    let mut room: Vec<T::Work> = vec![T::Work::ZERO; 4 * width];
+    let (partial, room) = room.split_at_mut(2 * width);
+    let (loaded, own) = room.split_at_mut(width);
+    for (k, (x, to)) in x.chunks_exact(width).zip(to.chunks_exact_mut(width)).enumerate() {
+        if k % SUM_ROWS == 0 {
+            add(sums, partial);
+            partial.fill(T::Work::ZERO);
+        }
+        if let Some(grad) = grad {
+            to.copy_from_slice(&grad[k * width..][..width]);
+        }
+        let x = match T::as_work(x) {
+            Some(x) => x,
+            None => {
+                T::load(x, loaded);
+                &*loaded
+            }
+        };
+        match T::as_work_mut(to) {
+            Some(grad) => row_backward(x, grad, gamma, epsilon, partial),
+            None => {
+                T::load(to, own);
+                row_backward(x, own, gamma, epsilon, partial);
+                T::store(own, to);
+            }
+        }
+    }
+    add(sums, partial);
+}
+
+/// One row, in the place of its `grad`; adds what it has for gamma and beta to `sums`.
+fn row_backward<F: Work>(x: &[F], grad: &mut [F], gamma: &[F], epsilon: F, sums: &mut [F]) {
+    let Moments { mean, scale } = Moments::of(x, epsilon);
+    let count = F::from_f64(x.len() as f64);
+    let (for_gamma, for_beta) = sums.split_at_mut(x.len());
+    vectorize(
+        #[inline(always)]
+        || {
+            let mean_c = sum_of_tuples([grad, gamma], |[g, gamma]| g * gamma) / count;
+            let mean_ch =
+                sum_of_tuples([grad, gamma, x], |[g, gamma, x]| g * gamma * ((x - mean) * scale)) / count;
+            let operands = grad.iter_mut().zip(x).zip(gamma);
+            for (((g, x), gamma), (for_gamma, for_beta)) in operands.zip(for_gamma.iter_mut().zip(for_beta)) {
+                let h = (*x - mean) * scale;
+                *for_gamma = *for_gamma + *g * h;
+                *for_beta = *for_beta + *g;
+                *g = scale * (*g * *gamma - mean_c - h * mean_ch);
+            }
+        },
+    );
+}

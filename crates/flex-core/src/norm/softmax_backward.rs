@@ -1,0 +1,126 @@
+//! Gradients of softmax and log_softmax.
+//!
+//! With `y` the output and `g` the gradient that arrives at it, along the axis:
+//! * softmax: `y (g - sum(g y))`, since `dy_i / dx_j = y_i (1[i = j] - y_j)`;
+//! * log_softmax: `g - exp(y) sum(g)`, since `dy_i / dx_j = 1[i = j] - exp(y_j)`.
+
+use super::lanes::{sum_of, sum_of_tuples};
+use super::rows::map_rows;
+use super::work::{FloatElement, Work};
+use crate::Tensor;
+use crate::error::{Error, Result, check_axis, check_same_dtype};
+use alloc::vec;
+use flex_math::simd::{Simd, Vector, vectorize};
+use flex_math::{BinaryFn, Exp, UnaryFn, map, map2_in_place};
+
+/// Shortest row that is computed by itself; of shorter ones, many are at a time.
+const MIN_ROW: usize = 64;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Softmax,
+    LogSoftmax,
+}
+
+/// The gradient of [`softmax`](super::softmax) for its input, from its `output` along `axis` and the gradient for that.
+///
+/// One pass over both; the gradient's buffer is reused where nobody else holds it. f16 and bf16 are computed in f32 and rounded
+/// once.
+///
+/// # Errors
+/// A dtype that is not a float, dtypes or shapes that differ, an axis out of range.
+pub fn softmax_backward(output: Tensor, grad: Tensor, axis: usize) -> Result<Tensor> {
+    along("softmax_backward", output, grad, axis, Kind::Softmax)
+}
+
+/// The gradient of [`log_softmax`](super::log_softmax) for its input. See [`softmax_backward`].
+///
+/// # Errors
+/// Those of [`softmax_backward`].
+pub fn log_softmax_backward(output: Tensor, grad: Tensor, axis: usize) -> Result<Tensor> {
+    along("log_softmax_backward", output, grad, axis, Kind::LogSoftmax)
+}
+
+fn along(op: &'static str, output: Tensor, grad: Tensor, axis: usize, kind: Kind) -> Result<Tensor> {
+    check_same_dtype(op, output.dtype(), grad.dtype())?;
+    if output.shape() != grad.shape() {
+        return Err(Error::shapes(op, output.shape(), grad.shape(), "equal shapes"));
+    }
+    check_axis(op, axis, output.rank())?;
+    // Rows are what is fast: another axis changes places with the last one.
+    let last = output.rank() - 1;
+    let (output, grad) = (output.swap_axes(axis, last)?, grad.swap_axes(axis, last)?);
+    dispatch!(float op, output.dtype(), T => run::<T>(op, output, grad, kind))?.swap_axes(axis, last)
+}
+
+fn run<T: FloatElement>(op: &'static str, output: Tensor, grad: Tensor, kind: Kind) -> Result<Tensor> {
+    let (output, grad) = (output.into_contiguous()?, grad.into_contiguous()?);
+    let width = output.shape()[output.rank() - 1];
+    if output.num_elements() == 0 {
+        return Ok(grad);
+    }
+    let output = output.as_slice::<T>().expect("made contiguous above");
+    map_rows::<T, 1>(op, grad, [output], width, |grad, [output], to| {
+        if let Some(grad) = grad {
+            to.copy_from_slice(grad);
+        }
+        if width < MIN_ROW { short_rows(output, to, width, kind) } else { rows(output, to, width, kind) }
+    })
+}
+
+/// Turns rows of gradients for the output into those for the input.
+fn rows<F: Work>(output: &[F], grad: &mut [F], width: usize, kind: Kind) {
+    for (output, grad) in output.chunks_exact(width).zip(grad.chunks_exact_mut(width)) {
+        match kind {
+            Kind::Softmax => vectorize(
+                #[inline(always)]
+                || softmax_row(output, grad),
+            ),
+            Kind::LogSoftmax => {
+                let sum = flex_math::sum(grad);
+                map2_in_place(LogSoftmaxSlope(sum), grad, output);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn softmax_row<F: Work>(output: &[F], grad: &mut [F]) {
+    let sum = sum_of_tuples([output, grad], |[y, g]| y * g);
+    grad.iter_mut().zip(output).for_each(|(g, y)| *g = *y * (*g - sum));
+}
+
+/// `g - exp(y) sum`.
+#[derive(Clone, Copy)]
+struct LogSoftmaxSlope<F>(F);
+
+impl<F: Work> BinaryFn<F> for LogSoftmaxSlope<F> {
+    #[inline(always)]
+    fn eval<S: Simd>(self, g: Vector<S, F>, y: Vector<S, F>) -> Vector<S, F> {
+        g - Exp.eval(y) * self.0.splat()
+    }
+}
+
+/// [`rows`] that are too short to be calls of their own.
+fn short_rows<F: Work>(output: &[F], grad: &mut [F], width: usize, kind: Kind) {
+    let mut exps = vec![F::ZERO; if kind == Kind::LogSoftmax { output.len() } else { 0 }];
+    if kind == Kind::LogSoftmax {
+        map(Exp, output, &mut exps);
+    }
+    vectorize(
+        #[inline(always)]
+        || match kind {
+            Kind::Softmax => {
+                for (output, grad) in output.chunks_exact(width).zip(grad.chunks_exact_mut(width)) {
+                    softmax_row(output, grad);
+                }
+            }
+            Kind::LogSoftmax => {
+                for (exps, grad) in exps.chunks_exact(width).zip(grad.chunks_exact_mut(width)) {
+                    let sum = sum_of(grad, |g| g);
+                    grad.iter_mut().zip(exps).for_each(|(g, exp)| *g = *g - *exp * sum);
+                }
+            }
+        },
+    );
+}
