@@ -16,7 +16,8 @@
 //! engine (shapes that do not fit, an index out of range, ...) becomes a panic with the engine's message, which
 //! starts with the operation's name; other tensors remain usable after it.
 //!
-//! Features: `std`, `simd` and `rayon`, all on by default. Without `std` the crate needs `alloc` only.
+//! Features: `std`, `simd` and `rayon`, all on by default. Without `std` the crate needs `alloc` only. `autodiff` adds
+//! the module of that name.
 #![cfg_attr(not(feature = "std"), no_std)]
 #![deny(missing_docs)]
 
@@ -25,4 +26,6 @@ extern crate alloc;
 pub mod memory;
 mod v0_21;
 
+#[cfg(feature = "autodiff")]
+pub use v0_21::autodiff;
 pub use v0_21::{Flex, FlexDevice, FlexFloat, FlexInt, FlexQTensor, FlexTensor};

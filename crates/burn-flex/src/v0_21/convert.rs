@@ -9,7 +9,7 @@ use burn_backend::{BoolStore, DType, ExecutionError, Scalar, TensorData};
 use flex_core::index::Update;
 use flex_core::quant::QTensor;
 use flex_core::vision::{GridPadding, Interpolation};
-use flex_core::{Error, Result, Tensor, attention, conv};
+use flex_core::{Error, Result, Tensor, attention, conv, norm};
 
 /// Turns the engine's refusal into a panic that carries its message: Burn's traits return no `Result`.
 pub(super) trait OrPanic {
@@ -47,6 +47,7 @@ or_panic! {
     QTensor => FlexQTensor: FlexQTensor::from;
     (QTensor, Tensor) => (FlexQTensor, FlexTensor): |(a, b): (QTensor, _)| (FlexQTensor::from(a), FlexTensor(b));
     conv::DeformConvGradients => conv::DeformConvGradients: |gradients| gradients;
+    norm::LayerNormGradients => norm::LayerNormGradients: |gradients| gradients;
 }
 
 /// Unwraps a list of tensors.
