@@ -166,14 +166,14 @@ def special(name):
             return gradients(lambda x: F.max_pool2d(x, 3, 2, 1), values(4, 64, 112, 112))
         case "conv2d_grad_b1_c64_h56_o64_k3_s1":
             return gradients(lambda x, w: F.conv2d(x, w, None, 1, 1), values(1, 64, 56, 56), values(64, 64, 3, 3))
-        case "softmax_grad_1024":
+        case "softmax_grad_1024" | "softmax_grad_fused_1024":
             return weighted_gradient(lambda x: torch.softmax(x, 1))
-        case "log_softmax_grad_1024":
+        case "log_softmax_grad_1024" | "log_softmax_grad_fused_1024":
             return weighted_gradient(lambda x: torch.log_softmax(x, 1))
         case "layer_norm_1024":
             a, g = values(N, N), values(N)
             return lambda: F.layer_norm(a, (N,), g, g)
-        case "layer_norm_grad_1024":
+        case "layer_norm_grad_1024" | "layer_norm_grad_fused_1024":
             g = values(N).requires_grad_()
             return weighted_gradient(lambda x: F.layer_norm(x, (N,), g, g))
     if m := re.fullmatch(r"conv2d_b(\d+)_c(\d+)_h(\d+)_o(\d+)_k(\d+)_s(\d+)", name):

@@ -2,11 +2,16 @@
 
 use super::{Cases, Family, other, suffix, tensor, tensor_of};
 use burn::backend::Autodiff;
+use burn_flex::autodiff;
 use burn_tensor::activation::{log_softmax, softmax};
 use burn_tensor::backend::{AutodiffBackend, Backend};
 use burn_tensor::{DType, Tensor, TensorPrimitive};
 
 const N: usize = 1024;
+const EPSILON: f64 = 1e-5;
+
+/// A tensor in a graph of gradients.
+type Tracked<B, const D: usize> = Tensor<Autodiff<B>, D>;
 
 impl<B: Backend> Cases<B> {
     pub(super) fn rows(&mut self) {
@@ -27,24 +32,34 @@ impl<B: Backend> Cases<B> {
         self.add("layer_norm_1024", bytes, scaled, |(x, g, b)| layer_norm(x.clone(), g.clone(), b.clone()));
         self.gradient("softmax_grad_1024", |x| softmax(x, 1));
         self.gradient("log_softmax_grad_1024", |x| log_softmax(x, 1));
+        self.layer_norm_gradient("layer_norm_grad_1024", layer_norm);
+        // By the functions that bring a gradient for Flex; for other backends they are Burn's.
+        self.gradient("softmax_grad_fused_1024", |x| autodiff::softmax(x, 1));
+        self.gradient("log_softmax_grad_fused_1024", |x| autodiff::log_softmax(x, 1));
+        self.layer_norm_gradient("layer_norm_grad_fused_1024", |x, gamma, beta| {
+            autodiff::layer_norm(x, gamma, Some(beta), EPSILON)
+        });
+    }
+
+    fn layer_norm_gradient(
+        &mut self,
+        name: &str,
+        f: impl Fn(Tracked<B, 2>, Tracked<B, 1>, Tracked<B, 1>) -> Tracked<B, 2> + Copy + 'static,
+    ) {
         self.add(
-            "layer_norm_grad_1024",
+            name,
             5 * 4 * N * N,
             |d| (tensor::<Autodiff<B>, 2>([N, N], d), tensor::<Autodiff<B>, 1>([N], d), weights::<B>(d)),
-            |(x, g, w)| {
+            move |(x, g, w)| {
                 let (x, g) = (x.clone().require_grad(), g.clone().require_grad());
-                (layer_norm(x, g.clone(), g) * w.clone()).backward()
+                (f(x, g.clone(), g) * w.clone()).backward()
             },
         );
     }
 
     /// Forward and backward pass of a function of rows, weighted by a constant. Five matrices pass through memory: the input,
     /// the output and its gradient, the weights, the input's gradient.
-    fn gradient(
-        &mut self,
-        name: &str,
-        f: impl Fn(Tensor<Autodiff<B>, 2>) -> Tensor<Autodiff<B>, 2> + Copy + 'static,
-    ) {
+    fn gradient(&mut self, name: &str, f: impl Fn(Tracked<B, 2>) -> Tracked<B, 2> + Copy + 'static) {
         self.add(
             name,
             5 * 4 * N * N,
@@ -54,9 +69,7 @@ impl<B: Backend> Cases<B> {
     }
 }
 
-fn weights<B: Backend>(
-    device: &<Autodiff<B> as burn_tensor::backend::BackendTypes>::Device,
-) -> Tensor<Autodiff<B>, 2>
+fn weights<B: Backend>(device: &<Autodiff<B> as burn_tensor::backend::BackendTypes>::Device) -> Tracked<B, 2>
 where
     Autodiff<B>: AutodiffBackend,
 {
@@ -67,6 +80,6 @@ where
 fn layer_norm<B: Backend>(x: Tensor<B, 2>, gamma: Tensor<B, 1>, beta: Tensor<B, 1>) -> Tensor<B, 2> {
     let float = |t: TensorPrimitive<B>| t.tensor();
     let (x, gamma, beta) = (x.into_primitive(), gamma.into_primitive(), beta.into_primitive());
-    let y = B::layer_norm(float(x), float(gamma), Some(float(beta)), 1e-5);
+    let y = B::layer_norm(float(x), float(gamma), Some(float(beta)), EPSILON);
     Tensor::from_primitive(TensorPrimitive::Float(y))
 }

@@ -207,9 +207,9 @@ fn matrices(name: &Name, dtype: DType) -> Option<Call> {
         ("log_softmax", "") => call(a, |a| ops::log_softmax(a, 1)),
         ("layer_norm", "") => call((a, line(), line()), |(x, g, b)| ops::layer_norm(x, g, b, 1e-5)),
         // Their fused forms have no gradients.
-        ("softmax_grad", "") => gradient(n, b, |x| ops::softmax(x, 1)),
-        ("log_softmax_grad", "") => gradient(n, b, |x| ops::log_softmax(x, 1)),
-        ("layer_norm_grad", "") => {
+        ("softmax_grad" | "softmax_grad_fused", "") => gradient(n, b, |x| ops::softmax(x, 1)),
+        ("log_softmax_grad" | "log_softmax_grad_fused", "") => gradient(n, b, |x| ops::log_softmax(x, 1)),
+        ("layer_norm_grad" | "layer_norm_grad_fused", "") => {
             let g = variable(&[n])?;
             gradient(n, b, move |x| ops::layer_norm_slow(x, &g, &g, 1e-5))
         }
