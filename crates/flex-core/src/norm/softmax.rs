@@ -25,7 +25,7 @@ use flex_math::{
 /// Elements of a long row between which the passes alternate.
 const BLOCK: usize = 4096;
 /// Shortest row that is computed by itself; the exponentials of shorter ones are taken many rows at a time.
-const MIN_ROW: usize = 64;
+pub(super) const MIN_ROW: usize = 64;
 /// Elements of a tile of columns, where [`MIN_TILE_COLUMNS`] are not more: 512 KiB of f32 stay in the second cache.
 const TILE: usize = 128 * 1024;
 /// Columns of a tile that is higher than wide. Its rows lie apart, each on a page of its own that has to be found: twice as many

@@ -6,6 +6,7 @@
 
 use super::lanes::{sum_of, sum_of_tuples};
 use super::rows::map_rows;
+use super::softmax::MIN_ROW;
 use super::work::{FloatElement, Work};
 use crate::Tensor;
 use crate::error::{Error, Result, check_axis, check_same_dtype};
@@ -13,10 +14,7 @@ use alloc::vec;
 use flex_math::simd::{Simd, Vector, vectorize};
 use flex_math::{BinaryFn, Exp, UnaryFn, map, map2_in_place};
 
-/// Shortest row that is computed by itself; of shorter ones, many are at a time.
-const MIN_ROW: usize = 64;
-
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 enum Kind {
     Softmax,
     LogSoftmax,
@@ -64,30 +62,33 @@ fn run<T: FloatElement>(op: &'static str, output: Tensor, grad: Tensor, kind: Ki
         if let Some(grad) = grad {
             to.copy_from_slice(grad);
         }
-        if width < MIN_ROW { short_rows(output, to, width, kind) } else { rows(output, to, width, kind) }
+        match kind {
+            Kind::Softmax => softmax_rows(output, to, width),
+            Kind::LogSoftmax if width < MIN_ROW => short_log_softmax_rows(output, to, width),
+            Kind::LogSoftmax => log_softmax_rows(output, to, width),
+        }
     })
 }
 
 /// Turns rows of gradients for the output into those for the input.
-fn rows<F: Work>(output: &[F], grad: &mut [F], width: usize, kind: Kind) {
-    for (output, grad) in output.chunks_exact(width).zip(grad.chunks_exact_mut(width)) {
-        match kind {
-            Kind::Softmax => vectorize(
-                #[inline(always)]
-                || softmax_row(output, grad),
-            ),
-            Kind::LogSoftmax => {
-                let sum = flex_math::sum(grad);
-                map2_in_place(LogSoftmaxSlope(sum), grad, output);
+fn softmax_rows<F: Work>(output: &[F], grad: &mut [F], width: usize) {
+    vectorize(
+        #[inline(always)]
+        || {
+            for (output, grad) in output.chunks_exact(width).zip(grad.chunks_exact_mut(width)) {
+                let sum = sum_of_tuples([output, grad], |[y, g]| y * g);
+                grad.iter_mut().zip(output).for_each(|(g, y)| *g = *y * (*g - sum));
             }
-        }
-    }
+        },
+    );
 }
 
-#[inline(always)]
-fn softmax_row<F: Work>(output: &[F], grad: &mut [F]) {
-    let sum = sum_of_tuples([output, grad], |[y, g]| y * g);
-    grad.iter_mut().zip(output).for_each(|(g, y)| *g = *y * (*g - sum));
+/// [`softmax_rows`] for log_softmax.
+fn log_softmax_rows<F: Work>(output: &[F], grad: &mut [F], width: usize) {
+    for (output, grad) in output.chunks_exact(width).zip(grad.chunks_exact_mut(width)) {
+        let sum = flex_math::sum(grad);
+        map2_in_place(LogSoftmaxSlope(sum), grad, output);
+    }
 }
 
 /// `g - exp(y) sum`.
@@ -101,25 +102,16 @@ impl<F: Work> BinaryFn<F> for LogSoftmaxSlope<F> {
     }
 }
 
-/// [`rows`] that are too short to be calls of their own.
-fn short_rows<F: Work>(output: &[F], grad: &mut [F], width: usize, kind: Kind) {
-    let mut exps = vec![F::ZERO; if kind == Kind::LogSoftmax { output.len() } else { 0 }];
-    if kind == Kind::LogSoftmax {
-        map(Exp, output, &mut exps);
-    }
+/// [`log_softmax_rows`] that are too short to be calls of their own.
+fn short_log_softmax_rows<F: Work>(output: &[F], grad: &mut [F], width: usize) {
+    let mut exps = vec![F::ZERO; output.len()];
+    map(Exp, output, &mut exps);
     vectorize(
         #[inline(always)]
-        || match kind {
-            Kind::Softmax => {
-                for (output, grad) in output.chunks_exact(width).zip(grad.chunks_exact_mut(width)) {
-                    softmax_row(output, grad);
-                }
-            }
-            Kind::LogSoftmax => {
-                for (exps, grad) in exps.chunks_exact(width).zip(grad.chunks_exact_mut(width)) {
-                    let sum = sum_of(grad, |g| g);
-                    grad.iter_mut().zip(exps).for_each(|(g, exp)| *g = *g - *exp * sum);
-                }
+        || {
+            for (exps, grad) in exps.chunks_exact(width).zip(grad.chunks_exact_mut(width)) {
+                let sum = sum_of(grad, |g| g);
+                grad.iter_mut().zip(exps).for_each(|(g, exp)| *g = *g - *exp * sum);
             }
         },
     );
