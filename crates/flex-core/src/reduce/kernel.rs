@@ -181,6 +181,41 @@ impl<'a, T> Rows<'a, T> {
     }
 }
 
+/// Rows of one length that go into the partial results together.
+#[derive(Clone, Copy)]
+pub(crate) struct Group<'a, T> {
+    rows: [&'a [T]; GROUP],
+    /// Distance to the rows that come next.
+    next: isize,
+}
+
+/// Bytes of each row of a [`Group`] between what is folded and what is asked for. The sums of the columns of 1024 x 1024 f64, 8 MB
+/// from the third cache of a Xeon (Emerald Rapids), take two threads 114 us with 1 or 2 KiB, 128 with 4, and 150 to 168 with
+/// a whole row, of which four and the next four leave the first cache before they are read; those of f32 take 43 with 1 KiB, and 51.
+const AHEAD: usize = 1024;
+
+impl<'a, T: Copy> Group<'a, T> {
+    /// `N` elements of each row from `at` on. Asks for what will be folded soon, in these rows or in the next ones: they begin
+    /// other pages, where the hardware's own prefetchers stop.
+    #[inline(always)]
+    pub fn chunks<const N: usize>(self, at: usize) -> [&'a [T; N]; GROUP] {
+        let width = self.rows[0].len();
+        let ahead = (AHEAD / size_of::<T>()).min(width);
+        let wrap = if at + ahead < width { 0 } else { self.next - width as isize };
+        self.rows.map(|row| {
+            let chunk = row[at..].first_chunk().expect("a row is as long as the partial results");
+            prefetch(chunk.as_ptr().wrapping_offset(ahead as isize + wrap).cast(), size_of_val(chunk));
+            chunk
+        })
+    }
+
+    /// The elements at `at`.
+    #[inline(always)]
+    pub fn column(self, at: usize) -> [T; GROUP] {
+        self.rows.map(|row| row[at])
+    }
+}
+
 /// `acc[j] = combine(acc[j], elements of column j in rows first..last)`.
 fn accumulate<T: Copy, R: Reducer<T>>(
     r: R,
@@ -194,11 +229,13 @@ fn accumulate<T: Copy, R: Reducer<T>>(
         || {
             let width = acc.len();
             let mut i = first;
-            let ahead = GROUP as isize * rows.stride;
             while i + GROUP <= last {
-                let group = core::array::from_fn(|k| rows.row(i + k, width));
-                if !r.fold_group(group, ahead, acc) {
-                    accumulate_group(r, group, ahead, acc);
+                let group = Group {
+                    rows: core::array::from_fn(|k| rows.row(i + k, width)),
+                    next: GROUP as isize * rows.stride,
+                };
+                if !r.fold_group(group, acc) {
+                    accumulate_group(r, group, acc);
                 }
                 i += GROUP;
             }
@@ -212,25 +249,18 @@ fn accumulate<T: Copy, R: Reducer<T>>(
     );
 }
 
-/// The next group lies `ahead` elements further on. It is asked for meanwhile: its rows begin other pages than these, where the
-/// hardware's own prefetchers stop.
 #[inline(always)]
-fn accumulate_group<T: Copy, R: Reducer<T>>(r: R, x: [&[T]; GROUP], ahead: isize, acc: &mut [R::Acc]) {
+fn accumulate_group<T: Copy, R: Reducer<T>>(r: R, group: Group<'_, T>, acc: &mut [R::Acc]) {
     let whole = acc.len() - acc.len() % LANES;
     let (chunks, rest) = acc.as_chunks_mut::<LANES>();
     for (c, acc) in chunks.iter_mut().enumerate() {
-        let x: [&[T; LANES]; GROUP] = x.map(|row| {
-            let chunk = row[c * LANES..].first_chunk().expect("a row is as long as the partial results");
-            prefetch(chunk.as_ptr().wrapping_offset(ahead).cast(), size_of_val(chunk));
-            chunk
-        });
+        let x = group.chunks::<LANES>(c * LANES);
         for l in 0..LANES {
             acc[l] = add_group(r, acc[l], [x[0][l], x[1][l], x[2][l], x[3][l]]);
         }
     }
-    let x = x.map(|row| &row[whole..whole + rest.len()]);
     for (l, a) in rest.iter_mut().enumerate() {
-        *a = add_group(r, *a, [x[0][l], x[1][l], x[2][l], x[3][l]]);
+        *a = add_group(r, *a, group.column(whole + l));
     }
 }
 

@@ -2,11 +2,11 @@
 //! products wrap the same, and comparisons see them through a [`View`](super::view::View), so four kernels serve all eight
 //! integer dtypes.
 
-use super::kernel::{BLOCK, GROUP, LANES, combine_group};
+use super::kernel::{BLOCK, GROUP, Group, LANES, combine_group};
 use super::run::LONG_ROW;
 use crate::{Element, bf16, f16};
 use flex_math::half::widen_inlined;
-use flex_math::simd::{Simd, WithSimd, dispatch, prefetch, prefetch_ahead};
+use flex_math::simd::{Simd, WithSimd, dispatch, prefetch_ahead};
 use flex_math::{Half, fold_halves};
 
 /// A number that kernels compute with. Integers wrap.
@@ -108,8 +108,7 @@ pub(crate) trait Lift: Element {
     /// [`Reducer::fold_group`](super::reducer::Reducer::fold_group), where widening in lanes that the compiler vectorises is slow.
     #[inline(always)]
     fn fold_group(
-        _rows: [&[Self]; GROUP],
-        _ahead: isize,
+        _group: Group<'_, Self>,
         _acc: &mut [Self::Wide],
         _combine: impl Fn(Self::Wide, Self::Wide) -> Self::Wide,
     ) -> bool {
@@ -157,12 +156,11 @@ macro_rules! impl_lift_half {
             }
             #[inline(always)]
             fn fold_group(
-                rows: [&[$ty]; GROUP],
-                ahead: isize,
+                group: Group<'_, $ty>,
                 acc: &mut [f32],
                 combine: impl Fn(f32, f32) -> f32,
             ) -> bool {
-                dispatch(GroupOfHalves { rows, ahead, acc, combine });
+                dispatch(GroupOfHalves { group, acc, combine });
                 true
             }
         }
@@ -203,8 +201,7 @@ impl<T: Half, C: Fn(f32, f32) -> f32> WithSimd for FoldHalves<'_, T, C> {
 
 /// A group of rows of halves, widened by whole vectors and folded into partial results in f32.
 struct GroupOfHalves<'a, T, C> {
-    rows: [&'a [T]; GROUP],
-    ahead: isize,
+    group: Group<'a, T>,
     acc: &'a mut [f32],
     combine: C,
 }
@@ -216,15 +213,12 @@ impl<T: Half, C: Fn(f32, f32) -> f32> WithSimd for GroupOfHalves<'_, T, C> {
     fn with_simd<S: Simd>(self) {
         /// Columns at a time: two AVX-512 vectors of each row stay in registers.
         const WIDTH: usize = 32;
-        let Self { rows, ahead, acc, combine } = self;
+        let Self { group, acc, combine } = self;
         let (chunks, rest) = acc.as_chunks_mut::<WIDTH>();
         let whole = chunks.len() * WIDTH;
         for (c, acc) in chunks.iter_mut().enumerate() {
             let mut wide = [[0.0; WIDTH]; GROUP];
-            for (wide, row) in wide.iter_mut().zip(rows) {
-                let run: &[T; WIDTH] =
-                    row[c * WIDTH..].first_chunk().expect("a row is as long as the partial results");
-                prefetch(run.as_ptr().wrapping_offset(ahead).cast(), size_of_val(run));
+            for (wide, run) in wide.iter_mut().zip(group.chunks::<WIDTH>(c * WIDTH)) {
                 widen_inlined::<S, T>(run, wide);
             }
             for l in 0..WIDTH {
@@ -232,7 +226,7 @@ impl<T: Half, C: Fn(f32, f32) -> f32> WithSimd for GroupOfHalves<'_, T, C> {
             }
         }
         for (l, acc) in rest.iter_mut().enumerate() {
-            *acc = combine_group(&combine, *acc, rows.map(|row| T::widen(row[whole + l].bits())));
+            *acc = combine_group(&combine, *acc, group.column(whole + l).map(|x| T::widen(x.bits())));
         }
     }
 }

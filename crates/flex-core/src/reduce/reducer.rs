@@ -4,7 +4,7 @@
 //! Variants of a reduction that share their inner loop (sum and mean; maximum, minimum and largest absolute value;
 //! any and all) are one type with a field, so that the loop is compiled once.
 
-use super::kernel::{BLOCK, GROUP, LANES, QUARTER, fold_lanes, lift_padded};
+use super::kernel::{BLOCK, Group, LANES, QUARTER, fold_lanes, lift_padded};
 use super::lift::{Arith, Lift, WideSum};
 use super::view::View;
 use crate::Element;
@@ -36,9 +36,9 @@ pub(crate) trait Reducer<T>: Copy + Send + Sync {
         fold_lanes::<LANES, T, Self>(self, row)
     }
     /// Folds rows of as many elements as there are partial results into these, by explicit code where there is such code, and says
-    /// whether there is. The next group of rows lies `ahead` elements further on.
+    /// whether there is.
     #[inline(always)]
-    fn fold_group(self, _rows: [&[T]; GROUP], _ahead: isize, _acc: &mut [Self::Acc]) -> bool {
+    fn fold_group(self, _group: Group<'_, T>, _acc: &mut [Self::Acc]) -> bool {
         false
     }
     /// The result for `n` elements that occur `copies` times each.
@@ -99,8 +99,8 @@ impl<T: Lift> Reducer<T> for Sum {
         explicit_or_lanes(self, T::sum_row(row), row)
     }
     #[inline(always)]
-    fn fold_group(self, rows: [&[T]; GROUP], ahead: isize, acc: &mut [T::Wide]) -> bool {
-        T::fold_group(rows, ahead, acc, T::Wide::add)
+    fn fold_group(self, group: Group<'_, T>, acc: &mut [T::Wide]) -> bool {
+        T::fold_group(group, acc, T::Wide::add)
     }
     #[inline]
     fn finish(self, acc: T::Wide, n: usize, copies: usize) -> T {
@@ -139,8 +139,8 @@ impl<T: Lift> Reducer<T> for Prod {
         explicit_or_lanes(self, T::product_row(row), row)
     }
     #[inline(always)]
-    fn fold_group(self, rows: [&[T]; GROUP], ahead: isize, acc: &mut [T::Wide]) -> bool {
-        T::fold_group(rows, ahead, acc, T::Wide::mul)
+    fn fold_group(self, group: Group<'_, T>, acc: &mut [T::Wide]) -> bool {
+        T::fold_group(group, acc, T::Wide::mul)
     }
     #[inline]
     fn finish(self, acc: T::Wide, _n: usize, copies: usize) -> T {
