@@ -9,7 +9,7 @@ use crate::parallel::{self, Work};
 use crate::walk::Walk;
 use crate::{DType, Element, Tensor};
 use alloc::vec::Vec;
-use core::ops::Range;
+use core::ops::{Range, RangeInclusive};
 
 /// Elements of a contiguous run that one task reduces.
 pub(super) const TASK: usize = 64 * 1024;
@@ -29,8 +29,16 @@ pub(super) const TILE: usize = 1024;
 /// Number of tasks that is enough to split by outer index, or by tile, rather than along the reduced axis.
 const ENOUGH_TASKS: usize = 8;
 
-/// Rows that a task takes at least, when the reduced axis is split.
-const MIN_BLOCK_ROWS: usize = 32;
+/// Rows that a task takes at least, when the reduced axis is split; and at most, unless they are short. A task leaves a partial
+/// row, which is written, and read to be merged by one thread: with 64 of 1024 rows of f32 instead of 32, their sum takes 50 us
+/// instead of 60 on two threads of a Xeon (Emerald Rapids).
+const BLOCK_ROWS: RangeInclusive<usize> = 32..=256;
+
+/// The number of rows of `bytes` that a task takes, when `n` of them are split.
+fn block_rows(n: usize, bytes: usize) -> usize {
+    let few = (n / (2 * ENOUGH_TASKS)).clamp(*BLOCK_ROWS.start(), *BLOCK_ROWS.end());
+    parallel::rows_per_task(bytes).max(few)
+}
 
 /// Reduces all elements to a tensor of shape `[1]`.
 pub(super) fn reduce_all<T: Element, R: Reducer<T>>(tensor: Tensor, r: R, dtype: DType) -> Result<Tensor> {
@@ -238,7 +246,7 @@ pub(super) fn drive_columns<P, O, Fold, Merge, Write>(
         });
         return;
     }
-    let block = parallel::rows_per_task(width * element_size).max(MIN_BLOCK_ROWS);
+    let block = block_rows(n, width * element_size);
     let blocks = n.div_ceil(block);
     let mut chunks = out.chunks_exact_mut(width);
     walk.for_each_row(0..walk.rows(), |[start]| {
