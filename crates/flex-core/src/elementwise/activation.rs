@@ -2,10 +2,10 @@
 
 use super::binary::{Prelu, float, number};
 use super::driver::{Cost, Input, Op, ScalarBytes, run};
-use super::float::{Float, Plain, plain_fn};
+use super::float::{Float, Plain, Selected, plain_fn};
 use super::half::ParametricFn;
 use super::kernel::{Fn3, Kernel, Map3};
-use super::number::Number;
+use super::number::{Number, Select};
 use crate::error::{Error, Result, check_same_dtype};
 use crate::layout::broadcast_shapes;
 use crate::{Element, Scalar, Tensor};
@@ -40,7 +40,7 @@ pub fn clamp(tensor: Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result
         return Tensor::full(tensor.shape().clone(), f64::NAN, dtype);
     }
     let kernel = if dtype.is_float() {
-        dispatch!(float name, dtype, T => Ok(T::kernel::<3, Plain<Clamp>>()))?
+        dispatch!(float name, dtype, T => Ok(T::kernel::<3, Selected<Clamp>>()))?
     } else {
         let kernel: &'static dyn Kernel<3> = dispatch!(int name, dtype, T => Ok(Map3::<T, Clamp>::KERNEL))?;
         kernel
@@ -92,9 +92,9 @@ pub fn hard_sigmoid(tensor: Tensor, alpha: f64, beta: f64) -> Result<Tensor> {
 }
 
 plain_fn! {
-    Clamp: |x, low, high| {
+    Clamp<Select>: |x, low, high| {
         let x = x.if_less(low, low, x);
         high.if_less(x, high, x)
     };
-    HardSigmoid: |x, alpha, beta| Clamp::of(x.mul(alpha).add(beta), T::zero(), T::one());
+    HardSigmoid<Number>: |x, alpha, beta| Clamp::of(x.mul(alpha).add(beta), T::zero(), T::one());
 }

@@ -230,22 +230,22 @@ where
 }
 
 plain_fn! {
-    Add: |a, b| a.add(b);
-    Sub: |a, b| a.sub(b);
-    Mul: |a, b| a.mul(b);
-    Div: |a, b| a.div(b);
-    Max: |a, b| a.max(b);
-    Min: |a, b| a.min(b);
+    Add<Number>: |a, b| a.add(b);
+    Sub<Number>: |a, b| a.sub(b);
+    Mul<Number>: |a, b| a.mul(b);
+    Div<Number>: |a, b| a.div(b);
+    Max<Number>: |a, b| a.max(b);
+    Min<Number>: |a, b| a.min(b);
     // Burn masks the gradient where the output is not above zero, so NaN outputs let it pass.
-    ReluGrad: |output, grad| output.if_at_most(T::zero(), T::zero(), grad);
-    SigmoidGrad: |output, grad| output.mul(T::one().sub(output)).mul(grad);
+    ReluGrad<Number>: |output, grad| output.if_at_most(T::zero(), T::zero(), grad);
+    SigmoidGrad<Number>: |output, grad| output.mul(T::one().sub(output)).mul(grad);
     // Not a maximum: NaN stays.
-    Prelu: |x, slope| x.if_less(T::zero(), x.mul(slope), x);
+    Prelu<Number>: |x, slope| x.if_less(T::zero(), x.mul(slope), x);
 }
 
 plain_fn! {
-    Square: |a| a.mul(a);
-    Cube: |a| a.mul(a).mul(a);
+    Square<Number>: |a| a.mul(a);
+    Cube<Number>: |a| a.mul(a).mul(a);
 }
 
 /// Functions of two integers as kernels.

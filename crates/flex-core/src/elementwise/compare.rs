@@ -257,7 +257,7 @@ impl Compare {
 }
 
 /// Elements that compare.
-trait Compared: Element {
+pub(super) trait Compared: Element {
     /// `==`.
     fn equal(self, other: Self) -> bool;
     /// `<`.

@@ -4,13 +4,26 @@
 //! raises an error and Burn says nothing); `MIN / -1` wraps to `MIN`, with remainder 0. Division truncates; the
 //! remainder has the sign of the divisor, as Python's and PyTorch's, so it belongs to a division that rounds down.
 
-use crate::Element;
+use super::compare::Compared;
+use crate::{Element, bf16, f16};
 use flex_math::simd::{Scalar, Simd, Vector};
 
-/// What has arithmetic: elements, and vectors of f32, in which halves are computed.
-pub(crate) trait Number: Copy {
+/// What functions need that choose among numbers or change signs: no result is rounded, and halves stay as they are.
+pub(crate) trait Select: Copy {
     /// The additive identity.
     fn zero() -> Self;
+    /// Absolute value.
+    fn abs(self) -> Self;
+    /// Negation.
+    fn neg(self) -> Self;
+    /// `yes` where this is less than `than`, and `no` elsewhere.
+    fn if_less(self, than: Self, yes: Self, no: Self) -> Self;
+    /// `yes` where this is less than or equal to `limit`, and `no` elsewhere.
+    fn if_at_most(self, limit: Self, yes: Self, no: Self) -> Self;
+}
+
+/// What has arithmetic: elements, and vectors of f32, in which halves are computed.
+pub(crate) trait Number: Select {
     /// The multiplicative identity.
     fn one() -> Self;
     /// Sum.
@@ -25,38 +38,57 @@ pub(crate) trait Number: Copy {
     fn max(self, rhs: Self) -> Self;
     /// The smaller one; NaN when either is.
     fn min(self, rhs: Self) -> Self;
-    /// Absolute value.
-    fn abs(self) -> Self;
-    /// Negation.
-    fn neg(self) -> Self;
     /// -1, 0 or 1; 0 for NaN, as in PyTorch and in Burn's default.
     fn sign(self) -> Self;
-    /// `yes` where this is less than `than`, and `no` elsewhere.
-    fn if_less(self, than: Self, yes: Self, no: Self) -> Self;
-    /// `yes` where this is less than or equal to `limit`, and `no` elsewhere.
-    fn if_at_most(self, limit: Self, yes: Self, no: Self) -> Self;
 }
 
-/// What the types of single elements share.
-macro_rules! element {
-    ($zero:expr, $one:expr) => {
-        #[inline(always)]
-        fn zero() -> Self {
-            $zero
-        }
-        #[inline(always)]
-        fn one() -> Self {
-            $one
-        }
-        #[inline(always)]
-        fn if_less(self, than: Self, yes: Self, no: Self) -> Self {
-            if self < than { yes } else { no }
-        }
-        #[inline(always)]
-        fn if_at_most(self, limit: Self, yes: Self, no: Self) -> Self {
-            if self <= limit { yes } else { no }
+/// [`Select`] for single elements.
+macro_rules! impl_select {
+    ($ty:ty, $zero:expr, abs: |$a:ident| $abs:expr, neg: |$b:ident| $neg:expr) => {
+        impl Select for $ty {
+            #[inline(always)]
+            fn zero() -> Self {
+                $zero
+            }
+            #[inline(always)]
+            fn abs(self) -> Self {
+                let $a = self;
+                $abs
+            }
+            #[inline(always)]
+            fn neg(self) -> Self {
+                let $b = self;
+                $neg
+            }
+            #[inline(always)]
+            fn if_less(self, than: Self, yes: Self, no: Self) -> Self {
+                if self.less(than) { yes } else { no }
+            }
+            #[inline(always)]
+            fn if_at_most(self, limit: Self, yes: Self, no: Self) -> Self {
+                if self.at_most(limit) { yes } else { no }
+            }
         }
     };
+}
+
+/// That of floats, by their bits.
+macro_rules! impl_select_float {
+    ($($ty:ty: $bits:ty;)*) => {$(
+        impl_select!(
+            $ty,
+            <$ty>::from_bits(0),
+            abs: |x| Self::from_bits(x.to_bits() & (<$bits>::MAX >> 1)),
+            neg: |x| Self::from_bits(x.to_bits() ^ !(<$bits>::MAX >> 1))
+        );
+    )*};
+}
+
+impl_select_float! {
+    f32: u32;
+    f64: u64;
+    f16: u16;
+    bf16: u16;
 }
 
 /// The arithmetic of floats, one or many.
@@ -82,9 +114,12 @@ macro_rules! operators {
 }
 
 macro_rules! impl_float {
-    ($ty:ty, $bits:ty) => {
+    ($ty:ty) => {
         impl Number for $ty {
-            element!(0.0, 1.0);
+            #[inline(always)]
+            fn one() -> Self {
+                1.0
+            }
             operators!();
 
             #[inline(always)]
@@ -97,14 +132,6 @@ macro_rules! impl_float {
                 if self < rhs || self.is_nan() { self } else { rhs }
             }
             #[inline(always)]
-            fn abs(self) -> Self {
-                Self::from_bits(self.to_bits() & (<$bits>::MAX >> 1))
-            }
-            #[inline(always)]
-            fn neg(self) -> Self {
-                -self
-            }
-            #[inline(always)]
             fn sign(self) -> Self {
                 (if self > 0.0 { 1.0 } else { 0.0 }) - (if self < 0.0 { 1.0 } else { 0.0 })
             }
@@ -112,14 +139,33 @@ macro_rules! impl_float {
     };
 }
 
-impl_float!(f32, u32);
-impl_float!(f64, u64);
+impl_float!(f32);
+impl_float!(f64);
 
-impl<S: Simd> Number for Vector<S, f32> {
+impl<S: Simd> Select for Vector<S, f32> {
     #[inline(always)]
     fn zero() -> Self {
         0.0f32.splat()
     }
+    #[inline(always)]
+    fn abs(self) -> Self {
+        (self.reinterpret::<u32>() & (u32::MAX >> 1).splat()).reinterpret()
+    }
+    #[inline(always)]
+    fn neg(self) -> Self {
+        (self.reinterpret::<u32>() ^ (1u32 << 31).splat()).reinterpret()
+    }
+    #[inline(always)]
+    fn if_less(self, than: Self, yes: Self, no: Self) -> Self {
+        self.lt(than).select(yes, no)
+    }
+    #[inline(always)]
+    fn if_at_most(self, limit: Self, yes: Self, no: Self) -> Self {
+        self.le(limit).select(yes, no)
+    }
+}
+
+impl<S: Simd> Number for Vector<S, f32> {
     #[inline(always)]
     fn one() -> Self {
         1.0f32.splat()
@@ -136,25 +182,9 @@ impl<S: Simd> Number for Vector<S, f32> {
         self.eq(self).select(self.lt(rhs).select(self, rhs), self)
     }
     #[inline(always)]
-    fn abs(self) -> Self {
-        (self.reinterpret::<u32>() & (u32::MAX >> 1).splat()).reinterpret()
-    }
-    #[inline(always)]
-    fn neg(self) -> Self {
-        (self.reinterpret::<u32>() ^ (1u32 << 31).splat()).reinterpret()
-    }
-    #[inline(always)]
     fn sign(self) -> Self {
         let (zero, one) = (Self::zero(), Self::one());
         self.gt(zero).select(one, zero) - self.lt(zero).select(one, zero)
-    }
-    #[inline(always)]
-    fn if_less(self, than: Self, yes: Self, no: Self) -> Self {
-        self.lt(than).select(yes, no)
-    }
-    #[inline(always)]
-    fn if_at_most(self, limit: Self, yes: Self, no: Self) -> Self {
-        self.le(limit).select(yes, no)
     }
 }
 
@@ -175,9 +205,21 @@ pub(crate) trait Integer: Number + Element {
 /// they have together below their leading one, and unlike integer division it vectorises.
 macro_rules! impl_integer {
     ($ty:ty, $unsigned:ty, signed: $signed:literal, |$a:ident, $b:ident| $quotient:expr) => {
-        impl Number for $ty {
-            element!(0, 1);
+        impl_select!(
+            $ty,
+            0,
+            abs: |x| {
+                #[allow(unused_comparisons)]
+                if x < 0 { x.wrapping_neg() } else { x }
+            },
+            neg: |x| x.wrapping_neg()
+        );
 
+        impl Number for $ty {
+            #[inline(always)]
+            fn one() -> Self {
+                1
+            }
             #[inline(always)]
             fn add(self, rhs: Self) -> Self {
                 self.wrapping_add(rhs)
@@ -202,15 +244,6 @@ macro_rules! impl_integer {
             #[inline(always)]
             fn min(self, rhs: Self) -> Self {
                 Ord::min(self, rhs)
-            }
-            #[inline(always)]
-            fn abs(self) -> Self {
-                #[allow(unused_comparisons)]
-                if self < 0 { self.wrapping_neg() } else { self }
-            }
-            #[inline(always)]
-            fn neg(self) -> Self {
-                self.wrapping_neg()
             }
             #[inline(always)]
             fn sign(self) -> Self {

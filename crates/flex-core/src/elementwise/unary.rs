@@ -2,9 +2,9 @@
 
 use super::Unary;
 use super::driver::{Cost, Input, Op, run};
-use super::float::{Float, LightVectors, Plain, Vectors, plain_fn};
+use super::float::{Family, Float, LightVectors, Plain, Selected, Vectors, plain_fn};
 use super::kernel::{Fn1, Kernel, Map1};
-use super::number::Number;
+use super::number::{Number, Select};
 use crate::error::{Error, Result};
 use crate::{DType, Element, Tensor};
 use flex_math::simd::{Simd, Vector};
@@ -25,9 +25,9 @@ pub fn unary(op: Unary, tensor: Tensor) -> Result<Tensor> {
         return Ok(tensor);
     }
     let (kernel, cost) = match op {
-        Unary::Abs => (number::<Abs>(name, dtype)?, Cost::Memory),
-        Unary::Sign => (number::<Sign>(name, dtype)?, Cost::Memory),
-        Unary::Neg if dtype.is_float() => (number::<Neg>(name, dtype)?, Cost::Memory),
+        Unary::Abs => (number::<Selected<Abs>, Abs>(name, dtype)?, Cost::Memory),
+        Unary::Sign => (number::<Plain<Sign>, Sign>(name, dtype)?, Cost::Memory),
+        Unary::Neg if dtype.is_float() => (number::<Selected<Neg>, Neg>(name, dtype)?, Cost::Memory),
         Unary::Neg => (wrapping_neg(name, dtype)?, Cost::Memory),
         Unary::BitNot => (bit_not(name, dtype)?, Cost::Memory),
         _ => float(op, dtype)?,
@@ -112,7 +112,7 @@ fn float(op: Unary, dtype: DType) -> Result<(&'static dyn Kernel<1>, Cost)> {
         Unary::Ceil => T::kernel::<1, LightVectors<Ceil>>(),
         Unary::Trunc => T::kernel::<1, LightVectors<Trunc>>(),
         Unary::Round => T::kernel::<1, LightVectors<Round>>(),
-        Unary::Relu => T::kernel::<1, Plain<Relu>>(),
+        Unary::Relu => T::kernel::<1, Selected<Relu>>(),
         Unary::Sigmoid => T::kernel::<1, Vectors<m::Sigmoid>>(),
         Unary::LogSigmoid => T::kernel::<1, Vectors<m::LogSigmoid>>(),
         Unary::Gelu => T::kernel::<1, Vectors<m::Gelu>>(),
@@ -122,14 +122,13 @@ fn float(op: Unary, dtype: DType) -> Result<(&'static dyn Kernel<1>, Cost)> {
     Ok((kernel, cost))
 }
 
-/// The kernel of a function of floats and integers.
-fn number<F>(name: &'static str, dtype: DType) -> Result<&'static dyn Kernel<1>>
+/// The kernel of a function of floats, by a family, and integers.
+fn number<K: Family<1>, F>(name: &'static str, dtype: DType) -> Result<&'static dyn Kernel<1>>
 where
-    F: Fn1<f32, Out = f32> + Fn1<f64, Out = f64> + UnaryFn<f32> + Default + 'static,
-    F: Fn1<i8> + Fn1<i16> + Fn1<i32> + Fn1<i64> + Fn1<u8> + Fn1<u16> + Fn1<u32> + Fn1<u64>,
+    F: Fn1<i8> + Fn1<i16> + Fn1<i32> + Fn1<i64> + Fn1<u8> + Fn1<u16> + Fn1<u32> + Fn1<u64> + 'static,
 {
     if dtype.is_float() {
-        return dispatch!(float name, dtype, T => Ok(T::kernel::<1, Plain<F>>()));
+        return dispatch!(float name, dtype, T => Ok(T::kernel::<1, K>()));
     }
     match dispatch!(int name, dtype, T => Ok(Map1::<T, F>::KERNEL)) {
         Err(Error::DType { .. }) => Err(Error::dtype(name, dtype, "a float or integer dtype")),
@@ -153,11 +152,11 @@ fn bit_not(name: &'static str, dtype: DType) -> Result<&'static dyn Kernel<1>> {
 }
 
 plain_fn! {
-    Abs: |a| a.abs();
-    Neg: |a| a.neg();
-    Sign: |a| a.sign();
+    Abs<Select>: |a| a.abs();
+    Neg<Select>: |a| a.neg();
+    Sign<Number>: |a| a.sign();
     // Not a maximum with zero: NaN stays.
-    Relu: |a| a.if_less(T::zero(), T::zero(), a);
+    Relu<Select>: |a| a.if_less(T::zero(), T::zero(), a);
 }
 
 struct BitNot;
