@@ -2,7 +2,7 @@
 
 use super::super::*;
 use super::*;
-use crate::{Error, bf16, f16};
+use crate::{Error, Scalar, bf16, f16};
 use num_traits::Float as _;
 
 /// The function in f64, and what inputs it is tested on.
@@ -204,6 +204,36 @@ fn integers_wrap() {
     ints::<u16>();
     ints::<u32>();
     ints::<u64>();
+}
+
+/// Functions that take halves by their bits: every pattern, against the same in f64, and the sign of zeros and of NaN where it is
+/// the result.
+#[test]
+fn every_half_is_selected() {
+    fn against<T: Element + num_traits::Float>(from: fn(u16) -> T) {
+        let all: Vec<T> = (0..=u16::MAX).map(from).collect();
+        let t = Tensor::from_slice(&all, [256, 256]).unwrap();
+        let check = |what: &str, got: Tensor, want: &dyn Fn(f64) -> f64| {
+            for (x, got) in all.iter().zip(elements::<T>(&got)) {
+                let (x, got) = (Element::to_f64(*x), Element::to_f64(got));
+                let want = want(x);
+                assert!(got == want || got.is_nan() && want.is_nan(), "{what}({x}) = {got}, not {want}");
+                if what == "abs" || what == "neg" {
+                    assert_eq!(got.is_sign_negative(), want.is_sign_negative(), "the sign of {what}({x})");
+                }
+            }
+        };
+        check("abs", unary(Unary::Abs, t.clone()).unwrap(), &|x| x.abs());
+        check("neg", unary(Unary::Neg, t.clone()).unwrap(), &|x| -x);
+        check("relu", unary(Unary::Relu, t.clone()).unwrap(), &|x| if x < 0.0 { 0.0 } else { x });
+        for [low, high] in [[-2.5, 96.0], [0.0, 0.0], [3.0, -1.0], [f64::NEG_INFINITY, -0.125]] {
+            let got = clamp(t.clone(), Some(Scalar::Float(low)), Some(Scalar::Float(high))).unwrap();
+            // The upper bound wins, and NaN stays.
+            check("clamp", got, &|x| if x.is_nan() { x } else { x.max(low).min(high) });
+        }
+    }
+    against::<f16>(f16::from_bits);
+    against::<bf16>(bf16::from_bits);
 }
 
 #[test]
