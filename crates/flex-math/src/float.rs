@@ -30,6 +30,7 @@ pub trait Float:
     + VTrunc
     + VMaskReduce
     + Format
+    + crate::StoredFloat<Compute = Self>
     + crate::erf::ErfConsts
     + crate::exp::ExpConsts
     + crate::gauss::GaussConsts
@@ -221,13 +222,13 @@ pub(crate) fn with_sign<S: Simd, T: Float>(x: Vector<S, T>, sign: Vector<S, T::I
 
 /// `-x`, for zeros and NaN too.
 #[inline(always)]
-pub(crate) fn neg<S: Simd, T: Float>(x: Vector<S, T>) -> Vector<S, T> {
+pub fn neg<S: Simd, T: Float>(x: Vector<S, T>) -> Vector<S, T> {
     with_sign(x, T::SIGN.splat())
 }
 
 /// `|x|`.
 #[inline(always)]
-pub(crate) fn abs<S: Simd, T: Float>(x: Vector<S, T>) -> Vector<S, T> {
+pub fn abs<S: Simd, T: Float>(x: Vector<S, T>) -> Vector<S, T> {
     float(bits(x) & T::MAGNITUDE.splat())
 }
 

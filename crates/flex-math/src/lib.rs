@@ -2,8 +2,8 @@
 //!
 //! The crate has three layers, and a call passes through them in this order:
 //!
-//! 1. a slice driver ([`map`], [`map2`], ... in `slice.rs`, [`map_half`] in `half/map.rs`) takes slices,
-//!    picks the instruction set once per call ([`simd::dispatch`]) and walks over whole vectors;
+//! 1. a slice driver ([`map`], [`map2`], [`apply`], ... in `slice.rs`) takes slices, picks the instruction set once per
+//!    call ([`simd::dispatch`]) and walks over whole vectors;
 //! 2. a function object ([`Exp`], [`Tanh`], [`Pow`], ...) says what happens to one vector; it is a unit
 //!    struct that implements [`UnaryFn`] or [`BinaryFn`] for both element types;
 //! 3. the vector itself is `macerator`'s, re-exported from [`simd`].
@@ -46,15 +46,15 @@ pub use erf::{Erf, Erfc};
 pub use exp::{Exp, Exp2, Expm1};
 pub use float::Float;
 pub use fold::{fold_halves, max, product, sum, sum_with, wrapping_sum};
-pub use half::{Half, map_half, map2_half};
+pub use half::Half;
 pub use hyperbolic::{Acosh, Asinh, Atanh, Cosh, Sinh, Tanh};
 pub use inverse::{Acos, Asin, Atan, Atan2};
 pub use log::{Ln, Log1p, Log2, Log10};
 pub use pow::Pow;
 pub use root::{Recip, Sqrt};
 pub use slice::{
-    eval_scalar, eval2_scalar, map, map_in_place, map2, map2_in_place, map2_scalar_lhs,
-    map2_scalar_lhs_in_place, map2_scalar_rhs, map2_scalar_rhs_in_place,
+    Operand, StoredFloat, apply, apply2, eval_scalar, eval2_scalar, map, map_in_place, map2, map2_in_place,
+    map2_scalar_lhs, map2_scalar_lhs_in_place, map2_scalar_rhs, map2_scalar_rhs_in_place,
 };
 pub use trig::{Cos, Sin, Tan};
 

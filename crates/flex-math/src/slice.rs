@@ -1,7 +1,7 @@
 //! Drivers that run a function over slices: loads, stores, tails. All the unsafe code of the kernels is here.
 //!
-//! A driver walks over whole vectors and finishes with one vector that holds the rest, padded with ones, so that
-//! the last elements go through the same instructions as the others.
+//! A driver walks over whole vectors. The last one ends with the last element and may overlap the one before it, so that
+//! every element goes through the same instructions; a slice shorter than a vector is padded with ones.
 
 use crate::simd::{Scalar, Simd, Vector, WithSimd, dispatch, prefetch_ahead};
 use crate::{BinaryFn, Float, UnaryFn};
@@ -59,17 +59,12 @@ pub fn map2_in_place<T: Float, F: BinaryFn<T>>(f: F, a: &mut [T], b: &[T]) {
 ///
 /// If the lengths differ.
 pub fn map2_scalar_rhs<T: Float, F: BinaryFn<T>>(f: F, a: &[T], b: T, dst: &mut [T]) {
-    same_len("map2_scalar_rhs", a.len(), dst.len());
-    // SAFETY: `a` and `dst` have the same length, `a` is initialised, and `dst`, borrowed exclusively, does not
-    // overlap it.
-    unsafe { run2(f, Each(a.as_ptr()), Same(b), AsIs(dst.as_mut_ptr()), a.len()) }
+    apply2(f, Operand::Each(a), Operand::Same(b), dst);
 }
 
 /// Replaces each `a[i]` by `f(a[i], b)`.
 pub fn map2_scalar_rhs_in_place<T: Float, F: BinaryFn<T>>(f: F, a: &mut [T], b: T) {
-    let ptr = a.as_mut_ptr();
-    // SAFETY: the slice is initialised and exclusively borrowed, and is source and destination at once.
-    unsafe { run2(f, Each(ptr.cast_const()), Same(b), AsIs(ptr), a.len()) }
+    apply2(f, Operand::Out, Operand::Same(b), a);
 }
 
 /// Writes `f(a, b[i])` to `dst[i]`.
@@ -78,18 +73,136 @@ pub fn map2_scalar_rhs_in_place<T: Float, F: BinaryFn<T>>(f: F, a: &mut [T], b: 
 ///
 /// If the lengths differ.
 pub fn map2_scalar_lhs<T: Float, F: BinaryFn<T>>(f: F, a: T, b: &[T], dst: &mut [T]) {
-    same_len("map2_scalar_lhs", b.len(), dst.len());
-    // SAFETY: `b` and `dst` have the same length, `b` is initialised, and `dst`, borrowed exclusively, does not
-    // overlap it.
-    unsafe { run2(f, Same(a), Each(b.as_ptr()), AsIs(dst.as_mut_ptr()), b.len()) }
+    apply2(f, Operand::Same(a), Operand::Each(b), dst);
 }
 
 /// Replaces each `b[i]` by `f(a, b[i])`.
 pub fn map2_scalar_lhs_in_place<T: Float, F: BinaryFn<T>>(f: F, a: T, b: &mut [T]) {
-    let ptr = b.as_mut_ptr();
-    // SAFETY: the slice is initialised and exclusively borrowed, and is source and destination at once.
-    unsafe { run2(f, Same(a), Each(ptr.cast_const()), AsIs(ptr), b.len()) }
+    apply2(f, Operand::Same(a), Operand::Out, b);
 }
+
+/// An operand of [`apply`] or [`apply2`], of the stored type `E`.
+#[derive(Clone, Copy, Debug)]
+pub enum Operand<'a, E: StoredFloat> {
+    /// One element per result.
+    Each(&'a [E]),
+    /// The same number for every result, which need not be representable in the stored type.
+    Same(E::Compute),
+    /// What the destination holds, element by element, before it is overwritten.
+    Out,
+}
+
+/// Writes `f` of the operand to `dst`, computed in `E::Compute` and rounded once. For halves: where `f` returns NaN, it is an
+/// operand's or the default one, since rounding may cut off the payload of another one, and turn it into infinity.
+///
+/// # Panics
+///
+/// If the lengths differ.
+pub fn apply<E: StoredFloat, F: UnaryFn<E::Compute>>(f: F, src: Operand<'_, E>, dst: &mut [E]) {
+    let (to, len) = (dst.as_mut_ptr(), dst.len());
+    match Loaded::new(src, to, len, "apply") {
+        Loaded::Constant(value) => dst.fill(E::from_compute(eval_scalar(f, value))),
+        // SAFETY: `Loaded::new` points to `len` elements, as many as `dst` has: those of another slice, which does not overlap
+        // `dst`, or those of `dst` itself by the same pointer, through which alone it is used here.
+        Loaded::Each(src) => unsafe { run1(f, E::source(src), E::destination(to), len) },
+    }
+}
+
+/// Writes `f` of the operands to `dst`, computed in `E::Compute` and rounded once. NaN are as in [`apply`].
+///
+/// # Panics
+///
+/// If the lengths differ.
+pub fn apply2<E: StoredFloat, F: BinaryFn<E::Compute>>(
+    f: F,
+    a: Operand<'_, E>,
+    b: Operand<'_, E>,
+    dst: &mut [E],
+) {
+    let (to, len) = (dst.as_mut_ptr(), dst.len());
+    let (a, b) = (Loaded::new(a, to, len, "apply2"), Loaded::new(b, to, len, "apply2"));
+    // SAFETY: as in `apply`, for both operands.
+    unsafe {
+        match (a, b) {
+            (Loaded::Each(a), Loaded::Each(b)) => {
+                run2(f, E::source(a), E::source(b), E::destination(to), len)
+            }
+            (Loaded::Each(a), Loaded::Constant(b)) => run2(f, E::source(a), Same(b), E::destination(to), len),
+            (Loaded::Constant(a), Loaded::Each(b)) => run2(f, Same(a), E::source(b), E::destination(to), len),
+            (Loaded::Constant(a), Loaded::Constant(b)) => dst.fill(E::from_compute(eval2_scalar(f, a, b))),
+        }
+    }
+}
+
+/// An operand whose length was checked.
+enum Loaded<E: StoredFloat> {
+    Each(*const E),
+    Constant(E::Compute),
+}
+
+impl<E: StoredFloat> Loaded<E> {
+    /// The operand of a driver that writes `len` elements to `dst`.
+    fn new(operand: Operand<'_, E>, dst: *mut E, len: usize, op: &str) -> Self {
+        match operand {
+            Operand::Each(src) => {
+                same_len(op, src.len(), len);
+                Self::Each(src.as_ptr())
+            }
+            Operand::Same(value) => Self::Constant(E::constant(value)),
+            Operand::Out => Self::Each(dst.cast_const()),
+        }
+    }
+}
+
+/// A float type as it lies in memory, and the type that it is computed in.
+pub trait StoredFloat: Scalar + PartialEq + core::fmt::Debug + Send + Sync + 'static {
+    /// f32 for the halves, the type itself for f32 and f64.
+    type Compute: Float;
+
+    /// The value in the computing type, exactly.
+    fn to_compute(self) -> Self::Compute;
+    /// The nearest value of this type, ties to even.
+    fn from_compute(value: Self::Compute) -> Self;
+    /// A constant as an operand of functions whose results are rounded to this type. NaN get a payload that this type has room
+    /// for.
+    fn constant(value: Self::Compute) -> Self::Compute;
+    /// The elements from `src` on as the operand of a driver.
+    #[doc(hidden)]
+    fn source(src: *const Self) -> impl Source<Self::Compute>;
+    /// The elements from `dst` on as the destination of a driver.
+    #[doc(hidden)]
+    fn destination(dst: *mut Self) -> impl Destination<Self::Compute>;
+}
+
+macro_rules! stored_as_computed {
+    ($($ty:ty)*) => {$(
+        impl StoredFloat for $ty {
+            type Compute = $ty;
+            #[inline(always)]
+            fn to_compute(self) -> $ty {
+                self
+            }
+            #[inline(always)]
+            fn from_compute(value: $ty) -> $ty {
+                value
+            }
+            #[inline(always)]
+            fn constant(value: $ty) -> $ty {
+                value
+            }
+            #[inline(always)]
+            fn source(src: *const $ty) -> impl Source<$ty> {
+                Each(src)
+            }
+            #[inline(always)]
+            fn destination(dst: *mut $ty) -> impl Destination<$ty> {
+                AsIs(dst)
+            }
+        }
+    )*};
+}
+
+stored_as_computed!(f32 f64);
 
 /// `f(x)` for one number, by the same code as the slices.
 pub fn eval_scalar<T: Float, F: UnaryFn<T>>(f: F, x: T) -> T {
@@ -127,7 +240,7 @@ pub(crate) fn lanes_mut<S: Simd, T: Scalar>(v: &mut Vector<S, T>) -> &mut [T] {
 }
 
 /// Where a driver takes an operand from: a vector at a time, whole or the last.
-pub(crate) trait Source<T: Float>: Copy {
+pub trait Source<T: Float>: Copy {
     /// # Safety
     ///
     /// A whole vector from element `i` on must be readable.
@@ -139,7 +252,7 @@ pub(crate) trait Source<T: Float>: Copy {
 }
 
 /// Where a driver puts its results.
-pub(crate) trait Destination<T: Float>: Copy {
+pub trait Destination<T: Float>: Copy {
     /// # Safety
     ///
     /// A whole vector from element `i` on must be writable.
@@ -148,6 +261,15 @@ pub(crate) trait Destination<T: Float>: Copy {
     ///
     /// `rest` elements from `i` on, fewer than a vector, must be writable.
     unsafe fn put_rest<S: Simd>(self, i: usize, rest: usize, value: Vector<S, T>);
+}
+
+/// [`prefetch_ahead`] for loops of vectors. Where a vector is one number, a prefetch for each would keep the compiler from
+/// vectorising the loop.
+#[inline(always)]
+fn prefetch_vectors<S: Simd, T: Float>(at: *const T) {
+    if T::lanes::<S>() > 1 {
+        prefetch_ahead(at, T::lanes::<S>());
+    }
 }
 
 /// One element per result.
@@ -165,7 +287,7 @@ pub(crate) struct AsIs<T>(pub *mut T);
 impl<T: Float> Source<T> for Each<T> {
     #[inline(always)]
     unsafe fn whole<S: Simd>(self, i: usize) -> Vector<S, T> {
-        prefetch_ahead(self.0.wrapping_add(i), T::lanes::<S>());
+        prefetch_vectors::<S, T>(self.0.wrapping_add(i));
         // SAFETY: the caller vouches for a whole vector from `i` on; the load needs no alignment.
         unsafe { T::vload_unaligned::<S>(self.0.add(i)) }
     }
@@ -196,7 +318,7 @@ impl<T: Float> Source<T> for Same<T> {
 impl<T: Float> Destination<T> for AsIs<T> {
     #[inline(always)]
     unsafe fn put<S: Simd>(self, i: usize, value: Vector<S, T>) {
-        prefetch_ahead(self.0.cast_const().wrapping_add(i), T::lanes::<S>());
+        prefetch_vectors::<S, T>(self.0.cast_const().wrapping_add(i));
         // SAFETY: the caller vouches for a whole vector from `i` on; the store needs no alignment.
         unsafe { T::vstore_unaligned(self.0.add(i), value) }
     }
@@ -275,18 +397,34 @@ where
     fn with_simd<S: Simd>(self) {
         let Self { f, a, b, dst, len, .. } = self;
         let step = T::lanes::<S>();
-        let whole = len - len % step;
+        let short = len < step;
+        let last = if short { 0 } else { len - step };
+        // The last vector ends with the last element, so it may overlap the one before. It is read before anything is written:
+        // where the destination is an operand, its elements would have been replaced.
+        // SAFETY: `Run2` is built in `run2` alone, whose caller vouches for `len` elements of every buffer. There are fewer than
+        // `step` elements when the row is `short`, and otherwise at least `step` from `last` on.
+        let (a_last, b_last) = unsafe {
+            if short {
+                (a.rest::<S>(0, len), b.rest::<S>(0, len))
+            } else {
+                (a.whole::<S>(last), b.whole::<S>(last))
+            }
+        };
         let mut i = 0;
-        while i < whole {
-            // SAFETY: `Run2` is built in `run2` alone, whose caller vouches for `len` elements of every buffer, and
-            // `i + step <= whole <= len`. If the destination is an operand, each element is read before it is written.
+        while i < last {
+            // SAFETY: `i + step < last + step`, which is at most `len`. If the destination is an operand, each element is read
+            // before it is written.
             unsafe { dst.put(i, f.eval(a.whole::<S>(i), b.whole::<S>(i))) };
             i += step;
         }
-        if i < len {
-            let rest = len - i;
-            // SAFETY: likewise; `rest < step` elements remain from `i` on.
-            unsafe { dst.put_rest(i, rest, f.eval(a.rest::<S>(i, rest), b.rest::<S>(i, rest))) };
+        let value = f.eval(a_last, b_last);
+        // SAFETY: as for the reads.
+        unsafe {
+            if short {
+                dst.put_rest(0, len, value);
+            } else {
+                dst.put(last, value);
+            }
         }
     }
 }

@@ -1,14 +1,14 @@
 //! Clamping, and activations that take parameters.
 
-use super::binary::{Prelu, float, number};
-use super::driver::{Cost, Input, Op, ScalarBytes, run};
-use super::float::{Float, Plain, Selected, plain_fn};
-use super::half::ParametricFn;
-use super::kernel::{Fn3, Kernel, Map3};
-use super::number::{Number, Select};
+use super::driver::{Cost, Input, Op, ScalarBytes, number, run};
+use super::element::{Fn2, Fn3, integers3};
+use super::float::{FloatFn3, light2, light3, number_fn, selecting3};
+use super::kernel::Kernels;
+use super::number::{Arithmetic, Selection};
 use crate::error::{Error, Result, check_same_dtype};
 use crate::layout::broadcast_shapes;
 use crate::{Element, Scalar, Tensor};
+use flex_math::Float;
 use flex_math::simd::{Simd, Vector};
 
 /// Holds each element between two bounds, either of which may be left out. As in PyTorch, the result is `max` where
@@ -39,12 +39,7 @@ pub fn clamp(tensor: Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result
     if has_nan {
         return Tensor::full(tensor.shape().clone(), f64::NAN, dtype);
     }
-    let kernel = if dtype.is_float() {
-        dispatch!(float name, dtype, T => Ok(T::kernel::<3, Selected<Clamp>>()))?
-    } else {
-        let kernel: &'static dyn Kernel<3> = dispatch!(int name, dtype, T => Ok(Map3::<T, Clamp>::KERNEL))?;
-        kernel
-    };
+    let kernel = CLAMP.get(name, dtype)?;
     let op = Op { name, kernel, dtype, cost: Cost::Memory, reuse: [true, false, false] };
     run(op, [Input::Tensor(tensor), Input::Scalar(low), Input::Scalar(high)])
 }
@@ -55,7 +50,7 @@ pub fn clamp(tensor: Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result
 /// A tensor that is not of floats.
 pub fn leaky_relu(tensor: Tensor, slope: f64) -> Result<Tensor> {
     let dtype = tensor.dtype();
-    let kernel = float::<Plain<Prelu>>("leaky_relu", dtype)?;
+    let kernel = PRELU.get("leaky_relu", dtype)?;
     let slope = number("leaky_relu", dtype, slope.into())?;
     let op = Op { name: "leaky_relu", kernel, dtype, cost: Cost::Memory, reuse: [true, false] };
     run(op, [Input::Tensor(tensor), Input::Scalar(slope)])
@@ -69,7 +64,7 @@ pub fn leaky_relu(tensor: Tensor, slope: f64) -> Result<Tensor> {
 pub fn prelu(tensor: Tensor, alpha: Tensor) -> Result<Tensor> {
     let dtype = tensor.dtype();
     check_same_dtype("prelu", dtype, alpha.dtype())?;
-    let kernel = float::<Plain<Prelu>>("prelu", dtype)?;
+    let kernel = PRELU.get("prelu", dtype)?;
     if broadcast_shapes("prelu", tensor.shape(), alpha.shape())? != *tensor.shape() {
         let expected = "a slope that broadcasts to the shape of the input";
         return Err(Error::shapes("prelu", tensor.shape(), alpha.shape(), expected));
@@ -85,16 +80,27 @@ pub fn prelu(tensor: Tensor, alpha: Tensor) -> Result<Tensor> {
 pub fn hard_sigmoid(tensor: Tensor, alpha: f64, beta: f64) -> Result<Tensor> {
     let name = "hard_sigmoid";
     let dtype = tensor.dtype();
-    let kernel = dispatch!(float name, dtype, T => Ok(T::kernel::<3, Plain<HardSigmoid>>()))?;
+    let kernel = HARD_SIGMOID.get(name, dtype)?;
     let (alpha, beta) = (number(name, dtype, alpha.into())?, number(name, dtype, beta.into())?);
     let op = Op { name, kernel, dtype, cost: Cost::Memory, reuse: [true, false, false] };
     run(op, [Input::Tensor(tensor), Input::Scalar(alpha), Input::Scalar(beta)])
 }
 
-plain_fn! {
-    Clamp<Select>: |x, low, high| {
+static CLAMP: Kernels<3> = Kernels::numbers(selecting3::<Clamp>(), integers3::<Clamp>());
+static HARD_SIGMOID: Kernels<3> = Kernels::floats(light3::<HardSigmoid>());
+static PRELU: Kernels<2> = Kernels::floats(light2::<Prelu>());
+
+number_fn! {
+    /// The nearest number between two bounds.
+    Clamp<Selection>: |x, low, high| {
         let x = x.if_less(low, low, x);
         high.if_less(x, high, x)
     };
-    HardSigmoid<Number>: |x, alpha, beta| Clamp::of(x.mul(alpha).add(beta), T::zero(), T::one());
+    /// `alpha * x + beta`, held between 0 and 1.
+    HardSigmoid<Arithmetic>: |x, alpha, beta| Clamp::of(x.mul(alpha).add(beta), T::zero(), T::one());
+}
+
+number_fn! {
+    /// Not a maximum: NaN stays.
+    Prelu<Arithmetic>: |x, slope| x.if_less(T::zero(), x.mul(slope), x);
 }

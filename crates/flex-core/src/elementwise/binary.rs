@@ -1,18 +1,106 @@
-//! Functions of two elements.
+//! Functions of two elements: the table of them, and those that are defined here.
+//!
+//! A new function is one row of [`binary_table`]. A row names the kernels: [`light2`] or [`heavy2`] of a function of flex-math
+//! or of one below, and [`integers2`] or [`wrapping2`] where the operation takes integers.
 
+use super::Compare;
 use super::cast::cast;
 use super::compare::compare_scalar;
-use super::driver::{Cost, Input, Op, ScalarBytes, run};
-use super::float::{Family, Float, Plain, Vectors, plain_fn};
-use super::kernel::{Fn1, Fn2, Kernel, Map2};
-use super::number::{Integer, Number};
-use super::remainder::Remainder;
-use super::unary::unary;
-use super::{Binary, Compare, Unary};
-use crate::error::{Error, Result, check_same_dtype};
+use super::driver::{Cost, Input, Op, number, run};
+use super::element::{Fn1, Fn2, integers2, wrapping2};
+use super::float::{heavy2, light1, light2, number_fn};
+use super::integer::{BitAnd, BitOr, BitXor, Pow, Rem, Shl, Shr};
+use super::kernel::Kernels;
+use super::number::{Arithmetic, Selection};
+use super::remainder::REMAINDER;
+use super::unary::{Unary, unary};
+use crate::error::{Result, check_same_dtype};
 use crate::{BoolStore, DType, Element, Scalar, Tensor};
 use flex_math::simd::{Simd, Vector};
-use flex_math::{BinaryFn, Float as MathFloat, UnaryFn};
+use flex_math::{BinaryFn, Float, UnaryFn};
+
+/// What an operation needs to run.
+struct Definition {
+    /// The name that errors use.
+    name: &'static str,
+    kernels: Kernels<2>,
+    /// The cost of a float.
+    cost: Cost,
+    /// The cost of an integer.
+    integer_cost: Cost,
+}
+
+/// The operations. A row has the variant, the name that errors use, the kernels, and the cost of an element (and of an integer
+/// where it differs).
+macro_rules! binary_table {
+    ($($(#[$doc:meta])* $op:ident = $name:literal, $kernels:expr, $cost:expr $(, integers $integer_cost:expr)?;)*) => {
+        /// Two-operand operations. See [`binary()`] for the outcomes at the edges.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Binary {
+            $($(#[$doc])* $op,)*
+        }
+
+        impl Binary {
+            // Inlined, so that a program links the kernels of the operations that it names, and no others.
+            #[inline(always)]
+            fn definition(self) -> &'static Definition {
+                match self {
+                    $(Self::$op => {
+                        static DEFINITION: Definition = Definition {
+                            name: $name,
+                            kernels: $kernels,
+                            cost: $cost,
+                            integer_cost: binary_table!(@first $($integer_cost,)? $cost),
+                        };
+                        &DEFINITION
+                    })*
+                }
+            }
+        }
+    };
+    (@first $first:expr $(, $rest:expr)?) => {
+        $first
+    };
+}
+
+binary_table! {
+    /// Sum.
+    Add = "add", Kernels::numbers(light2::<Add>(), wrapping2::<Add>()), Cost::Memory;
+    /// Difference.
+    Sub = "sub", Kernels::numbers(light2::<Sub>(), wrapping2::<Sub>()), Cost::Memory;
+    /// Product.
+    Mul = "mul", Kernels::numbers(light2::<Mul>(), wrapping2::<Mul>()), Cost::Memory;
+    /// Quotient, truncated for integers.
+    Div = "div", Kernels::numbers(light2::<Div>(), integers2::<Div>()), Cost::Memory, integers Cost::SCALAR;
+    /// Remainder, with the sign of the divisor as in Python.
+    Rem = "remainder", Kernels::numbers(REMAINDER, integers2::<Rem>()), Cost::SCALAR;
+    /// `lhs` to the power `rhs`.
+    Pow = "pow", Kernels::numbers(heavy2::<flex_math::Pow>(), integers2::<Pow>()), Cost::Flops(110), integers Cost::MATH;
+    /// Angle of the point `(rhs, lhs)`: the operands are y, x.
+    Atan2 = "atan2", Kernels::floats(heavy2::<flex_math::Atan2>()), Cost::MATH;
+    /// The larger one, NaN when either is.
+    Max = "max_pair", Kernels::numbers(light2::<Max>(), integers2::<Max>()), Cost::Memory;
+    /// The smaller one, NaN when either is.
+    Min = "min_pair", Kernels::numbers(light2::<Min>(), integers2::<Min>()), Cost::Memory;
+    /// Bitwise and.
+    BitAnd = "bitwise_and", Kernels::integers(wrapping2::<BitAnd>()), Cost::Memory;
+    /// Bitwise or.
+    BitOr = "bitwise_or", Kernels::integers(wrapping2::<BitOr>()), Cost::Memory;
+    /// Bitwise exclusive or.
+    BitXor = "bitwise_xor", Kernels::integers(wrapping2::<BitXor>()), Cost::Memory;
+    /// Left shift.
+    Shl = "bitwise_left_shift", Kernels::integers(wrapping2::<Shl>()), Cost::Memory;
+    /// Right shift; arithmetic for signed integers.
+    Shr = "bitwise_right_shift", Kernels::integers(integers2::<Shr>()), Cost::Memory;
+    /// `(output of relu, gradient)`: the gradient where the output is above zero.
+    ReluGrad = "relu_backward", Kernels::floats(light2::<ReluGrad>()), Cost::Memory;
+    /// `(output of sigmoid, gradient)`: `output * (1 - output) * gradient`.
+    SigmoidGrad = "sigmoid_backward", Kernels::floats(light2::<SigmoidGrad>()), Cost::Memory;
+    /// `(input of gelu, gradient)`: the exact derivative times the gradient.
+    GeluGrad = "gelu_backward", Kernels::floats(heavy2::<flex_math::GeluGrad>()), Cost::Flops(48);
+    /// `(input of log_sigmoid, gradient)`: `sigmoid(-x) * gradient`.
+    LogSigmoidGrad = "log_sigmoid_backward", Kernels::floats(heavy2::<LogSigmoidGrad>()), Cost::MATH;
+}
 
 /// Applies `op` to each pair of elements of two tensors of one dtype, which broadcast together.
 ///
@@ -27,9 +115,13 @@ use flex_math::{BinaryFn, Float as MathFloat, UnaryFn};
 ///
 /// # Errors
 /// Different dtypes, one that `op` does not take, or shapes that do not broadcast.
+#[inline(always)]
 pub fn binary(op: Binary, lhs: Tensor, rhs: Tensor) -> Result<Tensor> {
-    let name = op.name();
-    check_same_dtype(name, lhs.dtype(), rhs.dtype())?;
+    binary_by(op.definition(), lhs, rhs)
+}
+
+fn binary_by(op: &'static Definition, lhs: Tensor, rhs: Tensor) -> Result<Tensor> {
+    check_same_dtype(op.name, lhs.dtype(), rhs.dtype())?;
     run_op(op, lhs.dtype(), [Input::Tensor(lhs), Input::Tensor(rhs)])
 }
 
@@ -38,24 +130,14 @@ pub fn binary(op: Binary, lhs: Tensor, rhs: Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 /// A dtype that `op` does not take.
+#[inline(always)]
 pub fn binary_scalar(op: Binary, lhs: Tensor, rhs: Scalar) -> Result<Tensor> {
+    if op == Binary::Pow { power(lhs, rhs) } else { binary_scalar_by(op.definition(), lhs, rhs) }
+}
+
+fn binary_scalar_by(op: &'static Definition, lhs: Tensor, rhs: Scalar) -> Result<Tensor> {
     let dtype = lhs.dtype();
-    if op == Binary::Pow && dtype.is_float() {
-        return power(lhs, rhs);
-    }
-    if let (Binary::Pow, Scalar::Int(exponent)) = (op, rhs)
-        && exponent < 0
-        && dtype.is_uint()
-    {
-        // The reciprocal, truncated: 1 for 1, 0 for all others.
-        let is_one = compare_scalar(Compare::Eq, lhs, Scalar::Int(1), BoolStore::Native)?;
-        return cast(is_one, dtype);
-    }
-    let rhs = if op == Binary::Pow {
-        number(op.name(), dtype, representable_exponent(rhs, dtype))?
-    } else {
-        number(op.name(), dtype, rhs)?
-    };
+    let rhs = number(op.name, dtype, rhs)?;
     run_op(op, dtype, [Input::Tensor(lhs), Input::Scalar(rhs)])
 }
 
@@ -63,33 +145,49 @@ pub fn binary_scalar(op: Binary, lhs: Tensor, rhs: Scalar) -> Result<Tensor> {
 ///
 /// # Errors
 /// A dtype that `op` does not take.
+#[inline(always)]
 pub fn scalar_binary(op: Binary, lhs: Scalar, rhs: Tensor) -> Result<Tensor> {
+    scalar_binary_by(op.definition(), lhs, rhs)
+}
+
+fn scalar_binary_by(op: &'static Definition, lhs: Scalar, rhs: Tensor) -> Result<Tensor> {
     let dtype = rhs.dtype();
-    let lhs = number(op.name(), dtype, lhs)?;
+    let lhs = number(op.name, dtype, lhs)?;
     run_op(op, dtype, [Input::Scalar(lhs), Input::Tensor(rhs)])
 }
 
 // Always: a call would move both inputs once more, 8 of 170 ns of a product with a number.
 #[inline(always)]
-fn run_op(op: Binary, dtype: DType, inputs: [Input; 2]) -> Result<Tensor> {
-    let (kernel, cost) = kernel(op, dtype)?;
-    run(Op { name: op.name(), kernel, dtype, cost, reuse: [true; 2] }, inputs)
+fn run_op(op: &'static Definition, dtype: DType, inputs: [Input; 2]) -> Result<Tensor> {
+    let kernel = op.kernels.get(op.name, dtype)?;
+    let cost = if dtype.is_float() { op.cost } else { op.integer_cost };
+    run(Op { name: op.name, kernel, dtype, cost, reuse: [true; 2] }, inputs)
 }
 
-/// Powers of floats with one exponent: the common ones by arithmetic.
+/// Powers with one exponent: the common ones of floats by arithmetic.
 fn power(base: Tensor, exponent: Scalar) -> Result<Tensor> {
-    let (name, dtype) = (Binary::Pow.name(), base.dtype());
-    let kernel = match exponent.to_f64() {
-        1.0 => return dispatch!(float name, dtype, _T => Ok(base)),
-        -1.0 => return unary(Unary::Recip, base),
-        2.0 => dispatch!(float name, dtype, T => Ok(T::kernel::<1, Plain<Square>>()))?,
-        3.0 => dispatch!(float name, dtype, T => Ok(T::kernel::<1, Plain<Cube>>()))?,
-        _ => {
-            let exponent = number(name, dtype, exponent)?;
-            return run_op(Binary::Pow, dtype, [Input::Tensor(base), Input::Scalar(exponent)]);
+    static SQUARE: Kernels<1> = Kernels::floats(light1::<Square>());
+    static CUBE: Kernels<1> = Kernels::floats(light1::<Cube>());
+    let (op, dtype) = (Binary::Pow.definition(), base.dtype());
+    if !dtype.is_float() {
+        if let Scalar::Int(..0) = exponent
+            && dtype.is_uint()
+        {
+            // The reciprocal, truncated: 1 for 1, 0 for all others.
+            let is_one = compare_scalar(Compare::Eq, base, Scalar::Int(1), BoolStore::Native)?;
+            return cast(is_one, dtype);
         }
+        return binary_scalar_by(op, base, representable_exponent(exponent, dtype));
+    }
+    let kernels = match exponent.to_f64() {
+        1.0 => return Ok(base),
+        -1.0 => return unary(Unary::Recip, base),
+        2.0 => &SQUARE,
+        3.0 => &CUBE,
+        _ => return binary_scalar_by(op, base, exponent),
     };
-    run(Op { name, kernel, dtype, cost: Cost::Memory, reuse: [true] }, [Input::Tensor(base)])
+    let kernel = kernels.get(op.name, dtype)?;
+    run(Op { name: op.name, kernel, dtype, cost: Cost::Memory, reuse: [true] }, [Input::Tensor(base)])
 }
 
 /// An exponent that an integer dtype can hold and that gives the same powers.
@@ -106,195 +204,38 @@ fn representable_exponent(exponent: Scalar, dtype: DType) -> Scalar {
     }
 }
 
-/// A scalar as an operand of tensors of `dtype`; for halves it stays f32.
-#[inline]
-pub(super) fn number(name: &'static str, dtype: DType, value: Scalar) -> Result<ScalarBytes> {
-    let dtype = if matches!(dtype, DType::F16 | DType::BF16) { DType::F32 } else { dtype };
-    match number_bits(name, dtype, value) {
-        Some(bits) => Ok(ScalarBytes::from_bits(bits, dtype.size())),
-        None => Err(Error::dtype(name, dtype, "a float or integer dtype")),
-    }
+number_fn! {
+    /// Sum.
+    Add<Arithmetic>: |a, b| a.add(b);
+    /// Difference.
+    Sub<Arithmetic>: |a, b| a.sub(b);
+    /// Product.
+    Mul<Arithmetic>: |a, b| a.mul(b);
+    /// Quotient.
+    Div<Arithmetic>: |a, b| a.div(b);
+    /// The larger one.
+    Max<Arithmetic>: |a, b| a.max(b);
+    /// The smaller one.
+    Min<Arithmetic>: |a, b| a.min(b);
+    /// Burn masks the gradient where the output is not above zero, so NaN outputs let it pass.
+    ReluGrad<Selection>: |output, grad| output.if_at_most(T::zero(), T::zero(), grad);
+    /// The gradient of sigmoid, from its output.
+    SigmoidGrad<Arithmetic>: |output, grad| output.mul(T::one().sub(output)).mul(grad);
 }
 
-/// The bytes of a number, in a register: one that comes in a [`Result`], with room for an error, is waited for in memory.
-fn number_bits(name: &'static str, dtype: DType, value: Scalar) -> Option<u64> {
-    dispatch!(number name, dtype, T => Ok(ScalarBytes::new(value.cast::<T>()).bits)).ok()
-}
-
-impl Binary {
-    /// The name that errors use.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Binary::Add => "add",
-            Binary::Sub => "sub",
-            Binary::Mul => "mul",
-            Binary::Div => "div",
-            Binary::Rem => "remainder",
-            Binary::Pow => "pow",
-            Binary::Atan2 => "atan2",
-            Binary::Max => "max_pair",
-            Binary::Min => "min_pair",
-            Binary::BitAnd => "bitwise_and",
-            Binary::BitOr => "bitwise_or",
-            Binary::BitXor => "bitwise_xor",
-            Binary::Shl => "bitwise_left_shift",
-            Binary::Shr => "bitwise_right_shift",
-            Binary::ReluGrad => "relu_backward",
-            Binary::SigmoidGrad => "sigmoid_backward",
-            Binary::GeluGrad => "gelu_backward",
-            Binary::LogSigmoidGrad => "log_sigmoid_backward",
-        }
-    }
-}
-
-/// The kernel of `op` over `dtype`, and its cost.
-fn kernel(op: Binary, dtype: DType) -> Result<(&'static dyn Kernel<2>, Cost)> {
-    let name = op.name();
-    Ok(match op {
-        Binary::Add => (wrapping::<Add>(name, dtype)?, Cost::Memory),
-        Binary::Sub => (wrapping::<Sub>(name, dtype)?, Cost::Memory),
-        Binary::Mul => (wrapping::<Mul>(name, dtype)?, Cost::Memory),
-        Binary::Max => (ordered::<Max>(name, dtype)?, Cost::Memory),
-        Binary::Min => (ordered::<Min>(name, dtype)?, Cost::Memory),
-        Binary::Div if dtype.is_float() => (float::<Plain<Div>>(name, dtype)?, Cost::Memory),
-        Binary::Div => (integer::<Div>(name, dtype, "a float or integer dtype")?, Cost::SCALAR),
-        Binary::Rem if dtype.is_float() => (float::<Remainder>(name, dtype)?, Cost::SCALAR),
-        Binary::Rem => (integer::<Rem>(name, dtype, "a float or integer dtype")?, Cost::SCALAR),
-        Binary::Pow if dtype.is_float() => (float::<Vectors<flex_math::Pow>>(name, dtype)?, Cost::Flops(110)),
-        Binary::Pow => (integer::<Pow>(name, dtype, "a float or integer dtype")?, Cost::MATH),
-        Binary::Atan2 => (float::<Vectors<flex_math::Atan2>>(name, dtype)?, Cost::MATH),
-        Binary::BitAnd => (bitwise::<BitAnd>(name, dtype)?, Cost::Memory),
-        Binary::BitOr => (bitwise::<BitOr>(name, dtype)?, Cost::Memory),
-        Binary::BitXor => (bitwise::<BitXor>(name, dtype)?, Cost::Memory),
-        // A negative count, read as unsigned, is out of range too.
-        Binary::Shl => (bitwise::<Shl>(name, dtype)?, Cost::Memory),
-        Binary::Shr => (integer::<Shr>(name, dtype, "an integer dtype")?, Cost::Memory),
-        Binary::ReluGrad => (float::<Plain<ReluGrad>>(name, dtype)?, Cost::Memory),
-        Binary::SigmoidGrad => (float::<Plain<SigmoidGrad>>(name, dtype)?, Cost::Memory),
-        Binary::GeluGrad => (float::<Vectors<flex_math::GeluGrad>>(name, dtype)?, Cost::Flops(48)),
-        Binary::LogSigmoidGrad => (float::<Vectors<LogSigmoidGrad>>(name, dtype)?, Cost::MATH),
-    })
-}
-
-pub(super) fn float<K: Family<2>>(name: &'static str, dtype: DType) -> Result<&'static dyn Kernel<2>> {
-    dispatch!(float name, dtype, T => Ok(T::kernel::<2, K>()))
-}
-
-/// A function of floats, and of integers in which signed and unsigned give the same bits.
-fn wrapping<F>(name: &'static str, dtype: DType) -> Result<&'static dyn Kernel<2>>
-where
-    F: Fn2<f32, Out = f32> + Fn2<f64, Out = f64> + BinaryFn<f32> + Default + 'static,
-    F: Fn2<u8> + Fn2<u16> + Fn2<u32> + Fn2<u64>,
-{
-    if dtype.is_float() {
-        return float::<Plain<F>>(name, dtype);
-    }
-    if dtype.is_bool() {
-        return Err(Error::dtype(name, dtype, "a float or integer dtype"));
-    }
-    dispatch!(bits name, dtype, T => Ok(Map2::<T, F>::KERNEL))
-}
-
-/// A function of integers in which signed and unsigned give the same bits.
-pub(super) fn bitwise<F>(name: &'static str, dtype: DType) -> Result<&'static dyn Kernel<2>>
-where
-    F: Fn2<u8> + Fn2<u16> + Fn2<u32> + Fn2<u64> + 'static,
-{
-    if !(dtype.is_int() || dtype.is_uint()) {
-        return Err(Error::dtype(name, dtype, "an integer dtype"));
-    }
-    dispatch!(bits name, dtype, T => Ok(Map2::<T, F>::KERNEL))
-}
-
-/// A function of floats and of each integer type.
-fn ordered<F>(name: &'static str, dtype: DType) -> Result<&'static dyn Kernel<2>>
-where
-    F: Fn2<f32, Out = f32> + Fn2<f64, Out = f64> + BinaryFn<f32> + Default + 'static,
-    F: Fn2<i8> + Fn2<i16> + Fn2<i32> + Fn2<i64> + Fn2<u8> + Fn2<u16> + Fn2<u32> + Fn2<u64>,
-{
-    if dtype.is_float() {
-        return float::<Plain<F>>(name, dtype);
-    }
-    integer::<F>(name, dtype, "a float or integer dtype")
-}
-
-/// A function of each integer type.
-fn integer<F>(name: &'static str, dtype: DType, expected: &'static str) -> Result<&'static dyn Kernel<2>>
-where
-    F: Fn2<i8> + Fn2<i16> + Fn2<i32> + Fn2<i64> + Fn2<u8> + Fn2<u16> + Fn2<u32> + Fn2<u64> + 'static,
-{
-    if !(dtype.is_int() || dtype.is_uint()) {
-        return Err(Error::dtype(name, dtype, expected));
-    }
-    dispatch!(int name, dtype, T => Ok(Map2::<T, F>::KERNEL))
-}
-
-plain_fn! {
-    Add<Number>: |a, b| a.add(b);
-    Sub<Number>: |a, b| a.sub(b);
-    Mul<Number>: |a, b| a.mul(b);
-    Div<Number>: |a, b| a.div(b);
-    Max<Number>: |a, b| a.max(b);
-    Min<Number>: |a, b| a.min(b);
-    // Burn masks the gradient where the output is not above zero, so NaN outputs let it pass.
-    ReluGrad<Number>: |output, grad| output.if_at_most(T::zero(), T::zero(), grad);
-    SigmoidGrad<Number>: |output, grad| output.mul(T::one().sub(output)).mul(grad);
-    // Not a maximum: NaN stays.
-    Prelu<Number>: |x, slope| x.if_less(T::zero(), x.mul(slope), x);
-}
-
-plain_fn! {
-    Square<Number>: |a| a.mul(a);
-    Cube<Number>: |a| a.mul(a).mul(a);
-}
-
-/// Functions of two integers as kernels.
-macro_rules! integer_fn {
-    ($($bound:ident $name:ident: |$a:ident, $b:ident| $value:expr;)*) => {$(
-        pub(super) struct $name;
-        impl<T: $bound> Fn2<T> for $name {
-            type Out = T;
-            const IS_LIGHT: bool = false;
-            #[inline(always)]
-            fn at($a: T, $b: T) -> T {
-                $value
-            }
-        }
-    )*};
-}
-
-// Slower than memory, or rare.
-integer_fn! {
-    Integer Rem: |a, b| a.rem(b);
-    Integer Pow: |a, b| a.pow(b);
-    Integer Shl: |a, b| a.shl(b);
-    Integer Shr: |a, b| a.shr(b);
-    Bits BitAnd: |a, b| a & b;
-    Bits BitOr: |a, b| a | b;
-    Bits BitXor: |a, b| a ^ b;
-}
-
-pub(super) trait Bits:
-    Element
-    + core::ops::BitAnd<Output = Self>
-    + core::ops::BitOr<Output = Self>
-    + core::ops::BitXor<Output = Self>
-{
-}
-impl<T> Bits for T where
-    T: Element
-        + core::ops::BitAnd<Output = Self>
-        + core::ops::BitOr<Output = Self>
-        + core::ops::BitXor<Output = Self>
-{
+number_fn! {
+    /// `a^2`.
+    Square<Arithmetic>: |a| a.mul(a);
+    /// `a^3`.
+    Cube<Arithmetic>: |a| a.mul(a).mul(a);
 }
 
 /// `(x, grad) -> grad * sigmoid(-x)`.
 #[derive(Clone, Copy, Default)]
 struct LogSigmoidGrad;
-impl<T: MathFloat> BinaryFn<T> for LogSigmoidGrad {
+impl<T: Float> BinaryFn<T> for LogSigmoidGrad {
     #[inline(always)]
     fn eval<S: Simd>(self, x: Vector<S, T>, grad: Vector<S, T>) -> Vector<S, T> {
-        flex_math::Sigmoid.eval(x * (-T::one()).splat()) * grad
+        UnaryFn::eval(flex_math::Sigmoid, x * (-T::one()).splat()) * grad
     }
 }

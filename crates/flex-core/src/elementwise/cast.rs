@@ -1,13 +1,14 @@
 //! Conversion between dtypes.
 
 use super::driver::{Cost, Input, Op, run};
-use super::half::through_single;
-use super::kernel::{BLOCK, Fn1, Kernel, Map1, Src, Typed};
+use super::element::{Fn1, Map1};
+use super::float::ThroughSingle;
+use super::kernel::{BLOCK, Kernel, Src, Typed, through_blocks};
 use crate::error::Result;
 use crate::{BoolStore, DType, Element, Tensor, bf16, f16};
 use core::marker::PhantomData;
 use flex_math::half::{Half, convert, from_f32, from_f64, to_f32, to_odd};
-use flex_math::simd::vectorize;
+use flex_math::simd::vectorize_lean;
 use num_traits::AsPrimitive;
 
 /// Converts each element to `dtype`, with the rules of Rust's `as`: floats to integers truncate and saturate (NaN
@@ -71,7 +72,7 @@ trait Source: Element {
         let mut block = [0f32; BLOCK];
         for (src, dst) in src.chunks(BLOCK).zip(dst.chunks_mut(BLOCK)) {
             let block = &mut block[..src.len()];
-            vectorize(
+            vectorize_lean(
                 #[inline(always)]
                 || block.iter_mut().zip(src).for_each(|(to, from)| *to = from.to_odd()),
             );
@@ -137,13 +138,21 @@ macro_rules! impl_half_source {
                 convert(src, dst);
             }
             fn through<F: Fn1<Self> + Fn1<f32> + 'static>() -> &'static dyn Kernel<1> {
-                through_single::<Self, F>()
+                Converted::<Self, F>::KERNEL
             }
         }
     )*};
 }
 
 impl_half_source!(f16 bf16);
+
+/// The kernel of a function of f32 whose operand is a half.
+struct Converted<H, F>(PhantomData<fn(H) -> F>);
+
+impl<H: Half + Element, F: Fn1<f32> + 'static> Converted<H, F> {
+    const KERNEL: &'static dyn Kernel<1> =
+        &ThroughSingle::<H, 1>::converted(Map1::<f32, F>::KERNEL, size_of::<F::Out>());
+}
 
 /// Dtypes to convert to, from floats, or from anything when they are floats themselves.
 trait Target: Element {
@@ -258,19 +267,9 @@ impl<S: Source, H: Half + Element> Round<S, H> {
 
 impl<S: Source, H: Half + Element> Kernel<1> for Round<S, H> {
     fn run(&self, out: &mut [u8], [a]: [Src<'_>; 1]) {
-        let out: &mut [H] = bytemuck::cast_slice_mut(out);
         match a.typed::<S>() {
-            Typed::Each(a) => S::round(a, out),
-            Typed::Same(a) => out.fill(H::from_pattern(H::narrow(a.to_odd()))),
-            Typed::Out => {
-                let mut block = [S::ZERO; BLOCK];
-                for out in out.chunks_mut(BLOCK) {
-                    let block = &mut block[..out.len()];
-                    // Of one size, since it lies there.
-                    block.copy_from_slice(bytemuck::cast_slice(out));
-                    S::round(block, out);
-                }
-            }
+            Typed::Each(a) => S::round::<H>(a, bytemuck::cast_slice_mut(out)),
+            _ => through_blocks(self, size_of::<S>(), size_of::<H>(), out, [a]),
         }
     }
 }

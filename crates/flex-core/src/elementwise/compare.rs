@@ -1,12 +1,13 @@
 //! Comparisons, boolean connectives and predicates. Booleans are bytes holding 0 or 1.
 
-use super::binary::{BitAnd, BitOr, BitXor, bitwise};
 use super::driver::{Cost, Input, Op, ScalarBytes, run};
-use super::float::{Float, Predicate};
-use super::kernel::{Fn1, Fn2, Kernel, Map2};
+use super::element::{Fn1, Fn2, Map2, integers2, predicate1, predicate2, wrapping2};
+use super::integer::{BitAnd, BitOr, BitXor};
+use super::kernel::{Kernel, Kernels};
+use super::number::{Compared, FloatBits, nan};
 use super::{Compare, Logical};
 use crate::error::{Error, Result, check_same_dtype};
-use crate::{BoolStore, DType, Element, Scalar, Tensor, bf16, f16};
+use crate::{BoolStore, DType, Element, Scalar, Tensor};
 use core::cmp::Ordering;
 
 /// Compares pairs of elements of two tensors of one dtype, which broadcast together. NaN is unequal to everything.
@@ -49,9 +50,9 @@ pub fn compare_scalar(op: Compare, lhs: Tensor, rhs: Scalar, store: BoolStore) -
 /// A tensor that is not boolean, or shapes that do not broadcast.
 pub fn logical(op: Logical, lhs: Tensor, rhs: Tensor) -> Result<Tensor> {
     let (name, kernel) = match op {
-        Logical::And => ("logical_and", bitwise::<BitAnd>("logical_and", DType::U8)?),
-        Logical::Or => ("logical_or", bitwise::<BitOr>("logical_or", DType::U8)?),
-        Logical::Xor => ("logical_xor", bitwise::<BitXor>("logical_xor", DType::U8)?),
+        Logical::And => ("logical_and", Map2::<u8, BitAnd>::KERNEL),
+        Logical::Or => ("logical_or", Map2::<u8, BitOr>::KERNEL),
+        Logical::Xor => ("logical_xor", Map2::<u8, BitXor>::KERNEL),
     };
     let dtype = check_bool(name, lhs.dtype())?;
     check_bool(name, rhs.dtype())?;
@@ -66,7 +67,7 @@ pub fn logical(op: Logical, lhs: Tensor, rhs: Tensor) -> Result<Tensor> {
 pub fn logical_not(tensor: Tensor) -> Result<Tensor> {
     let name = "logical_not";
     let dtype = check_bool(name, tensor.dtype())?;
-    let kernel = bitwise::<BitXor>(name, DType::U8)?;
+    let kernel = Map2::<u8, BitXor>::KERNEL;
     let op = Op { name, kernel, dtype, cost: Cost::Memory, reuse: [true; 2] };
     run(op, [Input::Tensor(tensor), Input::Scalar(ScalarBytes::new(1u8))])
 }
@@ -77,7 +78,8 @@ pub fn logical_not(tensor: Tensor) -> Result<Tensor> {
 /// A tensor that is not of floats, or a `store` other than one byte per boolean.
 pub fn is_nan(tensor: Tensor, store: BoolStore) -> Result<Tensor> {
     let name = "is_nan";
-    let kernel = dispatch!(float name, tensor.dtype(), T => Ok(T::kernel::<1, Predicate<IsNan>>()))?;
+    const KERNELS: Kernels<1> = Kernels::floats(predicate1::<IsNan>());
+    let kernel = KERNELS.get(name, tensor.dtype())?;
     test(name, kernel, tensor, store)
 }
 
@@ -87,7 +89,8 @@ pub fn is_nan(tensor: Tensor, store: BoolStore) -> Result<Tensor> {
 /// A tensor that is not of floats, or a `store` other than one byte per boolean.
 pub fn is_inf(tensor: Tensor, store: BoolStore) -> Result<Tensor> {
     let name = "is_inf";
-    let kernel = dispatch!(float name, tensor.dtype(), T => Ok(T::kernel::<1, Predicate<IsInf>>()))?;
+    const KERNELS: Kernels<1> = Kernels::floats(predicate1::<IsInf>());
+    let kernel = KERNELS.get(name, tensor.dtype())?;
     test(name, kernel, tensor, store)
 }
 
@@ -103,53 +106,27 @@ fn test(
 
 fn compare_inputs(op: Compare, dtype: DType, [lhs, rhs]: [Input; 2], store: BoolStore) -> Result<Tensor> {
     let name = op.name();
-    let (kernel, swap) = match op {
-        Compare::Eq => (equality::<Eq>(name, dtype)?, false),
-        Compare::Ne => (equality::<Ne>(name, dtype)?, false),
-        Compare::Lt => (order::<Lt>(name, dtype)?, false),
-        Compare::Le => (order::<Le>(name, dtype)?, false),
-        Compare::Gt => (order::<Lt>(name, dtype)?, true),
-        Compare::Ge => (order::<Le>(name, dtype)?, true),
+    // Booleans are bytes, which compare as numbers do.
+    let number = if dtype.is_bool() { check_bool(name, dtype).map(|_| DType::U8)? } else { dtype };
+    let (kernels, swap) = match op {
+        Compare::Eq => (&EQUAL, false),
+        Compare::Ne => (&NOT_EQUAL, false),
+        Compare::Lt => (&LESS, false),
+        Compare::Le => (&AT_MOST, false),
+        Compare::Gt => (&LESS, true),
+        Compare::Ge => (&AT_MOST, true),
     };
+    let kernel = kernels.get(name, number)?;
     let inputs = if swap { [rhs, lhs] } else { [lhs, rhs] };
     // One byte each: a comparison of bytes may take the place of an operand.
     let op = Op { name, kernel, dtype: bool_dtype(name, store)?, cost: Cost::Memory, reuse: [true; 2] };
     run(op, inputs)
 }
 
-/// A question about two floats.
-trait FloatTest:
-    Fn2<f32, Out = u8> + Fn2<f64, Out = u8> + Fn2<f16, Out = u8> + Fn2<bf16, Out = u8> + 'static
-{
-}
-impl<F> FloatTest for F where
-    F: Fn2<f32, Out = u8> + Fn2<f64, Out = u8> + Fn2<f16, Out = u8> + Fn2<bf16, Out = u8> + 'static
-{
-}
-
-fn equality<F>(name: &'static str, dtype: DType) -> Result<&'static dyn Kernel<2>>
-where
-    F: FloatTest + Fn2<u8> + Fn2<u16> + Fn2<u32> + Fn2<u64>,
-{
-    if dtype.is_float() {
-        return dispatch!(float name, dtype, T => Ok(T::kernel::<2, Predicate<F>>()));
-    }
-    dispatch!(bits name, dtype, T => Ok(Map2::<T, F>::KERNEL))
-}
-
-fn order<F>(name: &'static str, dtype: DType) -> Result<&'static dyn Kernel<2>>
-where
-    F: FloatTest,
-    F: Fn2<i8> + Fn2<i16> + Fn2<i32> + Fn2<i64> + Fn2<u8> + Fn2<u16> + Fn2<u32> + Fn2<u64>,
-{
-    if dtype.is_float() {
-        return dispatch!(float name, dtype, T => Ok(T::kernel::<2, Predicate<F>>()));
-    }
-    if dtype.is_bool() {
-        return dispatch!(bits name, dtype, _T => Ok(Map2::<u8, F>::KERNEL));
-    }
-    dispatch!(int name, dtype, T => Ok(Map2::<T, F>::KERNEL))
-}
+static EQUAL: Kernels<2> = Kernels::numbers(predicate2::<Eq>(), wrapping2::<Eq>());
+static NOT_EQUAL: Kernels<2> = Kernels::numbers(predicate2::<Ne>(), wrapping2::<Ne>());
+static LESS: Kernels<2> = Kernels::numbers(predicate2::<Lt>(), integers2::<Lt>());
+static AT_MOST: Kernels<2> = Kernels::numbers(predicate2::<Le>(), integers2::<Le>());
 
 /// What is left of a comparison with a number once the dtype is known.
 #[derive(Clone, Copy, Debug)]
@@ -256,72 +233,6 @@ impl Compare {
     }
 }
 
-/// Elements that compare.
-pub(super) trait Compared: Element {
-    /// `==`.
-    fn equal(self, other: Self) -> bool;
-    /// `<`.
-    fn less(self, other: Self) -> bool;
-    /// `<=`.
-    fn at_most(self, other: Self) -> bool;
-}
-
-macro_rules! compared_by_operators {
-    ($($ty:ty)*) => {$(
-        impl Compared for $ty {
-            #[inline(always)]
-            fn equal(self, other: Self) -> bool {
-                self == other
-            }
-            #[inline(always)]
-            fn less(self, other: Self) -> bool {
-                self < other
-            }
-            #[inline(always)]
-            fn at_most(self, other: Self) -> bool {
-                self <= other
-            }
-        }
-    )*};
-}
-
-compared_by_operators!(f32 f64 i8 i16 i32 i64 u8 u16 u32 u64);
-
-/// By integer operations that vectorise: the bits, with those of negative numbers negated, stand in the order of the numbers
-/// and are 0 for both zeros. NaN is told by its magnitude.
-macro_rules! compared_by_bits {
-    ($($ty:ty)*) => {$(
-        impl Compared for $ty {
-            #[inline(always)]
-            fn equal(self, other: Self) -> bool {
-                !nan(self) & !nan(other) & (rank(self) == rank(other))
-            }
-            #[inline(always)]
-            fn less(self, other: Self) -> bool {
-                !nan(self) & !nan(other) & (rank(self) < rank(other))
-            }
-            #[inline(always)]
-            fn at_most(self, other: Self) -> bool {
-                !nan(self) & !nan(other) & (rank(self) <= rank(other))
-            }
-        }
-    )*};
-}
-
-compared_by_bits!(f16 bf16);
-
-#[inline(always)]
-fn nan<T: FloatBits>(x: T) -> bool {
-    x.magnitude() > T::INFINITE
-}
-
-#[inline(always)]
-fn rank<T: Element>(x: T) -> i16 {
-    let bits: i16 = bytemuck::cast(x);
-    let negative = bits >> 15;
-    ((bits & i16::MAX) ^ negative) - negative
-}
-
 /// Comparisons as kernels.
 macro_rules! comparison {
     ($($name:ident: |$a:ident, $b:ident| $value:expr;)*) => {$(
@@ -341,36 +252,6 @@ comparison! {
     Ne: |a, b| !a.equal(b);
     Lt: |a, b| a.less(b);
     Le: |a, b| a.at_most(b);
-}
-
-/// Floats by their bits.
-trait FloatBits: Element {
-    /// An integer of the same size.
-    type Bits: PartialOrd;
-    /// The bits of infinity; greater magnitudes are NaN.
-    const INFINITE: Self::Bits;
-    /// All bits but the sign.
-    fn magnitude(self) -> Self::Bits;
-}
-
-macro_rules! float_bits {
-    ($($ty:ty: $bits:ty;)*) => {$(
-        impl FloatBits for $ty {
-            type Bits = $bits;
-            const INFINITE: $bits = <$ty>::INFINITY.to_bits();
-            #[inline(always)]
-            fn magnitude(self) -> $bits {
-                self.to_bits() & (<$bits>::MAX >> 1)
-            }
-        }
-    )*};
-}
-
-float_bits! {
-    f32: u32;
-    f64: u64;
-    f16: u16;
-    bf16: u16;
 }
 
 struct IsNan;

@@ -12,7 +12,7 @@ use crate::layout::{
     Layout, Strides, broadcast_shapes, checked_num_elements, contiguous_strides, stretched_stride,
 };
 use crate::parallel::Work;
-use crate::{DType, Element, Shape, Tensor};
+use crate::{DType, Element, Scalar, Shape, Tensor};
 use smallvec::SmallVec;
 
 /// What an operation does to elements, and what it costs.
@@ -97,6 +97,21 @@ impl ScalarBytes {
     fn as_slice(&self) -> &[u8] {
         &bytemuck::bytes_of(&self.bits)[..self.len]
     }
+}
+
+/// A scalar as an operand of tensors of `dtype`; for halves it stays f32.
+#[inline]
+pub(super) fn number(name: &'static str, dtype: DType, value: Scalar) -> Result<ScalarBytes> {
+    let dtype = if matches!(dtype, DType::F16 | DType::BF16) { DType::F32 } else { dtype };
+    match number_bits(name, dtype, value) {
+        Some(bits) => Ok(ScalarBytes::from_bits(bits, dtype.size())),
+        None => Err(Error::dtype(name, dtype, "a float or integer dtype")),
+    }
+}
+
+/// The bytes of a number, in a register: one that comes in a [`Result`], with room for an error, is waited for in memory.
+fn number_bits(name: &'static str, dtype: DType, value: Scalar) -> Option<u64> {
+    dispatch!(number name, dtype, T => Ok(ScalarBytes::new(value.cast::<T>()).bits)).ok()
 }
 
 impl Input {

@@ -1,14 +1,14 @@
 //! Selection by a boolean mask.
 
-use super::binary::Bits;
 use super::compare::check_bool;
 use super::driver::{Cost, Input, Op, ScalarBytes, run};
+use super::integer::BitLogic;
 use super::kernel::{Kernel, Src, Typed};
-use super::number::Number;
+use super::number::Selection;
 use crate::error::{Error, Result, check_same_dtype};
 use crate::{Scalar, Tensor};
 use core::marker::PhantomData;
-use flex_math::simd::{Simd, WithSimd, dispatch};
+use flex_math::simd::vectorize_lean;
 
 /// The elements of `value` where `mask` is true, and of `tensor` elsewhere. All three broadcast together.
 ///
@@ -39,109 +39,95 @@ fn select(name: &'static str, tensor: Tensor, mask: Tensor, value: Input) -> Res
         return Err(Error::dtype(name, mask.dtype(), "a mask of a bool dtype of one byte (native, u8)"));
     }
     let dtype = tensor.dtype();
-    let kernel: &'static dyn Kernel<3> = dispatch!(bits name, dtype, T => Ok(Select::<T>::KERNEL))?;
+    let kernel: &'static dyn Kernel<3> = dispatch!(bits name, dtype, T => Ok(Blend::<T>::KERNEL))?;
     let op = Op { name, kernel, dtype, cost: Cost::Memory, reuse: [true, false, true] };
     run(op, [Input::Tensor(tensor), Input::Tensor(mask), value])
 }
 
 /// `(tensor, mask, value)`, by the bits of the elements.
-struct Select<T>(PhantomData<T>);
+struct Blend<T>(PhantomData<T>);
 
-impl<T: Bits + Number> Select<T> {
+impl<T: BitLogic + Selection> Blend<T> {
     const KERNEL: &'static dyn Kernel<3> = &Self(PhantomData);
 }
 
-impl<T: Bits + Number> Kernel<3> for Select<T> {
+impl<T: BitLogic + Selection> Kernel<3> for Blend<T> {
     fn run(&self, out: &mut [u8], [tensor, mask, value]: [Src<'_>; 3]) {
-        dispatch(Loop::<T> {
-            out: bytemuck::cast_slice_mut(out),
-            tensor: tensor.typed(),
-            mask: mask.typed(),
-            value: value.typed(),
-        });
-    }
-}
-
-struct Loop<'a, T> {
-    out: &'a mut [T],
-    tensor: Typed<'a, T>,
-    mask: Typed<'a, u8>,
-    value: Typed<'a, T>,
-}
-
-impl<T: Bits + Number> WithSimd for Loop<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self) {
-        let Self { out, tensor, mask, value } = self;
-        let mask = match mask {
+        let out: &mut [T] = bytemuck::cast_slice_mut(out);
+        let mask = match mask.typed::<u8>() {
             Typed::Each(mask) => mask,
-            Typed::Same(mask) => return copy(out, if mask != 0 { value } else { tensor }),
+            Typed::Same(mask) => return copy(out, if mask != 0 { value } else { tensor }.typed()),
             Typed::Out => unreachable!("the mask is not reused"),
         };
-        assert!(out.len() == mask.len(), "kernel: mask length");
-        match (tensor, value) {
-            (Typed::Each(tensor), Typed::Each(value)) => {
-                assert!(out.len() == tensor.len() && out.len() == value.len(), "kernel: operand length");
-                for (((o, m), t), v) in out.iter_mut().zip(mask).zip(tensor).zip(value) {
-                    *o = blend(*m != 0, *v, *t);
-                }
+        // The value where the mask is true, or the tensor where it is false: one loop serves both.
+        match (tensor.typed::<T>(), value.typed::<T>()) {
+            (Typed::Out, value) => overwrite(out, mask, true, value),
+            (tensor, Typed::Out) => overwrite(out, mask, false, tensor),
+            (Typed::Each(tensor), value) => blend(out, mask, true, value, tensor),
+            (tensor, Typed::Each(value)) => blend(out, mask, false, tensor, value),
+            (Typed::Same(tensor), value) => {
+                out.fill(tensor);
+                overwrite(out, mask, true, value);
             }
-            (Typed::Each(tensor), Typed::Same(value)) => {
-                assert!(out.len() == tensor.len(), "kernel: operand length");
-                for ((o, m), t) in out.iter_mut().zip(mask).zip(tensor) {
-                    *o = blend(*m != 0, value, *t);
-                }
-            }
-            (Typed::Same(tensor), Typed::Each(value)) => {
-                assert!(out.len() == value.len(), "kernel: operand length");
-                for ((o, m), v) in out.iter_mut().zip(mask).zip(value) {
-                    *o = blend(*m != 0, *v, tensor);
-                }
-            }
-            (Typed::Same(tensor), Typed::Same(value)) => {
-                for (o, m) in out.iter_mut().zip(mask) {
-                    *o = blend(*m != 0, value, tensor);
-                }
-            }
-            (Typed::Out, value) => overwrite::<T, true>(out, mask, value),
-            (tensor, Typed::Out) => overwrite::<T, false>(out, mask, tensor),
         }
     }
+}
+
+/// Writes `yes` where the mask is `when`, and `no` elsewhere.
+fn blend<T: BitLogic + Selection>(out: &mut [T], mask: &[u8], when: bool, yes: Typed<'_, T>, no: &[T]) {
+    assert!(out.len() == mask.len() && out.len() == no.len(), "kernel: operand length");
+    vectorize_lean(
+        #[inline(always)]
+        || match yes {
+            Typed::Each(yes) => {
+                assert!(out.len() == yes.len(), "kernel: operand length");
+                for (((o, m), yes), no) in out.iter_mut().zip(mask).zip(yes).zip(no) {
+                    *o = choose((*m != 0) == when, *yes, *no);
+                }
+            }
+            Typed::Same(yes) => {
+                for ((o, m), no) in out.iter_mut().zip(mask).zip(no) {
+                    *o = choose((*m != 0) == when, yes, *no);
+                }
+            }
+            Typed::Out => unreachable!("an operand in the output is overwritten"),
+        },
+    );
+}
+
+/// Replaces the elements where the mask is `when`.
+fn overwrite<T: BitLogic + Selection>(out: &mut [T], mask: &[u8], when: bool, from: Typed<'_, T>) {
+    assert!(out.len() == mask.len(), "kernel: mask length");
+    vectorize_lean(
+        #[inline(always)]
+        || match from {
+            Typed::Each(values) => {
+                assert!(out.len() == values.len(), "kernel: operand length");
+                for ((o, m), v) in out.iter_mut().zip(mask).zip(values) {
+                    *o = choose((*m != 0) == when, *v, *o);
+                }
+            }
+            Typed::Same(value) => {
+                for (o, m) in out.iter_mut().zip(mask) {
+                    *o = choose((*m != 0) == when, value, *o);
+                }
+            }
+            Typed::Out => {}
+        },
+    );
 }
 
 /// `yes` or `no` by bits. A choice between two loaded elements would become a branch, twice as slow.
 #[inline(always)]
-fn blend<T: Bits + Number>(condition: bool, yes: T, no: T) -> T {
+fn choose<T: BitLogic + Selection>(condition: bool, yes: T, no: T) -> T {
     let all = T::from_u64(condition as u64).neg();
     no ^ ((yes ^ no) & all)
 }
 
-#[inline(always)]
 fn copy<T: Copy>(out: &mut [T], from: Typed<'_, T>) {
     match from {
         Typed::Each(values) => out.copy_from_slice(values),
         Typed::Same(value) => out.fill(value),
-        Typed::Out => {}
-    }
-}
-
-/// Replaces the elements where the mask is `WHEN`.
-#[inline(always)]
-fn overwrite<T: Bits + Number, const WHEN: bool>(out: &mut [T], mask: &[u8], from: Typed<'_, T>) {
-    match from {
-        Typed::Each(values) => {
-            assert!(out.len() == values.len(), "kernel: operand length");
-            for ((o, m), v) in out.iter_mut().zip(mask).zip(values) {
-                *o = blend((*m != 0) == WHEN, *v, *o);
-            }
-        }
-        Typed::Same(value) => {
-            for (o, m) in out.iter_mut().zip(mask) {
-                *o = blend((*m != 0) == WHEN, value, *o);
-            }
-        }
         Typed::Out => {}
     }
 }

@@ -1,15 +1,111 @@
-//! Arithmetic on single elements, and on vectors of f32, with every outcome defined.
+//! Comparison and arithmetic of single elements, and of vectors of floats, with every outcome defined.
 //!
 //! Integers wrap as two's complement. Division by zero gives 0, and so does the remainder (NumPy's choice; PyTorch
 //! raises an error and Burn says nothing); `MIN / -1` wraps to `MIN`, with remainder 0. Division truncates; the
 //! remainder has the sign of the divisor, as Python's and PyTorch's, so it belongs to a division that rounds down.
 
-use super::compare::Compared;
 use crate::{Element, bf16, f16};
-use flex_math::simd::{Scalar, Simd, Vector};
+use flex_math::Float;
+use flex_math::simd::{Simd, Vector, abs, neg};
+
+/// Elements that compare.
+pub(crate) trait Compared: Element {
+    /// `==`.
+    fn equal(self, other: Self) -> bool;
+    /// `<`.
+    fn less(self, other: Self) -> bool;
+    /// `<=`.
+    fn at_most(self, other: Self) -> bool;
+}
+
+macro_rules! compared_by_operators {
+    ($($ty:ty)*) => {$(
+        impl Compared for $ty {
+            #[inline(always)]
+            fn equal(self, other: Self) -> bool {
+                self == other
+            }
+            #[inline(always)]
+            fn less(self, other: Self) -> bool {
+                self < other
+            }
+            #[inline(always)]
+            fn at_most(self, other: Self) -> bool {
+                self <= other
+            }
+        }
+    )*};
+}
+
+compared_by_operators!(f32 f64 i8 i16 i32 i64 u8 u16 u32 u64);
+
+/// By integer operations that vectorise: the bits, with those of negative numbers negated, stand in the order of the numbers
+/// and are 0 for both zeros. NaN is told by its magnitude.
+macro_rules! compared_by_bits {
+    ($($ty:ty)*) => {$(
+        impl Compared for $ty {
+            #[inline(always)]
+            fn equal(self, other: Self) -> bool {
+                !nan(self) & !nan(other) & (rank(self) == rank(other))
+            }
+            #[inline(always)]
+            fn less(self, other: Self) -> bool {
+                !nan(self) & !nan(other) & (rank(self) < rank(other))
+            }
+            #[inline(always)]
+            fn at_most(self, other: Self) -> bool {
+                !nan(self) & !nan(other) & (rank(self) <= rank(other))
+            }
+        }
+    )*};
+}
+
+compared_by_bits!(f16 bf16);
+
+#[inline(always)]
+pub(super) fn nan<T: FloatBits>(x: T) -> bool {
+    x.magnitude() > T::INFINITE
+}
+
+#[inline(always)]
+fn rank<T: Element>(x: T) -> i16 {
+    let bits: i16 = bytemuck::cast(x);
+    let negative = bits >> 15;
+    ((bits & i16::MAX) ^ negative) - negative
+}
+
+/// Floats by their bits.
+pub(super) trait FloatBits: Element {
+    /// An integer of the same size.
+    type Bits: PartialOrd;
+    /// The bits of infinity; greater magnitudes are NaN.
+    const INFINITE: Self::Bits;
+    /// All bits but the sign.
+    fn magnitude(self) -> Self::Bits;
+}
+
+macro_rules! float_bits {
+    ($($ty:ty: $bits:ty;)*) => {$(
+        impl FloatBits for $ty {
+            type Bits = $bits;
+            const INFINITE: $bits = <$ty>::INFINITY.to_bits();
+            #[inline(always)]
+            fn magnitude(self) -> $bits {
+                self.to_bits() & (<$bits>::MAX >> 1)
+            }
+        }
+    )*};
+}
+
+float_bits! {
+    f32: u32;
+    f64: u64;
+    f16: u16;
+    bf16: u16;
+}
 
 /// What functions need that choose among numbers or change signs: no result is rounded, and halves stay as they are.
-pub(crate) trait Select: Copy {
+pub(crate) trait Selection: Copy {
     /// The additive identity.
     fn zero() -> Self;
     /// Absolute value.
@@ -22,8 +118,8 @@ pub(crate) trait Select: Copy {
     fn if_at_most(self, limit: Self, yes: Self, no: Self) -> Self;
 }
 
-/// What has arithmetic: elements, and vectors of f32, in which halves are computed.
-pub(crate) trait Number: Select {
+/// What has arithmetic: integers, and vectors of f32 and f64.
+pub(crate) trait Arithmetic: Selection {
     /// The multiplicative identity.
     fn one() -> Self;
     /// Sum.
@@ -42,10 +138,10 @@ pub(crate) trait Number: Select {
     fn sign(self) -> Self;
 }
 
-/// [`Select`] for single elements.
+/// [`Selection`] for single elements.
 macro_rules! impl_select {
     ($ty:ty, $zero:expr, abs: |$a:ident| $abs:expr, neg: |$b:ident| $neg:expr) => {
-        impl Select for $ty {
+        impl Selection for $ty {
             #[inline(always)]
             fn zero() -> Self {
                 $zero
@@ -72,8 +168,8 @@ macro_rules! impl_select {
     };
 }
 
-/// That of floats, by their bits.
-macro_rules! impl_select_float {
+/// [`Selection`] for halves, by their bits.
+macro_rules! impl_select_half {
     ($($ty:ty: $bits:ty;)*) => {$(
         impl_select!(
             $ty,
@@ -84,76 +180,23 @@ macro_rules! impl_select_float {
     )*};
 }
 
-impl_select_float! {
-    f32: u32;
-    f64: u64;
+impl_select_half! {
     f16: u16;
     bf16: u16;
 }
 
-/// The arithmetic of floats, one or many.
-macro_rules! operators {
-    () => {
-        #[inline(always)]
-        fn add(self, rhs: Self) -> Self {
-            self + rhs
-        }
-        #[inline(always)]
-        fn sub(self, rhs: Self) -> Self {
-            self - rhs
-        }
-        #[inline(always)]
-        fn mul(self, rhs: Self) -> Self {
-            self * rhs
-        }
-        #[inline(always)]
-        fn div(self, rhs: Self) -> Self {
-            self / rhs
-        }
-    };
-}
-
-macro_rules! impl_float {
-    ($ty:ty) => {
-        impl Number for $ty {
-            #[inline(always)]
-            fn one() -> Self {
-                1.0
-            }
-            operators!();
-
-            #[inline(always)]
-            fn max(self, rhs: Self) -> Self {
-                // A NaN on the right fails the first test, on the left it passes the second.
-                if self > rhs || self.is_nan() { self } else { rhs }
-            }
-            #[inline(always)]
-            fn min(self, rhs: Self) -> Self {
-                if self < rhs || self.is_nan() { self } else { rhs }
-            }
-            #[inline(always)]
-            fn sign(self) -> Self {
-                (if self > 0.0 { 1.0 } else { 0.0 }) - (if self < 0.0 { 1.0 } else { 0.0 })
-            }
-        }
-    };
-}
-
-impl_float!(f32);
-impl_float!(f64);
-
-impl<S: Simd> Select for Vector<S, f32> {
+impl<S: Simd, T: Float> Selection for Vector<S, T> {
     #[inline(always)]
     fn zero() -> Self {
-        0.0f32.splat()
+        <T as num_traits::Zero>::zero().splat()
     }
     #[inline(always)]
     fn abs(self) -> Self {
-        (self.reinterpret::<u32>() & (u32::MAX >> 1).splat()).reinterpret()
+        abs(self)
     }
     #[inline(always)]
     fn neg(self) -> Self {
-        (self.reinterpret::<u32>() ^ (1u32 << 31).splat()).reinterpret()
+        neg(self)
     }
     #[inline(always)]
     fn if_less(self, than: Self, yes: Self, no: Self) -> Self {
@@ -165,16 +208,30 @@ impl<S: Simd> Select for Vector<S, f32> {
     }
 }
 
-impl<S: Simd> Number for Vector<S, f32> {
+impl<S: Simd, T: Float> Arithmetic for Vector<S, T> {
     #[inline(always)]
     fn one() -> Self {
-        1.0f32.splat()
+        <T as num_traits::One>::one().splat()
     }
-    operators!();
-
+    #[inline(always)]
+    fn add(self, rhs: Self) -> Self {
+        self + rhs
+    }
+    #[inline(always)]
+    fn sub(self, rhs: Self) -> Self {
+        self - rhs
+    }
+    #[inline(always)]
+    fn mul(self, rhs: Self) -> Self {
+        self * rhs
+    }
+    #[inline(always)]
+    fn div(self, rhs: Self) -> Self {
+        self / rhs
+    }
     #[inline(always)]
     fn max(self, rhs: Self) -> Self {
-        // As for single elements.
+        // A NaN on the right fails the comparison, and one on the left is found by itself.
         self.eq(self).select(self.gt(rhs).select(self, rhs), self)
     }
     #[inline(always)]
@@ -189,7 +246,7 @@ impl<S: Simd> Number for Vector<S, f32> {
 }
 
 /// Integer elements.
-pub(crate) trait Integer: Number + Element {
+pub(crate) trait Integer: Arithmetic + Element {
     /// Remainder with the sign of the divisor.
     fn rem(self, rhs: Self) -> Self;
     /// Exact power, wrapped. A negative exponent gives the reciprocal truncated: 0, except for bases 1 and -1.
@@ -215,7 +272,7 @@ macro_rules! impl_integer {
             neg: |x| x.wrapping_neg()
         );
 
-        impl Number for $ty {
+        impl Arithmetic for $ty {
             #[inline(always)]
             fn one() -> Self {
                 1
@@ -256,7 +313,7 @@ macro_rules! impl_integer {
         impl Integer for $ty {
             #[inline(always)]
             fn rem(self, rhs: Self) -> Self {
-                let rest = self.wrapping_sub(Number::div(self, rhs).wrapping_mul(rhs));
+                let rest = self.wrapping_sub(Arithmetic::div(self, rhs).wrapping_mul(rhs));
                 let rest = if rhs == 0 { 0 } else { rest };
                 if $signed && rest != 0 && (rest ^ rhs) >> (<$ty>::BITS - 1) != 0 {
                     rest.wrapping_add(rhs)

@@ -4,22 +4,24 @@
 //! the exact `fmod` of the language. As in PyTorch, a remainder of zero has the sign of `a`, and one that rounds up to
 //! the divisor stays there.
 
-use super::float::Family;
-use super::kernel::{Kernel, Src, Typed};
-use crate::Element;
+use super::float::ThroughSingle;
+use super::kernel::{FloatKernels, Kernel, Src, Typed};
+use crate::{Element, bf16, f16};
 use core::marker::PhantomData;
-use flex_math::simd::{Simd, WithSimd, dispatch};
+use flex_math::simd::vectorize_lean;
 
 /// Elements that are computed before the few that need the slow way are mended.
 const BLOCK: usize = 64;
 
 /// The kernels of the remainder.
-pub(crate) struct Remainder;
+pub(super) const REMAINDER: FloatKernels<2> = [
+    &Rem::<f64>(PhantomData),
+    SINGLE,
+    &ThroughSingle::<f16, 2>::rounded(SINGLE),
+    &ThroughSingle::<bf16, 2>::rounded(SINGLE),
+];
 
-impl Family<2> for Remainder {
-    const SINGLE: &'static dyn Kernel<2> = &Rem::<f32>(PhantomData);
-    const DOUBLE: &'static dyn Kernel<2> = &Rem::<f64>(PhantomData);
-}
+const SINGLE: &dyn Kernel<2> = &Rem::<f32>(PhantomData);
 
 /// Floats with a remainder.
 trait FloatRem: Element {
@@ -78,44 +80,38 @@ struct Rem<T>(PhantomData<T>);
 
 impl<T: FloatRem> Kernel<2> for Rem<T> {
     fn run(&self, out: &mut [u8], [a, b]: [Src<'_>; 2]) {
-        dispatch(Loop { out: bytemuck::cast_slice_mut::<u8, T>(out), a: a.typed(), b: b.typed() });
+        let (out, a, b) = (bytemuck::cast_slice_mut(out), a.typed::<T>(), b.typed::<T>());
+        vectorize_lean(
+            #[inline(always)]
+            || remainders(out, a, b),
+        );
     }
 }
 
-struct Loop<'a, T> {
-    out: &'a mut [T],
-    a: Typed<'a, T>,
-    b: Typed<'a, T>,
-}
-
-impl<T: FloatRem> WithSimd for Loop<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self) {
-        // Ones make the unused end of the last block ordinary.
-        let mut a = [T::ONE; BLOCK];
-        let mut b = [T::ONE; BLOCK];
-        for (k, out) in self.out.chunks_mut(BLOCK).enumerate() {
-            load(&mut a[..out.len()], self.a, k, out);
-            load(&mut b[..out.len()], self.b, k, out);
-            let mut result = [T::ZERO; BLOCK];
-            let mut all = true;
+#[inline(always)]
+fn remainders<T: FloatRem>(out: &mut [T], from_a: Typed<'_, T>, from_b: Typed<'_, T>) {
+    // Ones make the unused end of the last block ordinary.
+    let mut a = [T::ONE; BLOCK];
+    let mut b = [T::ONE; BLOCK];
+    for (k, out) in out.chunks_mut(BLOCK).enumerate() {
+        load(&mut a[..out.len()], from_a, k, out);
+        load(&mut b[..out.len()], from_b, k, out);
+        let mut result = [T::ZERO; BLOCK];
+        let mut all = true;
+        for i in 0..BLOCK {
+            let (r, right) = T::fast(a[i], b[i]);
+            result[i] = r;
+            all &= right;
+        }
+        if !all {
             for i in 0..BLOCK {
-                let (r, right) = T::fast(a[i], b[i]);
-                result[i] = r;
-                all &= right;
-            }
-            if !all {
-                for i in 0..BLOCK {
-                    if !T::fast(a[i], b[i]).1 {
-                        result[i] = T::exact(a[i], b[i]);
-                    }
+                if !T::fast(a[i], b[i]).1 {
+                    result[i] = T::exact(a[i], b[i]);
                 }
             }
-            let len = out.len();
-            out.copy_from_slice(&result[..len]);
         }
+        let len = out.len();
+        out.copy_from_slice(&result[..len]);
     }
 }
 

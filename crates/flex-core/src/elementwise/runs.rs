@@ -4,7 +4,7 @@
 //! length or one element, where its layout allows; row by row, where only its rows do; and otherwise gathered into a
 //! contiguous block first, small enough to stay in the cache.
 
-use super::kernel::{Kernel, RowSrc, Rows, Src};
+use super::kernel::{self, Kernel, RowSrc, Rows, Src};
 use crate::Element;
 use crate::layout::{Layout, Strides, stretched_stride};
 use crate::parallel::{self, Work};
@@ -164,7 +164,7 @@ fn run_short_rows<const N: usize>(
                 },
             }
         });
-        kernel.run_rows(out, Rows { src, len: inner.size, starts: &starts });
+        kernel::run_rows(kernel, out, Rows { src, len: inner.size, starts: &starts });
     });
 }
 

@@ -3,11 +3,11 @@
 //! Each vector is widened, computed and rounded to nearest even without passing through memory, in the loop that f32 takes too.
 //! The result is the f32 result rounded once more, so it is within half a ULP of the half type of the f32 result.
 
-use super::Half;
 use super::odd::to_odd_vector;
+use super::{Half, bf16, f16};
+use crate::UnaryFn;
 use crate::simd::{Simd, Vector, prefetch_ahead};
-use crate::slice::{AsIs, Destination, Each, Same, Source, run1, run2, same_len};
-use crate::{BinaryFn, UnaryFn, eval_scalar, eval2_scalar};
+use crate::slice::{AsIs, Destination, Each, Source, StoredFloat, run1, same_len};
 use core::marker::PhantomData;
 
 /// Converts `src` to f32, exactly.
@@ -66,72 +66,35 @@ impl UnaryFn<f32> for Identity {
     }
 }
 
-/// An operand of [`map_half`] or [`map2_half`].
-#[derive(Clone, Copy, Debug)]
-pub enum Operand<'a, H> {
-    /// One element per result.
-    Each(&'a [H]),
-    /// The same number for every result, which need not be a half.
-    Same(f32),
-    /// What the destination holds, element by element, before it is overwritten.
-    Out,
-}
-
-/// Writes `f` of the operand, computed in f32, to `dst`. Where `f` returns NaN, it is an operand's or the default one: a payload of
-/// its own may be lost on rounding, and NaN with it.
-///
-/// # Panics
-///
-/// If the lengths differ.
-pub fn map_half<H: Half, F: UnaryFn<f32>>(f: F, src: Operand<'_, H>, dst: &mut [H]) {
-    let (to, len) = (Rounded::<H, true>(dst.as_mut_ptr()), dst.len());
-    match Loaded::new(src, to, len, "map_half") {
-        Loaded::Constant(value) => dst.fill(H::from_pattern(H::narrow(eval_scalar(f, value)))),
-        // SAFETY: `Loaded::new` points to `len` elements, as many as `dst` has: another slice, which does not overlap it, or
-        // `dst` itself by the same pointer, through which alone it is used here.
-        Loaded::Halves(src) => unsafe { run1(f, src, to, len) },
-    }
-}
-
-/// Writes `f` of the operands, computed in f32, to `dst`. NaN are as in [`map_half`].
-///
-/// # Panics
-///
-/// If the lengths differ.
-pub fn map2_half<H: Half, F: BinaryFn<f32>>(f: F, a: Operand<'_, H>, b: Operand<'_, H>, dst: &mut [H]) {
-    let (to, len) = (Rounded::<H, true>(dst.as_mut_ptr()), dst.len());
-    // SAFETY: as in `map_half`, for both operands.
-    unsafe {
-        match (Loaded::new(a, to, len, "map2_half"), Loaded::new(b, to, len, "map2_half")) {
-            (Loaded::Halves(a), Loaded::Halves(b)) => run2(f, a, b, to, len),
-            (Loaded::Halves(a), Loaded::Constant(b)) => run2(f, a, Same(b), to, len),
-            (Loaded::Constant(a), Loaded::Halves(b)) => run2(f, Same(a), b, to, len),
-            (Loaded::Constant(a), Loaded::Constant(b)) => {
-                dst.fill(H::from_pattern(H::narrow(eval2_scalar(f, a, b))));
+macro_rules! stored_as_half {
+    ($($half:ty)*) => {$(
+        impl StoredFloat for $half {
+            type Compute = f32;
+            #[inline(always)]
+            fn to_compute(self) -> f32 {
+                <Self as Half>::widen(self.to_bits())
+            }
+            #[inline(always)]
+            fn from_compute(value: f32) -> Self {
+                Self::from_pattern(<Self as Half>::narrow(value))
+            }
+            #[inline(always)]
+            fn constant(value: f32) -> f32 {
+                if value.is_nan() { f32::NAN } else { value }
+            }
+            #[inline(always)]
+            fn source(src: *const Self) -> impl Source<f32> {
+                Widened(src)
+            }
+            #[inline(always)]
+            fn destination(dst: *mut Self) -> impl Destination<f32> {
+                Rounded::<Self, true>(dst)
             }
         }
-    }
+    )*};
 }
 
-/// An operand whose length was checked.
-enum Loaded<H> {
-    Halves(Widened<H>),
-    Constant(f32),
-}
-
-impl<H> Loaded<H> {
-    /// The operand of a driver that writes `len` elements to `dst`. NaN have payloads that halves have room for.
-    fn new(operand: Operand<'_, H>, dst: Rounded<H, true>, len: usize, op: &str) -> Self {
-        match operand {
-            Operand::Each(src) => {
-                same_len(op, src.len(), len);
-                Self::Halves(Widened(src.as_ptr()))
-            }
-            Operand::Same(value) => Self::Constant(if value.is_nan() { f32::NAN } else { value }),
-            Operand::Out => Self::Halves(Widened(dst.0.cast_const())),
-        }
-    }
-}
+stored_as_half!(f16 bf16);
 
 /// At least as many as there are lanes of f32 in a vector of any instruction set.
 const MAX_LANES: usize = 16;

@@ -6,14 +6,14 @@ mod odd;
 mod vector;
 
 pub use ::half::{bf16, f16};
-pub use map::{Operand, convert, from_f32, from_f64, map_half, map2_half, to_f32};
+pub use map::{convert, from_f32, from_f64, to_f32};
 pub use odd::to_odd;
 
-use crate::simd::{Scalar, Simd, Vector};
-use crate::slice::{lanes, same_len};
+use crate::simd::{Simd, Vector};
+use crate::slice::{StoredFloat, lanes, same_len};
 
 /// A 16-bit float: `f16` or `bf16`.
-pub trait Half: Scalar + PartialEq + core::fmt::Debug + Send + Sync + 'static {
+pub trait Half: StoredFloat<Compute = f32> {
     /// Whether the exponent has the range of that of f32, so that subnormal f32 are not all rounded to zero.
     #[doc(hidden)]
     const WIDE_EXPONENT: bool;

@@ -1,0 +1,211 @@
+//! Functions of single elements as kernels: plain loops, which the compiler vectorises.
+//!
+//! Integers, comparisons and casts are computed so, and halves where only their bits matter. Floats have
+//! [vectors](super::float).
+
+use super::kernel::{FloatKernels, IntegerKernels, Kernel, Src, Typed, through_blocks};
+use crate::{Element, bf16, f16};
+use core::marker::PhantomData;
+use flex_math::simd::{Gains, Levels, prefetch_ahead, vectorize_for};
+
+/// A function of one element.
+pub(crate) trait Fn1<A> {
+    /// Type of the result.
+    type Out: Element;
+    /// The instruction sets that the loop gains from.
+    const LEVELS: Levels = Levels::Lean;
+    /// The result.
+    fn at(a: A) -> Self::Out;
+}
+
+/// A function of two elements.
+pub(crate) trait Fn2<T> {
+    /// Type of the result.
+    type Out: Element;
+    /// The instruction sets that the loop gains from.
+    const LEVELS: Levels = Levels::Lean;
+    /// Whether the function costs less than moving its operands, so that a constant on the right gets a loop of its own.
+    const IS_LIGHT: bool = true;
+    /// The result.
+    fn at(a: T, b: T) -> Self::Out;
+}
+
+/// A function of an element and two constants.
+pub(crate) trait Fn3<T> {
+    /// The result.
+    fn at(a: T, p: T, q: T) -> T;
+}
+
+/// [`Fn1`] as a kernel.
+pub(crate) struct Map1<A, F>(PhantomData<fn(A) -> F>);
+
+impl<A: Element, F: Fn1<A> + 'static> Map1<A, F> {
+    pub(crate) const KERNEL: &'static dyn Kernel<1> = &Self(PhantomData);
+}
+
+impl<A, F: Fn1<A>> Gains for Map1<A, F> {
+    const LEVELS: Levels = F::LEVELS;
+}
+
+impl<A: Element, F: Fn1<A> + 'static> Kernel<1> for Map1<A, F> {
+    fn run(&self, out: &mut [u8], [a]: [Src<'_>; 1]) {
+        let Typed::Each(values) = a.typed::<A>() else {
+            return through_blocks(self, size_of::<A>(), size_of::<F::Out>(), out, [a]);
+        };
+        let out = bytemuck::cast_slice_mut(out);
+        vectorize_for::<Self, _>(
+            #[inline(always)]
+            || each1(out, values, F::at),
+        );
+    }
+}
+
+/// Elements between two prefetches: the loop over them has a constant length, and is all vectors. Doubling 1 Mi f32 takes 46 us so,
+/// and took 52 without; 4,096 take 0.24 and took 0.31.
+const RUN: usize = 64;
+
+#[inline(always)]
+fn each1<A: Copy, O>(out: &mut [O], a: &[A], f: impl Fn(A) -> O) {
+    assert!(out.len() == a.len(), "kernel: operand length");
+    let (outs, out) = out.as_chunks_mut::<RUN>();
+    let (runs, a) = a.as_chunks::<RUN>();
+    for (out, a) in outs.iter_mut().zip(runs) {
+        prefetch_ahead(a.as_ptr(), RUN);
+        prefetch_ahead(out.as_ptr(), RUN);
+        fixed1(out, a, &f);
+    }
+    for (o, a) in out.iter_mut().zip(a) {
+        *o = f(*a);
+    }
+}
+
+/// A function of its own, whose arguments are known not to overlap.
+#[inline(always)]
+fn fixed1<A: Copy, O>(out: &mut [O; RUN], a: &[A; RUN], f: impl Fn(A) -> O) {
+    for (o, a) in out.iter_mut().zip(a) {
+        *o = f(*a);
+    }
+}
+
+/// [`Fn2`] as a kernel.
+pub(crate) struct Map2<T, F>(PhantomData<fn(T) -> F>);
+
+impl<T: Element, F: Fn2<T> + 'static> Map2<T, F> {
+    pub(crate) const KERNEL: &'static dyn Kernel<2> = &Self(PhantomData);
+}
+
+impl<T, F: Fn2<T>> Gains for Map2<T, F> {
+    const LEVELS: Levels = F::LEVELS;
+}
+
+impl<T: Element, F: Fn2<T> + 'static> Kernel<2> for Map2<T, F> {
+    fn run(&self, out: &mut [u8], [a, b]: [Src<'_>; 2]) {
+        match (a.typed::<T>(), b.typed::<T>()) {
+            (Typed::Each(a), Typed::Each(b)) => {
+                let out = bytemuck::cast_slice_mut(out);
+                vectorize_for::<Self, _>(
+                    #[inline(always)]
+                    || each2::<T, F>(out, a, b),
+                );
+            }
+            (Typed::Each(a), Typed::Same(b)) if F::IS_LIGHT => {
+                let out = bytemuck::cast_slice_mut(out);
+                vectorize_for::<Self, _>(
+                    #[inline(always)]
+                    || each1(out, a, |a| F::at(a, b)),
+                );
+            }
+            _ => through_blocks(self, size_of::<T>(), size_of::<F::Out>(), out, [a, b]),
+        }
+    }
+}
+
+#[inline(always)]
+fn each2<T: Element, F: Fn2<T>>(out: &mut [F::Out], a: &[T], b: &[T]) {
+    assert!(out.len() == a.len() && out.len() == b.len(), "kernel: operand length");
+    let (outs, out) = out.as_chunks_mut::<RUN>();
+    let (runs_a, a) = a.as_chunks::<RUN>();
+    let (runs_b, b) = b.as_chunks::<RUN>();
+    for ((out, a), b) in outs.iter_mut().zip(runs_a).zip(runs_b) {
+        prefetch_ahead(a.as_ptr(), RUN);
+        prefetch_ahead(b.as_ptr(), RUN);
+        prefetch_ahead(out.as_ptr(), RUN);
+        fixed2::<T, F>(out, a, b);
+    }
+    for ((o, a), b) in out.iter_mut().zip(a).zip(b) {
+        *o = F::at(*a, *b);
+    }
+}
+
+/// See [`fixed1`].
+#[inline(always)]
+fn fixed2<T: Element, F: Fn2<T>>(out: &mut [F::Out; RUN], a: &[T; RUN], b: &[T; RUN]) {
+    for ((o, a), b) in out.iter_mut().zip(a).zip(b) {
+        *o = F::at(*a, *b);
+    }
+}
+
+/// [`Fn3`] as a kernel; the second and third operand are [`Src::Same`].
+pub(crate) struct Map3<T, F>(PhantomData<fn(T) -> F>);
+
+impl<T: Element, F: Fn3<T> + 'static> Map3<T, F> {
+    pub(crate) const KERNEL: &'static dyn Kernel<3> = &Self(PhantomData);
+}
+
+impl<T, F: Fn3<T>> Gains for Map3<T, F> {
+    const LEVELS: Levels = Levels::Lean;
+}
+
+impl<T: Element, F: Fn3<T> + 'static> Kernel<3> for Map3<T, F> {
+    fn run(&self, out: &mut [u8], [a, p, q]: [Src<'_>; 3]) {
+        let (Typed::Same(p), Typed::Same(q)) = (p.typed(), q.typed()) else {
+            unreachable!("the parameters are constants");
+        };
+        let out: &mut [T] = bytemuck::cast_slice_mut(out);
+        match a.typed() {
+            Typed::Each(a) => vectorize_for::<Self, _>(
+                #[inline(always)]
+                || each1(out, a, |a| F::at(a, p, q)),
+            ),
+            Typed::Same(a) => out.fill(F::at(a, p, q)),
+            Typed::Out => vectorize_for::<Self, _>(
+                #[inline(always)]
+                || {
+                    for o in out {
+                        *o = F::at(*o, p, q);
+                    }
+                },
+            ),
+        }
+    }
+}
+
+/// Declares lists of the kernels that a function of elements makes.
+macro_rules! lists {
+    ($($(#[$doc:meta])* $name:ident = $f:ident $map:ident $kernels:ident<$n:literal>: $($ty:ty)*;)*) => {$(
+        $(#[$doc])*
+        pub(super) const fn $name<F>() -> $kernels<$n>
+        where
+            F: $($f<$ty> +)* 'static,
+        {
+            [$($map::<$ty, F>::KERNEL),*]
+        }
+    )*};
+}
+
+lists! {
+    /// The kernels of a function of each integer type.
+    integers1 = Fn1 Map1 IntegerKernels<1>: i64 i32 i16 i8 u64 u32 u16 u8;
+    /// The kernels of a function of integers in which signed and unsigned give the same bits.
+    wrapping1 = Fn1 Map1 IntegerKernels<1>: u64 u32 u16 u8 u64 u32 u16 u8;
+    /// The kernels of a function of each integer type.
+    integers2 = Fn2 Map2 IntegerKernels<2>: i64 i32 i16 i8 u64 u32 u16 u8;
+    /// The kernels of a function of integers in which signed and unsigned give the same bits.
+    wrapping2 = Fn2 Map2 IntegerKernels<2>: u64 u32 u16 u8 u64 u32 u16 u8;
+    /// The kernels of a function of each integer type.
+    integers3 = Fn3 Map3 IntegerKernels<3>: i64 i32 i16 i8 u64 u32 u16 u8;
+    /// The kernels of a question about floats.
+    predicate1 = Fn1 Map1 FloatKernels<1>: f64 f32 f16 bf16;
+    /// The kernels of a question about pairs of floats.
+    predicate2 = Fn2 Map2 FloatKernels<2>: f64 f32 f16 bf16;
+}

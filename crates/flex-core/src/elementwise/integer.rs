@@ -1,0 +1,51 @@
+//! Functions of two integers that floats lack.
+
+use super::element::Fn2;
+use super::number::Integer;
+use crate::Element;
+use core::ops;
+use flex_math::simd::Levels;
+
+/// Functions of two integers as kernels. They are slower than memory, or rare, so a constant on the right gets no loop of its own.
+macro_rules! integer_fn {
+    ($($(#[$doc:meta])* $name:ident<$bound:ident> on $levels:ident: |$a:ident, $b:ident| $value:expr;)*) => {$(
+        $(#[$doc])*
+        pub(super) struct $name;
+        impl<T: $bound> Fn2<T> for $name {
+            type Out = T;
+            const LEVELS: Levels = Levels::$levels;
+            const IS_LIGHT: bool = false;
+            #[inline(always)]
+            fn at($a: T, $b: T) -> T {
+                $value
+            }
+        }
+    )*};
+}
+
+integer_fn! {
+    /// Remainder with the sign of the divisor.
+    Rem<Integer> on Lean: |a, b| a.rem(b);
+    /// Power; its loop over the bits of the exponent does not vectorise.
+    Pow<Integer> on Baseline: |a, b| a.pow(b);
+    /// Left shift; 0 for counts out of range.
+    Shl<Integer> on Lean: |a, b| a.shl(b);
+    /// Right shift; the sign for counts out of range.
+    Shr<Integer> on Lean: |a, b| a.shr(b);
+    /// Bitwise and.
+    BitAnd<BitLogic> on Lean: |a, b| a & b;
+    /// Bitwise or.
+    BitOr<BitLogic> on Lean: |a, b| a | b;
+    /// Bitwise exclusive or.
+    BitXor<BitLogic> on Lean: |a, b| a ^ b;
+}
+
+/// Elements with bitwise operators.
+pub(super) trait BitLogic:
+    Element + ops::BitAnd<Output = Self> + ops::BitOr<Output = Self> + ops::BitXor<Output = Self>
+{
+}
+impl<T> BitLogic for T where
+    T: Element + ops::BitAnd<Output = T> + ops::BitOr<Output = T> + ops::BitXor<Output = T>
+{
+}

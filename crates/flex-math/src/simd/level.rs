@@ -1,0 +1,241 @@
+//! The instruction sets that kernels are compiled for, and which of them this process uses.
+//!
+//! Each level costs a copy of every kernel, so there are few. On x86-64 they are the baseline (SSE2), AVX2 with FMA and F16C,
+//! and AVX-512 (F, BW, CD, DQ, VL). SSE4.2 has no level of its own: processors without AVX2 are older than 2013, or sold for
+//! other work than this. Elsewhere there are two, the baseline and what `macerator` finds (NEON, LASX, SIMD128).
+
+use super::{Simd, WithSimd};
+use core::fmt;
+use core::sync::atomic::{AtomicU8, Ordering};
+use macerator::Arch;
+
+/// An instruction set that kernels are compiled for. Levels are ordered: each one includes those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+#[non_exhaustive]
+pub enum Level {
+    /// What every processor of the architecture has.
+    Baseline,
+    /// AVX2, FMA and F16C on x86-64; the vectors that `macerator` finds on other architectures.
+    Vectors,
+    /// AVX-512 with its extensions BW, CD, DQ and VL on x86-64; no other architecture has this level.
+    WideVectors,
+}
+
+/// The levels that a loop gains from, and is compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Levels {
+    /// Every one.
+    All,
+    /// The baseline and [`Level::Vectors`]. For loops that wait for memory or narrow their results.
+    Lean,
+    /// The baseline alone. For loops that do not vectorise.
+    Baseline,
+}
+
+/// The processor lacks the level that [`set_level`] was given, or the crate was built without the feature `simd`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LevelError {
+    /// The level asked for.
+    pub asked: Level,
+    /// The highest level of this machine.
+    pub highest: Level,
+}
+
+impl fmt::Display for LevelError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (asked, highest) = (self.asked.name(), self.highest.name());
+        write!(
+            f,
+            "set_level: the level is {asked}, expected at most {highest}, the highest level of this machine"
+        )
+    }
+}
+
+impl core::error::Error for LevelError {}
+
+const X86: bool = cfg!(any(target_arch = "x86", target_arch = "x86_64"));
+
+const ALL: [Level; 3] = [Level::Baseline, Level::Vectors, Level::WideVectors];
+
+impl Level {
+    /// The levels of this machine, from the lowest to the highest.
+    pub fn here() -> impl DoubleEndedIterator<Item = Level> {
+        let highest = detect();
+        ALL.into_iter().filter(move |level| *level <= highest)
+    }
+
+    /// The name of the level's instruction set: what `FLEX_SIMD` is set to, and what logs print.
+    pub fn name(self) -> &'static str {
+        match self {
+            Level::Baseline => "baseline",
+            Level::Vectors if X86 => "avx2",
+            Level::Vectors if cfg!(target_arch = "aarch64") => "neon",
+            Level::Vectors if cfg!(target_family = "wasm") => "simd128",
+            Level::Vectors => "vectors",
+            Level::WideVectors => "avx512",
+        }
+    }
+}
+
+/// The level in use, [`UNKNOWN`] before the first question.
+static LEVEL: AtomicU8 = AtomicU8::new(UNKNOWN);
+
+const UNKNOWN: u8 = u8::MAX;
+
+/// The level of this process: the highest of the machine, unless [`set_level`] or the environment variable `FLEX_SIMD` holds
+/// it to a lower one. The variable takes the [names](Level::name) of levels, and is read once (with the feature `std`).
+#[inline(always)]
+pub fn level() -> Level {
+    // Relaxed: the level guards no other data, and every value that is stored is one that this machine has.
+    match LEVEL.load(Ordering::Relaxed) {
+        0 => Level::Baseline,
+        1 => Level::Vectors,
+        2 => Level::WideVectors,
+        _ => choose(),
+    }
+}
+
+/// Holds this process to a level from the next operation on, for measuring and for finding faults. It overrides `FLEX_SIMD`.
+/// The results of transcendental functions and of products may differ between levels in the last bits.
+///
+/// The `gemm` crate, which multiplies f32 and f64 matrices, chooses for itself.
+///
+/// # Errors
+/// A level that this machine lacks.
+pub fn set_level(level: Level) -> Result<(), LevelError> {
+    let highest = detect();
+    if level > highest {
+        return Err(LevelError { asked: level, highest });
+    }
+    LEVEL.store(level as u8, Ordering::Relaxed);
+    Ok(())
+}
+
+/// # Panics
+/// When `FLEX_SIMD` is not the name of a level of this machine: a measurement at another level would mislead.
+#[cold]
+#[inline(never)]
+fn choose() -> Level {
+    let level = wanted().unwrap_or_else(detect);
+    // Whoever set a level in the meantime wins.
+    match LEVEL.compare_exchange(UNKNOWN, level as u8, Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => level,
+        Err(set) => ALL[set as usize],
+    }
+}
+
+#[cfg(feature = "std")]
+fn wanted() -> Option<Level> {
+    extern crate std;
+    use std::string::String;
+    use std::vec::Vec;
+
+    let name = std::env::var("FLEX_SIMD").ok().filter(|name| !name.is_empty())?;
+    let found = Level::here().find(|level| level.name() == name);
+    Some(found.unwrap_or_else(|| {
+        let names: Vec<&str> = Level::here().map(Level::name).collect();
+        let names: String = names.join(", ");
+        panic!("FLEX_SIMD is \"{name}\", expected the name of a level of this machine: {names}")
+    }))
+}
+
+#[cfg(not(feature = "std"))]
+fn wanted() -> Option<Level> {
+    None
+}
+
+/// Runs `op` at `level`, which comes from [`level`] or [`Level::here`].
+#[inline(always)]
+pub(super) fn run<Op: WithSimd>(level: Level, op: Op) -> Op::Output {
+    // SAFETY: `LEVEL` and `Level::here` hold levels that `detect` found on this machine.
+    unsafe { level.arch().dispatch(Compiled::<Op, 64>(op)) }
+}
+
+/// [`run`] with [`Level::Vectors`] in the place of [`Level::WideVectors`].
+#[inline(always)]
+pub(super) fn run_lean<Op: WithSimd>(level: Level, op: Op) -> Op::Output {
+    // SAFETY: as in `run`; a higher level includes the lower ones.
+    unsafe { level.min(Level::Vectors).arch().dispatch(Compiled::<Op, 32>(op)) }
+}
+
+impl Level {
+    /// `macerator`'s name of the level.
+    #[inline(always)]
+    fn arch(self) -> Arch {
+        #[cfg(all(feature = "simd", any(target_arch = "x86", target_arch = "x86_64")))]
+        return match self {
+            Level::Baseline => Arch::Scalar,
+            Level::Vectors => Arch::V3,
+            Level::WideVectors => Arch::V4,
+        };
+        #[cfg(not(all(feature = "simd", any(target_arch = "x86", target_arch = "x86_64"))))]
+        if self == Level::Baseline { Arch::Scalar } else { Arch::detect() }
+    }
+}
+
+/// An operation that is compiled for the instruction sets of [`Level`]s whose vectors have at most `WIDEST` bytes.
+/// `macerator` asks for every instruction set that it knows; the compiler leaves out what stands behind a constant `false`.
+struct Compiled<Op, const WIDEST: usize>(Op);
+
+impl<Op: WithSimd, const WIDEST: usize> WithSimd for Compiled<Op, WIDEST> {
+    type Output = Op::Output;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self) -> Op::Output {
+        if const { is_level::<S>() && size_of::<S::Register>() <= WIDEST } {
+            self.0.with_simd::<S>()
+        } else {
+            unreachable!("no level has this instruction set")
+        }
+    }
+}
+
+/// Whether an instruction set is a [`Level`]. SSE4.2, the one of x86-64 with vectors of 16 bytes, is none.
+const fn is_level<S: Simd>() -> bool {
+    !X86 || size_of::<S::Register>() != 16
+}
+
+/// The highest level of this machine.
+fn detect() -> Level {
+    #[cfg(all(feature = "simd", any(target_arch = "x86", target_arch = "x86_64")))]
+    return match Arch::detect() {
+        Arch::V4 => Level::WideVectors,
+        Arch::V3 => Level::Vectors,
+        _ => Level::Baseline,
+    };
+    #[cfg(not(all(feature = "simd", any(target_arch = "x86", target_arch = "x86_64"))))]
+    if cfg!(feature = "simd") && !matches!(Arch::detect(), Arch::Scalar) {
+        Level::Vectors
+    } else {
+        Level::Baseline
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::string::ToString;
+    use std::vec::Vec;
+
+    #[test]
+    fn levels_of_this_machine_are_ordered_and_start_at_the_baseline() {
+        let levels: Vec<Level> = Level::here().collect();
+        assert_eq!(levels[0], Level::Baseline);
+        assert!(levels.is_sorted());
+        assert!(levels.contains(&level()));
+    }
+
+    #[test]
+    fn a_level_that_the_machine_lacks_is_refused() {
+        let highest = detect();
+        let Some(above) = ALL.into_iter().find(|level| *level > highest) else {
+            std::println!("skipped: this machine has every level");
+            return;
+        };
+        let error = set_level(above).unwrap_err();
+        assert_eq!(error, LevelError { asked: above, highest });
+        assert!(error.to_string().starts_with("set_level: the level is"));
+    }
+}
