@@ -76,7 +76,7 @@ impl Python {
     pub fn start(library: Library, python: &str, threads: usize) -> Result<Self, String> {
         let hint = format!(
             "install it with `python3 -m venv torch && torch/bin/pip install torch numpy` and name that \
-             interpreter: --python torch/bin/python (tried {python:?})"
+             interpreter by its full path: --python \"$PWD/torch/bin/python\" (tried {python:?})"
         );
         let threads = threads.to_string();
         let mut child = Command::new(python)
