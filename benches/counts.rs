@@ -1,23 +1,25 @@
-//! `cargo bench -p flex-benches --no-default-features --bench counts`: how many instructions small operations take, counted by
-//! valgrind, against the counts in `counts.txt`. Counts have no noise, so what a change costs shows on any machine.
+//! `cargo bench -p flex-benches --no-default-features --bench counts`: how many instructions small operations
+//! take, counted by valgrind, against the counts in `counts.txt`. Counts have no noise, so any machine shows
+//! what a change of the code costs.
 //!
-//! One thread; the instructions of valgrind's processor, which has AVX2 but no AVX-512. Counts of another compiler, or of another
-//! valgrind, are shown but no reason to fail, nor are those of matrix products, which gemm blocks by the sizes of the machine's
-//! caches (`matmul_16` took 31 % more instructions where the second one has another size). `-- --bless` writes the counts of this
-//! build into the file; a new row is a line with its name and a 0.
+//! The cases run on one thread, on valgrind's processor, which has AVX2 but no AVX-512. Counts made by
+//! another compiler or another valgrind are printed and never fail. Matrix products never fail either: gemm
+//! chooses their blocks by the sizes of the machine's caches (`matmul_16` took 31 % more instructions on a
+//! machine whose second-level cache has another size). `-- --bless` writes the counts of this build into the
+//! file; a new row is a line with its name and a 0.
 
 use flex_benches::cases;
 use std::fs;
 use std::hint::black_box;
 use std::process::{Command, ExitCode};
 
-/// What was counted before: a comment, the circumstances, and a line for each case.
+/// The earlier counts: a comment, the circumstances, and a line for each case.
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/counts.txt");
 /// By how many percent a count may grow. The pool's and the allocator's state shift single instructions.
 const TOLERANCE: f64 = 2.0;
-/// Calls before those that count, so that the pool is warm and what is built once is there.
+/// Calls before the counted calls, so that the pool is warm and lazily built plans exist.
 const WARM: usize = 20;
-/// Calls that count, of which the mean is reported.
+/// Counted calls, whose mean is reported.
 const CALLS: u64 = 10;
 
 fn main() -> ExitCode {
@@ -45,7 +47,8 @@ fn counted_calls(call: &mut dyn FnMut()) {
     }
 }
 
-/// Under valgrind: one case, in a process of its own, so that it finds no other's leavings. Prints the instruction set.
+/// Under valgrind: one case, in a process of its own, so that no other case has filled the pool. Prints the
+/// instruction set.
 fn run_case(name: &str) -> Result<(), String> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build_global();
     pool.map_err(|e| format!("cannot start a pool of one thread: {e}"))?;
@@ -149,7 +152,8 @@ fn count(name: &str) -> Result<(u64, String), String> {
     }
 }
 
-/// A program's first line about itself, up to what varies between builds of one version.
+/// The first line that a program prints about itself, without the part that varies between builds of one
+/// version.
 fn version(program: &str) -> String {
     let output = Command::new(program).arg("--version").output();
     let text = output.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default();

@@ -1,4 +1,5 @@
-//! `cargo bench -p flex-benches`: Flex against its peers. `-- --help` says which, and how to choose among cases.
+//! `cargo bench -p flex-benches`: Flex against its peers. `-- --help` says which, and how to choose among
+//! cases.
 
 use clap::Parser;
 use flex_benches::check::{Tally, check};
@@ -12,21 +13,23 @@ use std::time::Duration;
 
 /// Times the same calls on Flex and its peers, in turn.
 ///
-/// Peers are upstream's burn-flex and burn-ndarray; candle and numr when built with the features of these names; Burn's
-/// GPU backends when built with `wgpu` or `cuda` and where there is a device, in the dtypes that it computes right; PyTorch and NumPy with --torch,
-/// --torch-cuda and --numpy.
+/// Peers are upstream's burn-flex and burn-ndarray; candle and numr when built with the features of these
+/// names; Burn's GPU backends when built with `wgpu` or `cuda`, on a machine with such a device, in the
+/// dtypes that the device computes correctly; PyTorch and NumPy with --torch, --torch-cuda and --numpy. Give
+/// paths in full: cargo runs a bench in the folder of its package.
 #[derive(Parser, Clone)]
 struct Args {
-    /// Only cases whose name contains one of these, out of the short set or, with --full, out of all. A case named in full is
-    /// always found.
+    /// Only cases whose name contains one of these words, from the short set or, with --full, from all cases.
+    /// A case named in full is always found.
     filter: Vec<String>,
-    /// Every case instead of the short set, measured longer, on one thread and on all: for figures to publish.
+    /// Every case instead of the short set, measured longer, on one thread and on all: for figures to
+    /// publish.
     #[arg(long)]
     full: bool,
     /// Print the cases' names instead of running them.
     #[arg(long)]
     list: bool,
-    /// Do not measure: compare what the peers of this process compute with what Flex does.
+    /// Do not measure: compare the results of the peers in this process with the results of Flex.
     #[arg(long, conflicts_with_all = ["alone", "torch", "torch_cuda", "numpy", "publish", "json", "svg", "from"])]
     check: bool,
     /// Flex alone, for a profiler.
@@ -38,29 +41,30 @@ struct Args {
     /// Add PyTorch, in a process of its own that is timed in turn with the others.
     #[arg(long)]
     torch: bool,
-    /// Add PyTorch on its CUDA device, likewise.
+    /// Add PyTorch on its CUDA device, in a process of its own too.
     #[arg(long)]
     torch_cuda: bool,
-    /// Add NumPy, likewise.
+    /// Add NumPy, in a process of its own too.
     #[arg(long)]
     numpy: bool,
-    /// The Python interpreter that has them.
+    /// The Python interpreter that has PyTorch or NumPy: a name, or a full path.
     #[arg(long, default_value = "python3")]
     python: String,
-    /// Threads of every peer, several numbers for one section each: `--threads 1,8`. Without it all of the machine's; with
-    /// --full one and all.
+    /// Threads of every peer; several numbers make one section each: `--threads 1,8`. The default is all
+    /// threads of the machine; with --full, a section on one thread and a section on all.
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..))]
     threads: Vec<u16>,
-    /// Do not measure: report what these JSON files hold.
+    /// Do not measure: report the measurements in these JSON files.
     #[arg(long, value_name = "JSON", num_args = 1.., conflicts_with_all = ["filter", "full", "alone", "threads"])]
     from: Vec<PathBuf>,
-    /// Write everything that was measured to this file, as JSON.
+    /// Write all measurements to this file, as JSON.
     #[arg(long)]
     json: Option<PathBuf>,
     /// Draw the last section into this file, as SVG.
     #[arg(long)]
     svg: Option<PathBuf>,
-    /// Write summary.md (families, for a README), table.md (all rows), run.json, and a chart per section into this folder.
+    /// Write summary.md (families, for a README), table.md (all rows), run.json, and a chart per section into
+    /// this folder.
     #[arg(long, value_name = "FOLDER")]
     publish: Option<PathBuf>,
     /// Measure in this process and write JSON here, nothing else: one section of a run.
@@ -112,7 +116,8 @@ fn run(args: &Args) -> Result<(), String> {
     output(args, &report)
 }
 
-/// Runs one section in a process of its own: libraries read the number of threads from the environment when they start.
+/// Runs one section in a process of its own: libraries read the number of threads from the environment when
+/// they start.
 fn measure_apart(args: &Args, threads: u16) -> Result<Report, String> {
     let program = std::env::current_exe().map_err(|e| format!("cannot find this program: {e}"))?;
     let file = std::env::temp_dir().join(format!("flex-bench-{}-{threads}.json", std::process::id()));
@@ -133,7 +138,7 @@ fn measure_apart(args: &Args, threads: u16) -> Result<Report, String> {
         .status()
         .map_err(|e| format!("cannot start a section: {e}"))?;
     let report = if status.success() { read(&file) } else { Err(format!("no report on {threads} threads")) };
-    // A file that was never written cannot be removed, and need not be.
+    // A file that was never written cannot be removed, and the error does not matter.
     let _ = fs::remove_file(&file);
     report
 }
@@ -168,7 +173,8 @@ fn measure(args: &Args, threads: usize) -> Result<Report, String> {
     Ok(Report { machine: machine(), peers, sections: vec![Section { threads, limits, rows }] })
 }
 
-/// A peer that cannot run a case panics once, while it is set up; its message is of no interest here.
+/// A peer that cannot run a case panics once, while the case is set up. The message would only disturb the
+/// output.
 fn hide_panics() {
     std::panic::set_hook(Box::new(|_| ()));
 }
@@ -179,7 +185,7 @@ fn progress(cases: usize) -> ProgressBar {
         .with_style(ProgressStyle::with_template("{bar:40} {pos}/{len} {msg}").expect("a valid template"))
 }
 
-/// Whether everybody computes the same.
+/// Whether all peers compute the same.
 fn compare(args: &Args) -> Result<(), String> {
     let cases = cases::<burn_flex::Flex>();
     let picked = select(&cases, &args.filter, args.full)?;
@@ -205,7 +211,7 @@ fn compare(args: &Args) -> Result<(), String> {
     Ok(())
 }
 
-/// Everybody who takes part, Flex first.
+/// All peers that take part, Flex first.
 fn who(args: &Args, threads: usize) -> Result<Vec<Box<dyn Peer>>, String> {
     if args.alone {
         return Ok(vec![peers::flex()]);

@@ -1,8 +1,8 @@
 //! `cargo bench -p flex-benches --features wgpu --bench transfer`: how fast tensors get to a device and back.
 //!
-//! Each backend that was built in and whose device is there gets a table, of the dtypes that the device computes right.
-//! `Flex`, which adopts the host's memory, stands beside them as the floor. A number as the argument is the largest size in
-//! KiB.
+//! Each backend that was built in and whose device is present gets a table of the dtypes that the device
+//! computes correctly. `Flex`, which adopts the host's memory, gives the lower bound. A number as the
+//! argument is the largest size in KiB.
 
 use burn_flex::Flex;
 use burn_tensor::backend::Backend;
@@ -55,7 +55,7 @@ fn round_trips<B: Backend>(dtype: DType, bytes: usize) -> [f64; 2] {
     let wait = || B::sync(&device).unwrap_or_else(|e| panic!("{}: {e}", B::name(&device)));
     let mut samples = [Vec::new(), Vec::new()];
     for k in 0..SAMPLES {
-        // Each sample sends memory of its own: an upload may keep what it was given.
+        // Each sample sends memory of its own: an upload may keep the memory that it received.
         let sent = TensorData::new((0..n).map(|i| ((i + k) % 100) as f32).collect::<Vec<_>>(), [n])
             .convert_dtype(dtype);
         let expected = sent.clone();
@@ -77,7 +77,7 @@ fn round_trips<B: Backend>(dtype: DType, bytes: usize) -> [f64; 2] {
     samples.map(median)
 }
 
-/// Seconds to the device until it is idle, seconds back, and what came back.
+/// Seconds to the device until the device is idle, seconds back, and the data that came back.
 fn timed<T>(
     sent: TensorData,
     send: impl Fn(TensorData) -> T,

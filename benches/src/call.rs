@@ -1,4 +1,4 @@
-//! A case that is ready to run: what is timed, and what it computes.
+//! A case that is ready to run: the call that is timed, and the numbers that the call returns.
 
 use burn_autodiff::grads::Gradients;
 use burn_tensor::backend::Backend;
@@ -8,9 +8,9 @@ use std::rc::Rc;
 
 /// A call over some inputs.
 pub struct Call {
-    /// Computes, and drops what came out, as a user would sooner or later.
+    /// Computes and drops the result, as a user would sooner or later.
     pub run: Box<dyn FnMut()>,
-    /// Computes, and says what came out.
+    /// Computes and returns the result as numbers.
     pub numbers: Box<dyn Fn() -> Option<Vec<f64>>>,
 }
 
@@ -35,7 +35,7 @@ impl Call {
 
 /// What a call returns, as numbers.
 pub trait Numbers {
-    /// The elements in row-major order; nothing where they cannot be told.
+    /// The elements in row-major order; `None` if the result cannot be read as numbers.
     fn numbers(&self) -> Option<Vec<f64>>;
 }
 

@@ -11,7 +11,7 @@ const ENTRIES: usize = 6;
 const ENTRY: f64 = 100.0;
 const COLOURS: [&str; 9] =
     ["#4477aa", "#66ccee", "#228833", "#ccbb44", "#ee6677", "#aa3377", "#999999", "#882255", "#44aa99"];
-/// What the axis is marked with, as far as it reaches.
+/// The ticks of the axis, within its range.
 const TICKS: [f64; 15] =
     [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0];
 
@@ -30,7 +30,7 @@ impl Axis {
         }
     }
 
-    /// Where a ratio lies; those beyond the ends lie at the ends.
+    /// The position of a ratio; a ratio beyond an end lies at that end.
     fn x(&self, ratio: f64) -> f64 {
         let Self { low, high } = *self;
         LEFT + WIDTH * (ratio.clamp(low, high) / low).ln() / (high / low).ln()

@@ -1,11 +1,11 @@
-//! Whether peers compute the same: a peer whose call is another one is fast or slow for nothing.
+//! Whether peers compute the same: the time of a peer that computes something else means nothing.
 //!
-//! What an operation costs is compared elsewhere, and how exact it is in the tests of the engine; so the tolerance is wide.
+//! The benches compare times, and the engine's tests check accuracy, so the tolerance here is wide.
 
 use crate::cases::Case;
 use crate::peers::Peer;
 
-/// A case in which a peer's result is not that of Flex.
+/// A case in which a peer's result differs from Flex's result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
     /// Name of the case.
@@ -17,17 +17,17 @@ pub struct Difference {
 /// Results of one peer over all cases.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tally {
-    /// Cases with the result of Flex.
+    /// Cases with the same result as Flex.
     pub same: usize,
-    /// Cases that the peer has not, or whose result it does not tell.
+    /// Cases that the peer does not have, or whose result cannot be read.
     pub unknown: usize,
-    /// The others.
+    /// Cases with another result.
     pub different: Vec<Difference>,
 }
 
 /// Compares what `peer` computes in `case` with `expected`.
 pub fn check(case: &Case, expected: Option<&[f64]>, peer: &dyn Peer, tally: &mut Tally) {
-    // Random numbers are of each peer's own making.
+    // Each peer draws random numbers of its own.
     let got = if is_random(&case.name) { None } else { peer.numbers(&case.name) };
     let (Some(expected), Some(got)) = (expected, got) else {
         tally.unknown += 1;
@@ -39,17 +39,18 @@ pub fn check(case: &Case, expected: Option<&[f64]>, peer: &dyn Peer, tally: &mut
     }
 }
 
-/// By the name, since the small ones are of another family.
+/// By the name, since the small cases belong to another family.
 fn is_random(name: &str) -> bool {
     ["rand_", "uniform_", "bernoulli_"].iter().any(|op| name.starts_with(op))
 }
 
-/// What rounding may change, relative to the largest element. Of halves, some steps of theirs.
+/// The difference that rounding may make, relative to the largest element: for halves, some of their rounding
+/// steps.
 fn tolerance(name: &str) -> f64 {
     if name.contains("f16") { 2e-2 } else { 1e-4 }
 }
 
-/// What differs, if it does.
+/// A description of the difference, if there is one.
 fn difference(expected: &[f64], got: &[f64], tolerance: f64) -> Option<String> {
     if expected.len() != got.len() {
         return Some(format!("{} elements, expected {}", got.len(), expected.len()));

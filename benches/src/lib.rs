@@ -1,7 +1,7 @@
 //! One harness and one set of cases, generic over the backend, so that every peer runs the very same calls.
 //!
-//! Peers are timed in turn (A B C A B C ...) within one process: what disturbs the machine disturbs them alike, and the
-//! ratios between their medians survive.
+//! Peers are timed in turn (A B C A B C ...) within one process: what disturbs the machine disturbs them
+//! alike, and the ratios between their medians survive.
 #![deny(missing_docs)]
 
 mod call;

@@ -28,7 +28,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// The better of the two.
+    /// The higher bandwidth of the two kinds of stores.
     pub fn best(&self) -> f64 {
         self.plain.max(self.non_temporal.unwrap_or(0.0))
     }
@@ -41,7 +41,7 @@ impl Limits {
         Self { streams, flops: peak_flops(threads) }
     }
 
-    /// Fewest seconds that a case can take, by what it has to move and to compute.
+    /// Fewest seconds that a case can take, by the bytes that it moves and the operations that it computes.
     pub fn seconds(&self, bytes: usize, flops: usize) -> f64 {
         let moved = self.bandwidth(bytes).map_or(0.0, |bandwidth| bytes as f64 / bandwidth);
         moved.max(flops as f64 / self.flops)
@@ -56,7 +56,8 @@ impl Limits {
     }
 }
 
-/// Elements below which one thread is measured: handing work to a second one takes longer than the work.
+/// Below this many elements one thread is measured: handing work to a second thread takes longer than the
+/// work.
 const ALL_THREADS_FROM: usize = 1 << 15;
 
 /// Samples of each limit. The best one counts: a limit is what undisturbed code reaches.
@@ -115,7 +116,7 @@ fn add_plain(a: &[f32], b: &[f32], c: &mut [f32]) {
 #[cfg(target_arch = "x86_64")]
 fn add_non_temporal(a: &[f32], b: &[f32], c: &mut [f32]) {
     use std::arch::x86_64::{_mm_add_ps, _mm_loadu_ps, _mm_sfence, _mm_stream_ps};
-    // Non-temporal stores want 16-byte alignment: what comes before and after is added plainly.
+    // Non-temporal stores need 16-byte alignment: the elements before and after use plain stores.
     let start = c.as_ptr().align_offset(16).min(c.len());
     let end = start + (c.len() - start) / 4 * 4;
     add_plain(&a[..start], &b[..start], &mut c[..start]);
@@ -125,7 +126,8 @@ fn add_non_temporal(a: &[f32], b: &[f32], c: &mut [f32]) {
         .zip(b[start..end].chunks_exact(4))
         .zip(c[start..end].chunks_exact_mut(4));
     for ((a, b), c) in middle {
-        // SAFETY: SSE is part of x86-64; each chunk has four elements, and `c` is 16-byte aligned by the choice of `start`.
+        // SAFETY: SSE is part of x86-64; each chunk has four elements, and `c` is 16-byte aligned by the
+        // choice of `start`.
         unsafe {
             _mm_stream_ps(c.as_mut_ptr(), _mm_add_ps(_mm_loadu_ps(a.as_ptr()), _mm_loadu_ps(b.as_ptr())))
         };
@@ -140,7 +142,7 @@ struct Chains {
 }
 
 impl WithSimd for Chains {
-    /// Something that depends on every chain, and the number of operations.
+    /// A value that depends on every chain, and the number of operations.
     type Output = (f32, usize);
 
     #[inline(always)]

@@ -81,7 +81,8 @@ pub fn full(report: &Report) -> String {
     text
 }
 
-/// What a README shows: the families for each number of threads, a chart of each, and links to the full table and the JSON.
+/// What a README shows: the families for each number of threads, a chart of each, and links to the full table
+/// and the JSON.
 pub fn compact(report: &Report, [table, json]: [&str; 2], charts: &[String]) -> String {
     let mut text = format!(
         "{}. Each peer's time over that of Flex: geometric mean over the rows of a family, and the row that is worst for \

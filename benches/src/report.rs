@@ -1,4 +1,4 @@
-//! What a run found, and what it says about each family.
+//! The measurements of a run, and the summary of each family.
 
 use crate::cases::Family;
 use crate::limits::Limits;
@@ -34,13 +34,13 @@ impl Row {
 pub struct Section {
     /// Threads of every peer.
     pub threads: usize,
-    /// What the machine can do on as many.
+    /// The limits of the machine on this many threads.
     pub limits: Limits,
     /// The cases.
     pub rows: Vec<Row>,
 }
 
-/// A run of the harness. Its JSON is what these fields say; times are in seconds.
+/// A run of the harness. Its JSON has these fields; times are in seconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Processor and instruction set.
@@ -71,7 +71,8 @@ impl Section {
         families
     }
 
-    /// Ratios of peer `k` in one family or (`None`) in all; nothing when the peer runs none of the cases.
+    /// Ratios of peer `k` in one family or (`None`) in all families; `None` if the peer runs none of the
+    /// cases.
     pub fn summary(&self, family: Option<Family>, k: usize) -> Option<Summary> {
         let rows = self.rows.iter().filter(|r| family.is_none_or(|f| f == r.family));
         let ratios: Vec<(&Row, f64)> = rows.filter_map(|r| Some((r, r.ratio(k)?))).collect();

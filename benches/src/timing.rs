@@ -12,19 +12,21 @@ pub struct Budget {
     pub min_samples: usize,
 }
 
-/// Shortest sample: calls are repeated within a sample until it lasts this long. A model calls one operation after the
-/// other; in samples of 0.1 ms, half of what was timed was how caches and threads recover from the previous peer.
+/// Shortest sample: calls are repeated within a sample until the sample lasts this long. A model calls one
+/// operation after the other. In samples of 0.1 ms, half of the time went into the recovery of caches and
+/// threads from the previous peer.
 const SAMPLE: Duration = Duration::from_millis(10);
-/// What precedes a sample: calls that are not timed, for this long and at least one. Threads that slept through the turns of
-/// others may wake on one processor, until the system moves them apart: after PyTorch's turn, products of 256 x 256 matrices took
-/// 101 to 144 us, and take 71 to 92.
+/// Duration of the calls before a sample, which are not timed; there is at least one. Threads that slept
+/// during the turns of other peers may wake on one processor, until the system moves them apart: after
+/// PyTorch's turn, products of 256 x 256 matrices took 101 to 144 us without these calls, and take 71 to 92
+/// us with them.
 const WARM: Duration = Duration::from_millis(5);
 /// Most samples per peer.
 const MAX_SAMPLES: usize = 2001;
 
 /// One peer on one case.
 pub trait Run {
-    /// Seconds that `repeats` calls take, after some that are not timed.
+    /// Seconds that `repeats` calls take, after some calls that are not timed.
     fn sample(&mut self, repeats: usize) -> f64;
 }
 
@@ -50,7 +52,8 @@ impl<F: FnMut()> Run for F {
     }
 }
 
-/// A peer whose calls return before their work is done. A sample begins with an idle device and ends with one.
+/// A peer whose calls return before their work is done. A sample begins with an idle device and ends with
+/// one.
 pub struct Queued<F, W> {
     /// Puts the work of one call in the queue.
     pub call: F,
@@ -73,7 +76,7 @@ impl<F: FnMut(), W: FnMut()> Run for Queued<F, W> {
     }
 }
 
-/// Median seconds per call of each peer; `None` where there is no peer.
+/// Median seconds per call of each peer; `None` for a peer that does not have the case.
 pub fn time_in_turn(peers: &mut [Option<Box<dyn Run>>], budget: Budget) -> Vec<Option<f64>> {
     let repeats: Vec<usize> =
         peers.iter_mut().map(|peer| peer.as_mut().map_or(0, |run| calibrate(&mut **run))).collect();

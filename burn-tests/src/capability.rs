@@ -1,4 +1,4 @@
-//! What a backend says of itself: dtypes, accuracy, known limits.
+//! The description of a backend: dtypes, accuracy, known limits.
 
 use crate::compare::Tolerance;
 use crate::layout::{LAYOUTS, Layout};
@@ -19,19 +19,20 @@ pub struct Capabilities {
     pub accuracies: Vec<Accuracy>,
     /// Whether subnormal numbers are told from zero, as operands and as results.
     pub subnormals: bool,
-    /// Whether each check runs in a stream of its own. Backends that queue operations need it when some are known to panic:
-    /// `burn-fusion` keeps what panicked at the head of its stream's queue, so that every later call of that stream panics
-    /// too, while the queue grows.
+    /// Whether each check runs in a stream of its own. Backends that queue operations need it when some are
+    /// known to panic: `burn-fusion` keeps the operation that panicked at the head of its stream's queue.
+    /// Every later call of that stream panics too, while the queue grows.
     pub isolated: bool,
-    /// The layouts that operands come in: all of [`LAYOUTS`], or some where each costs the compilation of a kernel.
+    /// The layouts of operands: all of [`LAYOUTS`], or some of them if each layout costs the compilation of a
+    /// kernel.
     pub layouts: Vec<Layout>,
     /// Methods or dtypes left out, each with its reason.
     pub limits: Vec<Limit>,
-    /// A file with tables of what the suite runs, which every family's test holds to what it ran.
+    /// A file with tables of what the suite runs. Every family's test compares its table with what it ran.
     pub document: Option<&'static str>,
 }
 
-/// Something that a backend is known not to do.
+/// A known limit of a backend.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limit {
     /// Trait method.
@@ -47,9 +48,9 @@ pub struct Limit {
 /// How accurate a method is where the suite asks for more than a backend promises.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Accuracy {
-    /// Trait method. The rows that name it are concerned whole.
+    /// Trait method. Every row that names the method is concerned, with all of the row's methods.
     pub method: &'static str,
-    /// Units in the last place, where the suite asks for fewer.
+    /// Units in the last place, if the suite asks for fewer.
     pub ulps: f64,
     /// An error that does not depend on the value.
     pub floor: f64,
@@ -82,8 +83,9 @@ impl Capabilities {
         self
     }
 
-    /// Expects failures of a method (of any, if it is `"*"`) whose report contains `case`, such as `"special values"` or
-    /// `"[2, 0, 3]"`. The method runs all the same, and whatever else fails is an error.
+    /// Expects failures of a method (of any, if it is `"*"`) whose report contains `case`, such as
+    /// `"special values"` or `"[2, 0, 3]"`. The method runs all the same, and whatever else fails is an
+    /// error.
     pub fn except(mut self, method: &'static str, case: &'static str, reason: &'static str) -> Self {
         self.limits.push(Limit { method, dtypes: Vec::new(), case: Some(case), reason });
         self
@@ -125,7 +127,7 @@ impl Capabilities {
         self.limits.iter().find(|l| concerns(l) && l.case.is_some_and(|case| failure.contains(case)))
     }
 
-    /// Holds the tables in a file to what the suite runs: see [`coverage`](crate::coverage).
+    /// Compares the tables in a file with what the suite runs: see [`coverage`](crate::coverage).
     pub fn documented_in(mut self, path: &'static str) -> Self {
         self.document = Some(path);
         self

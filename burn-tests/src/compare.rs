@@ -3,10 +3,11 @@
 use crate::array::Array;
 use burn_backend::{DType, bf16, f16};
 
-/// How far a result may be from its expectation: `ulps * ulp(want) + relative * |want| + scale * absolute + floor`.
+/// How far a result may be from its expectation:
+/// `ulps * ulp(want) + relative * |want| + scale * absolute + floor`.
 ///
-/// `absolute` counts only through a `scale` that the case states, such as the sum of absolute values that were added
-/// up; without one, an expected zero has to be zero to within ULPs of the smallest normal number.
+/// `absolute` counts only through a `scale` that the case states, such as the sum of absolute values that
+/// were added up; without one, an expected zero has to be zero to within ULPs of the smallest normal number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tolerance {
     /// Units in the last place of the expected value, in the dtype of the result.
@@ -15,7 +16,8 @@ pub struct Tolerance {
     pub relative: f64,
     /// Fraction of the problem's scale.
     pub absolute: f64,
-    /// An error that does not depend on the value, for functions that a device approximates so.
+    /// An error that does not depend on the value, for functions that a device approximates with such an
+    /// error.
     pub floor: f64,
     /// Whether a subnormal may come as zero.
     pub flushes: bool,
@@ -42,7 +44,7 @@ impl Tolerance {
     }
 }
 
-/// Distance between neighbours of `x` in a float dtype; for zero, that of the smallest normal number.
+/// Distance between neighbours of `x` in a float dtype; for zero, the distance at the smallest normal number.
 pub fn ulp(dtype: DType, x: f64) -> f64 {
     let (digits, min_exponent) = format(dtype);
     let exponent = if x == 0.0 { min_exponent } else { (x.abs().log2().floor() as i32).max(min_exponent) };

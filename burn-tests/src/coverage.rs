@@ -1,4 +1,4 @@
-//! The table of what is covered, made of what really ran.
+//! The table of what is covered, made from the checks that really ran.
 
 use crate::capability::Capabilities;
 use crate::layout::LAYOUTS;
@@ -9,11 +9,12 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-/// Set to any value, it makes the suite rewrite the tables that it otherwise compares with what ran.
+/// If this variable is set, to any value, the suite rewrites the tables instead of comparing them with what
+/// ran.
 pub const UPDATE: &str = "UPDATE_COVERAGE";
 
-/// Runs the rows of a family as [`run_rows`](crate::run_rows) does, and holds the document that the capabilities name,
-/// if any, to what ran.
+/// Runs the rows of a family as [`run_rows`](crate::run_rows) does, and compares the document that the
+/// capabilities name, if any, with what ran.
 ///
 /// # Panics
 /// When a check failed, or the document's table of this family is out of date.
@@ -73,7 +74,7 @@ pub fn documented(text: &str) -> Vec<&str> {
     text.lines().filter_map(|line| line.strip_prefix("<!-- begin ")?.strip_suffix(" -->")).collect()
 }
 
-/// Compares a family's table with that of the document, or replaces it.
+/// Compares a family's table with the table in the document, or replaces the latter.
 fn hold(path: &Path, family: &str, table: &str) -> Result<(), String> {
     // Families run at the same time; the last writer would undo the work of the others.
     static DOCUMENT: Mutex<()> = Mutex::new(());

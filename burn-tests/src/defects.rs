@@ -1,7 +1,7 @@
 //! Wrong results that CPU backends have been seen to give, one case each.
 //!
-//! The families of the suite cover all of these among many others. Here each stands alone, so that it can be shown that
-//! the oracle tells a backend that has the defect from one that has not.
+//! The families of the suite cover all of these among many others. Here each case stands alone. This shows
+//! that the oracle distinguishes a backend with the defect from a backend without it.
 
 use crate::array::Array;
 use crate::bad_input::refused;
@@ -17,13 +17,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A defect.
 pub struct Defect {
-    /// What a backend that has it does.
+    /// What a backend with the defect does.
     pub name: &'static str,
     case: fn() -> Result<(), String>,
 }
 
 impl Defect {
-    /// `Ok` for a backend that has it not.
+    /// `Ok` for a backend without the defect.
     ///
     /// # Errors
     /// How the result differs from the oracle's; a panic counts as a difference.
@@ -52,8 +52,8 @@ pub fn defects<B: Backend>() -> Vec<Defect> {
     ]
 }
 
-/// Matrix products whose batches do not fit: operands that are windows of larger tensors, so that a backend that reads
-/// on reads elements of those, and no memory that is not its own.
+/// Matrix products whose batches do not fit: the operands are windows of larger tensors, so a backend that
+/// reads too far reads elements of these tensors, and no foreign memory.
 pub fn mismatched_batches<B: Backend>() -> Defect {
     Defect { name: "matrix products take batches that do not fit", case: batches::<B> }
 }

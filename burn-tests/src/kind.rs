@@ -1,4 +1,5 @@
-//! Float, integer and boolean tensors behind one trait, so that layouts are made for all three by the same code.
+//! Float, integer and boolean tensors behind one trait, so that layouts are made for all three by the same
+//! code.
 
 use crate::array::Array;
 use crate::compare::compare;
@@ -19,7 +20,7 @@ pub trait Kind<B: Backend>: 'static {
     fn encode(array: &Array<Self::Value>, dtype: DType) -> TensorData;
     /// Elements as the oracle takes them.
     fn decode(data: &TensorData) -> Array<Self::Value>;
-    /// A value that no case expects, to fill what a view leaves out.
+    /// A value that no case expects, to fill the elements that a view leaves out.
     fn garbage(dtype: DType) -> Self::Value;
     /// Whether two elements are the same: NaN is itself, and zeros have signs.
     fn same(a: Self::Value, b: Self::Value) -> bool;
@@ -37,7 +38,8 @@ pub trait Kind<B: Backend>: 'static {
         compare(&Self::decode(&Self::into_data(tensor)), want, Self::same)
     }
 
-    /// Uploads. Float tensors track gradients where the backend does, so that its tracking code is what gets tested.
+    /// Uploads. Float tensors track gradients if the backend does, so that the backend's tracking code is
+    /// tested.
     fn from_data(data: TensorData, device: &Device<B>) -> Self::Tensor;
     /// Downloads.
     fn into_data(tensor: Self::Tensor) -> TensorData;

@@ -38,13 +38,13 @@ pub const LAYOUTS: [Layout; 8] = [
     Layout::Overlapping,
 ];
 
-/// A tensor in some layout with what it holds.
+/// A tensor in some layout, with its contents.
 pub struct Laid<B: Backend, K: Kind<B>> {
     /// The tensor under test.
     pub tensor: K::Tensor,
-    /// Its contents. Those of [`Layout::Expanded`] and [`Layout::Overlapping`] repeat elements.
+    /// Its contents. In [`Layout::Expanded`] and [`Layout::Overlapping`] elements repeat.
     pub content: Array<K::Value>,
-    /// The tensor it is a view of.
+    /// The tensor that it is a view of.
     base: K::Tensor,
     base_data: TensorData,
 }
@@ -82,7 +82,7 @@ impl<B: Backend, K: Kind<B>> Witness<B, K> {
     }
 }
 
-/// Lays out an array. `None` when the layout means nothing for its shape, such as a transposed vector.
+/// Lays out an array. `None` if the shape does not allow the layout, such as a transposed vector.
 pub fn lay_out<B: Backend, K: Kind<B>>(
     array: &Array<K::Value>,
     dtype: DType,

@@ -9,9 +9,9 @@
 //!
 //! The second form describes what the backend is to be tested for: see [`Capabilities`].
 //!
-//! Each family of trait methods is one test. Its rows run the method for every dtype and every memory layout, on tensors
-//! whose buffer is shared and on tensors that own theirs, and compare with `f64` (or `i128`) arithmetic written from the
-//! definition.
+//! Each family of trait methods is one test. Its rows run the method for every dtype and every memory layout,
+//! on tensors whose buffer is shared and on tensors that own theirs, and compare with `f64` (or `i128`)
+//! arithmetic written from the definition.
 #![deny(missing_docs)]
 
 pub mod array;
@@ -36,7 +36,7 @@ pub use capability::{Capabilities, Limit};
 pub use presence::present;
 pub use row::run_rows;
 
-/// Hands the names of all families to another macro of this crate, behind what else that takes.
+/// Passes the names of all families to another macro of this crate, after that macro's other arguments.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! with_families {
@@ -49,9 +49,10 @@ macro_rules! with_families {
     };
 }
 
-/// Generates the tests of a backend, in the module where it stands. With a condition as third argument, they pass at once
-/// where it is false: for backends whose device a machine may lack. With an attribute in front of all three
-/// (`testgen_all!(#[ignore = "slow"] MyBackend, capabilities(), true)`), each test has it.
+/// Generates the tests of a backend, in the module where it stands. The third argument is a condition: the
+/// tests pass at once if it is false. It is for backends whose device a machine may lack. An attribute in
+/// front of all three (`testgen_all!(#[ignore = "slow"] MyBackend, capabilities(), true)`) is put on each
+/// test.
 #[macro_export]
 macro_rules! testgen_all {
     ($backend:ty) => {
@@ -68,8 +69,8 @@ macro_rules! testgen_all {
     };
 }
 
-/// Generates the tests of some families: `testgen!(MyBackend, capabilities(), true; comparison, matmul);`. As in
-/// [`testgen_all`], an attribute may stand in front.
+/// Generates the tests of some families: `testgen!(MyBackend, capabilities(), true; comparison, matmul);`. As
+/// in [`testgen_all`], an attribute may stand in front.
 #[macro_export]
 macro_rules! testgen {
     (#[$attribute:meta] $backend:ty, $capabilities:expr, $present:expr; $($family:ident),* $(,)?) => {
@@ -104,8 +105,8 @@ pub fn all_rows<B: burn_backend::Backend>() -> Vec<(&'static str, Vec<row::Row<B
     with_families!(collect_rows; B)
 }
 
-/// Runs the rows of every family, one by one, less those that `skip` gives a reason for, which is printed. What came of each,
-/// behind the name of its family.
+/// Runs the rows of every family, one by one. A row for which `skip` gives a reason is left out, and the
+/// reason is printed. Returns the outcome of each row, after the name of the row's family.
 pub fn run_all<B: burn_backend::Backend>(
     capabilities: &Capabilities,
     skip: impl Fn(&str, &row::Row<B>) -> Option<&'static str>,
@@ -122,10 +123,10 @@ pub fn run_all<B: burn_backend::Backend>(
     .collect()
 }
 
-/// [`run_all`] for a backend that is to pass.
+/// [`run_all`] for a backend that has to pass.
 ///
 /// # Panics
-/// With what failed.
+/// With the rows that failed.
 pub fn pass_all<B: burn_backend::Backend>(
     capabilities: &Capabilities,
     skip: impl Fn(&str, &row::Row<B>) -> Option<&'static str>,

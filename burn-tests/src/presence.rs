@@ -3,12 +3,13 @@
 use std::fmt::Display;
 use std::io::Write;
 
-/// Whether the device of a test is there. Where it is not, one line says which test is skipped and why: the condition of
-/// [`testgen_all`](crate::testgen_all).
+/// Whether the device of a test is present. If not, one line says which test is skipped and why: the
+/// condition of [`testgen_all`](crate::testgen_all).
 pub fn present<E: Display>(outcome: Result<(), E>) -> bool {
     let Err(reason) = outcome else { return true };
     let thread = std::thread::current();
-    // Past the harness, which keeps what passing tests print. Nothing is to be done where there is no such output.
+    // Written past the harness, which hides what passing tests print. If there is no such output, nothing can
+    // be done.
     let _ = writeln!(std::io::stderr(), "{}", notice(thread.name().unwrap_or("a test"), &reason));
     false
 }

@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a check gets.
+/// The context of a check.
 pub struct Context<'a, B: Backend> {
     /// Where to put tensors.
     pub device: Device<B>,
-    /// What the backend says of itself.
+    /// The description of the backend.
     pub capabilities: &'a Capabilities,
     methods: &'a [&'static str],
     failures: RefCell<Vec<String>>,
@@ -37,19 +37,20 @@ impl<B: Backend> Context<'_, B> {
         self.allowed(self.capabilities.bools.iter().map(|&d| d.into()), methods)
     }
 
-    /// This many ULP, as far as the backend promises them.
+    /// A tolerance of this many ULP, or wider if the backend promises less.
     pub fn ulps(&self, ulps: f64) -> Tolerance {
         self.tolerance(Tolerance::ulps(ulps))
     }
 
-    /// A tolerance with the slack that the backend asks for, and wide enough for what it says of the row's methods.
+    /// A tolerance with the backend's slack factor, and wide enough for the accuracy that the backend states
+    /// for the row's methods.
     pub fn tolerance(&self, Tolerance { ulps, relative, absolute, floor, flushes }: Tolerance) -> Tolerance {
         let slack = self.capabilities.slack;
         let [ulps, relative, absolute, floor] = [ulps, relative, absolute, floor].map(|part| part * slack);
         self.capabilities.widen(self.methods, Tolerance { ulps, relative, absolute, floor, flushes })
     }
 
-    /// Those of some values that the backend can be asked about in a dtype.
+    /// The values of a list that the backend can be tested with in a dtype.
     pub fn representable(&self, dtype: DType, values: &[f64]) -> Vec<f64> {
         let rounded = values.iter().map(|&x| round_to(dtype, x));
         rounded.filter(|&x| self.capabilities.subnormals || !is_subnormal(dtype, x)).collect()
@@ -73,7 +74,7 @@ impl<B: Backend> Context<'_, B> {
         self.check(what, outcome);
     }
 
-    /// What became of a computation, or the message of its panic.
+    /// The result of a computation, or the message of its panic.
     fn caught<T>(&self, run: impl FnOnce() -> T) -> Result<T, String> {
         let run = || match self.capabilities.isolated {
             true => fresh_stream().executes(run),
@@ -82,7 +83,8 @@ impl<B: Backend> Context<'_, B> {
         catch_unwind(AssertUnwindSafe(run)).map_err(|payload| panic_text(&*payload))
     }
 
-    /// [`attempt`](Self::attempt) of something that may turn out not to apply (`Ok(false)`), which counts for nothing.
+    /// [`attempt`](Self::attempt) of a check that may turn out not to apply (`Ok(false)`), and then does not
+    /// count as a check.
     pub fn attempt_if(&self, what: impl FnOnce() -> String, run: impl FnOnce() -> Result<bool, String>) {
         match self.caught(run).unwrap_or_else(Err) {
             Ok(false) => {}
@@ -92,7 +94,7 @@ impl<B: Backend> Context<'_, B> {
     }
 }
 
-/// A stream that nothing was run in. Threads take theirs from zero on.
+/// A stream in which nothing has run. Threads take their streams from zero on.
 fn fresh_stream() -> StreamId {
     static NEXT: AtomicU64 = AtomicU64::new(1 << 32);
     StreamId { value: NEXT.fetch_add(1, Ordering::Relaxed) }
@@ -123,7 +125,7 @@ impl<B: Backend> Row<B> {
 /// Most failures of a row that are printed.
 const SHOWN: usize = 5;
 
-/// What came of a row.
+/// The outcome of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// The methods that the row names.
@@ -135,7 +137,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// What to say of a row of which something failed: its first failures.
+    /// The report on a row with failures: the first of them.
     pub fn report(&self) -> Option<String> {
         let first = self.failures.get(..SHOWN).unwrap_or(&self.failures).join("\n    ");
         let tail = match self.failures.len() {
@@ -147,7 +149,8 @@ impl Record {
     }
 }
 
-/// Runs rows and panics with a report when any check failed, or when a row checked nothing without saying why.
+/// Runs rows and panics with a report when any check failed, or when a row checked nothing without saying
+/// why.
 ///
 /// # Panics
 /// See above: this is the assertion of every generated test.
@@ -156,7 +159,7 @@ pub fn run_rows<B: Backend>(capabilities: &Capabilities, rows: Vec<Row<B>>) {
     assert!(report.is_empty(), "\n{}\n", report.join("\n"));
 }
 
-/// Runs rows: what came of each.
+/// Runs rows, and returns the outcome of each.
 pub fn run<B: Backend>(capabilities: &Capabilities, rows: Vec<Row<B>>) -> Vec<Record> {
     rows.into_iter().map(|row| run_row(capabilities, row)).collect()
 }

@@ -36,8 +36,8 @@ impl Stream {
     }
 }
 
-/// Held by whoever seeds the backend and counts on the numbers that follow: generators belong to the process, and tests
-/// run at the same time.
+/// A test holds this lock while it seeds the backend and relies on the numbers that follow: generators belong
+/// to the process, and tests run at the same time.
 pub fn random_lock() -> MutexGuard<'static, ()> {
     static RANDOM: Mutex<()> = Mutex::new(());
     // The lock guards nothing that a panic could leave half done.
@@ -155,8 +155,8 @@ pub fn upload<B: Backend, K: Kind<B>>(
     K::from_data(K::encode(array, dtype), &context.device)
 }
 
-/// Runs a call on an array in every layout, once with the original held elsewhere (and checked to be untouched
-/// afterwards) and once as the only owner. The call gets the tensor and what it holds.
+/// Runs a call on an array in every layout, once with the original held elsewhere (and checked to be
+/// untouched afterwards) and once as the only owner. The call gets the tensor and what it holds.
 pub fn over_layouts<B: Backend, K: Kind<B>>(
     context: &Context<'_, B>,
     dtype: DType,
@@ -183,7 +183,8 @@ pub fn over_layouts<B: Backend, K: Kind<B>>(
     }
 }
 
-/// [`over_layouts`] for two operands: every layout of one against a contiguous other, and both in the same one.
+/// [`over_layouts`] for two operands: every layout of one against a contiguous other, and both in the same
+/// one.
 pub fn over_layouts2<B: Backend, K: Kind<B>, L: Kind<B>>(
     context: &Context<'_, B>,
     (a_dtype, a): (DType, &Array<K::Value>),

@@ -1,4 +1,5 @@
-//! What a row ran, recorded where tensors are made and read, so that no row can claim more than it did.
+//! What a row ran, recorded by the functions that make and read tensors, so that no row can claim more than
+//! it did.
 
 use crate::layout::Layout;
 use burn_backend::DType;
@@ -41,8 +42,8 @@ pub const NAMES: [(DType, &str); 14] = {
 };
 
 thread_local! {
-    // Rows call the functions that record from deep inside of closures that the families write; a parameter through
-    // all of them could be forgotten, which would make the record wrong.
+    // Rows call the functions that record from deep inside of closures that the families write; a parameter
+    // through all of them could be forgotten, which would make the record wrong.
     static CURRENT: RefCell<Trace> = RefCell::default();
 }
 
@@ -59,7 +60,7 @@ pub fn result(dtype: DType) {
     CURRENT.with_borrow_mut(|trace| trace.results.extend(name(dtype)));
 }
 
-/// Hands out what this thread recorded since the last call.
+/// Returns what this thread recorded since the last call.
 pub fn take() -> Trace {
     CURRENT.take()
 }

@@ -1,4 +1,5 @@
-//! From the host to the device and back, bit by bit: every dtype, sizes that fill no word, empty tensors, views.
+//! From the host to the device and back, bit by bit: every dtype, sizes that fill no word, empty tensors,
+//! views.
 
 use crate::capability::Capabilities;
 use crate::kind::{Bool, Float, Int, Kind};
@@ -16,7 +17,7 @@ const SHAPES: [[usize; 2]; 3] = [[5, 7], [64, 33], [0, 3]];
 /// Sends every dtype of the capabilities there and back, and returns how many transfers were compared.
 ///
 /// # Panics
-/// When one came back as another.
+/// When a tensor came back with other bits.
 pub fn check<B: Backend>(capabilities: &Capabilities, device: &Device<B>) -> usize {
     let mut count = 0;
     for &dtype in &capabilities.floats {

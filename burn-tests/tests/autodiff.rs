@@ -1,7 +1,7 @@
-//! The suite on `Autodiff<Flex>`: what the graph's code computes on the way forward, for tensors that track gradients.
+//! The suite on `Autodiff<Flex>`: the forward pass of the graph's code, for tensors that track gradients.
 //!
-//! One dtype of each kind: the graph hands every dtype to the same code, and `flex.rs` runs all of them. Slow and ignored
-//! by default: all dtypes (`cargo test -p burn-tests --test autodiff -- --ignored`).
+//! One dtype of each kind: the graph hands every dtype to the same code, and `flex.rs` runs all of them. Slow
+//! and ignored by default: all dtypes (`cargo test -p burn-tests --test autodiff -- --ignored`).
 #![allow(missing_docs)]
 
 use burn_autodiff::Autodiff;
@@ -10,9 +10,9 @@ use burn_backend::{BoolStore, FloatDType, IntDType};
 use burn_flex::Flex;
 use burn_tests::{Capabilities, pass_all};
 
-/// Methods that `Autodiff` does not have or does its own way, whatever the backend below, by name or by prefix and star.
-/// Rows that name one are left out; the gradient tests run the pools and the interpolation that share a row with their
-/// backward pass.
+/// Methods that `Autodiff` does not have or does its own way, whatever the backend below, by name or by
+/// prefix and star. Rows that name such a method are left out. Pools and interpolation share a row with their
+/// backward pass, and so are left out here; the gradient tests run them.
 const LIMITS: [(&str, &str); 21] = [
     ("float_prod", "exp(sum(log)), which is NaN for negative numbers"),
     ("float_topk", "panics"),

@@ -1,5 +1,6 @@
-//! No method of Burn's backend traits goes untested by accident: each is named by a row of the suite, or listed with a
-//! reason in `not_covered.txt`. The list of methods is compared with Burn's source where that can be found.
+//! No method of Burn's backend traits goes untested by accident: each is named by a row of the suite, or
+//! listed with a reason in `not_covered.txt`. The list of methods is compared with Burn's source if the
+//! source can be found.
 #![allow(missing_docs)]
 
 use burn_flex::Flex;
@@ -13,7 +14,7 @@ const METHODS: &str = include_str!("../../crates/burn-flex/tests/trait_methods.t
 const NOT_COVERED: &str = include_str!("not_covered.txt");
 const BURN: &str = "burn-backend-0.21.0";
 
-/// Lines that say something.
+/// Lines that are neither empty nor comments.
 fn lines(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'))
 }
@@ -53,15 +54,16 @@ fn every_trait_method_is_named_by_a_row_or_excused() {
     assert!(unknown.is_empty(), "rows name what is no trait method: {unknown:?}");
 }
 
-/// A row may name only what the suite's code mentions outside of strings, where it is a call or the argument of a
-/// macro that makes one.
+/// A row may name only methods that the suite's code mentions outside of strings, as a call or as the
+/// argument of a macro that makes the call.
 #[test]
 fn what_rows_name_is_called() {
     let mut code = BTreeSet::new();
     for file in sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src")) {
         let text = std::fs::read_to_string(file).expect("a source file");
         for line in text.lines().filter(|line| !line.trim_start().starts_with("//")) {
-            // Every second piece between quotation marks is a string; none in the suite spans lines with names in it.
+            // Every second piece between quotation marks is a string; none in the suite spans lines with
+            // names in it.
             for piece in line.split('"').step_by(2) {
                 let words = piece.split(|c: char| !c.is_alphanumeric() && c != '_');
                 code.extend(words.map(str::to_owned));
@@ -90,7 +92,8 @@ fn the_list_of_trait_methods_is_that_of_burn() {
     assert!(added.is_empty() && gone.is_empty(), "Burn has {added:#?}, and does not have {gone:#?}");
 }
 
-/// Trait methods that a source file, as rustfmt leaves it, declares: trait, name, and whether there is a body.
+/// Trait methods that a source file, as rustfmt leaves it, declares: trait, name, and whether there is a
+/// body.
 fn methods(text: &str) -> Vec<String> {
     let mut methods = Vec::new();
     let mut owner = None;

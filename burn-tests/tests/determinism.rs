@@ -1,5 +1,6 @@
-//! The same bits, whatever the number of threads and however often: operations on inputs that are large enough to be
-//! shared out (`crates/flex-core/src/parallel.rs`: on two threads 16 MiB moved, or 4 million operations).
+//! The same bits, whatever the number of threads and however often: operations on inputs that are large
+//! enough to be shared out (`crates/flex-core/src/parallel.rs`: on two threads 16 MiB moved, or 4 million
+//! operations).
 #![allow(missing_docs)]
 
 use burn_autodiff::Autodiff;
@@ -259,7 +260,8 @@ fn tensors_may_be_dropped_on_other_threads_than_made_them() {
                     let Ok((tensor, value)) = receive.lock().expect("no panic under the lock").recv() else {
                         return;
                     };
-                    // The buffer was written on another thread, is changed in place on this one, and freed here.
+                    // The buffer was written on another thread, is changed in place on this one, and freed
+                    // here.
                     let data = (tensor + 1.0).into_data();
                     assert!(data.iter::<f32>().all(|v| v == value + 1.0), "{value}");
                 }

@@ -1,10 +1,10 @@
-//! Flex against `burn-ndarray`, on random shapes larger than the naive oracles of the suite can take: past the blocks,
-//! tiles and thresholds of the kernels. `burn-ndarray` shares no code with Flex (`matrixmultiply` multiplies its
-//! matrices, its convolutions are direct loops), and computes in f64 here; all operands are exact in every dtype, so
-//! that it judges f32 and the halves too.
+//! Flex against `burn-ndarray`, on random shapes larger than the naive oracles of the suite can take: past
+//! the blocks, tiles and thresholds of the kernels. `burn-ndarray` shares no code with Flex (`matrixmultiply`
+//! multiplies its matrices, its convolutions are direct loops), and computes in f64 here; all operands are
+//! exact in every dtype, so that it judges f32 and the halves too.
 //!
-//! Where the two are known to disagree, `ndarray.rs` has the list; what is on it is not drawn here. The seed of a
-//! failure is printed; `BURN_TESTS_SEED` draws other cases, `BURN_TESTS_CASES` more of them.
+//! `ndarray.rs` lists the known disagreements of the two backends; cases on that list are not drawn here. The
+//! seed of a failure is printed; `BURN_TESTS_SEED` draws other cases, `BURN_TESTS_CASES` more of them.
 #![allow(missing_docs)]
 
 use burn_backend::ops::{ConvOptions, ConvTransposeOptions, InterpolateMode, InterpolateOptions};
@@ -20,15 +20,16 @@ use burn_tests::support::Stream;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What a call gave, in one backend and one dtype.
+/// The result of a call, in one backend and one dtype.
 struct Outcome<B: Backend> {
     /// Results; the call may have several.
     tensors: Vec<FloatTensor<B>>,
     /// How many terms, of magnitude one at most, each element sums up.
     terms: usize,
-    /// Units in the last place that a result of Flex may be off by, for functions that are not exactly rounded.
+    /// Units in the last place that a result of Flex may be off by, for functions that are not exactly
+    /// rounded.
     ulps: f64,
-    /// The same of `burn-ndarray`, in f64.
+    /// Units in the last place that a result of `burn-ndarray` may be off by, in f64.
     oracle: f64,
 }
 
@@ -75,7 +76,8 @@ impl<B: Backend> Draw<B> {
     }
 
     fn array(&mut self, shape: &[usize], (low, high): (f64, f64)) -> Array<f64> {
-        // What bf16 holds, f16 holds too as long as it is not much smaller than one; so does everything wider.
+        // f16 holds every number that bf16 holds and that is not much smaller than one; so does every wider
+        // dtype.
         let stream = &mut self.stream;
         Array::from_fn(shape, |_| {
             let x = round_to(DType::BF16, low + stream.unit() * (high - low));
@@ -152,7 +154,8 @@ fn matmul_of_a_batch<B: Backend>(d: &mut Draw<B>) -> Outcome<B> {
     sums(k, [B::float_matmul(x, y)])
 }
 
-/// Sizes of a convolution: batch, channels of a group on both sides, groups, planes, kernel, stride, padding, dilation.
+/// Sizes of a convolution: batch, channels of a group on both sides, groups, planes, kernel, stride, padding,
+/// dilation.
 struct Sizes<const N: usize> {
     x: Vec<usize>,
     weight: Vec<usize>,
@@ -173,7 +176,8 @@ fn sizes<B: Backend, const N: usize>(d: &mut Draw<B>, plane: usize) -> Sizes<N> 
     let planes: [usize; N] = std::array::from_fn(|k| {
         let size = dilation[k] * (kernel[k] - 1) + d.size(1, plane);
         let left = (size + 2 * padding[k] - dilation[k] * (kernel[k] - 1) - 1) % stride[k];
-        // The trait's default gradient of a grouped weight (conv1d's) panics where the last window leaves elements over.
+        // The trait's default gradient of a grouped weight (conv1d's) panics where the last window leaves
+        // elements over.
         if groups > 1 && left > 0 { size + stride[k] - left } else { size }
     });
     let volume: usize = kernel.iter().product();

@@ -1,11 +1,12 @@
 //! The suite with each element type as the default one.
 //!
-//! Burn keeps the default dtypes of a device for the life of the process, and the backend type that touches the device first
-//! decides: here `Flex<F, I>`. So each pair of element types runs in a process of its own, which is this test's program
-//! started again for one test.
+//! Burn keeps the default dtypes of a device for the life of the process, and the backend type that touches
+//! the device first decides: here `Flex<F, I>`. So each pair of element types runs in a process of its own:
+//! this test's program, started again for one test.
 //!
-//! `Flex<F, I>` forwards every method to the same code whatever `F` and `I`, so that the rows are compiled once, for `Flex`,
-//! and see the defaults that `Flex<F, I>` has set. What does depend on the type is checked on the type itself.
+//! `Flex<F, I>` forwards every method to the same code for all `F` and `I`. So the rows are compiled once,
+//! for `Flex`, and see the defaults that `Flex<F, I>` has set. The parts that depend on the type are checked
+//! on the type itself.
 #![allow(missing_docs)]
 
 use burn_backend::{

@@ -1,7 +1,8 @@
-//! Memory: training does not leak, and operations need no more than a stated multiple of their inputs and outputs.
+//! Memory: training does not leak, and operations need no more than a stated multiple of their inputs and
+//! outputs.
 //!
-//! Everything runs one after another in one test, since both the allocator's counts and the resident set are the
-//! process's.
+//! Everything runs one after another in one test, since both the allocator's counts and the resident set are
+//! the process's.
 #![allow(missing_docs)]
 
 use burn_autodiff::Autodiff;
@@ -48,10 +49,11 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// The counts are the process's: one test at a time.
+/// The counts belong to the process, so only one test may run at a time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// Bytes at the peak of a computation, those of its inputs and of its result included, relative to those two.
+/// Bytes at the peak of a computation, its inputs and result included, relative to the bytes of inputs and
+/// result.
 ///
 /// Each thread has buffers of its own, so the number of threads is fixed, whatever the machine has.
 fn peak_ratio<const D: usize>(
@@ -83,7 +85,7 @@ fn peaks_stay_within_a_multiple_of_inputs_and_outputs() {
             report.push(format!("{name}: {ratio:.2} of inputs and outputs, {allowed} allowed"));
         }
     };
-    // Blocks of the pool are up to a quarter larger than what they hold.
+    // Blocks of the pool are up to a quarter larger than their contents.
     let conv = |x: [usize; 4], w: [usize; 4], stride, padding, groups| {
         let options = ConvOptions::new([stride; 2], [padding; 2], [1, 1], groups);
         peak_ratio(&[ones(x), ones(w)], |t| module::conv2d(t[0].clone(), t[1].clone(), None, options))
@@ -94,7 +96,8 @@ fn peaks_stay_within_a_multiple_of_inputs_and_outputs() {
     check("conv2d depthwise", conv([8, 128, 56, 56], [128, 1, 3, 3], 1, 1, 128), 2.0);
     let matmul =
         |a: [usize; 4], b: [usize; 4]| peak_ratio(&[ones(a), ones(b)], |t| t[0].clone().matmul(t[1].clone()));
-    // Large enough that what each thread packs is little beside it: up to the size of its second cache, 2 MiB on some processors.
+    // Large enough that the memory that each thread packs is small beside it: up to the size of a
+    // second-level cache, 2 MiB on some processors.
     check("matmul", matmul([1, 1, 2048, 2048], [1, 1, 2048, 2048]), 1.5);
     check("matmul of a batch", matmul([16, 12, 128, 64], [16, 12, 64, 128]), 1.5);
     check("matrix and vector", matmul([1, 1, 2048, 2048], [1, 1, 2048, 1]), 1.1);

@@ -1,6 +1,7 @@
-//! The suite's rows on `burn-ndarray`: that two backends which share no code give what an oracle asks for says more of
-//! the oracle than one of them does. Where `burn-ndarray` does not, `ndarray.txt` says why and who is right. The list is
-//! held to what happens both ways: a disagreement that no entry describes fails, and so does an entry that describes none.
+//! The suite's rows on `burn-ndarray`. If two backends that share no code agree with an oracle, that is
+//! stronger evidence for the oracle than the agreement of one. For each disagreement of `burn-ndarray`,
+//! `ndarray.txt` says why it happens and who is right. The list is checked both ways: a disagreement that no
+//! entry describes fails, and so does an entry that describes no disagreement.
 #![allow(missing_docs)]
 
 use burn_backend::{BoolStore, FloatDType, IntDType};
@@ -10,14 +11,14 @@ use burn_tests::{Capabilities, run_all};
 
 const DISAGREEMENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/ndarray.txt");
 
-/// Who is right about a disagreement, or that `burn-ndarray` does not have what is asked for.
+/// Which side of a disagreement is right, or that `burn-ndarray` lacks the feature.
 const VERDICTS: [&str; 4] = ["flex", "ndarray", "either", "missing"];
 
 /// A kind of disagreement.
 struct Entry<'a> {
     /// A family, a method, or `*` for all rows.
     rows: &'a str,
-    /// What the report of such a failure holds.
+    /// A text that the report of such a failure contains.
     message: &'a str,
 }
 
@@ -41,10 +42,10 @@ impl<'a> Entry<'a> {
 #[cfg_attr(not(debug_assertions), ignore = "the list is of builds with overflow checks")]
 fn disagreements_are_those_of_the_list() {
     let mut capabilities = Capabilities::full();
-    // It has no halves, and booleans of one store.
+    // `burn-ndarray` has no halves, and booleans of one store.
     capabilities.floats = vec![FloatDType::F32, FloatDType::F64];
     capabilities.bools = vec![BoolStore::Native];
-    // The narrowest and the widest show where numbers end.
+    // The narrowest and the widest dtype show the ends of the range.
     capabilities.ints = vec![IntDType::I64, IntDType::I32, IntDType::I8, IntDType::U8];
     // Thousands of panics are expected, each with its message in the report.
     std::panic::set_hook(Box::new(|_| {}));

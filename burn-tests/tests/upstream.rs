@@ -1,5 +1,5 @@
-//! The suite can fail: on upstream's CPU backend it reports each wrong result that is known of it, and on this
-//! project's none of them.
+//! The suite can fail: it reports each known wrong result of upstream's CPU backend, and none of them for
+//! this project's backend.
 #![allow(missing_docs)]
 
 use burn_flex::Flex;
@@ -26,8 +26,8 @@ fn upstream_has_all_of_them() {
     assert!(missed.is_empty(), "the suite does not see: {missed:?}");
 }
 
-/// Upstream checks the batches of matrix products by a debug assertion alone: the same call is refused in builds that
-/// have them and accepted in those that have not.
+/// Upstream checks the batches of matrix products by a debug assertion alone: builds with debug assertions
+/// refuse the call, and other builds accept it.
 #[test]
 fn upstream_refuses_mismatched_batches_in_debug_builds_only() {
     let outcome = mismatched_batches::<Upstream>().check();

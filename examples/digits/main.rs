@@ -1,8 +1,9 @@
-//! Trains a small convolutional network on real handwritten digits, saves its weights, loads them into a fresh model on
-//! the plain backend, and evaluates that one.
+//! Trains a small convolutional network on real handwritten digits, saves its weights, loads them into a
+//! fresh model on the plain backend, and evaluates that model.
 //!
-//! `cargo run --release --example digits` does all of it; `-- --help` lists the options. Built with `--features wgpu` or
-//! `--features cuda`, it trains on a GPU with `-- --backend wgpu`, `wgpu-fused`, `cuda` or `cuda-fused`.
+//! `cargo run --release --example digits` does all of it; `-- --help` lists the options. Built with
+//! `--features wgpu` or `--features cuda`, it trains on a GPU with `-- --backend wgpu`, `wgpu-fused`, `cuda`
+//! or `cuda-fused`.
 
 use burn::backend::Autodiff;
 use burn::tensor::backend::AutodiffBackend;
@@ -36,13 +37,13 @@ enum BackendName {
     /// A GPU through Vulkan, Metal or WebGPU.
     #[cfg(feature = "wgpu")]
     Wgpu,
-    /// The same, with chains of operations as one kernel.
+    /// As above, with chains of operations as one kernel.
     #[cfg(feature = "wgpu")]
     WgpuFused,
     /// An NVIDIA GPU.
     #[cfg(feature = "cuda")]
     Cuda,
-    /// The same, with chains of operations as one kernel.
+    /// As above, with chains of operations as one kernel.
     #[cfg(feature = "cuda")]
     CudaFused,
 }

@@ -1,4 +1,5 @@
-//! One pass over all elements: maths, arithmetic, comparisons, masks, casts, random numbers; operands in several layouts.
+//! One pass over all elements: maths, arithmetic, comparisons, masks, casts, random numbers; operands in
+//! several layouts.
 
 use super::{Cases, Family, integers, other, suffix, tensor, tensor_of};
 use burn::backend::Autodiff;
@@ -6,7 +7,7 @@ use burn_tensor::activation::{gelu, relu, sigmoid, silu};
 use burn_tensor::backend::Backend;
 use burn_tensor::{DType, Distribution, FloatDType, Tensor};
 
-/// Lengths that every run measures, and those that a full run adds.
+/// Lengths that every run measures, and lengths that a full run adds.
 const SIZES: [(usize, bool); 6] =
     [(1, false), (64, false), (4096, true), (65_536, true), (1_048_576, true), (16_777_216, true)];
 
@@ -55,7 +56,7 @@ impl<B: Backend> Cases<B> {
         self.add(format!("argmax{s}_{n}"), n * size, one, |a| a.clone().argmax(0));
     }
 
-    /// What moves no data: the price of a tensor's handle.
+    /// Operations that move no data: the cost of a tensor's handle.
     fn views(&mut self, n: usize) {
         self.family = Family::Small;
         let one = move |d: &B::Device| tensor::<B, 1>([n], d);

@@ -1,5 +1,5 @@
-//! The cases, generic over the backend. A case's name says it all: `op[.dtype][.layout]_size`, where f32 and contiguous go
-//! without saying. Peers that are no Burn backend find their call by that name.
+//! The cases, generic over the backend. A case's name says it all: `op[.dtype][.layout]_size`; without a
+//! dtype it is f32, without a layout contiguous. Peers that are no Burn backend find their call by the name.
 
 mod elementwise;
 mod index;
@@ -15,7 +15,7 @@ use burn_tensor::backend::Backend;
 use burn_tensor::{DType, Int, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
 
-/// What limits a case, and which bar it has to pass.
+/// The kind of a case, by what limits its speed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Family {
@@ -74,11 +74,11 @@ pub struct Case {
     pub name: String,
     /// Family.
     pub family: Family,
-    /// Bytes that the call has to read and write at least; 0 when arithmetic limits it.
+    /// Bytes that the call has to read and write at least; 0 when arithmetic limits the call.
     pub bytes: usize,
-    /// Floating-point operations of the call; 0 when memory limits it.
+    /// Floating-point operations of the call; 0 when memory limits the call.
     pub flops: usize,
-    /// Whether the short run includes it: the rows of PEERS.md do.
+    /// Whether the short set includes the case.
     pub short: bool,
     /// Makes the inputs and returns the call over them.
     pub setup: Box<dyn Fn() -> Call>,
@@ -109,7 +109,7 @@ pub(crate) fn first_operand(n: usize, is_float: bool) -> Vec<f32> {
     values(n).into_iter().map(|x| if is_float { x } else { whole(x) }).collect()
 }
 
-/// Elements of a second operand: those of the first in another order, or negated integers.
+/// Elements of a second operand: the first operand's elements in another order, or negated integers.
 pub(crate) fn second_operand(n: usize, is_float: bool) -> Vec<f32> {
     let mut elements = first_operand(n, is_float);
     if is_float {
@@ -132,9 +132,9 @@ fn tensor_of<B: Backend, const D: usize>(
     computed(values(shape.iter().product()), shape, dtype, device)
 }
 
-/// These numbers as the result of an operation, which is what most operands of a model are: its buffer starts where the backend
-/// wants it to. That of the data starts anywhere in a cache line, and a backend that takes it over without a copy would be timed on
-/// vectors that straddle two.
+/// A tensor of these numbers that is the result of an operation, as most operands in a model are: its buffer
+/// starts where the backend allocated it. The buffer of the data itself may start anywhere in a cache line. A
+/// backend that adopts that buffer without a copy would be timed on vectors that straddle two cache lines.
 fn computed<B: Backend, const D: usize>(
     values: Vec<f32>,
     shape: [usize; D],
@@ -143,7 +143,7 @@ fn computed<B: Backend, const D: usize>(
 ) -> Tensor<B, D> {
     let tensor =
         Tensor::<B, D>::from_data(TensorData::new(values, shape).convert_dtype(dtype), (device, dtype));
-    // Not in place: the tensor is still held.
+    // The tensor is still held, so the operation cannot write in place.
     tensor.clone().mul_scalar(1.0)
 }
 
@@ -179,7 +179,8 @@ fn suffix(dtype: DType) -> String {
 }
 
 impl<B: Backend> Cases<B> {
-    /// A case over some inputs; what `call` returns is dropped within the measured time, as a user's would be.
+    /// A case over some inputs. The result of `call` is dropped within the measured time, as a user's result
+    /// would be.
     fn add<I: 'static, R: Numbers + 'static>(
         &mut self,
         name: impl Into<String>,
@@ -204,8 +205,8 @@ pub fn cases<B: Backend>() -> Vec<Case> {
     finished_cases::<B>(|| ())
 }
 
-/// [`cases`] each of whose calls ends with `finish`, before its result is dropped: for backends that would never compute what
-/// is dropped before they have to.
+/// [`cases`] with `finish` called at the end of each call, before the call's result is dropped: for backends
+/// that never compute a result that is dropped early.
 pub fn finished_cases<B: Backend>(finish: fn()) -> Vec<Case> {
     let device = Default::default();
     let mut cases = Cases::<B> { list: Vec::new(), device, family: Family::Maths, short: true, finish };

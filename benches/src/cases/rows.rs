@@ -33,7 +33,8 @@ impl<B: Backend> Cases<B> {
         self.gradient("softmax_grad_1024", |x| softmax(x, 1));
         self.gradient("log_softmax_grad_1024", |x| log_softmax(x, 1));
         self.layer_norm_gradient("layer_norm_grad_1024", layer_norm);
-        // By the functions that bring a gradient for Flex; for other backends they are Burn's.
+        // By the functions with one-pass gradients on Flex; on other backends these functions call Burn's
+        // own.
         self.gradient("softmax_grad_fused_1024", |x| autodiff::softmax(x, 1));
         self.gradient("log_softmax_grad_fused_1024", |x| autodiff::log_softmax(x, 1));
         self.layer_norm_gradient("layer_norm_grad_fused_1024", |x, gamma, beta| {
@@ -57,8 +58,8 @@ impl<B: Backend> Cases<B> {
         );
     }
 
-    /// Forward and backward pass of a function of rows, weighted by a constant. Five matrices pass through memory: the input,
-    /// the output and its gradient, the weights, the input's gradient.
+    /// Forward and backward pass of a function of rows, weighted by a constant. Five matrices pass through
+    /// memory: the input, the output and its gradient, the weights, the input's gradient.
     fn gradient(&mut self, name: &str, f: impl Fn(Tracked<B, 2>) -> Tracked<B, 2> + Copy + 'static) {
         self.add(
             name,

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 
 /// Waits until a device has nothing left to do.
 type Wait = fn();
-/// Whether the case of this name is one that a peer computes right.
+/// Whether a peer computes the case of this name correctly.
 type Vouched = Box<dyn Fn(&str) -> bool>;
 
 struct Burn {
@@ -66,7 +66,7 @@ fn cpu(name: &'static str, cases: Vec<Case>) -> Box<dyn Peer> {
     peer(name, cases, None, Box::new(|_| true))
 }
 
-/// The backend that everybody is compared with.
+/// The backend that all peers are compared with.
 pub fn flex() -> Box<dyn Peer> {
     cpu("flex", cases::<burn_flex::Flex>())
 }
@@ -81,10 +81,11 @@ pub fn cpu_backends() -> Vec<Box<dyn Peer>> {
     ]
 }
 
-/// The backends on GPUs that this program was built with and whose device is there. Says why one is not.
+/// The backends on GPUs that this program was built with and whose device is present. Prints why a backend is
+/// left out.
 ///
-/// Each has the cases in dtypes that its device was seen to compute right: a kernel that is wrong without a word, as many are,
-/// is often one that did nothing, and fast.
+/// Each backend gets the cases in the dtypes that its device computed correctly in a trial. Many wrong
+/// kernels report no error. Such a kernel often did nothing, and is fast.
 pub fn gpu_backends() -> Vec<Box<dyn Peer>> {
     #[allow(unused_mut, reason = "without features there is none")]
     let mut all = Vec::new();
@@ -115,8 +116,8 @@ fn queued<B: Backend>(name: &'static str, right: impl Fn(DType) -> bool + 'stati
     peer(name, cases::<B>(), Some(wait::<B>), vouched_by(right))
 }
 
-/// Operations are collected and run together later. Several calls would become one kernel, without what was dropped
-/// meanwhile, so each call is waited for.
+/// Operations are collected and run together later. Several calls would become one kernel, which leaves out
+/// results that were dropped meanwhile. So every call ends when the device is idle.
 #[cfg(any(feature = "wgpu", feature = "cuda"))]
 fn fused<B: Backend>(name: &'static str, right: impl Fn(DType) -> bool + 'static) -> Box<dyn Peer> {
     peer(name, finished_cases::<B>(wait::<B>), None, vouched_by(right))

@@ -35,7 +35,7 @@ pub(super) fn call_of(name: &Name) -> Option<Call> {
         ("dwconv", &[c, h, k]) => {
             call((tensor(&[1, c, h, h]), tensor(&[c, 1, k, k])), move |(x, w)| x.conv2d(w, k / 2, 1, 1, c))
         }
-        // It takes [batch, sequence, heads, depth] and returns [batch, heads, sequence, depth].
+        // The function takes [batch, sequence, heads, depth] and returns [batch, heads, sequence, depth].
         ("attention", &[h, s, d]) => {
             let x = tensor(&[1, h, s, d]).transpose(1, 2).and_then(|x| x.contiguous()).ok()?;
             call(x, move |x| flash_attn::<f32>(x, x, x, 1.0 / (d as f32).sqrt(), AttnMask::None, None, None))
@@ -73,7 +73,7 @@ fn dtype(dtype: Burn) -> Option<DType> {
     })
 }
 
-/// Values as those of Burn's backends: in [0.1, 1), or integers in 1..1000.
+/// The same values as for Burn's backends: in [0.1, 1), or integers in 1..1000.
 fn tensor(shape: &[usize], dtype: DType) -> Tensor {
     made(first_operand(shape.iter().product(), dtype.is_float()), shape, dtype)
 }
@@ -206,7 +206,7 @@ fn matrices(name: &Name, dtype: DType) -> Option<Call> {
         ("softmax", "") => call(a, ops::softmax_last_dim),
         ("log_softmax", "") => call(a, |a| ops::log_softmax(a, 1)),
         ("layer_norm", "") => call((a, line(), line()), |(x, g, b)| ops::layer_norm(x, g, b, 1e-5)),
-        // Their fused forms have no gradients.
+        // candle's fused forms have no gradients.
         ("softmax_grad" | "softmax_grad_fused", "") => gradient(n, b, |x| ops::softmax(x, 1)),
         ("log_softmax_grad" | "log_softmax_grad_fused", "") => gradient(n, b, |x| ops::log_softmax(x, 1)),
         ("layer_norm_grad" | "layer_norm_grad_fused", "") => {

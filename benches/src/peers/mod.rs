@@ -1,4 +1,4 @@
-//! Who is timed. A peer is asked for a case by its name, and either has it or does not.
+//! The peers. A peer is asked for a case by the case's name, and returns the case or `None`.
 
 mod burn;
 #[cfg(feature = "candle")]
@@ -23,15 +23,16 @@ use crate::timing::Run;
 use name::Name;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Somebody who is timed.
+/// A library or backend that is timed.
 pub trait Peer {
     /// Heads the peer's columns.
     fn name(&self) -> &str;
 
-    /// The case of this name, which ran once; nothing when the peer does not have it or cannot run it.
+    /// The case of this name, after one run; `None` if the peer does not have the case or cannot run it.
     fn case(&self, name: &str) -> Option<Box<dyn Run>>;
 
-    /// What the case of this name computes; nothing as before, or when it cannot be told.
+    /// The numbers that the case of this name computes; `None` if the peer cannot run the case, or its result
+    /// cannot be read.
     fn numbers(&self, _name: &str) -> Option<Vec<f64>> {
         None
     }
@@ -47,7 +48,8 @@ pub fn libraries() -> Vec<Box<dyn Peer>> {
     ]
 }
 
-/// Runs `prepare` and hands out what it made; nothing when it panics, which is how a peer says that it cannot.
+/// Runs `prepare` and returns its result; `None` if it panics, which is how a peer says that it cannot run a
+/// case.
 fn attempt<R>(prepare: impl FnOnce() -> Option<R>) -> Option<R> {
     catch_unwind(AssertUnwindSafe(prepare)).ok().flatten()
 }
@@ -78,7 +80,7 @@ impl Peer for Table {
     }
 }
 
-/// A call that can fail, which it did not when it was set up.
+/// A call that can fail, and did not fail when it was set up.
 #[cfg(any(feature = "candle", feature = "numr"))]
 fn call<I: 'static, R: Numbers + 'static, E: std::fmt::Debug>(
     inputs: I,

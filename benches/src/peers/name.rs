@@ -1,13 +1,14 @@
-//! What a case's name says: peers that are no Burn backend find their call by it, GPUs the dtypes that they would have to compute.
+//! The parts of a case's name. Peers that are no Burn backend find their call by the name; for GPUs the name
+//! tells which dtypes the case needs.
 
 use burn_tensor::DType;
 
 /// A case's name, taken apart: `op[.dtype][.layout]_numbers`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Name<'a> {
-    /// The operation, with the axis or the target dtype that belongs to it: `exp`, `sum_dim0`, `cast_f16`.
+    /// The operation, with its axis or target dtype: `exp`, `sum_dim0`, `cast_f16`.
     pub op: &'a str,
-    /// Of the operands; f32 when the name does not say.
+    /// Dtype of the operands; f32 when the name has none.
     pub dtype: DType,
     /// How an operand lies in memory, empty when contiguous: `t`, `tt`, `sliced`, `flipped`.
     pub layout: &'a str,
@@ -16,7 +17,7 @@ pub struct Name<'a> {
 }
 
 impl<'a> Name<'a> {
-    /// Takes a name apart. Nothing is wrong about an unknown operation; there is only nobody who knows it.
+    /// Splits a name into its parts. An unknown operation is no error; no peer will have it.
     pub fn parse(name: &'a str) -> Self {
         let (name, mut layout) = match name.strip_suffix("_T") {
             Some(name) => (name, "t"),
@@ -40,7 +41,7 @@ impl<'a> Name<'a> {
         Self { op, dtype, layout, numbers }
     }
 
-    /// The dtypes that the case names: of its operands, and what they are cast to.
+    /// The dtypes that the case names: the dtype of its operands, and the dtype that a cast leads to.
     #[cfg_attr(not(any(feature = "wgpu", feature = "cuda")), allow(dead_code, reason = "GPUs ask for it"))]
     pub fn dtypes(&self) -> impl Iterator<Item = DType> {
         [Some(self.dtype), self.op.strip_prefix("cast_").and_then(dtype_of)].into_iter().flatten()
@@ -52,7 +53,7 @@ impl<'a> Name<'a> {
     }
 }
 
-/// The numbers of a part such as `1024`, `12x512x64`, `b1` or `k3s2`; nothing when it is a word.
+/// The numbers of a part such as `1024`, `12x512x64`, `b1` or `k3s2`; `None` if the part is a word.
 fn numbers_of(part: &str) -> Option<Vec<usize>> {
     let letters = part.chars().take_while(char::is_ascii_alphabetic).count();
     let ends_in_digit = part.ends_with(|c: char| c.is_ascii_digit());

@@ -69,7 +69,7 @@ fn client() -> CpuClient {
     CpuRuntime::default_client(&CpuDevice::new())
 }
 
-/// Values as those of Burn's backends: in [0.1, 1), or integers in 1..1000.
+/// The same values as for Burn's backends: in [0.1, 1), or integers in 1..1000.
 fn tensor(shape: &[usize], dtype: DType) -> Array {
     made(first_operand(shape.iter().product(), dtype.is_float()), shape, dtype)
 }

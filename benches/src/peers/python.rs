@@ -1,4 +1,4 @@
-//! PyTorch and NumPy as peers: Python processes that run the cases of the same names when they are asked to.
+//! PyTorch and NumPy as peers: Python processes that run the cases of the same names on request.
 
 use super::Peer;
 use crate::timing::Run;
@@ -30,7 +30,7 @@ impl Library {
         }
     }
 
-    /// What its tensors are made on, in PyTorch's words.
+    /// The device of its tensors, as PyTorch names it.
     fn device(self) -> &'static str {
         match self {
             Self::TorchCuda => "cuda",
@@ -38,7 +38,7 @@ impl Library {
         }
     }
 
-    /// The library's calls, and the loop that serves them.
+    /// The library's calls, and the loop that serves requests.
     fn script(self) -> &'static str {
         match self {
             Self::Torch | Self::TorchCuda => {
@@ -76,12 +76,12 @@ impl Python {
     pub fn start(library: Library, python: &str, threads: usize) -> Result<Self, String> {
         let hint = format!(
             "install it with `python3 -m venv torch && torch/bin/pip install torch numpy` and name that \
-             interpreter: --python torch/bin/python (tried {python:?})"
+             interpreter by its full path: --python \"$PWD/torch/bin/python\" (tried {python:?})"
         );
         let threads = threads.to_string();
         let mut child = Command::new(python)
             .args(["-c", library.script(), &threads, library.device()])
-            // What the libraries below NumPy go by.
+            // The libraries below NumPy read the number of threads from these variables.
             .envs(["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"].map(|name| (name, &threads)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -120,10 +120,11 @@ impl Process {
         read.map(|_| answer.trim().to_string())
     }
 
-    /// Stops the process: idle OpenMP threads spin for milliseconds, on the cores that the next peer is timed on.
+    /// Stops the process: idle OpenMP threads spin for milliseconds, on the cores that the next peer is timed
+    /// on.
     #[cfg(unix)]
     fn freeze(&self) {
-        // A process that has ended cannot be stopped, nor need it be.
+        // Stopping a process that has ended fails, which does not matter.
         let _ = kill_process(Pid::from_child(&self.child), Signal::STOP);
     }
 
@@ -143,7 +144,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // The script ends with its input; a process that does not is of no use either.
+        // The script ends with its input; a process that goes on is of no use, so it is ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -4,9 +4,9 @@
 //! burn_tests::testgen_bad_input!(burn_flex::Flex);
 //! ```
 //!
-//! A call runs twice: with clones of its operands held elsewhere, which must keep their bytes, and as the only owner of
-//! them, so that a backend that writes in place is caught out by a memory checker. After each, tensors of every kind
-//! that were made before all calls must be intact, and the backend must still compute.
+//! A call runs twice: with clones of its operands held elsewhere, which must keep their bytes, and as the
+//! only owner of them, so that a backend that writes in place is caught out by a memory checker. After each,
+//! tensors of every kind that were made before all calls must be intact, and the backend must still compute.
 
 mod conv;
 mod create;
@@ -57,7 +57,8 @@ impl<B: Backend> BadCall<B> {
     }
 }
 
-/// Adds calls to a list: `operation, fault: method(arguments);`, where the arguments may use the fixture `$t`.
+/// Adds calls to a list: `operation, fault: method(arguments);`, where the arguments may use the fixture
+/// `$t`.
 macro_rules! calls {
     ($list:ident, $t:ident, $($operation:literal, $fault:literal: $method:ident($($arg:expr),* $(,)?);)*) => {$(
         $list.push($crate::bad_input::BadCall::new(

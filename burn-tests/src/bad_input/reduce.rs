@@ -1,4 +1,5 @@
-//! Reductions, scans and sorts: axes that do not exist, nothing to choose from, index dtypes that are too narrow.
+//! Reductions, scans and sorts: axes that do not exist, nothing to choose from, index dtypes that are too
+//! narrow.
 
 use super::{BadCall, calls};
 use burn_backend::{Backend, BoolStore, DType, IntDType};

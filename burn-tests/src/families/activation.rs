@@ -39,7 +39,8 @@ struct Unary<B: Backend> {
     ulps: f64,
 }
 
-/// A gradient: of the input or output of the forward function (as the method takes it) and the incoming gradient.
+/// A gradient: of the input or output of the forward function (as the method takes it) and the incoming
+/// gradient.
 struct Gradient<B: Backend> {
     method: &'static str,
     run: fn(T<B>, T<B>) -> T<B>,
@@ -121,7 +122,7 @@ pub fn rows<B: Backend>() -> Vec<Row<B>> {
             ulps: 6.0,
             absolute: exact,
         },
-        // The exact derivative of x Phi(x); Burn's own default is that of the tanh approximation.
+        // The exact derivative of x Phi(x); Burn's own default is the derivative of the tanh approximation.
         Gradient {
             method: "gelu_backward",
             run: B::gelu_backward,
@@ -180,7 +181,7 @@ pub(crate) fn normal_cdf(x: f64) -> f64 {
     if x < 0.0 { tail } else { 1.0 - tail }
 }
 
-/// What half, single or double precision rounds numbers near one to; of halves, that of their arithmetic.
+/// Rounding step of numbers near one, in the arithmetic that computes a dtype: single precision for halves.
 fn epsilon(dtype: DType) -> f64 {
     if dtype == DType::F64 { f64::EPSILON } else { f32::EPSILON as f64 }
 }
@@ -219,7 +220,7 @@ fn gradient<B: Backend>(context: &Context<'_, B>, f: &Gradient<B>) {
                 expect_float::<B>((f.run)(x, grad), dtype, want, tolerance, 2.0)
             });
         }
-        // The gradient of what is not a number, and no gradient at all.
+        // NaN as the input, NaN and zero as the incoming gradient.
         let x = Array::new([4], vec![f64::NAN, 0.5, 0.5, 0.0]);
         let grad = Array::new([4], vec![1.0, f64::NAN, 0.0, -1.5]);
         let want = |of: &[Array<f64>]| of[0].zip(&of[1], f.want);
@@ -299,8 +300,9 @@ fn softmax_of<B: Backend>(
         let [max, min] =
             [finite().fold(f64::MIN, |m, x| m.max(*x)), finite().fold(f64::MAX, |m, x| m.min(*x))];
         let spread = (max - min).abs().max(1.0);
-        // Exponentials in the arithmetic's precision, and a sum of n of them. The arguments of `exp` are differences
-        // of numbers that the dtype holds, which f32 and f64 round: that error grows with the spread.
+        // Exponentials in the arithmetic's precision, and a sum of n of them. The arguments of `exp` are
+        // differences of numbers that the dtype holds, which f32 and f64 round: that error grows with the
+        // spread.
         let relative = epsilon(dtype) * (4.0 + 0.5 * (n as f64).sqrt() + 2.0 * spread);
         let tolerance = Tolerance { relative, ..context.ulps(2.0) };
         let got = B::softmax(t.clone(), axis);
@@ -310,7 +312,7 @@ fn softmax_of<B: Backend>(
         let got = B::softmin(t.clone(), axis);
         expect_float::<B>(got, dtype, &negative.map(f64::exp), tolerance, 0.0)
             .map_err(|e| format!("softmin of axis {axis}: {e}"))?;
-        // A difference: its error is that of the shifted element, not of the result.
+        // A difference: its error is relative to the shifted element, not to the result.
         let tolerance = Tolerance { absolute: epsilon(dtype) * 4.0, ..context.ulps(2.0) };
         expect_float::<B>(B::log_softmax(t.clone(), axis), dtype, &logs, tolerance, spread)
             .map_err(|e| format!("log_softmax of axis {axis}: {e}"))?;

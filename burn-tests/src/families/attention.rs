@@ -208,7 +208,8 @@ fn hidden<B: Backend>(context: &Context<'_, B>) {
     }
 }
 
-/// NaN in a query spoils its result, in a key those of all queries, in a bias that of its query; never others.
+/// NaN in a query spoils the result of this query; NaN in a key, the results of all queries; NaN in a bias,
+/// the result of the bias's query; never another result.
 fn not_a_number<B: Backend>(context: &Context<'_, B>) {
     for dtype in context.floats(&["attention"]) {
         for sizes in [[1, 2, 5, 7, 8, 8], [1, 2, 33, 40, 5, 3]] {

@@ -1,4 +1,4 @@
-//! What a backend says of itself and of its device, and the reading of several tensors at once.
+//! What a backend reports about itself and its device, and the reading of several tensors at once.
 
 use crate::array::Array;
 use crate::compare::compare_exact;
@@ -62,7 +62,7 @@ fn dtypes<B: Backend>(context: &Context<'_, B>) {
     }
 }
 
-/// What frees or moves memory leaves tensors alone.
+/// Calls that free or move memory leave tensors unchanged.
 fn housekeeping<B: Backend>(context: &Context<'_, B>) {
     let methods = ["sync", "memory_cleanup", "staging", "memory_persistent_allocations"];
     for dtype in context.floats(&methods) {
@@ -98,7 +98,7 @@ fn housekeeping<B: Backend>(context: &Context<'_, B>) {
     }
 }
 
-/// Tracking is there if and only if the backend says so, and changes no value.
+/// A backend tracks gradients if and only if it says so, and tracking changes no value.
 fn gradients<B: Backend>(context: &Context<'_, B>) {
     let methods = ["ad_enabled", "float_set_require_grad", "float_is_require_grad", "float_detach"];
     let enabled = B::ad_enabled(&context.device);

@@ -1,5 +1,5 @@
-//! Conversions between dtypes: those between floats round to nearest, those from floats to integers truncate and
-//! saturate (NaN gives 0), those between integers wrap, as Rust's `as` does.
+//! Conversions between dtypes: those between floats round to nearest, those from floats to integers truncate
+//! and saturate (NaN gives 0), those between integers wrap, as Rust's `as` does.
 
 use crate::array::Array;
 use crate::compare::round_to;

@@ -119,7 +119,7 @@ fn loss<B: Backend>(context: &Context<'_, B>) {
                     let got = B::ctc_loss(log_probs, up(&targets), time, labels, batch.blank);
                     expect_float::<B>(got, dtype, want, tolerance(context, dtype), 16.0)
                 });
-                // Layouts change targets, so that these are those of the layout.
+                // Some layouts change the targets, so the targets are read from the layout.
                 over_layouts::<B, Int>(context, int, &targets, |t, content| {
                     let label = |n: usize| (0..batch.targets[n].len()).map(move |k| (n, k));
                     let targets = (0..batch.targets.len())
@@ -156,8 +156,9 @@ fn backward<B: Backend>(context: &Context<'_, B>) {
                 let up = |array: &Array<i128>| upload::<B, Int>(context, array, int);
                 let n = batch.targets.len();
                 let grad = floats(dtype, &[n], (-2.0, 2.0), 3);
-                // In the form that PyTorch and Burn's default use, which the gradient of a log-softmax makes equal to
-                // the plain one: probabilities less posteriors. None for what has no path.
+                // In the form that PyTorch and Burn's default use: probabilities less posteriors. Behind the
+                // gradient of a log-softmax this form equals the plain gradient. A target without a path has
+                // no gradient.
                 let want = |of: &[Array<f64>]| {
                     let (losses, posterior) = batch.enumerate(&of[0]);
                     Array::from_fn(posterior.shape(), |index| {
@@ -186,8 +187,9 @@ fn backward<B: Backend>(context: &Context<'_, B>) {
     }
 }
 
-/// Sequences whose probability no float holds: with equal classes, every path is as likely, and the number of paths of
-/// `t` steps to `n` different labels is that of the ways to place `2 n` of `t + n` things.
+/// Sequences whose probability no float holds: with equal classes every path is equally likely, and the
+/// number of paths of `t` steps to `n` different labels is the number of ways to choose `2 n` of `t + n`
+/// things.
 fn long<B: Backend>(context: &Context<'_, B>) {
     const TIME: usize = 400;
     const CLASSES: usize = 32;

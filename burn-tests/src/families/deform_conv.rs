@@ -1,7 +1,8 @@
 //! Deformable convolution and its gradients.
 //!
-//! Each tap of the kernel looks at a position of its own: that of a convolution plus an offset per output element, at
-//! which the input is interpolated between four neighbours (those outside count as zero), times a mask.
+//! Each tap of the kernel reads a position of its own: the position that a convolution would read, plus an
+//! offset per output element. There the input is interpolated between four neighbours (neighbours outside
+//! count as zero) and multiplied by a mask.
 
 use super::conv::{Geometry, add_bias, bias_grad};
 use crate::array::{Array, for_each_index};
@@ -19,7 +20,7 @@ pub fn rows<B: Backend>() -> Vec<Row<B>> {
 /// Sizes of a deformable convolution.
 #[derive(Clone, Debug)]
 struct Deformed {
-    /// Those of the convolution whose positions the offsets move.
+    /// Sizes of the convolution whose positions the offsets move.
     conv: Geometry,
     /// Groups of channels that share offsets and masks.
     offset_groups: usize,
@@ -29,7 +30,7 @@ struct Deformed {
 struct Term {
     x: usize,
     weight: usize,
-    /// The offset along y; that along x lies one plane further.
+    /// Position of the offset along y; the offset along x lies one plane further.
     offset: usize,
     mask: usize,
     out: usize,
@@ -67,7 +68,7 @@ impl Deformed {
         self.conv.kernel.iter().product()
     }
 
-    /// Of the mask; offsets have twice the channels.
+    /// Shape of the mask; offsets have twice the channels.
     fn mask_shape(&self) -> Vec<usize> {
         [vec![self.conv.batch, self.offset_groups * self.taps()], self.conv.output()].concat()
     }

@@ -62,7 +62,8 @@ fn norm(line: &[f64]) -> f64 {
     line.iter().map(|x| x * x).sum::<f64>().sqrt()
 }
 
-/// Compares with bins whose error is that of a transform of `n` samples: a few roundings for each of its levels.
+/// Compares with bins whose error is that of a transform of `n` samples: a few roundings for each of its
+/// levels.
 fn expect<B: Backend>(
     context: &Context<'_, B>,
     got: FloatTensor<B>,
@@ -134,8 +135,8 @@ fn inverse<B: Backend>(context: &Context<'_, B>) {
                     first[axis] = 0;
                     let (re, im) = (of[0].line(axis, &first), of[1].line(axis, &first));
                     let bins = re.len().min(n / 2 + 1);
-                    // Each bin stands for its conjugate too, but for the first and, of even lengths, the middle one,
-                    // which are real.
+                    // Each bin stands for its conjugate too, but for the first and, of even lengths, the
+                    // middle one, which are real.
                     let term = |k: usize| {
                         let (cos, sin) = circle[index[axis] * k % n];
                         if k == 0 || 2 * k == n { re[k] * cos } else { 2.0 * (re[k] * cos - im[k] * sin) }

@@ -193,7 +193,8 @@ fn special<B: Backend>(context: &Context<'_, B>, dtype: burn_backend::DType, f: 
     );
 }
 
-/// A quotient near an integer may round either way, so operands are multiples of a quarter, which divide exactly.
+/// A quotient near an integer may round either way, so operands are multiples of a quarter, which divide
+/// exactly.
 fn check_remainder<B: Backend>(context: &Context<'_, B>) {
     let quarters = |array: Array<f64>| array.map(|x| (4.0 * x).round() / 4.0);
     for dtype in context.floats(&["float_remainder", "float_remainder_scalar"]) {

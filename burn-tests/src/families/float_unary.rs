@@ -7,7 +7,8 @@ use crate::support::{SHAPES, expect_float, floats, over_layouts, upload};
 use burn_backend::Backend;
 use burn_backend::tensor::FloatTensor;
 
-/// A function, its definition in `f64`, the range to sample, and the error allowed in ULP of the result's dtype.
+/// A function, its definition in `f64`, the range to sample, and the error allowed in ULP of the result's
+/// dtype.
 struct Function<B: Backend> {
     method: &'static str,
     run: fn(FloatTensor<B>) -> FloatTensor<B>,
@@ -70,8 +71,8 @@ fn atanh(x: f64) -> f64 {
     (0.5 * (2.0 * a / (1.0 - a)).ln_1p()).copysign(x)
 }
 
-/// The error function: its power series near zero, where all digits count, and one minus the continued fraction of its
-/// complement elsewhere (Abramowitz and Stegun 7.1.5 and 7.1.14).
+/// The error function: its power series near zero, where all digits count, and one minus the continued
+/// fraction of its complement elsewhere (Abramowitz and Stegun 7.1.5 and 7.1.14).
 fn erf(x: f64) -> f64 {
     let a = x.abs();
     if a < 1.0 {

@@ -1,7 +1,8 @@
-//! Values that PyTorch and NumPy computed: `golden/generate.py` wrote them, in f64, with its versions beside them.
+//! Values that PyTorch and NumPy computed: `golden/generate.py` wrote them, in f64, with its versions beside
+//! them.
 //!
-//! Every dtype gets the same inputs, which all of them hold exactly, so that what comes out may differ by its own rounding
-//! alone.
+//! Every dtype gets the same inputs, and every dtype holds these inputs exactly. So results may differ by the
+//! rounding of the dtype alone.
 
 mod call;
 
@@ -26,7 +27,7 @@ enum Stored {
     Bool(Array<bool>),
 }
 
-/// A call with what it has to give.
+/// A call with its expected results.
 #[derive(Clone, Debug)]
 struct Case {
     op: String,
@@ -145,7 +146,8 @@ fn run<B: Backend>(context: &Context<'_, B>, case: &Case, float: DType, int: DTy
     Ok(())
 }
 
-/// What a result may be off by, and the scale of sums: terms are below 4 in magnitude, and no sum has more than some 200.
+/// The allowed error of a result, and the scale of sums: terms are below 4 in magnitude, and no sum has more
+/// than some 200.
 fn tolerance<B: Backend>(context: &Context<'_, B>, op: &str, dtype: DType) -> (Tolerance, f64) {
     let tolerance = match op {
         "floor" | "ceil" | "trunc" | "round" | "sign" | "abs" | "relu" | "clamp" | "max_dim" | "min_dim"
@@ -157,7 +159,7 @@ fn tolerance<B: Backend>(context: &Context<'_, B>, op: &str, dtype: DType) -> (T
         }
     };
     let scale = match op {
-        // Sums of products, and what is made of them.
+        // Sums of products, and functions of such sums.
         "matmul" | "linear" | "cross" | "attention" | "layer_norm" | "ctc_loss" | "rfft" | "irfft" => 16.0,
         "cumsum" | "cumprod" | "sum_dim" | "mean_dim" | "scatter_add" | "select_add" | "interpolate"
         | "grid_sample" => 16.0,

@@ -1,4 +1,4 @@
-//! Access by indices, with repeated ones, in every index dtype.
+//! Access by indices, repeated indices among them, in every index dtype.
 
 use crate::array::{Array, for_each_index};
 use crate::kind::{Bool, Float, Int, Kind};
@@ -39,11 +39,11 @@ pub fn rows<B: Backend>() -> Vec<Row<B>> {
     rows
 }
 
-/// What an update makes of the old and the new element.
+/// How an update combines the old and the new element.
 type Update<V> = fn(DType, V, V) -> V;
 
-/// Values to be combined: sums and products of a few are exact in every float dtype, so the order of updates does not
-/// show; integers wrap.
+/// Values to be combined: sums and products of a few are exact in every float dtype, so the order of updates
+/// does not show; integers wrap.
 trait Sample<B: Backend>: Kind<B> {
     fn terms(dtype: DType, shape: &[usize], seed: u64) -> Array<Self::Value>;
 }
@@ -74,8 +74,8 @@ impl<B: Backend> Sample<B> for Bool {
     }
 }
 
-/// Runs a check for data of every dtype against indices of every dtype. Each dtype meets all shapes once, the other
-/// pairs one shape.
+/// Runs a check for data of every dtype against indices of every dtype. Each dtype meets all shapes once, the
+/// other pairs one shape.
 fn pairs<B: Backend, K: Kind<B>, S: ?Sized>(
     context: &Context<'_, B>,
     method: &'static str,
@@ -94,8 +94,8 @@ fn pairs<B: Backend, K: Kind<B>, S: ?Sized>(
     }
 }
 
-/// Index arrays for an axis, by their length: none, one, as many as there are positions, more than that. An empty axis
-/// has no positions to name.
+/// Index arrays for an axis, by their length: none, one, as many as there are positions, more than that. An
+/// empty axis has no positions to name.
 fn lengths(size: usize) -> &'static [usize] {
     if size == 0 { &[0] } else { &[0, 1, 2, 5, 19] }
 }
@@ -152,8 +152,8 @@ fn select<B: Backend, K: Kind<B>>(
     });
 }
 
-/// Runs an update of `data` by `values` at `index`: every layout of data against those of the indices, and against
-/// those of the values.
+/// Runs an update of `data` by `values` at `index`: every layout of the data with every layout of the
+/// indices, and with every layout of the values.
 fn over_layouts3<B: Backend, K: Kind<B>>(
     context: &Context<'_, B>,
     (dtype, data, values): (DType, &Array<K::Value>, &Array<K::Value>),
@@ -243,7 +243,8 @@ const COORDINATES: [&Coordinates; 9] = [
 ];
 
 impl Coordinates {
-    /// Coordinates below the smallest size, so that those in overlapping windows, where axes trade places, are in range.
+    /// Coordinates below the smallest size, so that they are in range for overlapping windows too, where axes
+    /// change places.
     fn any(&self, dtype: DType, seed: u64) -> Array<i128> {
         let least = self.data[..self.k].iter().min().expect("an axis");
         indices(dtype, &[self.batch, &[self.k]].concat(), *least, seed)

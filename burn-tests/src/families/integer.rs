@@ -38,8 +38,8 @@ pub fn rows<B: Backend>() -> Vec<Row<B>> {
         function!(int_sub, int_sub_scalar, |a, b| a - b, ANY),
         // Products of 64-bit operands fit i128.
         function!(int_mul, int_mul_scalar, |a, b| a.wrapping_mul(b), ANY),
-        // The remainder has the sign of the divisor, as Python's and PyTorch's. Neither Burn nor PyTorch defines what
-        // a division by zero gives.
+        // The remainder has the sign of the divisor, as Python's and PyTorch's. Neither Burn nor PyTorch
+        // defines what a division by zero gives.
         function!(int_div, int_div_scalar, |a, b| a / b, DIVISORS),
         function!(int_remainder, int_remainder_scalar, |a, b| (a % b + b) % b, DIVISORS),
         function!(bitwise_and, bitwise_and_scalar, |a, b| a & b, ANY),

@@ -8,7 +8,8 @@ use crate::row::{Context, Row};
 use crate::support::{expect_int, floats, int_range, ints, over_layouts2, read_int, upload, wrap};
 use burn_backend::{Backend, DType};
 
-/// Pairs of shapes: vectors, sizes around tiles, batches that broadcast on either side, nothing to add, nothing to do.
+/// Pairs of shapes: vectors, sizes around tiles, batches that broadcast on either side, nothing to add,
+/// nothing to do.
 const SHAPES: [(&[usize], &[usize]); 20] = [
     (&[1, 1], &[1, 1]),
     (&[2, 3], &[3, 4]),
@@ -87,7 +88,8 @@ fn float<B: Backend>(context: &Context<'_, B>) {
     }
 }
 
-/// Products of thousands of terms, as the layers of language models have: half precision has to accumulate in f32.
+/// Products of thousands of terms, as the layers of language models have: half precision has to accumulate in
+/// f32.
 fn long<B: Backend>(context: &Context<'_, B>) {
     const K: usize = 11008;
     for dtype in context.floats(&["float_matmul"]) {

@@ -1,4 +1,4 @@
-//! What moves elements without looking at them: views, joins, repetition, slice assignment.
+//! Operations that move elements and compute nothing: views, joins, repetition, slice assignment.
 
 use crate::array::{Array, for_each_index};
 use crate::kind::{Bool, Float, Int, Kind};
@@ -168,7 +168,8 @@ fn flip<B: Backend, K: Kind<B>>(
     });
 }
 
-/// The positions that a slice takes along an axis, in its order: a negative step walks its range from the end.
+/// The positions that a slice takes along an axis, in its order: a negative step walks its range from the
+/// end.
 fn positions(slice: Slice, size: usize) -> Vec<usize> {
     let absolute = |i: isize| if i < 0 { i + size as isize } else { i } as usize;
     let range = absolute(slice.start)..slice.end.map_or(size, absolute);

@@ -24,7 +24,7 @@ struct Normalised {
     scale: f64,
 }
 
-/// Elements of a line less their mean, over the deviation; the error is that of the mean, in deviations.
+/// Elements of a line less their mean, over the deviation; the error is the error of the mean, in deviations.
 fn normalise(line: &[f64], epsilon: f64) -> Vec<Normalised> {
     let n = line.len() as f64;
     let mean = line.iter().copied().collect::<Sum>().value() / n;

@@ -54,8 +54,8 @@ impl Windows {
         self
     }
 
-    /// Windows over one axis. Those that ceiling adds have to start before the padding on the right, and see what
-    /// lies beyond it as nothing.
+    /// Windows over one axis. A window that ceil mode adds has to start before the padding on the right, and
+    /// positions beyond the padding do not count.
     fn axis(&self, k: usize) -> Vec<Window> {
         let (input, padding, stride) = (self.input[k], self.padding[k], self.stride[k]);
         let room = input + 2 * padding - self.dilation[k] * (self.kernel[k] - 1) - 1;
@@ -80,7 +80,7 @@ impl Windows {
     }
 }
 
-/// Windows of several axes out of those of each, given with the axis's size.
+/// Windows of several axes, combined from the windows of each axis, which are given with the axis's size.
 fn cross(axes: impl Iterator<Item = (usize, Vec<Window>)>) -> Vec<Window> {
     axes.fold(vec![Window { taps: vec![0], padded: 1 }], |outer, (size, inner)| {
         let pairs = outer.iter().flat_map(|o| inner.iter().map(move |i| (o, i)));
@@ -324,7 +324,8 @@ fn with_nan(array: &Array<f64>) -> Array<f64> {
     })
 }
 
-/// The largest element of a window and where it is first met; NaN, and some place of one, where there is NaN.
+/// The largest element of a window and its first position; if the window has a NaN, NaN and the position of
+/// some NaN.
 fn largest(plane: &[f64], w: &Window) -> (f64, usize) {
     let mut taps = w.taps.iter().map(|&at| (plane[at], at));
     let first = taps.next().expect("a window sees an element");
@@ -374,7 +375,8 @@ fn maximum<B: Backend>(context: &Context<'_, B>, m: &Methods<B>) {
     }
 }
 
-/// Indices are those of the first maximum, of NaN that of any, and of a window of nothing but `-inf` any of it.
+/// An index is the position of the first maximum; with NaN in the window, the position of any NaN; in a
+/// window of nothing but `-inf`, any position.
 fn check_places(
     x: &Array<f64>,
     w: &Windows,
@@ -421,7 +423,7 @@ fn maximum_backward<B: Backend>(context: &Context<'_, B>, m: &Methods<B>) {
                     }
                 })
             };
-            // For given indices, and for those that the forward pass finds.
+            // For given indices, and for the indices that the forward pass finds.
             let want = |of: &[Array<f64>]| (moved(of, &places), moved(of, &maxima(&of[0], &w).1));
             over_operands(context, dtype, &format!("{planes:?} {w:?}"), &[&x, &grad], want, |t, want| {
                 let [x, grad] = take(t);
@@ -449,7 +451,7 @@ mod tests {
             added.iter().map(|w| w.taps.clone()).collect::<Vec<_>>(),
             [vec![0, 1, 2], vec![2, 3, 4], vec![4, 5]]
         );
-        // What lies beyond the padding does not count, the padding does.
+        // Positions beyond the padding do not count; positions in the padding do.
         assert_eq!(added[2].padded, 2);
         assert_eq!(windows(5, 1, true).all()[2].padded, 3);
         assert_eq!(windows(5, 1, true).all()[2].taps, [3, 4]);

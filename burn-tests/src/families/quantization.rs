@@ -1,4 +1,5 @@
-//! Quantization there and back, for every scheme that the backend offers: value type, level, store and precision of scales.
+//! Quantization there and back, for every scheme that the backend offers: value type, level, store and
+//! precision of scales.
 
 use crate::array::Array;
 use crate::kind::{Float, Kind};
@@ -34,7 +35,7 @@ const VALUES: [QuantValue; 9] = [
     QuantValue::E2M1,
 ];
 
-/// The schemes that the backend says it computes with; with blocks of `blocks` where these are given.
+/// The schemes that the backend says it computes with; with blocks of `blocks` if these are given.
 fn schemes<B: Backend>(context: &Context<'_, B>, blocks: Option<&[u8]>) -> Vec<QuantScheme> {
     let params = [QuantParam::F32, QuantParam::F16, QuantParam::BF16, QuantParam::UE8M0, QuantParam::UE4M3];
     let stores = [QuantStore::Native, QuantStore::PackedU32(0), QuantStore::PackedNative(0)];
@@ -48,8 +49,8 @@ fn schemes<B: Backend>(context: &Context<'_, B>, blocks: Option<&[u8]>) -> Vec<Q
     .collect()
 }
 
-/// Whether the backend says that it computes with a scheme. One that panics when it is asked, as Burn's on GPUs do about schemes
-/// that have no dtype to be stored in, does not.
+/// Whether the backend says that it computes with a scheme. A backend that panics when it is asked counts as
+/// one that does not: Burn's GPU backends panic about schemes that have no dtype to be stored in.
 pub(crate) fn offered<B: Backend>(context: &Context<'_, B>, scheme: QuantScheme) -> bool {
     let usage = || B::dtype_usage(&context.device, DType::QFloat(scheme));
     catch_unwind(AssertUnwindSafe(usage)).is_ok_and(|usage| !usage.is_empty())
@@ -157,7 +158,8 @@ fn dynamic<B: Backend>(context: &Context<'_, B>) {
     for (shape, blocks) in CASES {
         for scheme in schemes(context, blocks) {
             for dtype in context.floats(&["quantize_dynamic", "dequantize"]) {
-                // One-sided values too, whose range has to be taken as symmetric all the same, and nothing but zeros.
+                // One-sided values too, whose range has to be taken as symmetric all the same, and nothing
+                // but zeros.
                 for range in [(-3.0, 2.0), (0.5, 0.75), (0.0, 0.0)] {
                     over_layouts::<B, Float>(context, dtype, &floats(dtype, shape, range, 1), |t, x| {
                         let q = B::quantize_dynamic(t, &scheme);
@@ -195,7 +197,8 @@ fn expect_metadata<B: Backend>(
     Ok(())
 }
 
-/// Scales that are given, one per block and a power of two that any precision holds; some numbers lie beyond the codes.
+/// Scales that are given, one per block and a power of two that any precision holds; some numbers lie beyond
+/// the codes.
 fn given<B: Backend>(context: &Context<'_, B>) {
     for (shape, blocks) in CASES {
         for scheme in schemes(context, blocks).into_iter().filter(|s| s.param != QuantParam::UE4M3) {
@@ -231,7 +234,7 @@ fn given<B: Backend>(context: &Context<'_, B>) {
     }
 }
 
-/// Bytes that come out go in again.
+/// Bytes read from a tensor make an equal tensor again.
 fn data<B: Backend>(context: &Context<'_, B>) {
     for (shape, blocks) in CASES {
         for scheme in schemes(context, blocks) {
@@ -271,7 +274,8 @@ fn device<B: Backend>(context: &Context<'_, B>) {
                     return Err("the tensor is on another device".into());
                 }
                 let q = B::q_detach(B::q_to_device(q, &context.device));
-                // Backends without automatic differentiation say false, those with it what was asked for.
+                // Backends without automatic differentiation return false; backends with it return the value
+                // that was set.
                 let wants = B::q_is_require_grad(&B::q_set_require_grad(q.clone(), true));
                 if B::q_is_require_grad(&q) || (wants && !B::ad_enabled(&context.device)) {
                     return Err("a gradient is required of what requires none".into());

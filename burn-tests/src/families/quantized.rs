@@ -1,7 +1,7 @@
-//! Operations on quantized tensors: what they compute is the operation on the numbers that the codes stand for.
+//! Operations on quantized tensors: each computes the operation on the numbers that the codes stand for.
 //!
-//! Results may be quantized again, wherever the trait says so or leaves it open; then they may be off by half a step
-//! of the codes, under the scale of the largest number of the result.
+//! Results may be quantized again, if the trait says so or leaves it open. A quantized result may be off by
+//! half a step of the codes, under the scale of the largest number of the result.
 
 use super::activation::normal_cdf;
 use super::matmul::product;
@@ -118,11 +118,11 @@ fn each(f: fn(f64) -> f64) -> impl Fn(&Array<f64>) -> Array<f64> {
     move |a| a.map(f)
 }
 
-/// A quantized tensor with the numbers it stands for.
+/// A quantized tensor with the numbers that it stands for.
 struct Operand<B: Backend> {
     tensor: Q<B>,
     numbers: Array<f64>,
-    /// Of floats that come from it.
+    /// Dtype of the floats that come from the tensor.
     dtype: DType,
 }
 
@@ -261,7 +261,7 @@ fn scan(a: &Array<f64>, f: impl Fn(f64, f64) -> f64) -> Array<f64> {
     })
 }
 
-/// What only moves elements keeps them, under one scale to the bit.
+/// Operations that only move elements keep them; under one scale, to the bit.
 fn moved<B: Backend>(scheme: &QuantScheme, got: Q<B>, want: &Array<f64>) -> Result<(), String> {
     let shape = got.shape().to_vec();
     if shape != want.shape() {
@@ -316,7 +316,7 @@ fn views<B: Backend>(context: &Context<'_, B>) {
     });
 }
 
-/// As [`views`], of what copies codes or rounds anew.
+/// As [`views`], for operations that copy codes or round anew.
 fn movement<B: Backend>(context: &Context<'_, B>) {
     let check = |name: &str, run: &dyn Fn(&Operand<B>, &Operand<B>) -> (Q<B>, Array<f64>)| {
         for_each(context, (-2.0, 2.0), |a, b, scheme| {
@@ -350,7 +350,8 @@ fn movement<B: Backend>(context: &Context<'_, B>) {
     }
 }
 
-/// Of quantized tensors, and of one with a float tensor, whose dtype the result takes.
+/// Products of quantized tensors, and of a quantized tensor with a float tensor, whose dtype the result
+/// takes.
 fn matmul<B: Backend>(context: &Context<'_, B>) {
     let dot = |row: &[f64], column: &[f64]| row.iter().zip(column).map(|(x, y)| x * y).sum();
     for_each(context, (-2.0, 2.0), |a, b, _| {

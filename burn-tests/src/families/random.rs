@@ -133,14 +133,16 @@ fn judge(dtype: DType, values: &[f64], moments: Moments) -> Result<(), String> {
     let n = values.len() as f64;
     let average = |f: &dyn Fn(usize) -> f64, count: usize| (0..count).map(f).sum::<f64>() / count as f64;
     let got_mean = average(&|i| values[i], values.len());
-    // Rounding to a dtype of few digits moves values evenly to both sides, the discarded fraction of integers does not.
+    // Rounding to a dtype of few digits moves values evenly to both sides, the discarded fraction of integers
+    // does not.
     let slack = if dtype.is_float() { 0.0 } else { 0.02 * variance.sqrt() };
     let standard_error = (variance / n).sqrt();
     if (got_mean - mean).abs() > 5.0 * standard_error + slack {
         return Err(format!("mean {got_mean}, expected {mean}"));
     }
     let got_variance = average(&|i| (values[i] - got_mean).powi(2), values.len());
-    // The squared deviation of none of the distributions varies more than that of the normal one, by 2 variance^2.
+    // The squared deviation of none of the distributions varies more than that of the normal one, by 2
+    // variance^2.
     if (got_variance - variance).abs() > 5.0 * variance * (2.0 / n).sqrt() + slack {
         return Err(format!("variance {got_variance}, expected {variance}"));
     }

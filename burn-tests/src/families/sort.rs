@@ -1,7 +1,7 @@
 //! Sorting and the largest elements: NaN above every number, equal elements in their order.
 //!
-//! Burn promises that order of `argtopk` alone. The suite asks it of sorting too: positions that change from one run, or
-//! one thread count, to the next are no use.
+//! Burn promises the order of equal elements for `argtopk` alone. The suite asks it of sorting too: positions
+//! that change from one run, or one thread count, to the next are of no use.
 
 use crate::array::{Array, for_each_index};
 use crate::compare::{Tolerance, compare_exact};
@@ -42,7 +42,7 @@ fn order<T: Copy>(line: &[T], compare: fn(T, T) -> Ordering, descending: bool) -
     positions
 }
 
-/// The first `k` in that order, with their positions.
+/// The first `k` elements in sorted order, with their positions.
 fn sorted<T: Copy>(
     a: &Array<T>,
     axis: usize,
@@ -136,8 +136,8 @@ fn int_sort<B: Backend>(context: &Context<'_, B>) {
     }
 }
 
-/// Positions along an axis of integers have the dtype of the sorted tensor; where that cannot count so far, Burn leaves
-/// the dtype open.
+/// Positions along an axis of integers have the dtype of the sorted tensor; where that cannot count so far,
+/// Burn leaves the dtype open.
 fn expect_int_order<B: Backend>(
     tensor: IntTensor<B>,
     dtype: DType,
@@ -150,8 +150,8 @@ fn expect_int_order<B: Backend>(
     same_order(&read_int::<B>(tensor, dtype)?, want, a, axis, |x, y| x.cmp(&y))
 }
 
-/// Compares positions along an axis. The report tells equal elements that are out of order from elements that are out of
-/// place, since a backend may leave that order open.
+/// Compares positions along an axis. The report tells equal elements that are out of order from elements that
+/// are out of place, since a backend may leave that order open.
 fn same_order<T: Copy>(
     got: &Array<i128>,
     want: &Array<i128>,

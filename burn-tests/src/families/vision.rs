@@ -21,7 +21,7 @@ pub fn rows<B: Backend>() -> Vec<Row<B>> {
     ]
 }
 
-/// Elements of an axis with the weights that an output takes them with. `None` is what padding leaves out.
+/// Elements of an axis with their weights in an output. `None` is an element that padding leaves out.
 type Taps = Vec<(Option<usize>, f64)>;
 
 /// Keys' cubic convolution with `a = -0.75`.
@@ -43,7 +43,7 @@ fn lanczos(x: f64) -> f64 {
     if x.abs() < 3.0 { sinc(x) * sinc(x / 3.0) } else { 0.0 }
 }
 
-/// What output `i` of `output` takes of an axis of `input` elements.
+/// The elements and weights that output `i` of `output` takes from an axis of `input` elements.
 fn resize_taps(i: usize, input: usize, output: usize, mode: &InterpolateMode, align: bool) -> Taps {
     let (size, last) = (input as f64, input as f64 - 1.0);
     let x = match align {
@@ -60,11 +60,11 @@ fn resize_taps(i: usize, input: usize, output: usize, mode: &InterpolateMode, al
             let t = x - x.floor();
             vec![(clamped(x.floor()), 1.0 - t), (clamped(x.floor() + 1.0), t)]
         }
-        // Beyond the border the border repeats.
+        // Beyond the border, the border element repeats.
         InterpolateMode::Bicubic => {
             (-1..=2).map(|k| (clamped(floor + k as f64), cubic(x - floor - k as f64))).collect()
         }
-        // Beyond the border is nothing, and the other weights are scaled to a sum of one.
+        // Elements beyond the border are left out, and the other weights are scaled to a sum of one.
         InterpolateMode::Lanczos3 => {
             let all = (-2..=3).map(|k| floor + k as f64).filter(|k| (0.0..=last).contains(k));
             let all: Vec<(f64, f64)> = all.map(|k| (k, lanczos(x - k))).collect();
@@ -160,7 +160,7 @@ fn confine(x: f64, size: usize, padding: GridSamplePaddingMode, align: bool) -> 
     }
 }
 
-/// What a normalised coordinate takes of an axis.
+/// The elements and weights that a normalised coordinate takes from an axis.
 fn sample_taps(
     coordinate: f64,
     size: usize,
@@ -234,7 +234,8 @@ fn sampled(
     Array::new(vec![batch, channels, out_height, out_width], out)
 }
 
-/// Rounding of positions of a few elements, in the arithmetic of the dtype, times slopes of a few per element.
+/// Rounding of positions of a few elements, in the arithmetic of the dtype, times slopes of a few per
+/// element.
 fn sample_tolerance(dtype: DType) -> Tolerance {
     let epsilon = if dtype == DType::F64 { f64::EPSILON } else { f32::EPSILON as f64 };
     Tolerance { absolute: epsilon * 8.0, ..Tolerance::ulps(1.0) }
@@ -271,8 +272,8 @@ fn grid_sample<B: Backend>(context: &Context<'_, B>) {
     }
 }
 
-/// Moves coordinates that nearest sampling would have to round from a tie, along either axis (layouts that overlap
-/// exchange the two).
+/// Moves coordinates that nearest sampling would have to round from a tie, along either axis (layouts that
+/// overlap exchange the two).
 fn off_ties(
     dtype: DType,
     grid: &Array<f64>,

@@ -1,7 +1,7 @@
 //! Analytic gradients against differences.
 //!
-//! The loss of a case is the sum of its outputs times fixed random weights `w`. Its slope along one input element is
-//! taken from the five-point formula
+//! The loss of a case is the sum of its outputs times fixed random weights `w`. Its slope along one input
+//! element is taken from the five-point formula
 //!
 //! ```text
 //! (f(x - 2h) - 8 f(x - h) + 8 f(x + h) - f(x + 2h)) / 12h,    h = 2^-10
@@ -9,13 +9,13 @@
 //!
 //! and may differ from the analytic one by [`TOLERANCE`]` * (1 + sum |w y|)`:
 //!
-//! * The formula itself is off by `h^4 / 30 = 3.0e-14` times the fifth derivative, which the ranges of the cases keep
-//!   below 1e4 (3e-10).
-//! * Rounding of the outputs by `k` ULP gives `1.5 k 2^-53 / h = 1.7e-13 k` times `sum |w y|`; sums and functions of a few
-//!   ULP are well below `k = 1000` (2e-10).
+//! * The formula itself is off by `h^4 / 30 = 3.0e-14` times the fifth derivative, which the ranges of the
+//!   cases keep below 1e4 (3e-10).
+//! * Rounding of the outputs by `k` ULP gives `1.5 k 2^-53 / h = 1.7e-13 k` times `sum |w y|`; sums and
+//!   functions of a few ULP are well below `k = 1000` (2e-10).
 //!
-//! Inputs are multiples of 2^-20, so that `x + h` is exact, and keep a distance of `2h` from where a function has a kink
-//! or a jump.
+//! Inputs are multiples of 2^-20, so that `x + h` is exact, and keep a distance of `2h` from every kink or
+//! jump of a function.
 
 use crate::array::Array;
 use crate::kind::{Float, Kind};
@@ -34,7 +34,7 @@ const H: f64 = 1.0 / 1024.0;
 
 /// A differentiable computation and where to differentiate it.
 pub struct Case<B: Backend> {
-    /// Trait methods whose derivative this is about.
+    /// Trait methods whose derivative the case checks.
     pub methods: Vec<&'static str>,
     /// Options, for the report.
     pub name: String,
@@ -69,7 +69,8 @@ impl<B: Backend> Cases<B> {
         });
     }
 
-    /// Notes that the framework's derivative of the last case is wrong: it has to fail until the framework is mended.
+    /// Notes that the framework's derivative of the last case is wrong: the case has to fail until the
+    /// framework is mended.
     pub fn known_wrong(&mut self, reason: &'static str) {
         self.0.last_mut().expect("a case").wrong = Some(reason);
     }
@@ -100,15 +101,15 @@ struct Variant {
     name: &'static str,
     /// Which inputs track gradients; all when `None`.
     only: Option<usize>,
-    /// `y + y^2 / 4` in place of `y`, so that the backward pass asks for the values of `y`: with checkpointing they are
-    /// computed again.
+    /// `y + y^2 / 4` in place of `y`, so that the backward pass asks for the values of `y`: with
+    /// checkpointing they are computed again.
     curved: bool,
-    /// Memory layout of the inputs, where it means something for their shapes.
+    /// Memory layout of the inputs, if their shapes allow it.
     layout: Layout,
 }
 
-/// Checks a case: with all inputs tracked and with each one alone, through a loss that needs the outputs' values, and with
-/// inputs and output gradients that are views.
+/// Checks a case: with all inputs tracked and with each one alone, through a loss that needs the outputs'
+/// values, and with inputs and output gradients that are views.
 ///
 /// # Errors
 /// The first gradient that is wrong.

@@ -15,7 +15,8 @@ pub fn cases<B: Backend>(cases: &mut Cases<B>) {
     deformable(cases);
 }
 
-/// Kernel, stride, padding, dilation and groups of one spatial axis; the other axes of a case rotate through the list.
+/// Kernel, stride, padding, dilation and groups of one spatial axis; the other axes of a case rotate through
+/// the list.
 const OPTIONS: [(usize, usize, usize, usize, usize); 9] = [
     (3, 1, 0, 1, 1),
     (3, 1, 1, 1, 1),

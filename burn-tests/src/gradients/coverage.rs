@@ -1,5 +1,5 @@
-//! No method is forgotten: each method of the float, activation and module traits has a gradient case, or stands here
-//! with the reason why it has none.
+//! No method is forgotten: each method of the float, activation and module traits has a gradient case, or
+//! stands here with the reason why it has none.
 
 use super::check::Cases;
 use super::{families, smooth};

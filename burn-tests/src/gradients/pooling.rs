@@ -154,7 +154,8 @@ fn ctc<B: Backend>(cases: &mut Cases<B>) {
                 move |[x]| {
                     B::ctc_loss(
                         B::log_softmax(x, 2),
-                        // Two of the same in a row, which need a blank between them; the second target is shorter.
+                        // Two of the same in a row, which need a blank between them; the second target is
+                        // shorter.
                         indices::<B>(&[2, 3], &[1, 1, 2, other, 2, 1]),
                         indices::<B>(&[2], &input_lengths),
                         indices::<B>(&[2], &[3, 2]),

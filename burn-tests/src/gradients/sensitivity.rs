@@ -1,5 +1,5 @@
-//! The check can fail: derivatives that are wrong in different ways, each made by hiding a part of a computation from the
-//! graph.
+//! The check can fail: it is given derivatives that are wrong in different ways, each made by hiding a part
+//! of a computation from the graph.
 
 use super::check::{Cases, check as check_case};
 use super::{Array, smooth};
@@ -9,7 +9,7 @@ use burn_backend::backend::AutodiffBackend;
 /// Checks that wrong derivatives are told from right ones.
 ///
 /// # Panics
-/// When one passes, or when the right one does not.
+/// When a wrong derivative passes, or when the right one does not.
 pub fn check<B: AutodiffBackend>() {
     let mut cases = Cases::<B>(Vec::new());
     let x = || [smooth(&[3, 5], (0.5, 2.0), 1)];

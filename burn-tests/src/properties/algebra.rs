@@ -8,7 +8,8 @@ use burn_backend::ops::{ConvOptions, ConvTransposeOptions};
 use burn_backend::{Backend, DType};
 use proptest::prelude::*;
 
-/// `(2 x - 3 y) w = 2 x w - 3 y w`, and each product is that of the definition. Small integers, so to the last bit.
+/// `(2 x - 3 y) w = 2 x w - 3 y w`, and each product is that of the definition. Small integers, so to the
+/// last bit.
 pub fn matmul_is_linear<B: Backend>() {
     let inputs = (
         (extent(), extent(), extent()),
@@ -141,7 +142,8 @@ pub fn conv_is_linear<B: Backend>() {
     });
 }
 
-/// `<conv(x), y> = <x, conv_transpose(y)>`, and the gradients with respect to input and weight are adjoints too.
+/// `<conv(x), y> = <x, conv_transpose(y)>`, and the gradients with respect to input and weight are adjoints
+/// too.
 pub fn conv_has_an_adjoint<B: Backend>() {
     holds("conv_has_an_adjoint", 150, (Conv::strategy(), any::<u32>()), |(conv, seed)| {
         let seed = seed as u64;
@@ -182,7 +184,8 @@ pub fn softmax_rows_sum_to_one<B: Backend>() {
                 if let Some(p) = got.data().iter().find(|p| !(0.0..=1.0).contains(*p)) {
                     return Err(format!("a probability of {p}"));
                 }
-                // Each term is rounded once, relative to itself, after a division by a sum that is off by a few ULP.
+                // Each term is rounded once, relative to itself, after a division by a sum that is off by a
+                // few ULP.
                 let sums = got.fold_axis(axis, exact_sum);
                 if let Some(sum) = sums.data().iter().find(|sum| (*sum - 1.0).abs() > 8.0 * ulp) {
                     return Err(format!("{dtype:?} probabilities that sum up to {sum}"));

@@ -4,8 +4,8 @@
 //! burn_tests::testgen_properties!(burn_flex::Flex);
 //! ```
 //!
-//! The same inputs are drawn in every run; `BURN_TESTS_SEED=7` draws others, and `BURN_TESTS_CASES=10000` more of them. A
-//! failure prints the seed and the smallest failing input that was found.
+//! The same inputs are drawn in every run; `BURN_TESTS_SEED=7` draws others, and `BURN_TESTS_CASES=10000`
+//! more of them. A failure prints the seed and the smallest failing input that was found.
 
 pub mod algebra;
 pub mod ordering;

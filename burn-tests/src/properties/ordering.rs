@@ -18,8 +18,8 @@ fn lines() -> impl Strategy<Value = (Vec<usize>, usize, u64)> {
     )
 }
 
-/// Checks what a sort returned: positions are a permutation that keeps equal elements in their order, values are the
-/// elements at these positions, and go up (or down).
+/// Checks what a sort returned: positions are a permutation that keeps equal elements in their order, values
+/// are the elements at these positions, and go up (or down).
 fn check_sorted<T: Copy + PartialEq + std::fmt::Debug>(
     array: &Array<T>,
     axis: usize,

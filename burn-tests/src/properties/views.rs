@@ -131,8 +131,8 @@ fn factor(count: usize, below: &mut impl FnMut(usize) -> usize) -> Vec<usize> {
     shape
 }
 
-/// Applies chains of views, then compares the elements, and those of something computed from the view, on a buffer that is
-/// shared and on one that is not.
+/// Applies chains of views. Then compares the elements of the view, and the elements of a result computed
+/// from the view, on a shared buffer and on an unshared one.
 fn chains<B: Backend, K: Kind<B>>(
     name: &str,
     dtype: DType,

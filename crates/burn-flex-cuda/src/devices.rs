@@ -1,4 +1,4 @@
-//! What can be used, before anything is.
+//! Which devices can be used, found out before one is used.
 
 use crate::driver::{API, Driver};
 use crate::{Cuda, CudaDevice, DTypeTable, DeviceError, DeviceInfo};
@@ -13,10 +13,10 @@ pub fn devices() -> Result<Vec<DeviceInfo>, DeviceError> {
     Driver::start()?.devices()
 }
 
-/// Whether tensors can live on a device, and kernels be compiled for it. Remembers when that is so.
+/// Whether tensors can live on a device, and kernels be compiled for it. A positive answer is remembered.
 ///
 /// # Errors
-/// When it is not: what is missing, which devices there are instead, or what the driver said.
+/// When the device cannot be used: what is missing, which devices there are instead, or what the driver said.
 pub fn check(device: &CudaDevice) -> Result<(), DeviceError> {
     static CHECKED: Cache<CudaDevice, ()> = Cache::new();
     CHECKED.get_or_find(device, || {
@@ -25,7 +25,8 @@ pub fn check(device: &CudaDevice) -> Result<(), DeviceError> {
     })
 }
 
-/// What a device says of itself; its [`memory`](DeviceInfo::memory) bounds the tensors that can be made.
+/// What a device reports about itself; its [`memory`](DeviceInfo::memory) bounds the tensors that can be
+/// made.
 ///
 /// # Errors
 /// When there is no such device.
@@ -36,9 +37,11 @@ pub fn info(device: &CudaDevice) -> Result<DeviceInfo, DeviceError> {
     found.ok_or_else(|| DeviceError::Absent { api: API, device: format!("{device:?}"), present: names })
 }
 
-/// A device on which a backend type can be trusted with its default dtypes: [`check`], then [`supported`] for them.
+/// A device on which a backend type computes its default dtypes correctly: [`check`], then [`supported`] for
+/// these dtypes.
 ///
-/// This is the guard to make devices with. Nothing can sit behind it: from here on, Burn's own code runs.
+/// Call this function to make a device. It is the last check: after it, Burn's own code runs, which this
+/// crate cannot check.
 ///
 /// # Errors
 /// When the device cannot be used, or computes one of these dtypes wrong.
@@ -48,12 +51,14 @@ pub fn checked<B: Backend<Device = CudaDevice>>(device: CudaDevice) -> Result<Cu
     Ok(device)
 }
 
-/// What a device computes right, dtype by dtype, found by running kernels; asked for again, it is remembered.
+/// What a device computes correctly, dtype by dtype, found by running kernels. The answer is remembered for
+/// later calls.
 ///
-/// The kernels run on the device itself, in a stream of their own: a failure there is not seen by other streams.
+/// The kernels run on the device itself, in a stream of their own: a failure there is not seen by other
+/// streams.
 ///
 /// # Errors
-/// Those of [`check`].
+/// The errors of [`check`].
 pub fn supported(device: &CudaDevice) -> Result<DTypeTable, DeviceError> {
     static TABLES: Cache<CudaDevice, DTypeTable> = Cache::new();
     check(device)?;

@@ -1,4 +1,4 @@
-//! The CUDA driver, asked in an order in which nothing panics.
+//! The CUDA driver, called in an order in which no call panics.
 
 use crate::{CudaDevice, DeviceError, DeviceInfo};
 use burn_flex_gpu::{DeviceKind, KernelLimits, MemoryLimits};
@@ -8,7 +8,7 @@ use cudarc::driver::result::{device, init};
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
 use std::path::Path;
 
-/// How errors name it.
+/// The name of the interface in errors.
 pub(crate) const API: &str = "CUDA";
 
 /// A driver that has started.
@@ -20,7 +20,8 @@ pub(crate) struct Driver {
 impl Driver {
     /// Starts the driver and counts its devices.
     pub(crate) fn start() -> Result<Self, DeviceError> {
-        // SAFETY: loading runs the initialisers of the library, which is the driver that cubecl loads right afterwards.
+        // SAFETY: loading runs the initialisers of the library, which is the driver that cubecl loads right
+        // afterwards.
         if !unsafe { sys::is_culib_present() } {
             return Err(DeviceError::Library {
                 api: API,
@@ -47,7 +48,7 @@ impl Driver {
         Ok(Self { version, count })
     }
 
-    /// Whether NVRTC and the headers are there, without which no kernel compiles.
+    /// Whether NVRTC and the headers are installed. No kernel compiles without them.
     pub(crate) fn check_compiler(&self) -> Result<(), DeviceError> {
         // SAFETY: as for the driver.
         if !unsafe { cudarc::nvrtc::sys::is_culib_present() } {

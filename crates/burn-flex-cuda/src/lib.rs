@@ -1,10 +1,10 @@
 //! Burn on NVIDIA GPUs through CUDA.
 //!
-//! [`Cuda`] runs each operation as it comes; [`CudaFused`] collects operations and compiles chains of them into one kernel.
-//! Both are in every build, and both train inside of `Autodiff`.
+//! [`Cuda`] runs each operation as it comes; [`CudaFused`] collects operations and compiles chains of them
+//! into one kernel. Both are in every build, and both train inside of `Autodiff`.
 //!
-//! The crate needs nothing of CUDA to be built and linked: what it needs to run, it loads when it runs. That is the driver,
-//! NVRTC (which compiles the kernels), and the headers that the kernels include.
+//! The crate is built and linked without CUDA. At run time it loads the driver, NVRTC (which compiles the
+//! kernels), and the headers that the kernels include.
 //!
 //! ```no_run
 //! use burn_flex_cuda::{Cuda, CudaDevice, checked, devices, supported};
@@ -18,23 +18,26 @@
 //!
 //! # What goes wrong without a word
 //!
-//! Kernels run long after the call that asked for them, on another thread, so most failures reach nobody. [`Cuda`] is an
-//! alias of Burn's own backend, so no guard can sit in a call of it. Three come before, and cost nothing while a model runs:
-//! [`checked`] to make the device, [`DTypeTable::require`] of [`supported`] for the dtypes that the model casts to, and the
-//! [`check`](MemoryLimits::check) of [`info`]'s `memory` for large tensors. What nothing refuses: a cast to a dtype that was not
-//! asked about, an intermediate result that outgrows the limit, and what Burn's kernels compute otherwise than its documents
-//! say (`tests/conformance.rs`). `Backend::sync` reports what failed since the last call; results that were read
-//! before it are to be trusted only when it returns `Ok`.
+//! Kernels run long after the call that asked for them, on another thread, so most failures are not reported
+//! to any caller. [`Cuda`] is an alias of Burn's own backend, so this crate cannot put checks inside of its
+//! calls. Three checks come before a model runs, and cost nothing while it runs: [`checked`] to make the
+//! device, [`DTypeTable::require`] of [`supported`] for the dtypes that the model casts to, and the
+//! [`check`](MemoryLimits::check) of [`info`]'s `memory` for large tensors. No check catches a cast to a
+//! dtype that was not asked about, an intermediate result that outgrows the limit, or an operation whose
+//! kernel gives results other than Burn documents (`tests/conformance.rs`). `Backend::sync` reports the
+//! failures since its last call. Trust results that were read before the call only if it returns `Ok`.
 //!
-//! After a panic in a call that was caught, the next kernel of that thread computes with leftovers of the refused one (cubecl
-//! collects the arguments of a launch in a thread-local buffer): make one throwaway operation, or leave the thread.
+//! A panic that is caught leaves arguments behind: cubecl collects the arguments of a launch in a
+//! thread-local buffer, and the arguments of the rejected launch stay there. The next kernel started from
+//! that thread computes with them, without an error. After such a panic, run one operation whose result you
+//! discard, or do not use that thread again.
 //!
 //! **This crate was never run on a GPU.** It is built, linked, and tested up to the missing driver.
 //!
 //! # Features
 //!
-//! * `autotune`: matrix products, convolutions and reductions time several kernels at their first use with a shape, and keep
-//!   the fastest.
+//! * `autotune`: matrix products, convolutions and reductions time several kernels at their first use with a
+//!   shape, and keep the fastest.
 #![deny(missing_docs)]
 
 mod devices;
@@ -46,10 +49,11 @@ pub use devices::{check, checked, devices, info, supported};
 
 use burn_cubecl::CubeBackend;
 
-/// A device, and what it is selected by.
+/// A device, and the value that selects it.
 pub type DeviceInfo = burn_flex_gpu::DeviceInfo<CudaDevice>;
 
-/// Each operation as a kernel of its own. `F` and `I` are the default elements, `BT` is what stores a boolean.
+/// Each operation as a kernel of its own. `F` and `I` are the default elements, `BT` is the element that
+/// stores a boolean.
 pub type Cuda<F = f32, I = i32, BT = u8> = CubeBackend<CudaRuntime, F, I, BT>;
 
 /// Chains of operations as one kernel.

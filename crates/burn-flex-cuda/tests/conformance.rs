@@ -1,8 +1,8 @@
-//! The conformance suite on an NVIDIA GPU: all of it, in every dtype. Without a GPU each test passes, and says in one line that
-//! it was skipped and why.
+//! The conformance suite on an NVIDIA GPU: all of it, in every dtype. Without a GPU each test passes, and
+//! says in one line that it was skipped and why.
 //!
-//! **It was never run on a GPU.** The limits are those of the kernels, which were found on another runtime (`limits.rs`); what
-//! CUDA adds to them is not known, so a first run may well report more.
+//! **It was never run on a GPU.** The known limits are the limits of the kernels, which were found on another
+//! runtime (`limits.rs`). The limits that CUDA adds are not known, so a first run may well report more.
 #![allow(missing_docs)]
 
 #[path = "../../burn-flex-gpu/tests/common/limits.rs"]

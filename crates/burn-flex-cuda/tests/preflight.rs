@@ -1,4 +1,5 @@
-//! What can be said on any machine, with a GPU or without: there is an answer, nothing panics, and an error says what to do.
+//! Checks that hold on any machine, with a GPU or without: there is an answer, nothing panics, and an error
+//! says what to do.
 #![allow(missing_docs)]
 
 use burn_flex_cuda::{Cuda, CudaDevice, CudaFused, DeviceError, check, checked, devices, info, supported};
@@ -44,7 +45,7 @@ fn there_is_an_answer_and_no_panic() {
     assert!(start.elapsed() < Duration::from_secs(60), "nothing hangs");
 }
 
-/// The types are backends: what is generic over one can be instantiated, whether or not anything can run.
+/// The types are backends: code that is generic over a backend compiles with them, whether or not it can run.
 #[test]
 fn the_types_are_backends() {
     fn is_backend<B: burn_backend::Backend<Device = CudaDevice>>() {}

@@ -2,13 +2,13 @@
 
 use std::sync::{Mutex, PoisonError};
 
-/// Answers by device. Whoever asks first finds them, while others who ask wait. Public for the crates that open devices, and for
-/// nobody else.
+/// Answers by device. The first caller finds the answer, while other callers wait for it. Public for the
+/// crates that open devices only.
 #[derive(Debug)]
 pub struct Cache<D, V>(Mutex<Vec<(D, V)>>);
 
 impl<D: Clone + PartialEq, V: Clone> Cache<D, V> {
-    /// An empty one.
+    /// An empty cache.
     #[allow(clippy::new_without_default)]
     pub const fn new() -> Self {
         Self(Mutex::new(Vec::new()))
@@ -17,7 +17,7 @@ impl<D: Clone + PartialEq, V: Clone> Cache<D, V> {
     /// The answer for a device; errors are not kept, since a driver may be installed meanwhile.
     ///
     /// # Errors
-    /// Those of `find`.
+    /// The errors of `find`.
     pub fn get_or_find<E>(&self, device: &D, find: impl FnOnce() -> Result<V, E>) -> Result<V, E> {
         // Entries are pushed whole, so a panic in `find` leaves nothing half done.
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,10 +1,10 @@
-//! What a device says of itself.
+//! What a device reports about itself.
 
 use crate::DeviceError;
 use burn_backend::DType;
 use std::fmt;
 
-/// What sort of device it is.
+/// The kind of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DeviceKind {
     /// A card with memory of its own.
@@ -31,16 +31,16 @@ impl fmt::Display for DeviceKind {
     }
 }
 
-/// A device, and what it is selected by.
+/// A device, and the value that selects it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceInfo<D> {
-    /// What to hand to Burn.
+    /// The value to pass to Burn.
     pub device: D,
-    /// The name that the driver gives it.
+    /// The device's name, as the driver reports it.
     pub name: String,
-    /// What sort of device it is.
+    /// The kind of the device.
     pub kind: DeviceKind,
-    /// The interface that it is driven through.
+    /// The interface to the device.
     pub api: String,
     /// Driver and version.
     pub driver: String,
@@ -64,8 +64,8 @@ pub struct MemoryLimits {
     pub total: Option<u64>,
     /// The largest tensor that kernels can read and write.
     ///
-    /// Nothing on the way to a kernel refuses a larger one: the driver does not run the kernel, and zeros are read back.
-    /// [`check`](Self::check) is the guard.
+    /// No call refuses a larger tensor: the driver does not run the kernel, and zeros are read back. Use
+    /// [`check`](Self::check) before.
     pub largest_tensor: u64,
 }
 
@@ -98,7 +98,7 @@ impl fmt::Display for MemoryLimits {
 pub struct KernelLimits {
     /// Invocations that share memory (a workgroup, a block).
     pub workgroup: u32,
-    /// Bytes that they share.
+    /// Bytes that these invocations share.
     pub shared_memory: u32,
     /// Invocations that run in step (a subgroup, a warp), fewest and most.
     pub subgroup: (u32, u32),

@@ -16,7 +16,7 @@ pub enum DeviceError {
         /// What to install.
         remedy: &'static str,
     },
-    /// The library is there, but has no driver to talk to, or that one does not start.
+    /// The library is there, but finds no driver, or the driver does not start.
     #[error("{api}: the driver does not start: {reason}. {remedy}")]
     Driver {
         /// The interface to the GPU.
@@ -41,10 +41,10 @@ pub enum DeviceError {
         api: &'static str,
         /// The device that was asked for.
         device: String,
-        /// The devices that can be.
+        /// The devices that exist.
         present: Vec<String>,
     },
-    /// The device is there, but does not do what it was asked for.
+    /// The device is there, but does not do what was asked.
     #[error("{device}: {reason}")]
     Failed {
         /// The device.

@@ -1,5 +1,5 @@
-//! What `burn-flex-wgpu` and `burn-flex-cuda` share: reports on devices, errors that say what is missing, and tables of
-//! the dtypes that a device computes right.
+//! What `burn-flex-wgpu` and `burn-flex-cuda` share: reports on devices, errors that say what is missing, and
+//! tables of the dtypes that a device computes correctly.
 #![deny(missing_docs)]
 
 mod cache;
@@ -12,7 +12,7 @@ pub use device::{DeviceInfo, DeviceKind, KernelLimits, MemoryLimits};
 pub use error::DeviceError;
 pub use table::{DTYPES, DTypeTable, Support};
 
-// For the two crates above, whose users meet neither: they may change with any version.
+// For the two crates above. Their users see neither item, so both may change with any version.
 #[doc(hidden)]
 pub use cache::Cache;
 #[doc(hidden)]

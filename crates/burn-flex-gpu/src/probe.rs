@@ -1,8 +1,9 @@
-//! Finds out what a device computes right, by letting it compute what is known.
+//! Finds out what a device computes correctly, by letting it compute results that are known.
 //!
-//! Drivers and compilers claim dtypes that they get wrong: kernels that did not compile leave their outputs as zeros, and
-//! 64-bit functions that exist on paper return 32-bit accuracy. So nothing is believed that was not seen. Only a "no" is:
-//! a dtype that the runtime does not offer is sent and read back, but no kernel is compiled for it.
+//! Drivers and compilers claim dtypes that they get wrong: kernels that did not compile leave their outputs
+//! as zeros, and 64-bit functions that exist on paper return 32-bit accuracy. So a claim to support a dtype
+//! is always tested. Only a "no" is believed untested: a dtype that the runtime does not offer is sent and
+//! read back, but no kernel is compiled for it.
 
 use crate::DeviceError;
 use crate::table::{DTYPES, DTypeTable, Support};
@@ -10,16 +11,17 @@ use burn_backend::tensor::Device;
 use burn_backend::{Backend, BoolStore, DType, DTypeUsage, ExecutionError, Shape, TensorData, bf16, f16};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// A device that may come to harm. Public for the crates that open devices, and for nobody else.
+/// A device that a failing kernel may break. Public for the crates that open devices only.
 pub struct Scratch<B: Backend> {
     /// The device.
     pub device: Device<B>,
-    /// Takes what the device has complained about since it was last asked, beside what [`Backend::sync`] reports.
+    /// Takes the errors of the device since the last call, other than the errors that [`Backend::sync`]
+    /// reports.
     pub complaints: Box<dyn Fn() -> Option<String>>,
 }
 
-/// Probes all dtypes. `fresh` is asked for another device after each failure, since a kernel that fails can leave its
-/// device unusable. Public for the crates that open devices, and for nobody else.
+/// Probes all dtypes. `fresh` is asked for another device after each failure, since a kernel that fails can
+/// leave its device unusable. Public for the crates that open devices only.
 ///
 /// # Errors
 /// When there is no device to probe.
@@ -48,7 +50,7 @@ fn probe_dtype<B: Backend>(scratch: &Scratch<B>, dtype: DType) -> Support {
     let device = &scratch.device;
     let attempt = |what: &str, run: &dyn Fn() -> Outcome| {
         let outcome = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Err("it panicked".into()));
-        // A kernel that was never run reads back as zeros: what the device has to say about it explains more.
+        // The output of a kernel that never ran reads back as zeros: the device's error explains more.
         let said = B::sync(device).err().map(|e| e.to_string()).or_else(|| (scratch.complaints)());
         match said {
             Some(said) => Err(format!("{what}: {}", said.lines().next().unwrap_or_default())),
@@ -145,7 +147,7 @@ fn logic<B: Backend>(device: &Device<B>, dtype: DType) -> Outcome {
     compare("a and not b", &decode(&computed)?, &want, 0.0)
 }
 
-/// A function of the backend, by name, with what computes it here.
+/// A function of the backend, by name, with the code that computes it here.
 type Function<B> = (
     &'static str,
     fn(burn_backend::tensor::FloatTensor<B>) -> burn_backend::tensor::FloatTensor<B>,

@@ -1,4 +1,4 @@
-//! Which dtypes a device computes right.
+//! Which dtypes a device computes correctly.
 
 use crate::DeviceError;
 use burn_backend::{Backend, BoolDType, BoolStore, DType, Element};
@@ -22,7 +22,7 @@ pub const DTYPES: [DType; 14] = [
     DType::Bool(BoolStore::U8),
 ];
 
-/// What probes of one dtype found; each holds what went wrong first.
+/// The findings of the probes of one dtype; each probe that failed holds its first error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Support {
     /// The dtype.
@@ -31,8 +31,8 @@ pub struct Support {
     pub transfer: Result<(), String>,
     /// Copies, sums and products (for booleans: logic) are right.
     pub arithmetic: Result<(), String>,
-    /// `exp`, `log`, `tanh`, `sqrt` and `sin` are right to a few units in the last place; for dtypes that are not floats, as
-    /// `arithmetic`.
+    /// `exp`, `log`, `tanh`, `sqrt` and `sin` are right to a few units in the last place; for dtypes that are
+    /// not floats, as `arithmetic`.
     pub maths: Result<(), String>,
 }
 
@@ -51,7 +51,7 @@ impl Support {
     }
 }
 
-/// What a device computes right, found by running kernels on it.
+/// What a device computes correctly, found by running kernels on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DTypeTable {
     rows: Vec<Support>,
@@ -67,7 +67,7 @@ impl DTypeTable {
         &self.rows
     }
 
-    /// What was found for a dtype; nothing for one that is not probed.
+    /// The findings for a dtype; `None` for a dtype that is not probed.
     pub fn get(&self, dtype: DType) -> Option<&Support> {
         self.rows.iter().find(|row| row.dtype == dtype)
     }
@@ -80,7 +80,7 @@ impl DTypeTable {
     /// Whether a model may use all of these dtypes.
     ///
     /// # Errors
-    /// [`DeviceError::DType`] with what went wrong for the first that it may not.
+    /// [`DeviceError::DType`] with the error of the first dtype that a model may not use.
     pub fn require(&self, dtypes: &[DType]) -> Result<(), DeviceError> {
         let problem = |&dtype: &DType| match self.get(dtype) {
             Some(row) => row.problem().map(|problem| (dtype, problem.to_string())),
@@ -92,12 +92,13 @@ impl DTypeTable {
         }
     }
 
-    /// [`require`](Self::require) for the dtypes that a backend type gives to tensors that ask for none.
+    /// [`require`](Self::require) for the default dtypes of a backend type.
     ///
     /// # Errors
-    /// Those of `require`.
+    /// The errors of `require`.
     pub fn require_defaults<B: Backend>(&self) -> Result<(), DeviceError> {
-        // Not `get_device_settings`, which fixes the defaults of a device at the first call, be it for a type that is refused.
+        // Not `get_device_settings`, which fixes the defaults of a device at the first call, even if the
+        // call's type is then refused.
         let boolean = BoolDType::from(B::BoolElem::dtype());
         self.require(&[B::FloatElem::dtype(), B::IntElem::dtype(), boolean.into()])
     }

@@ -17,7 +17,7 @@ pub(crate) fn api() -> &'static str {
 /// The adapters of that interface.
 pub(crate) struct Adapters {
     pub(crate) instance: wgpu::Instance,
-    /// Each with the device that selects it; those that nothing selects are left out.
+    /// Each adapter with the device that selects it; adapters that no device selects are left out.
     pub(crate) all: Vec<(WgpuDevice, wgpu::Adapter)>,
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn adapters() -> Result<Adapters, DeviceError> {
     Ok(Adapters { instance, all })
 }
 
-/// Whether the library that leads to drivers is there, where it is one of its own.
+/// Whether the library that loads the drivers is installed, on systems where it is a library of its own.
 fn library() -> Result<(), DeviceError> {
     let (library, remedy) = match std::env::consts::OS {
         "linux" => (
@@ -50,16 +50,17 @@ fn library() -> Result<(), DeviceError> {
         "windows" => ("vulkan-1.dll", "Install the driver of the GPU, which brings it"),
         _ => return Ok(()),
     };
-    // SAFETY: loading runs the initialisers of the library. It is the system's Vulkan loader, by the name under which wgpu
-    // loads it right afterwards.
+    // SAFETY: loading runs the initialisers of the library. It is the system's Vulkan loader, by the name
+    // under which wgpu loads it right afterwards.
     match unsafe { libloading::Library::new(library) } {
         Ok(_) => Ok(()),
         Err(_) => Err(DeviceError::Library { api: api(), library, remedy }),
     }
 }
 
-/// What cubecl selects each adapter by: its number among those of its kind. Of software adapters it takes the first, and
-/// one of unknown kind when it runs out of another kind.
+/// The value by which cubecl selects each adapter: the adapter's number among the adapters of its kind. Of
+/// software adapters cubecl takes the first. It takes an adapter of unknown kind when there are no more
+/// adapters of another kind.
 fn selectors(kinds: &[DeviceKind]) -> Vec<Option<WgpuDevice>> {
     let count = |kind| kinds.iter().filter(|&&k| k == kind).count();
     let before = |at: usize| kinds[..at].iter().filter(|&&k| k == kinds[at]).count();
@@ -95,7 +96,7 @@ fn kind(device_type: wgpu::DeviceType) -> DeviceKind {
     }
 }
 
-/// What an adapter says of itself.
+/// What an adapter reports about itself.
 pub(crate) fn describe(device: WgpuDevice, adapter: &wgpu::Adapter) -> DeviceInfo {
     let (info, limits) = (adapter.get_info(), adapter.limits());
     DeviceInfo {
@@ -116,7 +117,7 @@ pub(crate) fn describe(device: WgpuDevice, adapter: &wgpu::Adapter) -> DeviceInf
     }
 }
 
-/// Memory of the device, which wgpu does not tell and Vulkan does.
+/// Memory of the device, which Vulkan reports and wgpu does not.
 #[cfg(any(target_os = "linux", target_os = "windows"))]
 fn memory(adapter: &wgpu::Adapter) -> Option<u64> {
     // SAFETY: the adapter is only asked for its properties, and outlives what it hands out.

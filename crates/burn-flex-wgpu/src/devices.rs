@@ -1,4 +1,4 @@
-//! What can be used, before anything is.
+//! Which devices can be used, found out before one is used.
 
 use crate::adapter::{Adapters, adapters, api, describe};
 use crate::{DeviceError, DeviceInfo, WgpuDevice, supported};
@@ -14,11 +14,11 @@ pub fn devices() -> Result<Vec<DeviceInfo>, DeviceError> {
     Ok(adapters()?.all.into_iter().map(|(device, adapter)| describe(device, &adapter)).collect())
 }
 
-/// What a device says of itself: also the one that [`WgpuDevice::DefaultDevice`] stands for, whose
+/// What a device reports about itself, also for [`WgpuDevice::DefaultDevice`]. The report's
 /// [`memory`](DeviceInfo::memory) bounds the tensors that can be made.
 ///
 /// # Errors
-/// Those of [`check`]; [`WgpuDevice::Existing`] is refused, since its adapter is not known.
+/// The errors of [`check`]; [`WgpuDevice::Existing`] is refused, since its adapter is not known.
 pub fn info(device: &WgpuDevice) -> Result<DeviceInfo, DeviceError> {
     if matches!(device, WgpuDevice::Existing(_)) {
         let reason = "its adapter is not known; ask for it by its kind";
@@ -27,9 +27,11 @@ pub fn info(device: &WgpuDevice) -> Result<DeviceInfo, DeviceError> {
     Ok(describe(device.clone(), &select(device)?.1))
 }
 
-/// A device on which a backend type can be trusted with its default dtypes: [`check`], then [`supported`] for them.
+/// A device on which a backend type computes its default dtypes correctly: [`check`], then [`supported`] for
+/// these dtypes.
 ///
-/// This is the guard to make devices with. Nothing can sit behind it: from here on, Burn's own code runs.
+/// Call this function to make a device. It is the last check: after it, Burn's own code runs, which this
+/// crate cannot check.
 ///
 /// # Errors
 /// When the device cannot be used, or computes one of these dtypes wrong.
@@ -39,12 +41,13 @@ pub fn checked<B: Backend<Device = WgpuDevice>>(device: WgpuDevice) -> Result<Wg
     Ok(device)
 }
 
-/// Whether tensors can live on a device. Opens it on the first call, and remembers when that worked.
+/// Whether tensors can live on a device. Opens the device on the first call, and remembers a success.
 ///
-/// A device made from a setup of wgpu's ([`WgpuDevice::Existing`]) is open already.
+/// A device made from a setup of wgpu ([`WgpuDevice::Existing`]) is open already.
 ///
 /// # Errors
-/// When they cannot: what is missing, which devices there are instead, or what the driver said.
+/// When tensors cannot live on the device: what is missing, which devices there are instead, or what the
+/// driver said.
 pub fn check(device: &WgpuDevice) -> Result<(), DeviceError> {
     static OPENED: Cache<WgpuDevice, ()> = Cache::new();
     if matches!(device, WgpuDevice::Existing(_)) {
@@ -73,7 +76,7 @@ pub(crate) fn select(device: &WgpuDevice) -> Result<(wgpu::Instance, wgpu::Adapt
     }
 }
 
-/// The device that is meant; nothing for whichever is best.
+/// The device that is meant; `None` for the best one.
 #[allow(deprecated)]
 fn chosen(device: &WgpuDevice) -> Option<WgpuDevice> {
     match device {
@@ -84,7 +87,8 @@ fn chosen(device: &WgpuDevice) -> Option<WgpuDevice> {
     }
 }
 
-/// A device by the name that `CUBECL_WGPU_DEFAULT_DEVICE` gives it. As cubecl does, takes no notice of other names.
+/// A device by the name that `CUBECL_WGPU_DEFAULT_DEVICE` gives it. As cubecl does, takes no notice of other
+/// names.
 fn named(name: &str) -> Option<WgpuDevice> {
     let number = |kind: &str| name.strip_prefix(kind)?.strip_prefix('(')?.strip_suffix(')')?.parse().ok();
     match name {
@@ -120,8 +124,8 @@ pub(crate) fn open(
         required_features: adapter.features().difference(wgpu::Features::MAPPABLE_PRIMARY_BUFFERS),
         required_limits: adapter.limits(),
         memory_hints: wgpu::MemoryHints::MemoryUsage,
-        // SAFETY: some of the adapter's features are experimental. None of them is used through this handle but by cubecl,
-        // which asks for the same.
+        // SAFETY: some of the adapter's features are experimental. Only cubecl uses them through this handle,
+        // and cubecl asks for the same features.
         experimental_features: unsafe { wgpu::ExperimentalFeatures::enabled() },
         ..Default::default()
     };

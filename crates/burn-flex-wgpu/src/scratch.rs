@@ -6,13 +6,15 @@ use burn_flex_gpu::{Cache, Scratch, probe};
 use cubecl::wgpu::{RuntimeOptions, WgpuSetup, init_device};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What a device computes right, dtype by dtype, found by running kernels; asked for again, it is remembered.
+/// What a device computes correctly, dtype by dtype, found by running kernels. The answer is remembered for
+/// later calls.
 ///
-/// The kernels run on a second handle to the same adapter, so that one that fails does no harm to the tensors of `device`.
+/// The kernels run on a second handle to the same adapter, so that a failing kernel does not harm the tensors
+/// of `device`.
 ///
 /// # Errors
-/// When the device cannot be opened, as [`check`](crate::check) says. [`WgpuDevice::Existing`] is taken for granted there, and
-/// refused here, since its adapter is not known.
+/// When the device cannot be opened, as [`check`](crate::check) says. [`check`](crate::check) accepts
+/// [`WgpuDevice::Existing`] untested; this function refuses it, since its adapter is not known.
 pub fn supported(device: &WgpuDevice) -> Result<DTypeTable, DeviceError> {
     static TABLES: Cache<WgpuDevice, DTypeTable> = Cache::new();
     if matches!(device, WgpuDevice::Existing(_)) {

@@ -1,17 +1,19 @@
-//! The conformance suite on an adapter. Without one each test passes, and says in one line that it was skipped and why.
+//! The conformance suite on an adapter. Without one each test passes, and says in one line that it was
+//! skipped and why.
 //!
-//! What is known to be computed otherwise is listed with its cause: by WGSL below, by the kernels in `limits.rs`. On a software
-//! adapter most of the time goes into compiling kernels (of that for matrix products, four fifths in LLVM), so the default run
-//! takes some layouts and one integer dtype, and leaves `matmul`, most families of the fused form, and the rest of the layouts
-//! and dtypes to
+//! Known wrong results are listed with their causes: causes in WGSL below, causes in the kernels in
+//! `limits.rs`. On a software adapter most of the time goes into compiling kernels (for matrix products, four
+//! fifths of that time in LLVM). So the default run takes some layouts and one integer dtype. It leaves
+//! `matmul`, most families of the fused form, and the other layouts and dtypes to
 //!
 //! ```console
 //! cargo test -p burn-flex-wgpu --test conformance -- --ignored --test-threads 1
 //! ```
 //!
-//! Of these, `plain_whole::float_unary` and `float_binary` were run with this list on llvmpipe, and pass. The list was made from
-//! runs of every family in all layouts, of which `matmul` and `index` came to their last rows; the others are to be run
-//! against it, and so are the families of `fused_whole`: its `reduction` is known to fail (see `MEAN`).
+//! Of these tests, `plain_whole::float_unary` and `float_binary` were run with this list on llvmpipe, and
+//! pass. The list was made from runs of every family in all layouts, in which `matmul` and `index` reached
+//! their last rows. The other families still have to be run against the list, and so have the families of
+//! `fused_whole`, whose `reduction` is known to fail (see `MEAN`).
 #![allow(missing_docs)]
 
 #[path = "../../burn-flex-gpu/tests/common/limits.rs"]
@@ -26,7 +28,7 @@ fn present() -> bool {
     burn_tests::present(check(&WgpuDevice::DefaultDevice))
 }
 
-/// What every adapter is asked for: the dtypes that WGSL has kernels for, in all layouts.
+/// The capabilities tested on every adapter: the dtypes that WGSL has kernels for, in all layouts.
 fn everything() -> Capabilities {
     const ERROR: &str = "WGSL allows it: 3 + 2 |x| ULP of exp, and what inherits from it";
     const ANGLES: &str =
@@ -45,7 +47,7 @@ fn everything() -> Capabilities {
         floats: vec![FloatDType::F32],
         ints: vec![IntDType::I32, IntDType::U32],
         bools: vec![BoolStore::U32],
-        // WGSL allows to flush them, as llvmpipe does.
+        // WGSL allows a device to flush subnormal numbers, and llvmpipe does.
         subnormals: false,
         ..Capabilities::full()
     };
@@ -87,7 +89,8 @@ fn everything() -> Capabilities {
         .except("*", "param: UE", SCALES)
 }
 
-/// What the default run asks for: views are transposed or expanded, the only two that are no copies in this backend but windows.
+/// The capabilities tested by the default run: views are transposed or expanded. Besides windows, these two
+/// are the only views that this backend does not copy.
 fn some() -> Capabilities {
     Capabilities {
         ints: vec![IntDType::I32],
@@ -96,8 +99,8 @@ fn some() -> Capabilities {
     }
 }
 
-/// The same for fused operations, which run, and panic, on the thread of a queue: what is known to panic panics there, and its
-/// message stays there.
+/// The same for fused operations. They run on the thread of a queue, so a known panic happens on that thread,
+/// and its message stays there.
 fn isolated(asked: Capabilities) -> Capabilities {
     const ELSEWHERE: &str = "a panic on the queue's thread, of one of the limits above: the caller only learns that its call failed";
     const SIGMOID: &str = "as if exp(a log x) within one kernel were pow(x, a), which drops NaN on llvmpipe";

@@ -51,7 +51,7 @@ fn probes_vouch_for_what_every_adapter_computes() {
     for dtype in [DType::F32, DType::I32, DType::U32] {
         assert!(table.supports(dtype), "{dtype:?}: {:?}", table.get(dtype));
     }
-    // WGSL has no kernels for them, and a runtime that were asked for some would return zeros.
+    // WGSL has no kernels for these dtypes, and a runtime that is asked for one returns zeros.
     for dtype in [DType::BF16, DType::I8, DType::U8, DType::I16, DType::U16] {
         let vouched = table.supports(dtype);
         assert!(!vouched || cfg!(feature = "spirv"), "{dtype:?}: {:?}", table.get(dtype));
@@ -92,7 +92,7 @@ fn a_tensor_that_no_kernel_can_be_given_is_refused() {
     }
 }
 
-/// In every dtype that has kernels: they make the views.
+/// In every dtype that has kernels: kernels make the views.
 #[test]
 fn tensors_come_back_as_they_were_sent() {
     if present() {

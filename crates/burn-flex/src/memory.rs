@@ -1,7 +1,7 @@
-//! What the backend keeps of freed memory, and how to bound it.
+//! The pool of freed memory, and how to bound it.
 //!
-//! Buffers of dropped tensors wait in a pool for the next tensor of their size, because fresh pages cost more than
-//! the arithmetic on them. [`cleanup`] (also `Backend::memory_cleanup`) returns them to the system.
+//! Buffers of dropped tensors wait in a pool for the next tensor of their size, because fresh pages cost more
+//! than the arithmetic on them. [`cleanup`] (also `Backend::memory_cleanup`) returns them to the system.
 
 pub use flex_core::storage::cleanup;
 #[cfg(feature = "std")]

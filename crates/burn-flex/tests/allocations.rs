@@ -1,5 +1,6 @@
-//! How often operations call the allocator, at most. An operation that makes a tensor does so twice: for the buffer together
-//! with its owner, and for the handle that tensors share. A view, or a result in its operand's buffer, does not at all.
+//! How often operations call the allocator, at most. An operation that makes a tensor allocates twice: the
+//! buffer together with its owner, and the handle that tensors share. A view, or a result in its operand's
+//! buffer, allocates nothing.
 
 use allocation_counter::measure;
 use burn_flex::Flex;
@@ -27,9 +28,9 @@ impl Operands {
 /// An operation, whose result is dropped.
 type Call = fn(&Operands);
 
-/// Counts, for 8 x 8 and 64 x 64 elements: buffers of up to 256 bytes lie in the box of their owner, larger ones come from
-/// the pool, which has blocks of their size after some calls. Both are far below what threads are used for, which need
-/// memory of their own.
+/// Counts, for 8 x 8 and 64 x 64 elements: buffers of up to 256 bytes lie in the box of their owner, larger
+/// buffers come from the pool, which has blocks of their size after some calls. Both sizes are far below the
+/// sizes at which threads are used, and threads need memory of their own.
 fn expect(limit: u64, cases: &[(&str, Call)]) {
     let mut wrong = Vec::new();
     for n in [8, 64] {

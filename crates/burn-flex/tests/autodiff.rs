@@ -1,4 +1,5 @@
-//! `Autodiff<Flex>` trains: gradients against the oracle's, and where the oracle approximates, against differences.
+//! `Autodiff<Flex>` trains: gradients against the oracle's, and where the oracle approximates, against
+//! differences.
 #![allow(missing_docs)]
 
 mod common;
@@ -14,7 +15,8 @@ use common::{assert_same, float, int};
 
 const CLOSE: f64 = 1e-4;
 
-/// Gradients of the sum of squares of an expression with respect to its inputs, which are given by their shapes.
+/// Gradients of the sum of squares of an expression with respect to its inputs, which are given by their
+/// shapes.
 macro_rules! gradients {
     ($B:ident, ($($x:ident: $shape:expr),*), $body:expr) => {{
         $(let $x = float::<$B, _>($shape, stringify!($x).len() as u64 + stringify!($x).as_bytes()[0] as u64).require_grad();)*

@@ -1,5 +1,5 @@
-//! No trait default remains by accident: every method of Burn's backend traits is defined here, or left to its
-//! default for a reason that this table states.
+//! No trait default remains by accident: every method of Burn's backend traits is defined by this crate, or
+//! left to its default for a reason that this table states.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -82,8 +82,8 @@ fn matches(pattern: &str, method: &str) -> bool {
     }
 }
 
-/// Names that the adapter's sources define: `fn name` anywhere, and `name(...)` at the start of a line of an `ops!`
-/// table, where calls are never at the start of a line.
+/// Names that the adapter's sources define: `fn name` anywhere, and `name(...)` at the start of a line of an
+/// `ops!` table, where calls are never at the start of a line.
 fn defined_names() -> BTreeSet<String> {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/v0_21");
     let mut names = BTreeSet::new();

@@ -1,4 +1,5 @@
-//! Other default element types. A test binary of its own: Burn fixes the defaults of a device once per process.
+//! Other default element types. A test binary of its own: Burn fixes the defaults of a device once per
+//! process.
 #![allow(missing_docs)]
 
 use burn_autodiff::Autodiff;

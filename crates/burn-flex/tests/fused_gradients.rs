@@ -1,4 +1,5 @@
-//! Gradients of softmax, log_softmax and layer_norm in one pass, against those that Burn puts together from small operations.
+//! Gradients of softmax, log_softmax and layer_norm in one pass, against the gradients that Burn composes
+//! from small operations.
 
 mod common;
 
@@ -16,7 +17,7 @@ fn double<B: Backend, const D: usize>(shape: [usize; D], seed: u64) -> Tensor<B,
     float::<B, D>(shape, seed).cast(DType::F64)
 }
 
-/// What `f` gives for leaves and weights of its output, and the gradients for the leaves.
+/// The result of `f` for leaves and weights of its output, and the gradients of the leaves.
 fn with_gradients<B: AutodiffBackend, const D: usize>(
     x: Tensor<B, D>,
     f: impl Fn(Tensor<B, D>) -> Tensor<B, D>,
@@ -62,7 +63,7 @@ fn every_strategy_and_backend_is_served() {
     let got =
         with_gradients(double::<Autodiff<Flex<f64, i64>>, 2>([5, 7], 1), |x| autodiff::softmax(x.exp(), 1));
     same(got, want(), 0.0, "Flex<f64, i64>");
-    // What has no gradients of Flex takes Burn's way.
+    // Tensors without gradients of Flex use Burn's functions.
     let got =
         with_gradients(double::<Autodiff<Flex<f32, u8>>, 2>([5, 7], 1), |x| autodiff::softmax(x.exp(), 1));
     same(got, want(), 1e-11, "Flex<f32, u8>");
@@ -72,7 +73,7 @@ fn every_strategy_and_backend_is_served() {
     assert_eq!(plain.into_data(), want()[0].to_data());
 }
 
-/// Burn's own, which differentiates its parts.
+/// Burn's own function, which Burn differentiates part by part.
 fn plain_layer_norm<B: Backend, const D: usize>(
     x: Tensor<B, D>,
     gamma: Tensor<B, 1>,
@@ -127,7 +128,7 @@ fn a_leaf_may_stand_for_two_operands_or_for_none() {
     let y = autodiff::layer_norm(x.clone(), both.clone().detach(), None, 1e-5);
     assert!(!y.is_require_grad());
     assert_eq!(y.inner().dims(), [4, 6]);
-    // The gradient passes through to what came before.
+    // The gradient reaches the operations before.
     let scale = Tensor::<B, 1>::ones([6], &Default::default()).cast(DType::F64).require_grad();
     let through = |f: &dyn Fn(Tensor<B, 2>) -> Tensor<B, 2>| {
         let y = f(x.clone() * scale.clone().unsqueeze());

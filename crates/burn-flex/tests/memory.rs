@@ -1,4 +1,4 @@
-//! Sharing, copying and recycling of buffers; seeds; what remains usable after a refusal.
+//! Sharing, copying and recycling of buffers; seeds; tensors that remain usable after a refused call.
 #![allow(missing_docs)]
 
 mod common;
@@ -82,7 +82,7 @@ fn data_moves_in_and_out_without_a_copy() {
     assert_eq!(primitive(&x).as_core().storage::<f32>().as_ptr().cast(), address);
     assert_eq!(x.into_data().bytes.as_ptr(), address);
 
-    // What a memory-mapped weight file hands out: bytes that someone else owns.
+    // As from a memory-mapped file of weights: bytes with another owner.
     let raw: Vec<u8> = common::values(1000, 1).iter().flat_map(|v| v.to_le_bytes()).collect();
     let owner = bytes::Bytes::from(raw);
     let shared = Bytes::from_shared(owner.clone(), AllocationProperty::File);

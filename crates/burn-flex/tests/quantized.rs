@@ -26,7 +26,7 @@ fn matrix() -> Tensor<Flex, 2> {
 }
 
 fn close(got: Tensor<Flex, 2>, expected: Tensor<Flex, 2>, what: &str) {
-    // Half a quantization step of the largest value, twice for what is quantized again.
+    // Half a quantization step of the largest value, twice for values that are quantized again.
     let step = expected.clone().abs().max().into_scalar() / 127.0;
     let error = (got - expected).abs().max().into_scalar();
     assert!(error <= 1.01 * step, "{what}: off by {error}, a step is {step}");

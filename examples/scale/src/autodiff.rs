@@ -12,7 +12,7 @@ use burn_autodiff::ops::{Backward, Ops, OpsKind, unary};
 use burn_backend::tensor::FloatTensor;
 use std::marker::PhantomData;
 
-/// The step back.
+/// The backward step.
 #[derive(Debug)]
 struct ScaleBackward;
 
@@ -25,7 +25,7 @@ impl<B: Scale> Backward<B, 1> for ScaleBackward {
     }
 }
 
-/// The step forward once more, for whoever checkpoints: it is cheaper to repeat than to keep.
+/// The forward step once more, for checkpointing: repeating it is cheaper than keeping its result.
 #[derive(Clone, Debug)]
 struct ScaleAgain<B> {
     input: NodeId,

@@ -1,4 +1,4 @@
-//! Under fusion an operation is put in a queue, and runs when somebody needs its result.
+//! Under fusion an operation is put in a queue, and runs when its result is needed.
 
 use crate::Scale;
 use burn_backend::TensorMetadata;

@@ -10,7 +10,7 @@ use cubecl::prelude::*;
 use cubecl::std::tensor::layout::linear::LinearView;
 use cubecl::{calculate_cube_count_elemwise, cube, tensor_vector_size_parallel};
 
-/// Each invocation computes one vector. A linear view finds it in whichever layout the tensor has.
+/// Each invocation computes one vector. A linear view finds the vector in any layout of the tensor.
 #[cube(launch, address_type = "dynamic")]
 fn scale_kernel<F: Float, N: Size>(
     input: &LinearView<Vector<F, N>>,
@@ -18,7 +18,7 @@ fn scale_kernel<F: Float, N: Size>(
     alpha: InputScalar,
     #[define(F)] _dtype: StorageType,
 ) {
-    // There are as many invocations as fill whole cubes: the last ones may have nothing to do.
+    // The invocations fill whole cubes, so the last invocations may have nothing to do.
     if !output.is_in_bounds(ABSOLUTE_POS) {
         terminate!();
     }
@@ -33,7 +33,8 @@ impl<R: CubeRuntime, F: FloatElement, I: IntElement, BT: BoolElement> Scale for 
         if elements == 0 {
             return output;
         }
-        // As many elements as neighbours in memory allow to be loaded at once; one, where the last axis is strided.
+        // The number of elements that one load can fetch: neighbours in memory; one, if the last axis is
+        // strided.
         let (loads, last) = (client.io_optimized_vector_sizes(dtype.size()), tensor.rank() - 1);
         let vector = tensor_vector_size_parallel(loads, tensor.meta.shape(), tensor.meta.strides(), last);
         let invocations = elements / vector as usize;

@@ -1,7 +1,7 @@
-//! A kernel of one's own: `scale`, which multiplies a tensor by a number.
+//! A kernel of your own: `scale`, which multiplies a tensor by a number.
 //!
-//! Burn has that operation; this crate adds it once more from outside, as one adds an operation that Burn lacks. An
-//! extension trait names it, and one file per sort of backend implements it:
+//! Burn has this operation. The crate adds it once more from outside, in the way to add an operation that
+//! Burn lacks. An extension trait names the operation, and one file per kind of backend implements it:
 //!
 //! | file | backend |
 //! | --- | --- |
@@ -10,7 +10,7 @@
 //! | `fused.rs` | `Fusion` over any of the former: how the operation enters the queue |
 //! | `autodiff.rs` | `Autodiff` over any of the former: its derivative |
 //!
-//! The guide `docs/custom-kernels.md` walks through them.
+//! The guide `docs/custom-kernels.md` walks through these files.
 //!
 //! ```
 //! use burn_flex::Flex;

@@ -60,7 +60,7 @@ fn all<B: Scale>() {
     backward::<B, BalancedCheckpointing>();
 }
 
-/// Runs a test where its device is, and says past the harness why it does not.
+/// Runs a test if its device is present. Otherwise prints, past the test harness, why the test is skipped.
 fn where_present<E: std::fmt::Display>(name: &str, device: Result<(), E>, test: impl FnOnce()) {
     match device {
         Ok(()) => test(),

@@ -1,4 +1,4 @@
-//! What the operations of the file are called in Burn's traits, and how.
+//! The trait methods of Burn that stand for the operations of the file, and how they are called.
 
 use super::Given;
 use burn_backend::ops::{
@@ -135,7 +135,8 @@ impl<B: Backend> Inputs<B> {
     }
 }
 
-/// Runs a case and returns what the file holds of it: the output, then gradients in the order of the inputs.
+/// Runs a case and returns what the file holds for the case: the output, then gradients in the order of the
+/// inputs.
 pub(super) fn call<B: Backend>(op: &str, params: &Value, inputs: Vec<Given<B>>) -> Vec<Given<B>> {
     let mut x = Inputs(inputs.into_iter());
     let number = |name: &str| params[name].as_f64().unwrap_or_else(|| panic!("{op} has no parameter {name}"));
@@ -205,7 +206,7 @@ pub(super) fn call<B: Backend>(op: &str, params: &Value, inputs: Vec<Given<B>>) 
         "powf" => float(B::float_powf(x.float(), x.float())),
         "remainder" => float(B::float_remainder(x.float(), x.float())),
         "atan2" => float(B::float_atan2(x.float(), x.float())),
-        // Burn's takes the output, PyTorch's derivative was taken at the input.
+        // Burn's method takes the output; PyTorch's derivative was taken at the input.
         "sigmoid_backward" => float(B::sigmoid_backward(B::sigmoid(x.float()), x.float())),
         "gelu_backward" => float(B::gelu_backward(x.float(), x.float())),
         "log_sigmoid_backward" => float(B::log_sigmoid_backward(x.float(), x.float())),

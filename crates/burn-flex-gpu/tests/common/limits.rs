@@ -1,5 +1,6 @@
-//! What Burn's cubecl backend is known to compute otherwise than the suite asks, whatever the runtime: the causes lie in
-//! burn-cubecl 0.21, burn-std 0.21, the defaults of Burn's traits, and cubek 0.2. Both GPU crates test against this list.
+//! Known results of Burn's cubecl backend that differ from what the suite expects, on every runtime. The
+//! causes lie in burn-cubecl 0.21, burn-std 0.21, the defaults of Burn's traits, and cubek 0.2. Both GPU
+//! crates test against this list.
 
 use burn_tests::Capabilities;
 
@@ -52,7 +53,7 @@ const TILES: &str =
 const CODES: &str =
     "no kernel flips, selects, gathers, slices or expands codes, or reshapes those below a byte";
 
-/// The list, added to what a runtime is asked for.
+/// The list, added to the capabilities of a runtime.
 pub fn kernels(asked: Capabilities) -> Capabilities {
     let list = [
         ("*", " []", RANK_0),

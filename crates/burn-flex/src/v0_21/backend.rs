@@ -12,12 +12,12 @@ use core::marker::PhantomData;
 
 /// The CPU backend. `F` and `I` are the element types of tensors created without naming a dtype.
 ///
-/// In types the two have defaults (`type B = Flex;`). In expressions Rust infers them instead, so that a call needs an
-/// alias such as `B::seed(&device, 42)`, or angle brackets: `<Flex>::seed(&device, 42)`.
+/// In types the two have defaults (`type B = Flex;`). In expressions Rust infers them instead, so that a call
+/// needs an alias such as `B::seed(&device, 42)`, or angle brackets: `<Flex>::seed(&device, 42)`.
 ///
-/// Burn keeps the default dtypes per device for the life of the process: among several `Flex<_, _>` in one program,
-/// the one that touches the device first (or a call of `set_default_dtypes`) decides for all of them. The types
-/// that scalars are read as (`into_scalar`) are always those named here.
+/// Burn keeps the default dtypes per device for the life of the process: among several `Flex<_, _>` in one
+/// program, the one that touches the device first (or a call of `set_default_dtypes`) decides for all of
+/// them. The types that scalars are read as (`into_scalar`) are always those named here.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Flex<F = f32, I = i32> {
     elements: PhantomData<(F, I)>,

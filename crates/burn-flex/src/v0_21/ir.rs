@@ -4,7 +4,8 @@ use super::backend::{Flex, FlexFloat, FlexInt};
 use super::{FlexQTensor, FlexTensor};
 use burn_ir::{BackendIr, HandleKind, TensorHandle};
 
-/// A handle is the tensor itself, so that passing one moves no data; its kind is checked when it comes back.
+/// A handle is the tensor itself, so passing a handle moves no data. The kind of the tensor is checked when
+/// the handle comes back.
 macro_rules! handles {
     ($($kind:ident, $tensor:ty, $from:ident, $into:ident;)*) => {$(
         fn $from(handle: TensorHandle<Self::Handle>) -> $tensor {

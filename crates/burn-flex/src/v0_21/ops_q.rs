@@ -1,7 +1,7 @@
 //! Operations on quantized tensors.
 //!
-//! Arithmetic keeps the trait's defaults: dequantize, compute on floats, quantize where the scheme propagates. Layout and
-//! selection move the codes, and the scales with them, wherever blocks stay whole.
+//! Arithmetic keeps the trait's defaults: dequantize, compute on floats, quantize where the scheme
+//! propagates. Layout and selection move the codes, and the scales with them, wherever blocks stay whole.
 
 use super::backend::{Flex, FlexDevice, FlexFloat, FlexInt};
 use super::convert::{OrPanic, execution_error};
@@ -69,7 +69,7 @@ impl<F: FlexFloat, I: FlexInt> QTensorOps<Self> for Flex<F, I> {
         q_cat(tensors: Vec<Q>, dim: usize) => quant::cat(tensors.into_iter().map(|t| *t.0).collect(), dim);
     }
 
-    // Order: indices from what compares, elements by index.
+    // Order: indices from the tensor that compares, elements by index.
     ops! {
         q_argmax(tensor: Q, dim: usize, out_dtype: IntDType) =>
             comparable(*tensor.0).and_then(|t| reduce::argmax(t, dim, out_dtype.into()));
@@ -102,8 +102,8 @@ impl<F: FlexFloat, I: FlexInt> QTensorOps<Self> for Flex<F, I> {
     }
 }
 
-/// A tensor whose elements compare as the quantized ones do: the codes, where these are integers under one scale (which
-/// is positive), otherwise the numbers.
+/// A tensor whose elements compare as the quantized ones do: the codes, where these are integers under one
+/// scale (which is positive), otherwise the numbers.
 fn comparable(tensor: QTensor) -> Result<Tensor> {
     match tensor.scheme.value {
         QuantValue::E4M3 | QuantValue::E5M2 | QuantValue::E2M1 => quant::dequantize(tensor, DType::F32),

@@ -1,8 +1,8 @@
 //! The backend's random state: one generator for the process.
 //!
-//! An operation cuts its part off the stream under the lock, and draws from it after releasing the lock, so that
-//! threads do not wait for each other's numbers. What a part holds depends on the seed and on what was drawn before,
-//! not on the number of threads.
+//! An operation cuts its part off the stream under the lock, and draws from it after releasing the lock, so
+//! that threads do not wait for each other's numbers. What a part holds depends on the seed and on what was
+//! drawn before, not on the number of threads.
 
 use super::FlexTensor;
 use super::convert::OrPanic;
@@ -42,7 +42,8 @@ pub(super) fn float(shape: Shape, distribution: Distribution, dtype: DType) -> F
     draw(shape, convert(distribution, random::Distribution::Standard), dtype)
 }
 
-/// By default integers come from `[0, 255)`, as in Burn's other backends, or as much of it as the dtype holds.
+/// By default integers come from `[0, 255)`, as in Burn's other backends, or as much of it as the dtype
+/// holds.
 pub(super) fn int(shape: Shape, distribution: Distribution, dtype: DType) -> FlexTensor {
     draw(shape, convert(distribution, random::Distribution::Uniform { low: 0.0, high: 255.0 }), dtype)
 }

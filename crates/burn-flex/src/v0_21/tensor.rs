@@ -1,4 +1,4 @@
-//! The tensor primitives: the engine's tensors under names that may carry Burn's traits.
+//! The tensor primitives: the engine's tensors in types of this crate, which can implement Burn's traits.
 
 use alloc::boxed::Box;
 use burn_backend::quantization::{QuantScheme, QuantStore};
@@ -14,7 +14,7 @@ use flex_core::quant::QTensor;
 pub struct FlexTensor(pub(super) Tensor);
 
 impl FlexTensor {
-    /// The engine's tensor, which tells layout, buffer and sharing.
+    /// The engine's tensor, with layout, buffer and sharing.
     pub fn as_core(&self) -> &Tensor {
         &self.0
     }
@@ -52,8 +52,8 @@ impl TensorMetadata for FlexTensor {
 
 /// A quantized tensor of [`Flex`](crate::Flex): values, scales, and the scheme that ties them.
 ///
-/// Boxed, since Burn passes float tensors around as an enum of both kinds, which would be as long as this one: 320 bytes,
-/// where a float tensor has 120.
+/// Boxed, since Burn passes float tensors around as an enum of both kinds. Unboxed, a quantized tensor would
+/// make that enum 320 bytes long; a float tensor has 120 bytes.
 #[derive(Clone, Debug)]
 pub struct FlexQTensor(pub(super) Box<QTensor>);
 

@@ -4,7 +4,8 @@
 use burn_tensor::backend::Backend;
 use burn_tensor::{Bool, Int, Shape, Tensor, TensorData};
 
-/// Evaluates an expression once per backend and asks for the same values, up to `tolerance` relative to the largest.
+/// Evaluates an expression once per backend and asks for the same values, up to `tolerance` relative to the
+/// largest.
 macro_rules! agree {
     ($tolerance:expr, $B:ident => $body:expr) => {{
         let flex: burn_tensor::TensorData = {
@@ -43,8 +44,9 @@ pub fn bool<B: Backend, const D: usize>(shape: [usize; D], seed: u64) -> Tensor<
     float::<B, D>(shape, seed).greater_elem(0.0)
 }
 
-/// Same shape and values. NaN equals NaN only, an infinity only itself; finite values may differ by `tolerance` of
-/// their own size, plus a thousandth of `tolerance` of the largest value for those that cancel to almost nothing.
+/// Same shape and values. NaN equals NaN only, an infinity only itself; finite values may differ by
+/// `tolerance` of their own size, plus a thousandth of `tolerance` of the largest value for those that cancel
+/// to almost nothing.
 pub fn assert_same(got: &TensorData, expected: &TensorData, tolerance: f64, what: &str) {
     assert_eq!(got.shape, expected.shape, "{what}: shapes");
     let (got, expected): (Vec<f64>, Vec<f64>) =
