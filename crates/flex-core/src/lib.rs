@@ -4,39 +4,18 @@
 //! compute operations take tensors by value, reuse a buffer that nobody else holds, and otherwise write into a
 //! pooled one. Every operation validates its arguments at the door and returns [`Result`].
 //!
+//! The engine lies in crates by concern, so that they compile side by side; this one is their face.
+//!
 //! `flex-core` builds without `std` (it needs `alloc`).
-#![cfg_attr(not(any(feature = "std", test)), no_std)]
+#![no_std]
 #![deny(missing_docs)]
 
-extern crate alloc;
-
-#[macro_use]
-pub mod dtype;
-pub mod attention;
-pub mod conv;
-pub mod elementwise;
-pub mod error;
-pub mod fft;
-pub mod index;
-pub mod layout;
-pub mod loss;
-pub mod matmul;
-pub mod movement;
-pub mod norm;
-pub mod parallel;
-pub mod pool;
-pub mod quant;
-pub mod random;
-pub mod reduce;
-pub mod sort;
-pub mod storage;
-mod tensor;
-pub mod vision;
-pub mod walk;
-mod wide;
-
-pub use burn_std::{BoolStore, Bytes, DType, Shape, Slice, bf16, f16};
-pub use dtype::{Element, Scalar};
-pub use error::{Error, Result};
-pub use layout::Layout;
-pub use tensor::Tensor;
+pub use flex_fft::fft;
+pub use flex_gemm::matmul;
+pub use flex_map::{elementwise, index, movement};
+pub use flex_nn::{attention, conv, loss, norm, pool, quant, random, vision};
+pub use flex_reduce::{reduce, sort};
+pub use flex_tensor::{
+    BoolStore, Bytes, DType, Element, Error, Layout, Result, Scalar, Shape, Slice, Tensor, bf16, dtype,
+    error, f16, layout, parallel, storage, walk,
+};

@@ -1,0 +1,12 @@
+//! Fourier transforms of the Flex engine.
+#![cfg_attr(not(any(feature = "std", test)), no_std)]
+#![deny(missing_docs)]
+
+extern crate alloc;
+
+#[macro_use]
+extern crate flex_tensor;
+
+use flex_tensor::*;
+
+pub mod fft;

@@ -1,0 +1,431 @@
+//! The one call into the `gemm` crate, behind a checked interface over slices.
+//!
+//! `gemm` takes raw pointers and strides and trusts them. Here a matrix is a slice, an offset and two strides that
+//! were checked to stay inside of the slice when the matrix was made, so that safe code cannot reach outside of it.
+//! `gemm` detects AVX-512, AVX2 or NEON at run time and packs operands as it needs them, so any strides are
+//! accepted: transposed, flipped, stepped or expanded matrices are multiplied without a copy.
+
+use crate::dtype::Element;
+use crate::parallel::{self, Work};
+
+/// A large product gives each thread as many consecutive rows, if there are at least so many for each. Every thread packs
+/// all of the right operand for itself, at the cost of a few rows' multiplications, and none waits for another; inside of
+/// `gemm` all threads meet at every panel, and a caller outside of the pool sleeps until they are done.
+const MIN_TASK_ROWS: usize = 48;
+
+/// The types that `gemm` has kernels for here.
+pub trait GemmFloat: Element {}
+impl GemmFloat for f32 {}
+impl GemmFloat for f64 {}
+
+/// Whether a product may use the thread pool. Inside of a parallel section it must not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Threads {
+    /// The calling thread alone.
+    One,
+    /// All threads of the pool, when the product is large enough.
+    Pool,
+}
+
+/// Where the elements of a matrix lie in a slice: element `(i, j)` at `offset + i*row_stride + j*col_stride`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MatLayout {
+    /// Number of rows.
+    pub rows: usize,
+    /// Number of columns.
+    pub cols: usize,
+    /// Position of element `(0, 0)`.
+    pub offset: usize,
+    /// Distance between neighbours in a column.
+    pub row_stride: isize,
+    /// Distance between neighbours in a row.
+    pub col_stride: isize,
+}
+
+impl MatLayout {
+    /// A row-major matrix without gaps from the start of the slice on.
+    pub fn row_major(rows: usize, cols: usize) -> Self {
+        Self { rows, cols, offset: 0, row_stride: cols as isize, col_stride: 1 }
+    }
+
+    /// A column-major matrix without gaps from the start of the slice on.
+    pub fn col_major(rows: usize, cols: usize) -> Self {
+        Self { rows, cols, offset: 0, row_stride: 1, col_stride: rows as isize }
+    }
+
+    /// The same layout from another offset on.
+    pub fn at(self, offset: usize) -> Self {
+        Self { offset, ..self }
+    }
+
+    /// Rows and columns exchanged.
+    pub fn transposed(self) -> Self {
+        Self {
+            rows: self.cols,
+            cols: self.rows,
+            offset: self.offset,
+            row_stride: self.col_stride,
+            col_stride: self.row_stride,
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.rows == 0 || self.cols == 0
+    }
+
+    /// Whether every element lies in a slice of `len` elements. Computed without wrapping.
+    fn fits(&self, len: usize) -> bool {
+        if self.is_empty() {
+            return true;
+        }
+        let reach = |size: usize, stride: isize| (size as i128 - 1) * stride as i128;
+        let (r, c) = (reach(self.rows, self.row_stride), reach(self.cols, self.col_stride));
+        // Each product is below 2^127 in magnitude; their sums are taken checked.
+        let lowest = (self.offset as i128).checked_add(r.min(0)).and_then(|v| v.checked_add(c.min(0)));
+        let highest = (self.offset as i128).checked_add(r.max(0)).and_then(|v| v.checked_add(c.max(0)));
+        matches!((lowest, highest), (Some(low), Some(high)) if low >= 0 && high < len as i128)
+    }
+
+    /// Whether two different elements never lie at the same position: the inner axis (smaller stride) moves, and
+    /// the outer one steps over all of it.
+    fn is_injective(&self) -> bool {
+        let (r, c) = (self.row_stride.unsigned_abs() as u128, self.col_stride.unsigned_abs() as u128);
+        let (rows, cols) = (self.rows as u128, self.cols as u128);
+        match (rows, cols) {
+            (0, _) | (_, 0) | (1, 1) => true,
+            (_, 1) => r > 0,
+            (1, _) => c > 0,
+            _ => (c > 0 && r > (cols - 1) * c) || (r > 0 && c > (rows - 1) * r),
+        }
+    }
+}
+
+/// A matrix to read. Invariant: the layout stays inside of the slice.
+#[derive(Clone, Copy, Debug)]
+pub struct MatRef<'a, T> {
+    data: &'a [T],
+    layout: MatLayout,
+}
+
+impl<'a, T> MatRef<'a, T> {
+    /// The matrix of the elements of `data` that `layout` names.
+    ///
+    /// # Panics
+    /// When an element lies outside of `data`.
+    pub fn new(data: &'a [T], layout: MatLayout) -> Self {
+        assert!(layout.fits(data.len()), "gemm: {layout:?} leaves a slice of {} elements", data.len());
+        Self { data, layout }
+    }
+
+    /// Rows and columns exchanged.
+    pub fn transposed(self) -> Self {
+        // The positions are the same set, so the invariant holds.
+        Self { layout: self.layout.transposed(), ..self }
+    }
+
+    /// The layout.
+    pub fn layout(&self) -> MatLayout {
+        self.layout
+    }
+
+    /// `len` rows from `first` on.
+    ///
+    /// # Panics
+    /// When there are not as many.
+    pub fn rows(self, first: usize, len: usize) -> Self {
+        assert!(first <= self.layout.rows && len <= self.layout.rows - first, "gemm: rows out of range");
+        // Rows of a matrix that fits fit. Without rows or columns the offset may be anything.
+        let offset =
+            self.layout.offset.wrapping_add_signed((first as isize).wrapping_mul(self.layout.row_stride));
+        Self::new(self.data, MatLayout { rows: len, ..self.layout.at(offset) })
+    }
+
+    /// `len` columns from `first` on.
+    ///
+    /// # Panics
+    /// When there are not as many.
+    pub fn cols(self, first: usize, len: usize) -> Self {
+        self.transposed().rows(first, len).transposed()
+    }
+
+    /// The whole slice, which the layout's positions index.
+    pub fn data(&self) -> &'a [T] {
+        self.data
+    }
+}
+
+impl<'a, T: Copy> MatRef<'a, T> {
+    fn position(&self, i: usize, j: usize) -> usize {
+        let l = &self.layout;
+        l.offset.wrapping_add_signed(i as isize * l.row_stride + j as isize * l.col_stride)
+    }
+
+    /// The element `(i, j)`.
+    ///
+    /// # Panics
+    /// When that lies outside of the slice.
+    #[inline(always)]
+    pub fn at(&self, i: usize, j: usize) -> T {
+        self.data[self.position(i, j)]
+    }
+
+    /// `len` elements of row `i` from column `j` on, when they are neighbours in memory.
+    ///
+    /// # Panics
+    /// When they lie outside of the slice.
+    #[inline(always)]
+    pub fn row_run(&self, i: usize, j: usize, len: usize) -> Option<&'a [T]> {
+        let start = self.position(i, j);
+        (self.layout.col_stride == 1).then(|| &self.data[start..start + len])
+    }
+}
+
+/// A matrix to write. Invariant: the layout stays inside of the slice and maps no two elements to one position.
+#[derive(Debug)]
+pub struct MatMut<'a, T> {
+    data: &'a mut [T],
+    layout: MatLayout,
+}
+
+impl<'a, T> MatMut<'a, T> {
+    /// The matrix of the elements of `data` that `layout` names.
+    ///
+    /// # Panics
+    /// When an element lies outside of `data`, or two elements may lie at the same position.
+    pub fn new(data: &'a mut [T], layout: MatLayout) -> Self {
+        assert!(layout.fits(data.len()), "gemm: {layout:?} leaves a slice of {} elements", data.len());
+        assert!(layout.is_injective(), "gemm: elements of the destination {layout:?} overlap");
+        Self { data, layout }
+    }
+}
+
+/// `m`, `n` and `k` of `a @ b`, for kernels that write it row-major to `dst`.
+///
+/// # Panics
+/// When the shapes do not fit together.
+pub(crate) fn sizes<T>(dst: &[T], a: MatRef<'_, T>, b: MatRef<'_, T>) -> (usize, usize, usize) {
+    let (m, n, k) = (a.layout.rows, b.layout.cols, a.layout.cols);
+    assert!(b.layout.rows == k && dst.len() == m * n, "gemm: the shapes do not fit together");
+    (m, n, k)
+}
+
+/// `dst = alpha * a @ b + beta * dst`. With `beta` zero, `dst` is not read: stale NaN in it do not matter.
+///
+/// The order in which products are summed depends on the shapes alone, not on the number of threads.
+///
+/// # Panics
+/// When the shapes do not fit together. Operations validate their tensors before they come here.
+pub fn gemm_into<T: GemmFloat>(
+    dst: MatMut<'_, T>,
+    a: MatRef<'_, T>,
+    b: MatRef<'_, T>,
+    alpha: T,
+    beta: T,
+    threads: Threads,
+) {
+    let (d, l, r) = (dst.layout, a.layout, b.layout);
+    let (m, n, k) = (d.rows, d.cols, l.cols);
+    assert!(
+        l.rows == m && r.cols == n && r.rows == k,
+        "gemm: cannot multiply {}x{} by {}x{} into {m}x{n}",
+        l.rows,
+        l.cols,
+        r.rows,
+        r.cols
+    );
+    if d.is_empty() {
+        return;
+    }
+    let rows = m.div_ceil(parallel::threads());
+    let whole = d == MatLayout::row_major(m, n) && dst.data.len() == m * n;
+    if threads == Threads::Pool && whole && m > rows && rows >= MIN_TASK_ROWS {
+        parallel::for_each_chunk(dst.data, rows * n, Work::Worthwhile, |task, data| {
+            let len = data.len() / n;
+            let dst = MatMut::new(data, MatLayout::row_major(len, n));
+            gemm_into(dst, a.rows(task * rows, len), b, alpha, beta, Threads::One);
+        });
+        return;
+    }
+    let parallelism = match threads {
+        Threads::One => gemm::Parallelism::None,
+        #[cfg(feature = "rayon")]
+        Threads::Pool => gemm::Parallelism::Rayon(0),
+        #[cfg(not(feature = "rayon"))]
+        Threads::Pool => gemm::Parallelism::None,
+    };
+    let read_dst = beta != T::ZERO;
+    // Operands without elements (k = 0) are not read; their offsets were not checked, so they are not used.
+    let start = |layout: &MatLayout| if k == 0 { 0 } else { layout.offset };
+    // SAFETY:
+    // * The types: `GemmFloat` is implemented for f32 and f64 alone, which `gemm` has kernels for (it panics on others).
+    // * Bounds: `gemm` addresses element (i, j) of each matrix at its pointer plus i*rs + j*cs with i and j below
+    //   the sizes that are passed. `MatRef::new` and `MatMut::new` are the only constructors, the fields are
+    //   private, and both assert in exact arithmetic that all those positions, counted from the start of the slice,
+    //   lie inside of it. The sizes of the three matrices were asserted above to agree on m, n and k. Partial
+    //   tiles are loaded with masks or through packing buffers of `gemm`'s own, whose loads and stores do not assume
+    //   more alignment than that of the element.
+    // * Provenance: negative strides reach below the offset, so the pointers are taken from the whole slice
+    //   (`as_ptr().add(offset)`), not from its tail. The offsets are in bounds: element (0, 0) of a matrix that is
+    //   not empty lies there, and that of an empty operand is replaced by zero.
+    // * Aliasing: `dst` is an exclusive borrow, so it overlaps neither operand; its layout is injective, so threads
+    //   of `gemm`, which split the destination by elements, never write to one position.
+    // * Initialised: slices of f32 and f64 are; with `read_dst` false `dst` is written without being read.
+    unsafe {
+        gemm::gemm(
+            m,
+            n,
+            k,
+            dst.data.as_mut_ptr().add(d.offset),
+            d.col_stride,
+            d.row_stride,
+            read_dst,
+            a.data.as_ptr().add(start(&l)),
+            l.col_stride,
+            l.row_stride,
+            b.data.as_ptr().add(start(&r)),
+            r.col_stride,
+            r.row_stride,
+            beta,
+            alpha,
+            false,
+            false,
+            false,
+            parallelism,
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::matmul::tests::noise;
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    fn at(data: &[f64], l: &MatLayout, i: usize, j: usize) -> f64 {
+        let position = l.offset as isize + i as isize * l.row_stride + j as isize * l.col_stride;
+        data[position as usize]
+    }
+
+    /// Every layout of a `rows x cols` matrix that stays in a buffer: transposed, flipped, stepped, expanded.
+    fn layouts(rows: usize, cols: usize, writable: bool) -> Vec<(MatLayout, usize)> {
+        let plain = MatLayout::row_major(rows, cols);
+        let len = rows * cols;
+        let last = len.saturating_sub(1);
+        let mut list = vec![
+            (plain, len),
+            (MatLayout::col_major(rows, cols), len),
+            (plain.at(3), len + 3),
+            (MatLayout { row_stride: -plain.row_stride, col_stride: -1, offset: last, ..plain }, len.max(1)),
+            (
+                MatLayout { row_stride: 2 * cols as isize + 1, col_stride: 2, ..plain },
+                rows * (2 * cols + 1) + 2 * cols,
+            ),
+        ];
+        if !writable {
+            list.push((MatLayout { row_stride: 0, ..plain }, cols.max(1)));
+            list.push((MatLayout { col_stride: 0, row_stride: 1, ..plain }, rows.max(1)));
+            list.push((MatLayout { row_stride: 1, col_stride: 1, ..plain }, rows + cols));
+        }
+        list
+    }
+
+    fn check<T: GemmFloat>(m: usize, n: usize, k: usize, tolerance: f64) {
+        for (da, la) in layouts(m, k, false) {
+            for (db, lb) in layouts(k, n, false) {
+                for (dd, ld) in layouts(m, n, true) {
+                    for beta in [0.0, 1.0, -0.5] {
+                        let (a, b): (Vec<T>, Vec<T>) = (noise(la, 1), noise(lb, 2));
+                        let mut d: Vec<T> = noise(ld, 3);
+                        let before: Vec<f64> = d.iter().map(|v| v.to_f64()).collect();
+                        if beta == 0.0 {
+                            d.iter_mut().for_each(|v| *v = T::from_f64(f64::NAN));
+                        }
+                        gemm_into(
+                            MatMut::new(&mut d, dd),
+                            MatRef::new(&a, da),
+                            MatRef::new(&b, db),
+                            T::from_f64(1.5),
+                            T::from_f64(beta),
+                            Threads::Pool,
+                        );
+                        let wide = |v: &[T]| v.iter().map(|v| v.to_f64()).collect::<Vec<f64>>();
+                        let (a, b, d) = (wide(&a), wide(&b), wide(&d));
+                        for i in 0..m {
+                            for j in 0..n {
+                                let mut want = if beta == 0.0 { 0.0 } else { beta * at(&before, &dd, i, j) };
+                                for p in 0..k {
+                                    want += 1.5 * at(&a, &da, i, p) * at(&b, &db, p, j);
+                                }
+                                let got = at(&d, &dd, i, j);
+                                let bound = tolerance * (1.0 + k as f64);
+                                assert!(
+                                    (got - want).abs() <= bound,
+                                    "{m}x{n}x{k} {got} {want} {dd:?} {da:?} {db:?}"
+                                );
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn any_strides_match_the_definition() {
+        for (m, n, k) in [(1, 1, 1), (3, 4, 5), (17, 33, 2), (1, 20, 9), (20, 1, 9), (65, 18, 31), (5, 7, 0)]
+        {
+            check::<f32>(m, n, k, 1e-6);
+            check::<f64>(m, n, k, 1e-15);
+        }
+    }
+
+    #[test]
+    fn matrices_that_leave_their_slice_are_refused() {
+        let data = [0f32; 12];
+        let plain = MatLayout::row_major(3, 4);
+        let bad = [
+            plain.at(1),
+            MatLayout { row_stride: 5, ..plain },
+            MatLayout { row_stride: -1, ..plain },
+            MatLayout { row_stride: isize::MAX, ..plain },
+            MatLayout { row_stride: isize::MIN, col_stride: isize::MAX, ..plain },
+            MatLayout { rows: usize::MAX, ..plain },
+            MatLayout { rows: usize::MAX, row_stride: isize::MAX, ..plain }.at(usize::MAX),
+        ];
+        for layout in bad {
+            assert!(!layout.fits(data.len()), "{layout:?}");
+        }
+        assert!(plain.fits(12) && MatLayout { rows: 0, ..plain }.at(99).fits(0));
+    }
+
+    #[test]
+    fn overlapping_destinations_are_refused() {
+        let plain = MatLayout::row_major(3, 4);
+        for (row_stride, col_stride) in [(0, 1), (1, 0), (1, 1), (3, 1), (2, 3), (-3, 1)] {
+            assert!(!MatLayout { row_stride, col_stride, ..plain }.is_injective());
+        }
+        for (row_stride, col_stride) in [(4, 1), (1, 3), (-4, 1), (9, 2)] {
+            assert!(MatLayout { row_stride, col_stride, ..plain }.is_injective());
+        }
+    }
+
+    #[test]
+    fn threads_do_not_change_the_bits() {
+        let (m, n, k) = (150, 170, 600);
+        let (a, b): (Vec<f32>, Vec<f32>) = (noise(m * k, 1), noise(k * n, 2));
+        let run = |threads| {
+            let mut d = vec![0f32; m * n];
+            gemm_into(
+                MatMut::new(&mut d, MatLayout::row_major(m, n)),
+                MatRef::new(&a, MatLayout::row_major(m, k)),
+                MatRef::new(&b, MatLayout::row_major(k, n)),
+                1.0,
+                0.0,
+                threads,
+            );
+            d
+        };
+        assert_eq!(run(Threads::One), run(Threads::Pool));
+    }
+}

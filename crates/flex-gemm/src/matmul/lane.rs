@@ -1,0 +1,143 @@
+//! What the product kernels ask of an element type: an accumulator, conversions, and a matrix product.
+
+use super::gemm::{MatLayout, MatMut, MatRef, Threads, gemm_into};
+use super::{bf16, half, int};
+use crate::dtype::Element;
+use crate::f16;
+use flex_math::Half;
+use flex_math::simd::{Simd, VAdd, VFma, VMul, VMulAdd, Vector};
+
+/// An element of a matrix product. Half floats accumulate in f32; integers wrap, and `u8` accumulates in `u16`,
+/// which has the same low byte. Signed integers go by the unsigned type of their width: the low bits of sums and
+/// products do not depend on the sign.
+pub(crate) trait Lane: Element {
+    /// Type of the sums.
+    type Acc: Element + VMulAdd + VAdd;
+    /// The value as a term of a sum, exactly.
+    fn widen(self) -> Self::Acc;
+    /// The sum as an element, rounded or wrapped.
+    fn narrow(acc: Self::Acc) -> Self;
+    /// `a * b + c`.
+    fn mul_add(a: Self::Acc, b: Self::Acc, c: Self::Acc) -> Self::Acc;
+    /// `a * b + c` in every lane.
+    fn mul_add_lanes<S: Simd>(
+        a: Vector<S, Self::Acc>,
+        b: Vector<S, Self::Acc>,
+        c: Vector<S, Self::Acc>,
+    ) -> Vector<S, Self::Acc>;
+    /// The elements as terms, where no conversion is needed.
+    fn as_terms(_: &[Self]) -> Option<&[Self::Acc]> {
+        None
+    }
+    /// `a + b`.
+    fn add(a: Self::Acc, b: Self::Acc) -> Self::Acc;
+    /// `a * b - c * d`.
+    fn det(a: Self::Acc, b: Self::Acc, c: Self::Acc, d: Self::Acc) -> Self::Acc;
+    /// `dst = a @ b`, or `dst += a @ b`; `dst` is row-major.
+    fn gemm(dst: &mut [Self], a: MatRef<'_, Self>, b: MatRef<'_, Self>, accumulate: bool, threads: Threads);
+}
+
+/// `a * b + c`, in one rounding where that is one instruction: elsewhere it is a call per lane.
+#[inline(always)]
+fn fused_or_not<S: Simd, T: VFma + VMul + VAdd>(
+    a: Vector<S, T>,
+    b: Vector<S, T>,
+    c: Vector<S, T>,
+) -> Vector<S, T> {
+    if <T as VFma>::is_accelerated::<S>() { a.fma(b, c) } else { a * b + c }
+}
+
+macro_rules! float_lane {
+    ($($ty:ty),*) => {$(
+        impl Lane for $ty {
+            type Acc = Self;
+            #[inline(always)]
+            fn widen(self) -> Self { self }
+            #[inline(always)]
+            fn narrow(acc: Self) -> Self { acc }
+            #[inline(always)]
+            fn mul_add(a: Self, b: Self, c: Self) -> Self { a * b + c }
+            #[inline(always)]
+            fn mul_add_lanes<S: Simd>(a: Vector<S, Self>, b: Vector<S, Self>, c: Vector<S, Self>) -> Vector<S, Self> {
+                fused_or_not(a, b, c)
+            }
+            fn as_terms(values: &[Self]) -> Option<&[Self]> { Some(values) }
+            #[inline(always)]
+            fn add(a: Self, b: Self) -> Self { a + b }
+            #[inline(always)]
+            fn det(a: Self, b: Self, c: Self, d: Self) -> Self { a * b - c * d }
+            fn gemm(dst: &mut [Self], a: MatRef<'_, Self>, b: MatRef<'_, Self>, accumulate: bool, threads: Threads) {
+                let layout = MatLayout::row_major(a.layout().rows, b.layout().cols);
+                let beta = if accumulate { 1.0 } else { 0.0 };
+                gemm_into(MatMut::new(dst, layout), a, b, 1.0, beta, threads);
+            }
+        }
+    )*};
+}
+float_lane!(f32, f64);
+
+macro_rules! half_lane {
+    ($($ty:ty => $gemm:path),*) => {$(
+        impl Lane for $ty {
+            type Acc = f32;
+            #[inline(always)]
+            fn widen(self) -> f32 { <$ty as Half>::widen(self.to_bits()) }
+            #[inline(always)]
+            fn narrow(acc: f32) -> Self { Self::from_bits(<$ty as Half>::narrow(acc)) }
+            #[inline(always)]
+            fn mul_add(a: f32, b: f32, c: f32) -> f32 { a * b + c }
+            #[inline(always)]
+            fn mul_add_lanes<S: Simd>(a: Vector<S, f32>, b: Vector<S, f32>, c: Vector<S, f32>) -> Vector<S, f32> {
+                fused_or_not(a, b, c)
+            }
+            #[inline(always)]
+            fn add(a: f32, b: f32) -> f32 { a + b }
+            #[inline(always)]
+            fn det(a: f32, b: f32, c: f32, d: f32) -> f32 { a * b - c * d }
+            fn gemm(dst: &mut [Self], a: MatRef<'_, Self>, b: MatRef<'_, Self>, accumulate: bool, threads: Threads) {
+                $gemm(dst, a, b, accumulate, threads);
+            }
+        }
+    )*};
+}
+half_lane!(f16 => half::gemm, crate::bf16 => bf16::gemm);
+
+/// The slice itself when both types are the same. (Only `u8` has another accumulator.)
+macro_rules! terms {
+    (u8, $acc:ty, $values:ident) => {{
+        let _ = $values;
+        None
+    }};
+    ($ty:ty, $acc:ty, $values:ident) => {
+        Some($values)
+    };
+}
+
+macro_rules! int_lane {
+    ($($ty:tt => $acc:ty),*) => {$(
+        impl Lane for $ty {
+            type Acc = $acc;
+            #[inline(always)]
+            fn widen(self) -> $acc { self as $acc }
+            #[inline(always)]
+            fn narrow(acc: $acc) -> Self { acc as Self }
+            #[inline(always)]
+            fn mul_add(a: $acc, b: $acc, c: $acc) -> $acc { a.wrapping_mul(b).wrapping_add(c) }
+            #[inline(always)]
+            fn mul_add_lanes<S: Simd>(a: Vector<S, $acc>, b: Vector<S, $acc>, c: Vector<S, $acc>) -> Vector<S, $acc> {
+                a.mul_add(b, c)
+            }
+            fn as_terms(values: &[Self]) -> Option<&[$acc]> { terms!($ty, $acc, values) }
+            #[inline(always)]
+            fn add(a: $acc, b: $acc) -> $acc { a.wrapping_add(b) }
+            #[inline(always)]
+            fn det(a: $acc, b: $acc, c: $acc, d: $acc) -> $acc {
+                a.wrapping_mul(b).wrapping_sub(c.wrapping_mul(d))
+            }
+            fn gemm(dst: &mut [Self], a: MatRef<'_, Self>, b: MatRef<'_, Self>, accumulate: bool, threads: Threads) {
+                int::gemm(dst, a, b, accumulate, threads);
+            }
+        }
+    )*};
+}
+int_lane!(u8 => u16, u16 => u16, u32 => u32, u64 => u64);

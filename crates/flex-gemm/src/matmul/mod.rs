@@ -1,0 +1,90 @@
+//! Matrix products.
+//!
+//! A product passes three stages. [`plan`] looks at shapes and strides alone: it broadcasts the leading axes, turns
+//! a batch whose right operand is shared into rows of one larger product, and chooses the algorithm. [`run`] drives
+//! it for any dtype. The kernels are [`gemv`] for vectors, [`gemm`] (the one call into the crate of
+//! that name) for floats, [`half`] for f16 and bf16, which accumulate in f32, [`bf16`] for the latter where the machine
+//! multiplies pairs of them, and [`int`] for integers, which wrap.
+//!
+//! The order of the sums depends on shapes and strides alone: results are the same bits for any number of threads.
+
+mod bf16;
+mod cross;
+pub mod gemm;
+mod gemv;
+mod half;
+mod int;
+mod lane;
+mod linear;
+mod pack;
+mod plan;
+mod run;
+mod vectors;
+
+pub use cross::cross;
+pub use linear::{linear, linear_bias_backward, linear_weight_backward, linear_x_backward};
+
+use crate::Tensor;
+use crate::error::{Error, Result, check_same_dtype};
+use plan::Plan;
+
+/// `lhs @ rhs`: `[.., m, k]` times `[.., k, n]` gives `[.., m, n]`. The leading axes broadcast.
+///
+/// Any layout is read in place where one of the last two axes is contiguous. A sum over `k = 0` terms is zero.
+/// f16 and bf16 accumulate in f32 and round once; integers are exact modulo `2^bits`.
+///
+/// # Errors
+/// Operands of different dtypes, booleans, a rank below two, inner sizes that differ, leading axes that do not
+/// broadcast.
+pub fn matmul(lhs: Tensor, rhs: Tensor) -> Result<Tensor> {
+    product("matmul", lhs, rhs, None)
+}
+
+/// `lhs @ rhs`, plus `bias` on every row, which has as many elements as the output's last axis.
+fn product(op: &'static str, lhs: Tensor, rhs: Tensor, bias: Option<Tensor>) -> Result<Tensor> {
+    let dtype = lhs.dtype();
+    check_same_dtype(op, dtype, rhs.dtype())?;
+    let mut plan = Plan::new(op, lhs.layout(), rhs.layout())?;
+    let bias = match bias {
+        Some(bias) => {
+            check_same_dtype(op, dtype, bias.dtype())?;
+            if bias.shape().as_slice() != [plan.n] {
+                return Err(Error::shape(op, bias.shape(), alloc::format!("a bias of shape [{}]", plan.n)));
+            }
+            Some(bias.into_contiguous()?)
+        }
+        None => None,
+    };
+    let (lhs, rhs) = if plan.copy_lhs || plan.copy_rhs {
+        let lhs = if plan.copy_lhs { lhs.into_contiguous()? } else { lhs };
+        let rhs = if plan.copy_rhs { rhs.into_contiguous()? } else { rhs };
+        plan = Plan::new(op, lhs.layout(), rhs.layout())?;
+        (lhs, rhs)
+    } else {
+        (lhs, rhs)
+    };
+    if dtype.is_bool() {
+        return Err(Error::dtype(op, dtype, "a float or integer dtype"));
+    }
+    if dtype.is_float() {
+        dispatch!(float op, dtype, T => compute::<T>(op, &plan, &lhs, &rhs, bias.as_ref()))
+    } else {
+        dispatch!(bits op, dtype, T => compute::<T>(op, &plan, &lhs, &rhs, bias.as_ref()))
+    }
+}
+
+fn compute<T: lane::Lane>(
+    op: &'static str,
+    plan: &Plan,
+    lhs: &Tensor,
+    rhs: &Tensor,
+    bias: Option<&Tensor>,
+) -> Result<Tensor> {
+    let bias = bias.map(|bias| bias.as_slice::<T>().expect("made contiguous"));
+    Tensor::build::<T>(op, plan.shape.clone(), lhs.dtype(), |out| {
+        run::run(plan, lhs.storage::<T>(), rhs.storage::<T>(), out, bias);
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,253 @@
+//! Packing of bf16 matrices into pairs of terms, the form that [`flex_math::dot`] reads.
+//!
+//! A *line* is a row of the left operand or a column of the right one: what runs along the terms of the sums. Packed, pair
+//! `p` of line `i` of `width` lies at `p * width + i`; an odd last term is paired with zero.
+
+use super::gemm::{MatRef, Threads};
+use crate::parallel::{self, Work};
+use crate::storage;
+use crate::{Bytes, bf16};
+use flex_math::dot::{Bf16Dot, TILE_COLS};
+use flex_math::simd::vectorize;
+use smallvec::SmallVec;
+
+/// Side of the blocks that are transposed in registers.
+const SIDE: usize = 16;
+/// Strips that one task packs.
+const GROUP: usize = 8;
+
+/// Smallest and largest magnitudes among packed values, as bit patterns without sign.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Extent {
+    /// The smallest that is not zero; above all numbers when there is none.
+    pub least: u16,
+    /// The largest; NaN are above infinity.
+    pub most: u16,
+}
+
+impl Extent {
+    /// Of no values.
+    pub const NONE: Self = Self { least: u16::MAX, most: 0 };
+
+    /// Of the values in `pairs`.
+    fn of(pairs: &[u32]) -> Self {
+        let values: &[u16] = bytemuck::cast_slice(pairs);
+        vectorize(
+            #[inline(always)]
+            || {
+                // Zero less one is above all magnitudes.
+                let (less_one, most) = values.iter().fold((u16::MAX, 0), |(least, most), bits| {
+                    let magnitude = bits & 0x7fff;
+                    (least.min(magnitude.wrapping_sub(1)), most.max(magnitude))
+                });
+                Self { least: less_one.saturating_add(1), most }
+            },
+        )
+    }
+}
+
+/// An operand in strips of some lines each, one after the other.
+pub(crate) struct Packed {
+    buffer: Bytes,
+    extents: SmallVec<[Extent; 16]>,
+    /// Pairs of a whole strip.
+    strip: usize,
+}
+
+impl Packed {
+    /// Packs the rows of `lines`, `width` to a strip. What is left for the last strip is padded with lines of zeros when
+    /// `pad` is set, and is a narrower strip otherwise.
+    pub fn new(dot: Bf16Dot, lines: MatRef<'_, bf16>, width: usize, pad: bool, threads: Threads) -> Self {
+        let (count, pairs) = (lines.layout().rows, lines.layout().cols.div_ceil(2));
+        let strips = count.div_ceil(width);
+        let padded = if pad { strips * width } else { count };
+        let mut buffer = storage::alloc(padded * pairs * size_of::<u32>());
+        let mut extents = SmallVec::from_elem(Extent::NONE, strips);
+        let bytes = if threads == Threads::Pool { 2 * buffer.len() } else { 0 };
+        let (strip, group) = (width * pairs, GROUP.min(strips));
+        let packed: &mut [u32] = bytemuck::cast_slice_mut(&mut buffer);
+        parallel::for_each_chunk2(
+            packed,
+            group * strip,
+            &mut extents,
+            group,
+            Work::Bytes(bytes),
+            |task, out, extents| {
+                let first = task * group * width;
+                let lines = lines.rows(first, (group * width).min(count - first));
+                if lines.layout().col_stride == 1 {
+                    for (i, out) in out.chunks_mut(strip).enumerate() {
+                        let lines = lines.rows(i * width, width.min(lines.layout().rows - i * width));
+                        along_lines(dot, out, out.len() / pairs, lines);
+                    }
+                } else {
+                    across_lines(out, width, lines);
+                }
+                for (out, extent) in out.chunks(strip).zip(extents) {
+                    *extent = Extent::of(out);
+                }
+            },
+        );
+        Self { buffer, extents, strip }
+    }
+
+    /// The pairs of strip `index` and their extent.
+    pub fn strip(&self, index: usize) -> (&[u32], Extent) {
+        let pairs: &[u32] = bytemuck::cast_slice(&self.buffer);
+        let first = index * self.strip;
+        (&pairs[first..pairs.len().min(first + self.strip)], self.extents[index])
+    }
+}
+
+/// Packs a strip of which the terms of a line are neighbours: its pairs are there already, in transposed order.
+fn along_lines(dot: Bf16Dot, out: &mut [u32], width: usize, lines: MatRef<'_, bf16>) {
+    let (count, terms) = (lines.layout().rows, lines.layout().cols);
+    for first in (0..width).step_by(SIDE) {
+        let columns = SIDE.min(width - first);
+        for start in (0..terms).step_by(2 * SIDE) {
+            let len = (terms - start).min(2 * SIDE);
+            let mut block = [[0u32; SIDE]; SIDE];
+            for (i, to) in block.iter_mut().enumerate().take(count.saturating_sub(first)) {
+                let run = lines.row_run(first + i, start, len).expect("the terms are neighbours");
+                match <&[bf16; 2 * SIDE]>::try_from(run) {
+                    // The machines that have the instruction keep the low half first.
+                    Ok(run) => *to = bytemuck::cast(*run),
+                    Err(_) => {
+                        for (to, run) in to.iter_mut().zip(run.chunks(2)) {
+                            *to = pair(run[0], run.get(1).copied().unwrap_or(bf16::ZERO));
+                        }
+                    }
+                }
+            }
+            dot.transpose(&mut block);
+            for (p, from) in block[..len.div_ceil(2)].iter().enumerate() {
+                copy_row(out, (start / 2 + p) * width + first, from, columns);
+            }
+        }
+    }
+}
+
+/// Packs several strips of which the lines are neighbours, or nothing is. The strips advance together, since reading one line
+/// of the cache at a time, a whole row apart, is slow.
+fn across_lines(out: &mut [u32], width: usize, lines: MatRef<'_, bf16>) {
+    let (count, terms) = (lines.layout().rows, lines.layout().cols);
+    let pairs = terms.div_ceil(2);
+    // With those of zeros.
+    let all = out.len() / pairs;
+    let across = lines.transposed();
+    let mut row = [0u32; GROUP * TILE_COLS + SIDE];
+    for p in 0..pairs {
+        let (even, odd) = (2 * p, 2 * p + 1);
+        if odd < terms {
+            match (across.row_run(even, 0, count), across.row_run(odd, 0, count)) {
+                (Some(low), Some(high)) => interleave(&mut row, low, high),
+                _ => (0..count).for_each(|i| row[i] = pair(lines.at(i, even), lines.at(i, odd))),
+            }
+        } else {
+            (0..count).for_each(|i| row[i] = pair(lines.at(i, even), bf16::ZERO));
+        }
+        for first in (0..all).step_by(width) {
+            let width = width.min(all - first);
+            copy_row(&mut out[first * pairs..][..width * pairs], p * width, &row[first..], width);
+        }
+    }
+}
+
+fn interleave(to: &mut [u32], low: &[bf16], high: &[bf16]) {
+    vectorize(
+        #[inline(always)]
+        || to.iter_mut().zip(low).zip(high).for_each(|((to, low), high)| *to = pair(*low, *high)),
+    );
+}
+
+/// Writes `width` pairs to `out[at..]`, in steps of a register. What the last one has too much belongs to the row after it,
+/// which is written later.
+#[inline(always)]
+fn copy_row(out: &mut [u32], at: usize, from: &[u32], width: usize) {
+    for i in (0..width).step_by(SIDE) {
+        match (out[at + i..].first_chunk_mut::<SIDE>(), from[i..].first_chunk::<SIDE>()) {
+            (Some(to), Some(from)) => *to = *from,
+            _ => out[at + i..at + width].copy_from_slice(&from[i..width]),
+        }
+    }
+}
+
+#[inline(always)]
+fn pair(low: bf16, high: bf16) -> u32 {
+    u32::from(low.to_bits()) | u32::from(high.to_bits()) << 16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::matmul::gemm::MatLayout;
+    use alloc::vec::Vec;
+
+    #[test]
+    fn pairs_and_zeros_lie_where_they_should() {
+        let Some(dot) = Bf16Dot::detect() else { return };
+        let number = |i: usize, p: usize| bf16::from_f32((1 + (31 * i + 7 * p) % 120) as f32);
+        for count in [1, 13, 14, 15, 16, 17, 33, 300] {
+            for terms in [1, 2, 31, 32, 33, 70] {
+                let by_lines: Vec<bf16> =
+                    (0..count * terms).map(|at| number(at / terms, at % terms)).collect();
+                let by_terms: Vec<bf16> =
+                    (0..count * terms).map(|at| number(at % count, at / count)).collect();
+                let stepped: Vec<bf16> = by_lines.iter().flat_map(|v| [*v, bf16::NAN]).collect();
+                let gaps = MatLayout {
+                    row_stride: 2 * terms as isize,
+                    col_stride: 2,
+                    ..MatLayout::row_major(count, terms)
+                };
+                for lines in [
+                    MatRef::new(&by_lines, MatLayout::row_major(count, terms)),
+                    MatRef::new(&by_terms, MatLayout::col_major(count, terms)),
+                    MatRef::new(&stepped, gaps),
+                ] {
+                    for (width, pad) in [(1, false), (13, false), (14, false), (TILE_COLS, true)] {
+                        let packed = Packed::new(dot, lines, width, pad, Threads::Pool);
+                        for strip in 0..count.div_ceil(width) {
+                            let (pairs, extent) = packed.strip(strip);
+                            let lines = width.min(count - strip * width);
+                            let all = if pad { width } else { lines };
+                            assert_eq!(pairs.len(), all * terms.div_ceil(2));
+                            let value = |i: usize, p: usize| {
+                                if i < lines && p < terms {
+                                    number(strip * width + i, p).to_bits()
+                                } else {
+                                    0
+                                }
+                            };
+                            for (at, got) in pairs.iter().enumerate() {
+                                let (p, i) = (2 * (at / all), at % all);
+                                let want = [value(i, p), value(i, p + 1)];
+                                assert_eq!(
+                                    [*got as u16, (*got >> 16) as u16],
+                                    want,
+                                    "{count} {terms} {width}"
+                                );
+                            }
+                            let numbers = || (0..lines * terms).map(|at| value(at / terms, at % terms));
+                            assert_eq!(extent.least, numbers().min().unwrap());
+                            assert_eq!(extent.most, numbers().max().unwrap());
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn extents_ignore_signs_and_zeros() {
+        let of = |values: &[f32]| {
+            let pairs: Vec<u32> = values.iter().map(|v| pair(bf16::from_f32(*v), bf16::ZERO)).collect();
+            let extent = Extent::of(&pairs);
+            (extent.least, extent.most)
+        };
+        let bits = |v: f32| bf16::from_f32(v).to_bits();
+        assert_eq!(of(&[0.0, -0.0]), (Extent::NONE.least, Extent::NONE.most));
+        assert_eq!(of(&[0.0, -2.0, 0.5, 1.0]), (bits(0.5), bits(2.0)));
+        assert_eq!(of(&[1e-39, -f32::INFINITY]), (bits(1e-39), bits(f32::INFINITY)));
+        assert!(of(&[1.0, f32::NAN]).1 > bits(f32::INFINITY));
+    }
+}

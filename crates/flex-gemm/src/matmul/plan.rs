@@ -1,0 +1,289 @@
+//! Shape arithmetic of a matrix product: what is multiplied, how often, and by which algorithm. Computes nothing.
+
+use crate::Shape;
+use crate::error::{Error, Result};
+use crate::layout::{Layout, broadcast_shapes, checked_num_elements, stretched_stride};
+use smallvec::SmallVec;
+
+/// Products of fewer multiplications than this (`m * n * k`) stay on one thread.
+///
+/// One thread of Zen 5 takes 60 us for as many, which is what a sleeping worker takes to come.
+const MIN_PARALLEL_MULTIPLICATIONS: usize = 8 << 20;
+
+/// An axis over which products repeat: its size and the strides of both operands along it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BatchAxis {
+    pub size: usize,
+    pub lhs: isize,
+    pub rhs: isize,
+}
+
+/// Strides of one operand's matrices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Strides2 {
+    pub row: isize,
+    pub col: isize,
+}
+
+impl Strides2 {
+    /// Whether a neighbour along one of the axes is a neighbour in memory. Others are copied before they are used:
+    /// each of their elements would cost a cache line several times.
+    fn has_unit(self, rows: usize, cols: usize) -> bool {
+        self.row == 1 || self.col == 1 || (rows == 1 && cols == 1)
+    }
+}
+
+/// How the products are computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Algorithm {
+    /// The output has no elements.
+    Empty,
+    /// The sums have no terms.
+    Zeros,
+    /// One operand is a vector: bound by the memory traffic of the other.
+    Gemv,
+    /// Matrix products one after the other, each on all threads if it is large enough.
+    Gemm,
+    /// Many matrix products, each on one thread.
+    BatchedGemm,
+}
+
+/// `batch` times `[m, k] @ [k, n]`, written row-major one after the other.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Plan {
+    /// Shape of the output.
+    pub shape: Shape,
+    pub m: usize,
+    pub n: usize,
+    pub k: usize,
+    pub lhs: Strides2,
+    pub rhs: Strides2,
+    pub lhs_offset: usize,
+    pub rhs_offset: usize,
+    /// Outermost first, without axes of size one.
+    pub batch: SmallVec<[BatchAxis; 4]>,
+    /// Whether an operand has to be made contiguous first (both of its strides jump).
+    pub copy_lhs: bool,
+    /// See `copy_lhs`.
+    pub copy_rhs: bool,
+}
+
+impl Plan {
+    /// Plans `lhs @ rhs` over the last two axes, the leading ones broadcast.
+    ///
+    /// # Errors
+    /// A rank below two, inner sizes that differ, leading axes that do not broadcast, an output too large.
+    pub fn new(op: &'static str, lhs: &Layout, rhs: &Layout) -> Result<Self> {
+        for layout in [lhs, rhs] {
+            if layout.rank() < 2 {
+                return Err(Error::shape(op, layout.shape(), "at least two axes"));
+            }
+        }
+        let (ls, rs) = (lhs.shape(), rhs.shape());
+        let (lr, rr) = (ls.len(), rs.len());
+        let (m, k, n) = (ls[lr - 2], ls[lr - 1], rs[rr - 1]);
+        if rs[rr - 2] != k {
+            return Err(Error::shapes(op, ls, rs, "[.., m, k] and [.., k, n]"));
+        }
+        let lead = broadcast_shapes(op, &ls[..lr - 2], &rs[..rr - 2])
+            .map_err(|_| Error::shapes(op, ls, rs, "leading axes of equal sizes, or size 1"))?;
+        let with_lead = |rows, cols| {
+            let mut dims: SmallVec<[usize; 8]> = SmallVec::from_slice(&lead);
+            dims.extend([rows, cols]);
+            dims
+        };
+        let (shape, left, right) = (with_lead(m, n), with_lead(m, k), with_lead(k, n));
+        checked_num_elements(op, &shape)?;
+        if !lead.is_empty() {
+            // Stretched, the operands may have more elements than the output.
+            checked_num_elements(op, &left)?;
+            checked_num_elements(op, &right)?;
+        }
+        let (l, r) = (&lhs.strides()[lr - 2..], &rhs.strides()[rr - 2..]);
+        let mut plan = Self {
+            m,
+            n,
+            k,
+            lhs: unit_strides(l[0], l[1], m, k),
+            rhs: unit_strides(r[0], r[1], k, n),
+            lhs_offset: lhs.offset(),
+            rhs_offset: rhs.offset(),
+            batch: (0..lead.len())
+                .filter(|&axis| lead[axis] != 1)
+                .map(|axis| BatchAxis {
+                    size: lead[axis],
+                    lhs: stretched_stride(lhs, &left, axis),
+                    rhs: stretched_stride(rhs, &right, axis),
+                })
+                .collect(),
+            copy_lhs: false,
+            copy_rhs: false,
+            shape: Shape::from(shape.as_slice()),
+        };
+        plan.merge();
+        plan.copy_lhs = !plan.lhs.has_unit(plan.m, plan.k);
+        plan.copy_rhs = !plan.rhs.has_unit(plan.k, plan.n);
+        Ok(plan)
+    }
+
+    /// Turns batch axes along which rhs is shared into rows of lhs, innermost first, then joins what is left.
+    fn merge(&mut self) {
+        while let Some(axis) = self.batch.last() {
+            let continues = axis.lhs == (self.m as isize).wrapping_mul(self.lhs.row);
+            if axis.rhs != 0 || !(continues || self.m == 1) {
+                break;
+            }
+            if self.m == 1 {
+                self.lhs.row = axis.lhs;
+                // A single column may claim any column stride; see `unit_strides`.
+                self.lhs = unit_strides(self.lhs.row, self.lhs.col, axis.size, self.k);
+            }
+            self.m *= axis.size;
+            self.batch.pop();
+        }
+        let mut joined: SmallVec<[BatchAxis; 4]> = SmallVec::new();
+        for axis in self.batch.drain(..) {
+            match joined.last_mut() {
+                Some(outer)
+                    if outer.lhs == axis.lhs.wrapping_mul(axis.size as isize)
+                        && outer.rhs == axis.rhs.wrapping_mul(axis.size as isize) =>
+                {
+                    *outer = BatchAxis { size: outer.size * axis.size, ..axis };
+                }
+                _ => joined.push(axis),
+            }
+        }
+        self.batch = joined;
+    }
+
+    /// Number of products.
+    pub fn batch_size(&self) -> usize {
+        self.batch.iter().map(|axis| axis.size).product()
+    }
+
+    /// Multiplications per product.
+    pub fn multiplications(&self) -> usize {
+        self.m.saturating_mul(self.n).saturating_mul(self.k)
+    }
+
+    /// Whether one product pays for threads.
+    pub fn is_large(&self) -> bool {
+        self.multiplications() >= MIN_PARALLEL_MULTIPLICATIONS
+    }
+
+    /// The algorithm on `threads` threads. The choice between [`Algorithm::Gemm`] and [`Algorithm::BatchedGemm`] is
+    /// the only thing that depends on their number, and both give the same bits.
+    pub fn algorithm(&self, threads: usize) -> Algorithm {
+        let batch = self.batch_size();
+        if batch == 0 || self.m == 0 || self.n == 0 {
+            Algorithm::Empty
+        } else if self.k == 0 {
+            Algorithm::Zeros
+        } else if self.m == 1 || self.n == 1 {
+            Algorithm::Gemv
+        } else if batch > 1 && (!self.is_large() || batch >= 4 * threads || batch.is_multiple_of(threads)) {
+            Algorithm::BatchedGemm
+        } else {
+            Algorithm::Gemm
+        }
+    }
+
+    /// Offsets of both operands' matrices for product number `index`.
+    pub fn offsets(&self, index: usize) -> (usize, usize) {
+        let (mut rest, mut lhs, mut rhs) = (index, self.lhs_offset, self.rhs_offset);
+        for axis in self.batch.iter().rev() {
+            let i = (rest % axis.size) as isize;
+            rest /= axis.size;
+            lhs = lhs.wrapping_add_signed(i * axis.lhs);
+            rhs = rhs.wrapping_add_signed(i * axis.rhs);
+        }
+        (lhs, rhs)
+    }
+}
+
+/// Strides in which an axis of size one, whose stride does not matter, makes the matrix look contiguous.
+fn unit_strides(row: isize, col: isize, rows: usize, cols: usize) -> Strides2 {
+    match (rows, cols) {
+        (1, _) if col != 1 => Strides2 { row: 1, col },
+        (_, 1) if row != 1 => Strides2 { row, col: 1 },
+        _ => Strides2 { row, col },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    fn dense(dims: &[usize]) -> Layout {
+        Layout::contiguous(Shape::from(dims.to_vec()))
+    }
+
+    fn plan(lhs: &[usize], rhs: &[usize]) -> Plan {
+        Plan::new("matmul", &dense(lhs), &dense(rhs)).unwrap()
+    }
+
+    #[test]
+    fn a_shared_right_operand_turns_the_batch_into_rows() {
+        let p = plan(&[8, 3, 5, 7], &[7, 2]);
+        assert_eq!((p.m, p.n, p.k, p.batch_size()), (120, 2, 7, 1));
+        assert_eq!(p.shape.to_vec(), vec![8, 3, 5, 2]);
+        let p = plan(&[8, 1, 7], &[1, 7, 2]);
+        assert_eq!((p.m, p.batch_size(), p.lhs), (8, 1, Strides2 { row: 7, col: 1 }));
+        // One row per matrix merges even if the matrices do not follow each other.
+        let spread = dense(&[8, 4, 7]).narrow(1, 2, 1).unwrap();
+        let p = Plan::new("matmul", &spread, &dense(&[7, 2])).unwrap();
+        assert_eq!((p.m, p.batch_size(), p.lhs), (8, 1, Strides2 { row: 28, col: 1 }));
+        // Rows that do not continue stay a batch.
+        let spread = dense(&[8, 4, 7]).narrow(1, 1, 2).unwrap();
+        let p = Plan::new("matmul", &spread, &dense(&[7, 2])).unwrap();
+        assert_eq!((p.m, p.batch_size()), (2, 8));
+    }
+
+    #[test]
+    fn batch_axes_join_and_broadcast() {
+        let p = plan(&[2, 3, 4, 5], &[2, 3, 5, 6]);
+        assert_eq!(p.batch.to_vec(), vec![BatchAxis { size: 6, lhs: 20, rhs: 30 }]);
+        let p = plan(&[2, 1, 4, 5], &[3, 5, 6]);
+        assert_eq!(p.shape.to_vec(), vec![2, 3, 4, 6]);
+        let offsets: Vec<_> = (0..6).map(|i| p.offsets(i)).collect();
+        assert_eq!(offsets, vec![(0, 0), (0, 30), (0, 60), (20, 0), (20, 30), (20, 60)]);
+    }
+
+    #[test]
+    fn operands_without_a_unit_stride_are_copied() {
+        let t = dense(&[6, 5]).swap_axes(0, 1).unwrap();
+        assert!(!Plan::new("matmul", &t, &dense(&[6, 4])).unwrap().copy_lhs);
+        let wide = dense(&[5, 12, 2]).narrow(2, 0, 1).unwrap();
+        let stepped = Layout::new(Shape::from(vec![5, 12]), wide.strides()[..2].into(), 0);
+        let p = Plan::new("matmul", &stepped, &dense(&[12, 4])).unwrap();
+        assert!(p.copy_lhs && !p.copy_rhs);
+    }
+
+    #[test]
+    fn the_algorithm_follows_the_shape() {
+        assert_eq!(plan(&[0, 4], &[4, 5]).algorithm(2), Algorithm::Empty);
+        assert_eq!(plan(&[0, 3, 4], &[4, 5]).algorithm(2), Algorithm::Empty);
+        assert_eq!(plan(&[3, 0], &[0, 5]).algorithm(2), Algorithm::Zeros);
+        assert_eq!(plan(&[1, 4], &[4, 5]).algorithm(2), Algorithm::Gemv);
+        assert_eq!(plan(&[3, 4], &[4, 1]).algorithm(2), Algorithm::Gemv);
+        assert_eq!(plan(&[64, 64], &[64, 64]).algorithm(2), Algorithm::Gemm);
+        assert_eq!(plan(&[12, 512, 64], &[12, 64, 512]).algorithm(2), Algorithm::BatchedGemm);
+        assert_eq!(plan(&[3, 512, 512], &[3, 512, 512]).algorithm(2), Algorithm::Gemm);
+        assert_eq!(plan(&[3, 32, 32], &[3, 32, 32]).algorithm(2), Algorithm::BatchedGemm);
+    }
+
+    #[test]
+    fn bad_shapes_are_refused() {
+        let err =
+            |l: &[usize], r: &[usize]| Plan::new("matmul", &dense(l), &dense(r)).unwrap_err().to_string();
+        assert!(err(&[4], &[4, 5]).starts_with("matmul: got a tensor of shape [4]"));
+        assert!(err(&[3, 4], &[5, 6]).contains("[3, 4] and [5, 6]"));
+        assert!(err(&[2, 3, 4], &[3, 4, 6]).contains("leading axes"));
+        let huge = dense(&[1 << 31, 1]);
+        let wide = huge.clone().swap_axes(0, 1).unwrap();
+        assert!(Plan::new("matmul", &huge, &wide).unwrap_err().to_string().contains("memory can address"));
+    }
+}

@@ -1,0 +1,150 @@
+//! What an update does to one element, as kernels over rows and over lists of positions.
+//!
+//! The loops that decide who updates what are compiled for raw bits of four widths; the kernels are the only code that
+//! knows the dtype, and are reached through two function pointers per dtype and [`Update`].
+
+use super::Update;
+use crate::error::{Error, Result};
+use crate::{DType, Element};
+use crate::{bf16, f16};
+use core::marker::PhantomData;
+use flex_math::simd::vectorize;
+
+/// One kind of update on one dtype, whose elements are handed over as bits of type `B`.
+pub(super) struct Kernel<B> {
+    /// `out[i] = combine(out[i], values[i])`.
+    pub row: fn(out: &mut [B], values: &[B]),
+    /// `out[positions[i]] = combine(out[positions[i]], values[i])`, in order.
+    pub at: fn(out: &mut [B], positions: &[usize], values: &[B]),
+}
+
+/// The kernel for a dtype as wide as `B`.
+pub(super) fn kernel<B: Element>(op: &'static str, dtype: DType, update: Update) -> Result<Kernel<B>> {
+    let update = match (dtype.is_bool(), update) {
+        (true, Update::Add | Update::Max) => Update::Or,
+        (true, Update::Mul) => Update::Min,
+        (_, update) => update,
+    };
+    dispatch!(any op, dtype, T => {
+        if Widths::<B, T>::EQUAL {
+            make::<B, T>(op, dtype, update)
+        } else {
+            Err(Error::argument(op, "width", size_of::<B>(), "the width of the dtype"))
+        }
+    })
+}
+
+/// Whether `B` can hold the bits of `T`; a constant, so that kernels for pairs that cannot are never compiled.
+struct Widths<B, T>(PhantomData<(B, T)>);
+
+impl<B, T> Widths<B, T> {
+    const EQUAL: bool = size_of::<B>() == size_of::<T>();
+}
+
+fn make<B: Element, T: Number>(op: &'static str, dtype: DType, update: Update) -> Result<Kernel<B>> {
+    Ok(match update {
+        Update::Assign => Kernel::new::<T, Assign>(),
+        Update::Add => Kernel::new::<T, Add>(),
+        Update::Mul => Kernel::new::<T, Mul>(),
+        Update::Min => Kernel::new::<T, Min>(),
+        Update::Max => Kernel::new::<T, Max>(),
+        Update::Or if T::IS_FLOAT => return Err(Error::dtype(op, dtype, "a bool or integer dtype")),
+        Update::Or => Kernel::new::<T, Or>(),
+    })
+}
+
+impl<B: Element> Kernel<B> {
+    fn new<T: Number, C: Combine>() -> Self {
+        Self {
+            row: |out, values| {
+                let (out, values) =
+                    (bytemuck::cast_slice_mut::<B, T>(out), bytemuck::cast_slice::<B, T>(values));
+                vectorize(
+                    #[inline(always)]
+                    || out.iter_mut().zip(values).for_each(|(o, &v)| *o = C::combine(*o, v)),
+                );
+            },
+            at: |out, positions, values| {
+                let (out, values) =
+                    (bytemuck::cast_slice_mut::<B, T>(out), bytemuck::cast_slice::<B, T>(values));
+                for (&position, &v) in positions.iter().zip(values) {
+                    let o = &mut out[position];
+                    *o = C::combine(*o, v);
+                }
+            },
+        }
+    }
+}
+
+trait Combine {
+    fn combine<T: Number>(there: T, value: T) -> T;
+}
+
+macro_rules! combine {
+    ($($name:ident $method:ident)*) => {$(
+        struct $name;
+        impl Combine for $name {
+            #[inline(always)]
+            fn combine<T: Number>(there: T, value: T) -> T {
+                there.$method(value)
+            }
+        }
+    )*};
+}
+combine!(Assign assign  Add add  Mul mul  Min min  Max max  Or or);
+
+/// The arithmetic of the updates. Not the operators of `core`, whose integers may panic on overflow and whose `min`
+/// drops NaN.
+trait Number: Element {
+    #[inline(always)]
+    fn assign(self, value: Self) -> Self {
+        value
+    }
+    fn add(self, value: Self) -> Self;
+    fn mul(self, value: Self) -> Self;
+    #[inline(always)]
+    #[expect(clippy::eq_op, reason = "NaN alone differs from itself")]
+    fn min(self, value: Self) -> Self {
+        if self < value || self != self { self } else { value }
+    }
+    #[inline(always)]
+    #[expect(clippy::eq_op, reason = "NaN alone differs from itself")]
+    fn max(self, value: Self) -> Self {
+        if self > value || self != self { self } else { value }
+    }
+    fn or(self, value: Self) -> Self;
+}
+
+macro_rules! float {
+    ($($T:ty)*) => {$(
+        impl Number for $T {
+            #[inline(always)]
+            fn add(self, value: Self) -> Self { self + value }
+            #[inline(always)]
+            fn mul(self, value: Self) -> Self { self * value }
+            // Refused before a kernel is chosen.
+            #[inline(always)]
+            fn or(self, _: Self) -> Self { self }
+        }
+    )*};
+}
+float!(f64 f32 f16 bf16);
+
+macro_rules! int {
+    ($($T:ty)*) => {$(
+        impl Number for $T {
+            #[inline(always)]
+            fn add(self, value: Self) -> Self { self.wrapping_add(value) }
+            #[inline(always)]
+            fn mul(self, value: Self) -> Self { self.wrapping_mul(value) }
+            #[inline(always)]
+            fn or(self, value: Self) -> Self { self | value }
+        }
+    )*};
+}
+int!(i64 i32 i16 i8 u64 u32 u16 u8);
+
+/// Whether many updates of one element would lose precision in this dtype, so that they are to be computed in `f32`.
+pub(super) fn widens(dtype: DType, update: Update) -> bool {
+    matches!(dtype, DType::F16 | DType::BF16) && matches!(update, Update::Add | Update::Mul)
+}

@@ -1,0 +1,15 @@
+//! Operations of the Flex engine that compute or move each element by itself: elementwise functions, indexing, and copies into
+//! another shape.
+#![cfg_attr(not(any(feature = "std", test)), no_std)]
+#![deny(missing_docs)]
+
+extern crate alloc;
+
+#[macro_use]
+extern crate flex_tensor;
+
+use flex_tensor::*;
+
+pub mod elementwise;
+pub mod index;
+pub mod movement;

@@ -1,0 +1,104 @@
+//! Data movement: copies that change where elements lie, never what they are. Every dtype is moved as the unsigned
+//! integer of its width.
+//!
+//! * [`cat`] and [`repeat`] build larger tensors, [`slice_assign`] overwrites a part of one, [`arange`] counts.
+//! * `materialise` and `region` are the two copies that the rest is made of: any layout to row-major, and any layout
+//!   into a strided region of a buffer.
+
+mod cat;
+pub mod convert;
+pub(crate) mod region;
+mod repeat;
+#[cfg(test)]
+mod tests;
+
+pub use cat::cat;
+pub use repeat::repeat;
+
+use crate::error::{Error, Result};
+use crate::parallel::{self, Work};
+use crate::{DType, Element, Slice, Tensor};
+use region::copy_into_view;
+
+/// The same tensor in row-major order over a buffer that nobody else holds: itself when it already is, otherwise a
+/// copy.
+pub fn into_writable(tensor: Tensor) -> Result<Tensor> {
+    if tensor.is_contiguous() && tensor.is_unique() { Ok(tensor) } else { tensor.materialise() }
+}
+
+/// `tensor` with the elements that `slices` select (see [`Layout::slice`](crate::Layout::slice)) replaced by `value`,
+/// which has the shape of the slice. Steps may be negative: the slice's last element then comes first.
+///
+/// Writes in place when nobody else holds the buffer.
+///
+/// # Errors
+/// Different dtypes or ranks, more slices than axes, a step of zero, or a value of another shape than the slice.
+pub fn slice_assign(tensor: Tensor, slices: &[Slice], value: Tensor) -> Result<Tensor> {
+    const OP: &str = "slice_assign";
+    crate::error::check_same_dtype(OP, tensor.dtype(), value.dtype())?;
+    let region = tensor.layout().clone().slice(slices).map_err(|error| error.named(OP))?;
+    if value.shape() != region.shape() {
+        let expected = "a value of the shape that the slices select";
+        return Err(Error::shapes(OP, region.shape(), value.shape(), expected));
+    }
+    if region.num_elements() == 0 {
+        return Ok(tensor);
+    }
+    if region.num_elements() == tensor.num_elements() && slices.iter().all(|slice| slice.step > 0) {
+        // Everything is overwritten: the value is the result.
+        return Ok(value);
+    }
+    // Dense layouts address each position once, so they can be written in any order of axes.
+    let mut tensor =
+        if tensor.is_unique() && tensor.layout().is_dense() { tensor } else { tensor.materialise()? };
+    let region = tensor.layout().clone().slice(slices)?;
+    // Columns are read in tiles, not one by one.
+    let steps = value.shape().iter().zip(value.layout().strides()).rev();
+    let inner = steps.filter(|(size, _)| **size != 1).map(|(_, stride)| *stride).next();
+    let value = if matches!(inner, None | Some(0 | 1)) { value } else { value.into_contiguous()? };
+    dispatch!(bits OP, tensor.dtype(), T => {
+        let target = tensor.storage_mut::<T>().expect("the only owner");
+        copy_into_view(target, &region, value.storage::<T>(), value.layout());
+        Ok(())
+    })?;
+    Ok(tensor)
+}
+
+/// Elements that [`arange`] writes at a time; a multiple of every vector width.
+const ARANGE_BLOCK: usize = 1 << 15;
+
+/// `[start, start + step, ...]` up to `end`, which is not reached: `[ceil((end - start) / step)]` elements, none when
+/// `end <= start`.
+///
+/// # Errors
+/// A step of zero, a dtype that is not an integer, or values that the dtype cannot hold.
+pub fn arange(start: i64, end: i64, step: usize, dtype: DType) -> Result<Tensor> {
+    const OP: &str = "arange";
+    if step == 0 {
+        return Err(Error::argument(OP, "step", 0, "a step of at least 1"));
+    }
+    let span = (end as i128 - start as i128).max(0) as u128;
+    let count = span.div_ceil(step as u128);
+    let too_long = || Error::argument(OP, "range", format_args!("{start}..{end}"), "fewer elements");
+    let count = usize::try_from(count).map_err(|_| too_long())?;
+    dispatch!(int OP, dtype, T => {
+        // The values lie in start..end, so the last one fits i64.
+        let last = start.wrapping_add((count.saturating_sub(1) as i64).wrapping_mul(step as i64));
+        let holds = |v: i64| (v >= 0 || T::bounds().0 != T::ZERO) && T::from_i64(v).to_i64() == v;
+        if count > 0 && !(holds(start) && holds(last)) {
+            let got = format_args!("{start}..{end}");
+            return Err(Error::argument(OP, "range", got, alloc::format!("values that {} holds", dtype.name())));
+        }
+        Tensor::build::<T>(OP, [count], dtype, |out| {
+            let work = Work::Bytes(size_of_val(out));
+            parallel::for_each_chunk(out, ARANGE_BLOCK, work, |k, out| {
+                let first = start.wrapping_add(((k * ARANGE_BLOCK) as i64).wrapping_mul(step as i64));
+                flex_math::simd::vectorize(#[inline(always)] || {
+                    for (i, o) in out.iter_mut().enumerate() {
+                        *o = T::from_i64(first.wrapping_add((i as i64).wrapping_mul(step as i64)));
+                    }
+                });
+            });
+        })
+    })
+}

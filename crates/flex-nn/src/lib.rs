@@ -1,0 +1,21 @@
+//! What neural networks add to tensors: convolution, pooling, norms, attention, images, losses, random numbers, quantization.
+#![cfg_attr(not(any(feature = "std", test)), no_std)]
+#![deny(missing_docs)]
+
+extern crate alloc;
+
+#[macro_use]
+extern crate flex_tensor;
+
+use flex_gemm::matmul;
+use flex_map::{index, movement};
+use flex_tensor::*;
+
+pub mod attention;
+pub mod conv;
+pub mod loss;
+pub mod norm;
+pub mod pool;
+pub mod quant;
+pub mod random;
+pub mod vision;

@@ -1,0 +1,394 @@
+use super::*;
+use crate::layout::coordinates;
+use crate::{Bytes, Element, Slice, index, movement};
+use alloc::string::ToString;
+use alloc::vec;
+use burn_std::quantization::{QuantLevel, QuantParam, QuantStore, QuantValue, QuantizedBytes, params_shape};
+
+const INTS: [QuantValue; 6] =
+    [QuantValue::Q8F, QuantValue::Q8S, QuantValue::Q4F, QuantValue::Q4S, QuantValue::Q2F, QuantValue::Q2S];
+
+const MINIS: [QuantValue; 3] = [QuantValue::E4M3, QuantValue::E5M2, QuantValue::E2M1];
+
+fn scheme(value: QuantValue, blocks: &[u8]) -> QuantScheme {
+    let level = if blocks.is_empty() { QuantLevel::Tensor } else { QuantLevel::block(blocks) };
+    QuantScheme::default().with_value(value).with_store(QuantStore::Native).with_level(level)
+}
+
+/// Numbers of very different magnitudes.
+fn sample(shape: &[usize]) -> Tensor {
+    let count: usize = shape.iter().product();
+    let value = |i: usize| {
+        let x = ((i * 7919 + 13) % 2003) as f32 / 1000.0 - 1.0;
+        x * (1.0 + (i / 37 % 11) as f32)
+    };
+    Tensor::from_slice(&(0..count).map(value).collect::<Vec<f32>>(), shape.to_vec()).unwrap()
+}
+
+fn floats(tensor: &QTensor) -> Vec<f32> {
+    dequantize(tensor.clone(), DType::F32).unwrap().to_vec::<f32>()
+}
+
+/// Position of the scale of each element, from the definition of blocks.
+fn scale_of(shape: &[usize], blocks: &[u8]) -> Vec<usize> {
+    let lead = shape.len() - blocks.len().min(shape.len());
+    let block = |axis: usize| if axis < lead { 1 } else { blocks[axis - lead] as usize };
+    coordinates(shape)
+        .iter()
+        .map(|i| {
+            if blocks.is_empty() {
+                return 0;
+            }
+            (0..shape.len()).fold(0, |at, axis| at * (shape[axis] / block(axis)) + i[axis] / block(axis))
+        })
+        .collect()
+}
+
+const CASES: [(&[usize], &[u8]); 9] = [
+    (&[6], &[]),
+    (&[4, 32], &[]),
+    (&[4, 32], &[8]),
+    (&[4, 32], &[1, 32]),
+    (&[4, 32], &[2, 4]),
+    (&[2, 4, 6], &[2, 4, 3]),
+    (&[2, 4, 6], &[4, 1]),
+    (&[3, 5, 64], &[64]),
+    (&[2, 0, 4], &[2]),
+];
+
+#[test]
+fn dynamic_quantization_by_definition() {
+    for value in INTS {
+        let (low, high) = value.range();
+        for (shape, blocks) in CASES {
+            let scheme = scheme(value, blocks);
+            let tensor = sample(shape);
+            let numbers = tensor.to_vec::<f32>();
+            let owner = scale_of(shape, blocks);
+            let got = quantize_dynamic(tensor.clone(), scheme).unwrap();
+            assert_eq!(got.shape().as_slice(), shape);
+            assert_eq!(got.scales.shape(), &params_shape(tensor.shape(), scheme.level));
+            let mut scales = vec![0f32; got.scales.num_elements()];
+            numbers.iter().zip(&owner).for_each(|(x, &s)| scales[s] = scales[s].max(x.abs()));
+            scales.iter_mut().for_each(|s| *s = *s * 2.0 / (high - low));
+            assert_eq!(got.scales.to_vec::<f32>(), scales);
+            let codes: Vec<i8> = numbers
+                .iter()
+                .zip(&owner)
+                .map(|(x, &s)| (x / scales[s]).round().clamp(low, high) as i8)
+                .collect();
+            assert_eq!(got.values.to_vec::<i8>(), codes, "{value:?} {shape:?} {blocks:?}");
+            let want: Vec<f32> = codes.iter().zip(&owner).map(|(&q, &s)| q as f32 * scales[s]).collect();
+            assert_eq!(floats(&got), want);
+            // The same from given scales.
+            let again = quantize(tensor, got.scales.clone(), scheme).unwrap();
+            assert_eq!(again.values.to_vec::<i8>(), codes);
+            assert_eq!(again.scales.to_vec::<f32>(), scales);
+        }
+    }
+}
+
+#[test]
+fn errors_stay_within_half_a_step() {
+    for (value, steps) in
+        INTS.map(|v| (v, v.range().1 - v.range().0)).into_iter().chain(MINIS.map(|v| (v, 0.0)))
+    {
+        for (shape, blocks) in CASES {
+            let tensor = sample(shape);
+            let got = quantize_dynamic(tensor.clone(), scheme(value, blocks)).unwrap();
+            let (owner, scales) = (scale_of(shape, blocks), got.scales.to_vec::<f32>());
+            for ((x, y), &s) in tensor.to_vec::<f32>().iter().zip(floats(&got)).zip(&owner) {
+                let bound = match value {
+                    QuantValue::E4M3 => (x.abs() / 16.0).max(scales[s] * 2f32.powi(-10)),
+                    QuantValue::E5M2 => (x.abs() / 8.0).max(scales[s] * 2f32.powi(-17)),
+                    QuantValue::E2M1 => (x.abs() / 4.0).max(scales[s] / 4.0),
+                    // The upper bound of a full range is half a step nearer than the lower one.
+                    _ => scales[s] * if steps as u32 % 2 == 1 { 1.0 } else { 0.5 },
+                };
+                assert!((x - y).abs() <= bound * 1.0001, "{value:?} {x} {y}");
+            }
+        }
+    }
+}
+
+#[test]
+fn large_tensors_in_parallel() {
+    for blocks in [&[][..], &[32], &[4, 8], &[250, 1]] {
+        let tensor = sample(&[1000, 416]);
+        let scheme = scheme(QuantValue::Q8S, blocks);
+        let got = quantize_dynamic(tensor.clone(), scheme).unwrap();
+        let owner = scale_of(&[1000, 416], blocks);
+        let (numbers, scales) = (tensor.to_vec::<f32>(), got.scales.to_vec::<f32>());
+        let mut largest = vec![0f32; scales.len()];
+        numbers.iter().zip(&owner).for_each(|(x, &s)| largest[s] = largest[s].max(x.abs()));
+        assert!(scales.iter().zip(&largest).all(|(&s, &l)| s == l / 127.0));
+        let codes = got.values.to_vec::<i8>();
+        let correct = |((x, &q), &s): ((&f32, &i8), &usize)| q as f32 == (x / scales[s]).round();
+        assert!(numbers.iter().zip(&codes).zip(&owner).all(correct));
+        let back = floats(&got);
+        assert!(back.iter().zip(&codes).zip(&owner).all(|((&y, &q), &s)| y == q as f32 * scales[s]));
+    }
+}
+
+#[test]
+fn zeros_infinities_and_nan() {
+    let zeros = Tensor::full([2, 4], crate::Scalar::Int(0), DType::F32).unwrap();
+    for blocks in [&[][..], &[2]] {
+        for value in INTS.into_iter().chain(MINIS) {
+            let got = quantize_dynamic(zeros.clone(), scheme(value, blocks)).unwrap();
+            assert_eq!(floats(&got), [0.0; 8]);
+            let no_scale =
+                Tensor::full([got.scales.num_elements()], crate::Scalar::Int(0), DType::F32).unwrap();
+            let got = quantize(zeros.clone(), no_scale, scheme(value, blocks)).unwrap();
+            assert_eq!(floats(&got), [0.0; 8]);
+        }
+    }
+    let odd = Tensor::from_slice(&[f32::NAN, 1.0, -2.0, 0.5], [4]).unwrap();
+    let got = quantize_dynamic(odd, scheme(QuantValue::Q8S, &[])).unwrap();
+    assert_eq!(got.values.to_vec::<i8>(), [0, 64, -127, 32]);
+    assert_eq!(got.scales.item::<f32>(), 2.0 / 127.0);
+    let odd = Tensor::from_slice(&[f32::INFINITY, 1.0, f32::NEG_INFINITY], [3]).unwrap();
+    let got = quantize_dynamic(odd, scheme(QuantValue::Q8S, &[])).unwrap();
+    assert_eq!(got.values.to_vec::<i8>(), [127, 0, -127]);
+    assert!(floats(&got).iter().all(|v| !v.is_nan()));
+    let huge = Tensor::from_slice(&[f32::MAX, -f32::MAX], [2]).unwrap();
+    let got = quantize_dynamic(huge, scheme(QuantValue::Q2S, &[])).unwrap();
+    assert_eq!(floats(&got), [f32::MAX, -f32::MAX]);
+}
+
+#[test]
+fn every_float_dtype_and_layout() {
+    let scheme = scheme(QuantValue::Q8S, &[4]);
+    let tensor = sample(&[6, 8]);
+    let turned = tensor.clone().swap_axes(0, 1).unwrap().materialise().unwrap();
+    let want = quantize_dynamic(tensor.clone(), scheme).unwrap();
+    let got = quantize_dynamic(turned.swap_axes(0, 1).unwrap(), scheme).unwrap();
+    assert_eq!(got.values.to_vec::<i8>(), want.values.to_vec::<i8>());
+    for dtype in [DType::F64, DType::F16, DType::BF16] {
+        let other = from_f32("test", tensor.clone(), dtype).unwrap();
+        let rounded = into_f32("test", other.clone()).unwrap();
+        let want = quantize_dynamic(rounded, scheme).unwrap();
+        let scales = from_f32("test", want.scales.clone(), DType::F64).unwrap();
+        for got in
+            [quantize_dynamic(other.clone(), scheme).unwrap(), quantize(other, scales, scheme).unwrap()]
+        {
+            assert_eq!(got.values.to_vec::<i8>(), want.values.to_vec::<i8>());
+        }
+        let numbers = dequantize(want.clone(), dtype).unwrap();
+        assert_eq!(numbers.dtype(), dtype);
+        let same = from_f32("test", dequantize(want, DType::F32).unwrap(), dtype).unwrap();
+        assert_eq!(numbers.into_bytes().unwrap().to_vec(), same.into_bytes().unwrap().to_vec());
+    }
+    // One scale: a view keeps its order in memory.
+    let whole = quantize_dynamic(tensor, self::scheme(QuantValue::Q8S, &[])).unwrap();
+    let numbers = dequantize(whole.clone(), DType::F32).unwrap();
+    for (got, want) in [
+        (whole.clone().permute(&[1, 0]), numbers.clone().permute(&[1, 0])),
+        (whole.clone().flip(&[0]), numbers.clone().flip(&[0])),
+        (
+            whole.clone().slice(&[Slice::new(1, Some(5), 2)]),
+            numbers.clone().slice(&[Slice::new(1, Some(5), 2)]),
+        ),
+        (whole.clone().expand(&[2, 6, 8]), numbers.clone().expand(&[2, 6, 8])),
+    ] {
+        let got = got.unwrap();
+        assert_eq!(got.shape(), want.as_ref().unwrap().shape());
+        assert_eq!(floats(&got), want.unwrap().to_vec::<f32>());
+    }
+    let turned = dequantize(whole.swap_axes(0, 1).unwrap(), DType::BF16).unwrap();
+    assert!(!turned.is_contiguous() && turned.layout().is_dense());
+}
+
+#[test]
+fn half_precision_scales_are_rounded() {
+    for (param, round) in [
+        (QuantParam::F16, (|s| f16::from_f32(s).to_f32()) as fn(f32) -> f32),
+        (QuantParam::BF16, |s| bf16::from_f32(s).to_f32()),
+    ] {
+        let scheme = scheme(QuantValue::Q8S, &[2]).with_param(param);
+        let plain = quantize_dynamic(sample(&[4, 4]), self::scheme(QuantValue::Q8S, &[2])).unwrap();
+        let got = quantize_dynamic(sample(&[4, 4]), scheme).unwrap();
+        let want: Vec<f32> = plain.scales.to_vec::<f32>().into_iter().map(round).collect();
+        assert_eq!(got.scales.to_vec::<f32>(), want);
+        assert!(got.values.to_vec::<i8>().iter().all(|&q| q >= -127));
+    }
+}
+
+/// Bytes as Burn makes them.
+fn burn_bytes(codes: &[i8], scales: &[f32], scheme: QuantScheme) -> Vec<u8> {
+    QuantizedBytes::new(codes.to_vec(), scheme, scales).bytes.to_vec()
+}
+
+#[test]
+fn bytes_are_those_of_burn() {
+    for value in INTS.into_iter().chain(MINIS) {
+        for (shape, blocks) in CASES {
+            let scheme = scheme(value, blocks);
+            let got = quantize_dynamic(sample(shape), scheme).unwrap();
+            let bytes = got.to_bytes().unwrap();
+            let (codes, scales) = (got.values.to_vec::<i8>(), got.scales.to_vec::<f32>());
+            if !codes.is_empty() {
+                assert_eq!(bytes.to_vec(), burn_bytes(&codes, &scales, scheme));
+                let parsed = QuantizedBytes { bytes: bytes.clone(), scheme, num_elements: codes.len() };
+                let (parsed_codes, parsed_scales) = parsed.into_vec_i8();
+                assert_eq!((parsed_codes, parsed_scales.scales), (codes.clone(), scales.clone()));
+            }
+            let back = QTensor::from_bytes(bytes, shape.to_vec(), scheme).unwrap();
+            assert_eq!(back.values.to_vec::<i8>(), codes);
+            assert_eq!(back.scales.to_vec::<f32>(), scales);
+            assert_eq!(back.scales.shape(), got.scales.shape());
+        }
+    }
+}
+
+#[test]
+fn packed_bytes_are_those_of_burn() {
+    for value in INTS {
+        for count in [1, 3, 4, 5, 7, 8, 9, 15, 16, 17, 33, 64] {
+            let scheme = scheme(value, &[]).with_store(QuantStore::PackedU32(0));
+            let got = quantize_dynamic(sample(&[count]), scheme).unwrap();
+            let (codes, scales) = (got.values.to_vec::<i8>(), got.scales.to_vec::<f32>());
+            let bytes = got.to_bytes().unwrap();
+            let parsed = QuantizedBytes { bytes: bytes.clone(), scheme, num_elements: count };
+            let (parsed_codes, parsed_scales) = parsed.into_vec_i8();
+            assert_eq!(
+                (parsed_codes, parsed_scales.scales),
+                (codes.clone(), scales.clone()),
+                "{value:?} {count}"
+            );
+            let back = QTensor::from_bytes(bytes, [count], scheme).unwrap();
+            assert_eq!((back.values.to_vec::<i8>(), back.scales.to_vec::<f32>()), (codes, scales));
+        }
+        let scheme = scheme(value, &[8]).with_store(QuantStore::PackedU32(0));
+        let got = quantize_dynamic(sample(&[3, 16]), scheme).unwrap();
+        let parsed = QuantizedBytes { bytes: got.to_bytes().unwrap(), scheme, num_elements: 48 };
+        let (codes, scales) = parsed.into_vec_i8();
+        assert_eq!((codes, scales.scales), (got.values.to_vec::<i8>(), got.scales.to_vec::<f32>()));
+    }
+    // A padded last word of 8-bit codes.
+    let scheme = scheme(QuantValue::Q8S, &[]).with_store(QuantStore::PackedU32(0));
+    let bytes = [&[1u8, 2, 255, 4, 5, 0, 0, 0][..], &0.5f32.to_ne_bytes()].concat();
+    let got = QTensor::from_bytes(Bytes::from_bytes_vec(bytes), [5], scheme).unwrap();
+    assert_eq!(floats(&got), [0.5, 1.0, -0.5, 2.0, 2.5]);
+}
+
+#[test]
+fn moves_that_keep_blocks_whole_are_exact() {
+    let tensor = sample(&[4, 6, 8]);
+    for blocks in [&[4u8][..], &[2, 4], &[2, 3, 8], &[3, 1], &[2, 1, 1]] {
+        let q = quantize_dynamic(tensor.clone(), scheme(QuantValue::Q8S, blocks)).unwrap();
+        let f = dequantize(q.clone(), DType::F32).unwrap();
+        let exact = |got: Result<QTensor>, want: Result<Tensor>| {
+            let (got, want) = (got.unwrap(), want.unwrap());
+            assert_eq!(got.shape(), want.shape());
+            assert_eq!(floats(&got), want.to_vec::<f32>(), "{blocks:?}");
+            // Still a well-formed tensor of its scheme, through bytes and back.
+            let back = QTensor::from_bytes(got.to_bytes().unwrap(), got.shape().clone(), got.scheme).unwrap();
+            assert_eq!(floats(&back), want.to_vec::<f32>());
+            QTensor::new(got.values, got.scales, got.scheme).unwrap();
+        };
+        for axes in [[0, 2, 1], [2, 1, 0], [1, 2, 0]] {
+            exact(q.clone().permute(&axes), f.clone().permute(&axes));
+        }
+        exact(q.clone().swap_axes(0, 2).unwrap().swap_axes(0, 2), Ok(f.clone()));
+        let there_and_back = q.clone().swap_axes(1, 2).unwrap().swap_axes(1, 2).unwrap();
+        assert_eq!(there_and_back.scheme, q.scheme);
+        exact(q.clone().flip(&[0, 2]), f.clone().flip(&[0, 2]));
+        exact(q.clone().expand(&[3, 4, 6, 8]), f.clone().expand(&[3, 4, 6, 8]));
+        exact(q.clone().repeat(1, 2), movement::repeat(f.clone(), 1, 2));
+        let s = [Slice::new(2, Some(4), 1), Slice::new(0, None, -1), Slice::new(0, Some(8), 1)];
+        exact(q.clone().slice(&s), f.clone().slice(&s));
+        exact(cat(vec![q.clone(), q.clone()], 2), movement::cat(vec![f.clone(), f.clone()], 2));
+        exact(cat(vec![q.clone(), q.clone()], 0), movement::cat(vec![f.clone(), f.clone()], 0));
+        if blocks == [4] {
+            exact(q.clone().reshape([24, 8]), f.clone().reshape([24, 8]));
+            exact(q.clone().reshape([192]), f.clone().reshape([192]));
+            let i = Tensor::from_slice(&[5i64, 0, 0], [3]).unwrap();
+            exact(q.clone().select(1, i.clone()), index::select(f.clone(), 1, i));
+            let s = [Slice::new(0, None, -2), Slice::new(1, None, 3), Slice::new(4, None, 1)];
+            exact(q.clone().slice(&s), f.clone().slice(&s));
+        }
+    }
+    let one = quantize_dynamic(sample(&[4, 1]), scheme(QuantValue::Q8S, &[2, 1])).unwrap();
+    let numbers = dequantize(one.clone(), DType::F32).unwrap().expand(&[4, 5]).unwrap();
+    assert_eq!(floats(&one.expand(&[4, 5]).unwrap()), numbers.to_vec::<f32>());
+}
+
+#[test]
+fn moves_that_tear_blocks_apart_are_quantized_anew() {
+    let tensor = sample(&[4, 8]);
+    let q = quantize_dynamic(tensor, scheme(QuantValue::Q8S, &[4])).unwrap();
+    let f = dequantize(q.clone(), DType::F32).unwrap();
+    let near = |got: QTensor, want: Tensor| {
+        assert_eq!(got.shape(), want.shape());
+        let step = got.scales.to_vec::<f32>().into_iter().fold(0.0, f32::max);
+        assert!(floats(&got).iter().zip(want.to_vec::<f32>()).all(|(a, b)| (a - b).abs() <= step * 0.501));
+    };
+    let s = [Slice::full(), Slice::new(2, Some(6), 1)];
+    near(q.clone().slice(&s).unwrap(), f.clone().slice(&s).unwrap());
+    let i = Tensor::from_slice(&[7i64, 0, 3, 3], [4]).unwrap();
+    near(q.clone().select(1, i.clone()).unwrap(), index::select(f.clone(), 1, i).unwrap());
+    let i = Tensor::from_slice(&[1i64; 8], [1, 8]).unwrap();
+    near(q.clone().gather(0, i.clone()).unwrap(), index::gather(0, f.clone(), i).unwrap());
+    let whole = quantize_dynamic(f.clone(), scheme(QuantValue::Q8S, &[])).unwrap();
+    near(cat(vec![whole, q.clone()], 0).unwrap(), movement::cat(vec![f.clone(), f.clone()], 0).unwrap());
+    let (a, b) = (sample(&[4, 8]), sample(&[6, 8]));
+    let parts = [a.clone(), b.clone()].map(|t| quantize_dynamic(t, scheme(QuantValue::Q8S, &[])).unwrap());
+    let joined = cat(parts.to_vec(), 0).unwrap();
+    let want = movement::cat(vec![a, b], 0).unwrap();
+    let step = joined.scales.item::<f32>();
+    assert!(floats(&joined).iter().zip(want.to_vec::<f32>()).all(|(a, b)| (a - b).abs() <= step * 1.01));
+    // Three columns hold no whole block of the old size: blocks shrink to what divides them.
+    let s = [Slice::full(), Slice::new(0, Some(3), 1)];
+    near(q.slice(&s).unwrap(), f.slice(&s).unwrap());
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let starts = |result: Result<QTensor>, want: &str| {
+        let message = result.unwrap_err().to_string();
+        assert!(message.starts_with(want), "{message}");
+    };
+    let q8 = |blocks: &[u8]| scheme(QuantValue::Q8S, blocks);
+    let t = || sample(&[4, 6]);
+    starts(quantize_dynamic(t(), q8(&[4])), "quantize_dynamic: got a tensor of shape [4, 6]");
+    starts(quantize_dynamic(t(), q8(&[0])), "quantize_dynamic: got a tensor of shape");
+    starts(quantize_dynamic(t(), q8(&[2, 2, 2])), "quantize_dynamic: got a tensor of shape");
+    starts(
+        quantize_dynamic(Tensor::from_slice(&[1i32], [1]).unwrap(), q8(&[])),
+        "quantize_dynamic: dtype i32",
+    );
+    starts(quantize(t(), sample(&[2]), q8(&[])), "quantize: got a tensor of shape [2]");
+    starts(quantize(t(), sample(&[4]), q8(&[2])), "quantize: got a tensor of shape [4]");
+    let packed = QuantStore::PackedU32(1);
+    starts(quantize_dynamic(t(), q8(&[]).with_store(packed)), "quantize_dynamic: store of the scheme");
+    let packed = QuantStore::PackedU32(0);
+    starts(
+        quantize_dynamic(t(), scheme(QuantValue::E4M3, &[]).with_store(packed)),
+        "quantize_dynamic: store of the scheme",
+    );
+    let native = QuantStore::PackedNative(0);
+    starts(quantize_dynamic(t(), q8(&[]).with_store(native)), "quantize_dynamic: store of the scheme");
+    starts(
+        quantize_dynamic(t(), q8(&[]).with_param(QuantParam::UE8M0)),
+        "quantize_dynamic: parameter precision",
+    );
+    let bytes = |len: usize| Bytes::from_bytes_vec(vec![0; len]);
+    starts(QTensor::from_bytes(bytes(27), [4, 6], q8(&[])), "quantized from_data: number of bytes is 27");
+    starts(QTensor::from_bytes(bytes(28), [4, 6], q8(&[2])), "quantized from_data: number of bytes is 28");
+    starts(
+        QTensor::from_bytes(bytes(28), [usize::MAX, 2], q8(&[])),
+        "quantized from_data: a tensor of shape",
+    );
+    starts(QTensor::new(t(), sample(&[1]), q8(&[])), "quantized tensor: dtype f32");
+    let codes = Tensor::from_slice(&[1i8], [1]).unwrap();
+    starts(QTensor::new(codes.clone(), codes.clone(), q8(&[])), "quantized tensor: dtype i8");
+    starts(QTensor::new(codes, sample(&[2]), q8(&[])), "quantized tensor: got a tensor of shape [2]");
+    starts(cat(vec![], 0), "cat: number of tensors");
+    let q = quantize_dynamic(t(), q8(&[])).unwrap();
+    assert!(dequantize(q.clone(), DType::I32).unwrap_err().to_string().starts_with("dequantize: dtype i32"));
+    starts(q.clone().permute(&[0, 0]), "permute: axes");
+    starts(q.clone().swap_axes(0, 2), "swap_dims: axis 2");
+    starts(q.reshape([5]), "reshape: shapes");
+    assert!(i8::DTYPE == DType::I8);
+}

@@ -1,0 +1,13 @@
+//! Operations of the Flex engine that make one value of many: reductions, running sums, sorting.
+#![cfg_attr(not(any(feature = "std", test)), no_std)]
+#![deny(missing_docs)]
+
+extern crate alloc;
+
+#[macro_use]
+extern crate flex_tensor;
+
+use flex_tensor::*;
+
+pub mod reduce;
+pub mod sort;

@@ -1,0 +1,261 @@
+//! Shape, signed strides and start offset: how a tensor's elements lie in its buffer, and the algebra of views.
+
+mod broadcast;
+mod view;
+
+pub use broadcast::stretched_stride;
+pub use broadcast::{broadcast_shapes, expand_like};
+
+use crate::error::{Error, Result};
+use burn_std::Shape;
+use smallvec::SmallVec;
+
+/// Signed strides, in elements.
+pub type Strides = SmallVec<[isize; 5]>;
+
+/// Where the element with index `(i0, i1, ...)` lies: at `offset + i0*strides[0] + i1*strides[1] + ...` elements
+/// from the start of the buffer.
+///
+/// Strides may be negative (flipped axes), zero (expanded axes) or overlap (unfolded windows). Invariant: every
+/// element of the shape addresses a non-negative offset; a [`Tensor`](crate::Tensor) also guarantees that it lies
+/// inside its buffer.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Layout {
+    shape: Shape,
+    strides: Strides,
+    offset: usize,
+}
+
+impl Clone for Layout {
+    #[inline]
+    fn clone(&self) -> Self {
+        Self { shape: copy_shape(&self.shape), strides: copy_axes(&self.strides), offset: self.offset }
+    }
+}
+
+/// A clone, the fast way; see [`copy_axes`].
+#[inline]
+pub fn copy_shape(shape: &Shape) -> Shape {
+    Shape::new_raw(copy_axes(shape))
+}
+
+/// A number for each axis.
+///
+/// The clone of a `SmallVec` pushes element by element, and `from_slice` calls `memcpy`, whose few bytes the processor waits for
+/// when the list then moves in whole vectors. Here the compiler knows all elements. A layout is copied with every tensor.
+#[inline]
+fn copy_axes<T: Copy + Default>(axes: &[T]) -> SmallVec<[T; 5]> {
+    let none = T::default();
+    let known = match *axes {
+        [] => [none; 5],
+        [a] => [a, none, none, none, none],
+        [a, b] => [a, b, none, none, none],
+        [a, b, c] => [a, b, c, none, none],
+        [a, b, c, d] => [a, b, c, d, none],
+        [a, b, c, d, e] => [a, b, c, d, e],
+        _ => return SmallVec::from_slice(axes),
+    };
+    SmallVec::from_buf_and_len(known, axes.len())
+}
+
+/// Number of elements of a shape.
+///
+/// # Errors
+/// [`Error::Overflow`] when the product, at 8 bytes each, exceeds `isize::MAX`. Axes of size zero do not hide an
+/// overflow of the others, since strides are computed from them.
+#[inline]
+pub fn checked_num_elements(op: &'static str, shape: &[usize]) -> Result<usize> {
+    let (mut product, mut fits, mut empty) = (1usize, true, false);
+    for &size in shape {
+        let (wider, overflows) = product.overflowing_mul(size.max(1));
+        product = wider;
+        fits &= !overflows;
+        empty |= size == 0;
+    }
+    if !fits || product > isize::MAX as usize / 8 {
+        return Err(Error::Overflow { op, shape: shape.to_vec() });
+    }
+    Ok(if empty { 0 } else { product })
+}
+
+/// Strides of a row-major tensor of this shape.
+#[inline]
+pub fn contiguous_strides(shape: &[usize]) -> Strides {
+    let step = |size: usize| size.max(1) as isize;
+    // Known to the compiler, as in `copy_axes`.
+    match *shape {
+        [_] => Strides::from_buf_and_len([1, 0, 0, 0, 0], 1),
+        [_, b] => Strides::from_buf_and_len([step(b), 1, 0, 0, 0], 2),
+        [_, b, c] => Strides::from_buf_and_len([step(b).wrapping_mul(step(c)), step(c), 1, 0, 0], 3),
+        _ => {
+            let mut strides: Strides = SmallVec::from_elem(0, shape.len());
+            let mut total = 1isize;
+            for (stride, &size) in strides.iter_mut().zip(shape).rev() {
+                *stride = total;
+                total = total.wrapping_mul(step(size));
+            }
+            strides
+        }
+    }
+}
+
+impl Layout {
+    /// Row-major layout from offset zero.
+    pub fn contiguous(shape: Shape) -> Self {
+        let strides = contiguous_strides(&shape);
+        Self { shape, strides, offset: 0 }
+    }
+
+    /// [`contiguous`](Self::contiguous) of a shape that is copied.
+    #[inline]
+    pub fn contiguous_like(shape: &Shape) -> Self {
+        // Asked of the shape that is there already: the copy would have to be in memory for it.
+        let strides = contiguous_strides(shape);
+        Self { shape: copy_shape(shape), strides, offset: 0 }
+    }
+
+    /// The layout of one element, of shape `[1]`. Its parts are constants: ones put together at run time, number by number,
+    /// are waited for when the layout then moves in vectors.
+    pub fn single() -> Self {
+        let shape = SmallVec::from_buf_and_len([1, 0, 0, 0, 0], 1);
+        Self {
+            shape: Shape::new_raw(shape),
+            strides: Strides::from_buf_and_len([1, 0, 0, 0, 0], 1),
+            offset: 0,
+        }
+    }
+
+    /// A layout from its parts.
+    ///
+    /// # Panics
+    /// When shape and strides differ in length, or an element would lie before the start of the buffer.
+    pub fn new(shape: Shape, strides: Strides, offset: usize) -> Self {
+        assert_eq!(shape.len(), strides.len(), "Layout: shape and strides differ in rank");
+        let layout = Self { shape, strides, offset };
+        assert!(layout.lowest().is_some(), "Layout: an element would lie before the start of the buffer");
+        layout
+    }
+
+    /// Size of each axis.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Distance in elements between neighbours along each axis.
+    pub fn strides(&self) -> &[isize] {
+        &self.strides
+    }
+
+    /// Position of the first element (index zero on all axes).
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// Number of axes.
+    pub fn rank(&self) -> usize {
+        self.shape.len()
+    }
+
+    /// Number of elements.
+    pub fn num_elements(&self) -> usize {
+        self.shape.num_elements()
+    }
+
+    /// Whether the elements lie in row-major order without gaps, from [`offset`](Self::offset). Strides of axes of
+    /// size one do not matter; an empty tensor is contiguous.
+    pub fn is_contiguous(&self) -> bool {
+        let mut step = 1isize;
+        for (&size, &stride) in self.shape.iter().zip(&self.strides).rev() {
+            match size {
+                0 => return true,
+                1 => {}
+                _ if stride != step => {
+                    // A zero-sized axis further out still makes the tensor empty, hence contiguous.
+                    return self.shape.contains(&0);
+                }
+                _ => step *= size as isize,
+            }
+        }
+        true
+    }
+
+    /// Whether the elements fill one gapless range of the buffer, each exactly once, in any order of axes and
+    /// directions (transposed, permuted, flipped). Such tensors can be processed as one flat run.
+    pub fn is_dense(&self) -> bool {
+        if self.is_contiguous() {
+            return true;
+        }
+        let mut axes: SmallVec<[(usize, usize); 5]> = (self.shape.iter().zip(&self.strides))
+            .filter(|&(&size, _)| size != 1)
+            .map(|(&size, &stride)| (stride.unsigned_abs(), size))
+            .collect();
+        axes.sort_unstable();
+        let mut step = 1usize;
+        for (stride, size) in axes {
+            if stride != step {
+                return false;
+            }
+            step *= size;
+        }
+        true
+    }
+
+    /// Offset of the lowest element, `None` when it would be negative.
+    fn lowest(&self) -> Option<usize> {
+        if self.shape.contains(&0) {
+            return Some(self.offset);
+        }
+        let below: isize = (self.shape.iter().zip(&self.strides))
+            .filter(|&(_, &stride)| stride < 0)
+            .map(|(&size, &stride)| (size as isize - 1) * stride)
+            .sum();
+        self.offset.checked_add_signed(below)
+    }
+
+    /// The half-open range of buffer positions that the elements touch; empty for an empty tensor.
+    pub fn span(&self) -> core::ops::Range<usize> {
+        if self.shape.contains(&0) {
+            return self.offset..self.offset;
+        }
+        let (mut low, mut high) = (self.offset, self.offset);
+        for (&size, &stride) in self.shape.iter().zip(&self.strides) {
+            let reach = (size - 1) * stride.unsigned_abs();
+            if stride < 0 {
+                low -= reach;
+            } else {
+                high += reach;
+            }
+        }
+        low..high + 1
+    }
+
+    /// Position of the element with this index.
+    ///
+    /// # Panics
+    /// When the index lies outside of the shape.
+    pub fn position(&self, index: &[usize]) -> usize {
+        assert!(
+            index.len() == self.rank() && index.iter().zip(self.shape.iter()).all(|(i, s)| i < s),
+            "Layout: index {index:?} lies outside of shape {:?}",
+            self.shape.as_slice()
+        );
+        let delta: isize = index.iter().zip(&self.strides).map(|(&i, &s)| i as isize * s).sum();
+        self.offset.wrapping_add_signed(delta)
+    }
+}
+
+/// All indices of a shape in row-major order: for tests, whose oracles visit element by element.
+#[doc(hidden)]
+pub fn coordinates(shape: &[usize]) -> alloc::vec::Vec<alloc::vec::Vec<usize>> {
+    let mut list = alloc::vec![alloc::vec![]];
+    for &size in shape {
+        list = list
+            .into_iter()
+            .flat_map(|index| (0..size).map(move |i| [index.clone(), alloc::vec![i]].concat()))
+            .collect();
+    }
+    list
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,19 @@
+//! Row-major copies of views.
+
+use crate::Tensor;
+use crate::error::Result;
+use crate::walk::copy_to_contiguous;
+
+impl Tensor {
+    /// A tensor of the same elements in row-major order, over a buffer of its own.
+    ///
+    /// # Errors
+    /// [`Error::Memory`](crate::Error::Memory) when the system has no room for the copy.
+    pub fn materialise(&self) -> Result<Self> {
+        dispatch!(bits "contiguous", self.dtype(), T => {
+            Tensor::build::<T>("contiguous", self.shape().clone(), self.dtype(), |out| {
+                copy_to_contiguous(self.storage::<T>(), self.layout(), out);
+            })
+        })
+    }
+}

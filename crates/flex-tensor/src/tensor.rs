@@ -1,0 +1,546 @@
+//! The tensor: a shared buffer, a layout over it, and the dtype of its elements.
+
+use crate::dtype::{Element, Scalar, Stored, stores};
+use crate::error::{Error, Result};
+use crate::layout::{Layout, checked_num_elements};
+use crate::parallel::{self, Work};
+use crate::storage;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use burn_std::{AllocationProperty, BoolStore, Bytes, DType, Shape, Slice};
+
+/// An n-dimensional array of any rank.
+///
+/// Cloning is O(1): clones and views share the buffer. Operations that own the only reference to a buffer may write
+/// their result into it, so a clone or a view never observes a change made through another.
+///
+/// Invariant: every position that the layout addresses lies inside of the buffer, which is aligned for the dtype.
+#[derive(Clone, Debug)]
+pub struct Tensor {
+    data: Arc<Bytes>,
+    layout: Layout,
+    dtype: Stored,
+}
+
+/// Construction and export.
+impl Tensor {
+    /// Takes over a buffer of row-major elements. No data is copied when the buffer is aligned for the dtype,
+    /// whatever owns it (memory-mapped files included).
+    ///
+    /// Booleans other than 0 and 1 become 1.
+    ///
+    /// # Errors
+    /// When the byte count is not that of the shape, or the dtype is not stored by the engine.
+    pub fn from_bytes(bytes: Bytes, shape: impl Into<Shape>, dtype: DType) -> Result<Self> {
+        let shape = shape.into();
+        let stored = Stored::new(dtype)
+            .ok_or_else(|| Error::dtype("from_data", dtype, "a float, integer or bool (native, u8) dtype"))?;
+        let count = checked_num_elements("from_data", &shape)?;
+        if bytes.len() != count * dtype.size() {
+            let expected = alloc::format!("{} bytes for shape {:?}", count * dtype.size(), shape.as_slice());
+            return Err(Error::argument("from_data", "number of bytes", bytes.len(), expected));
+        }
+        let aligned = (bytes.as_ptr() as usize).is_multiple_of(dtype.size());
+        let odd_bool = dtype.is_bool() && bytes.iter().any(|&b| b > 1);
+        let bytes = if aligned && !odd_bool {
+            bytes
+        } else {
+            let mut copy = storage::alloc(bytes.len());
+            copy.copy_from_slice(&bytes);
+            if odd_bool {
+                copy.iter_mut().for_each(|b| *b = (*b != 0) as u8);
+            }
+            copy
+        };
+        Ok(Self { data: Arc::new(bytes), layout: Layout::contiguous(shape), dtype: stored })
+    }
+
+    /// Copies a slice of row-major elements.
+    ///
+    /// # Errors
+    /// When the number of elements is not that of the shape.
+    pub fn from_slice<T: Element>(values: &[T], shape: impl Into<Shape>) -> Result<Self> {
+        let shape = shape.into();
+        let count = checked_num_elements("from_slice", &shape)?;
+        if count != values.len() {
+            let expected = alloc::format!("{count} for shape {:?}", shape.as_slice());
+            return Err(Error::argument("from_slice", "number of elements", values.len(), expected));
+        }
+        Self::build::<T>("from_slice", shape, T::DTYPE, |out| out.copy_from_slice(values))
+    }
+
+    /// Copies a slice of booleans.
+    ///
+    /// # Errors
+    /// When the number of elements is not that of the shape.
+    pub fn from_bools(values: &[bool], shape: impl Into<Shape>) -> Result<Self> {
+        let bytes: Vec<u8> = values.iter().map(|&b| b as u8).collect();
+        let tensor = Self::from_slice(&bytes, shape)?;
+        Ok(tensor.with_dtype(DType::Bool(BoolStore::Native)))
+    }
+
+    /// A row-major tensor whose elements `fill` writes. The slice that `fill` gets holds arbitrary values, so it has
+    /// to write every element. `T` must be a type that [stores](crate::dtype::stores) `dtype`.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`] and [`Error::Memory`] in the name of `op`.
+    ///
+    /// # Panics
+    /// When `T` does not store `dtype`.
+    pub fn build<T: Element>(
+        op: &'static str,
+        shape: impl Into<Shape>,
+        dtype: DType,
+        fill: impl FnOnce(&mut [T]),
+    ) -> Result<Self> {
+        Self::try_build(op, shape, dtype, |out| {
+            fill(out);
+            Ok(())
+        })
+    }
+
+    /// [`build`](Self::build) with a `fill` that can fail; nothing is left behind when it does.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`] and [`Error::Memory`] in the name of `op`, and those of `fill`.
+    ///
+    /// # Panics
+    /// When `T` does not store `dtype`.
+    pub fn try_build<T: Element>(
+        op: &'static str,
+        shape: impl Into<Shape>,
+        dtype: DType,
+        fill: impl FnOnce(&mut [T]) -> Result<()>,
+    ) -> Result<Self> {
+        let shape = shape.into();
+        assert!(stores::<T>(dtype), "{op}: {:?} does not store {dtype:?}", T::DTYPE);
+        let count = checked_num_elements(op, &shape)?;
+        Self::try_build_bytes(op, Layout::contiguous(shape), count, dtype, |out| {
+            fill(bytemuck::cast_slice_mut(out))
+        })
+    }
+
+    /// [`try_build`](Self::try_build) for those who write bytes. `layout` is that of the result, of `count` elements, and
+    /// contiguous from the start of the buffer.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] in the name of `op`, a dtype that the engine does not store, and those of `fill`.
+    #[inline]
+    pub fn try_build_bytes(
+        op: &'static str,
+        layout: Layout,
+        count: usize,
+        dtype: DType,
+        fill: impl FnOnce(&mut [u8]) -> Result<()>,
+    ) -> Result<Self> {
+        let stored = Stored::new(dtype)
+            .ok_or_else(|| Error::dtype(op, dtype, "a float, integer or bool (native, u8) dtype"))?;
+        let size = count * dtype.size();
+        let mut bytes = storage::try_alloc(size).ok_or_else(|| Error::Memory {
+            op,
+            shape: layout.shape().to_vec(),
+            bytes: size,
+        })?;
+        fill(&mut bytes)?;
+        Ok(Self { data: Arc::new(bytes), layout, dtype: stored })
+    }
+
+    /// One element, of shape `[1]`.
+    ///
+    /// # Panics
+    /// When `T` does not store `dtype`.
+    pub fn single<T: Element>(value: T, dtype: DType) -> Self {
+        let data = Arc::new(storage::number(bytemuck::bytes_of(&value)));
+        Self { data, layout: Layout::single(), dtype: Stored::of::<T>("single", dtype) }
+    }
+
+    /// A row-major tensor with every element set to `value` (converted by [`Scalar::cast`]).
+    ///
+    /// # Errors
+    /// [`Error::Overflow`], or a dtype that the engine does not store.
+    pub fn full(shape: impl Into<Shape>, value: impl Into<Scalar>, dtype: DType) -> Result<Self> {
+        let (shape, value) = (shape.into(), value.into());
+        dispatch!(any "full", dtype, T => {
+            let value = if dtype.is_bool() { T::from_u64((value.to_f64() != 0.0) as u64) } else { value.cast::<T>() };
+            Self::filled::<T>("full", shape, value, dtype)
+        })
+    }
+
+    /// A row-major tensor of one value, which all threads write.
+    pub fn filled<T: Element>(
+        op: &'static str,
+        shape: impl Into<Shape>,
+        value: T,
+        dtype: DType,
+    ) -> Result<Self> {
+        Self::build::<T>(op, shape, dtype, |out| {
+            let (chunk, work) = (parallel::rows_per_task(size_of::<T>()), Work::Bytes(size_of_val(out)));
+            parallel::for_each_chunk(out, chunk, work, |_, out| out.fill(value));
+        })
+    }
+
+    /// A row-major tensor of arbitrary elements.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`], or a dtype that the engine does not store.
+    pub fn empty(shape: impl Into<Shape>, dtype: DType) -> Result<Self> {
+        dispatch!(bits "empty", dtype, T => Self::build::<T>("empty", shape, dtype, |out| {
+            // Recycled bytes may be neither 0 nor 1.
+            if dtype.is_bool() {
+                out.fill(T::ZERO);
+            }
+        }))
+    }
+
+    /// The elements as row-major bytes. No data is copied when this is the only reference to the buffer and the
+    /// tensor covers all of it in order.
+    ///
+    /// # Errors
+    /// None for tensors that the engine made; the signature leaves room for storage that cannot be read.
+    pub fn into_bytes(self) -> Result<Bytes> {
+        let whole = self.layout.is_contiguous()
+            && self.layout.offset() == 0
+            && self.data.len() == self.num_elements() * self.dtype().size();
+        let tensor = if whole { self } else { self.materialise()? };
+        Ok(Arc::try_unwrap(tensor.data).unwrap_or_else(|shared| {
+            let mut copy = storage::alloc(shared.len());
+            copy.copy_from_slice(&shared);
+            copy
+        }))
+    }
+
+    /// The elements in row-major order.
+    ///
+    /// # Panics
+    /// When `T` does not store the dtype.
+    pub fn to_vec<T: Element>(&self) -> Vec<T> {
+        let tensor = self.to_contiguous().expect("a supported dtype");
+        tensor.as_slice::<T>().expect("contiguous").to_vec()
+    }
+}
+
+/// Access.
+impl Tensor {
+    /// Size of each axis.
+    pub fn shape(&self) -> &Shape {
+        self.layout.shape()
+    }
+
+    /// Number of axes.
+    pub fn rank(&self) -> usize {
+        self.layout.rank()
+    }
+
+    /// Number of elements.
+    pub fn num_elements(&self) -> usize {
+        self.layout.num_elements()
+    }
+
+    /// Type of the elements.
+    pub fn dtype(&self) -> DType {
+        self.dtype.dtype()
+    }
+
+    /// Where the elements lie in the buffer.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Whether the elements lie in row-major order without gaps.
+    pub fn is_contiguous(&self) -> bool {
+        self.layout.is_contiguous()
+    }
+
+    /// Whether no clone or view shares the buffer, so that an operation that owns this tensor may write to it.
+    /// Buffers lent by a file or another library count as shared: writing to them would copy them whole.
+    pub fn is_unique(&self) -> bool {
+        Arc::strong_count(&self.data) == 1
+            && matches!(self.data.property(), AllocationProperty::Native | AllocationProperty::Other)
+    }
+
+    /// Whether two tensors share a buffer.
+    pub fn shares_storage(&self, other: &Tensor) -> bool {
+        Arc::ptr_eq(&self.data, &other.data)
+    }
+
+    /// The whole buffer, which the layout's positions index.
+    ///
+    /// # Panics
+    /// When `T` does not store the dtype.
+    pub fn storage<T: Element>(&self) -> &[T] {
+        assert!(stores::<T>(self.dtype()), "storage: {:?} does not store {:?}", T::DTYPE, self.dtype);
+        bytemuck::cast_slice(&self.data)
+    }
+
+    /// The whole buffer as bytes.
+    #[inline]
+    pub fn storage_bytes(&self) -> &[u8] {
+        &self.data
+    }
+
+    /// The whole buffer, writable, when this tensor [is its only owner](Self::is_unique).
+    ///
+    /// # Panics
+    /// When `T` does not store the dtype.
+    pub fn storage_mut<T: Element>(&mut self) -> Option<&mut [T]> {
+        assert!(stores::<T>(self.dtype()), "storage: {:?} does not store {:?}", T::DTYPE, self.dtype);
+        if !self.is_unique() {
+            return None;
+        }
+        Some(bytemuck::cast_slice_mut(Arc::get_mut(&mut self.data)?))
+    }
+
+    /// The elements in order, when they are contiguous.
+    ///
+    /// # Panics
+    /// When `T` does not store the dtype.
+    pub fn as_slice<T: Element>(&self) -> Option<&[T]> {
+        let start = self.layout.offset();
+        self.is_contiguous().then(|| &self.storage::<T>()[start..start + self.num_elements()])
+    }
+
+    /// The elements as one flat writable run, when the tensor is the only owner of the buffer and fills a gapless
+    /// range of it ([`Layout::is_dense`]); in memory order, which the layout maps to indices.
+    ///
+    /// # Panics
+    /// When `T` does not store the dtype.
+    pub fn dense_mut<T: Element>(&mut self) -> Option<&mut [T]> {
+        if !self.layout.is_dense() {
+            return None;
+        }
+        let span = self.layout.span();
+        Some(&mut self.storage_mut::<T>()?[span])
+    }
+
+    /// [`dense_mut`](Self::dense_mut) as bytes.
+    pub fn dense_bytes_mut(&mut self) -> Option<&mut [u8]> {
+        if !self.layout.is_dense() || !self.is_unique() {
+            return None;
+        }
+        let (span, size) = (self.layout.span(), self.dtype().size());
+        Some(&mut Arc::get_mut(&mut self.data)?[span.start * size..span.end * size])
+    }
+
+    /// The single element of a tensor of one element.
+    ///
+    /// # Panics
+    /// When there is not exactly one element, or `T` does not store the dtype.
+    pub fn item<T: Element>(&self) -> T {
+        assert_eq!(self.num_elements(), 1, "item: the tensor has shape {:?}", self.shape().as_slice());
+        self.storage::<T>()[self.layout.offset()]
+    }
+
+    /// The same tensor in row-major order; copies only when it is not contiguous.
+    ///
+    /// # Errors
+    /// None for dtypes that the engine stores.
+    pub fn into_contiguous(self) -> Result<Self> {
+        if self.is_contiguous() { Ok(self) } else { self.materialise() }
+    }
+
+    /// [`into_contiguous`](Self::into_contiguous) of a borrowed tensor.
+    ///
+    /// # Errors
+    /// None for dtypes that the engine stores.
+    pub fn to_contiguous(&self) -> Result<Self> {
+        if self.is_contiguous() { Ok(self.clone()) } else { self.materialise() }
+    }
+
+    /// The same elements under another dtype of the same width, such as bool stored as bytes and `u8`. The bits are
+    /// not looked at, so the caller vouches that they mean something in the new dtype.
+    ///
+    /// # Panics
+    /// When the widths differ, or the engine does not store the dtype.
+    pub fn with_dtype(mut self, dtype: DType) -> Self {
+        assert_eq!(self.dtype().size(), dtype.size(), "with_dtype: widths differ");
+        self.dtype = Stored::new(dtype).expect("with_dtype: a dtype that is stored");
+        self
+    }
+
+    /// Replaces the layout; the new one must stay inside of the buffer.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub fn with_layout(mut self, layout: Layout) -> Self {
+        let capacity = self.data.len() / self.dtype().size();
+        assert!(layout.span().end <= capacity || layout.num_elements() == 0, "layout leaves the buffer");
+        self.layout = layout;
+        self
+    }
+}
+
+/// Views. None of these moves data, except [`reshape`](Self::reshape) where strides cannot express the new shape.
+impl Tensor {
+    fn view(self, f: impl FnOnce(Layout) -> Result<Layout>) -> Result<Self> {
+        let Self { data, layout, dtype } = self;
+        Ok(Self { data, layout: f(layout)?, dtype })
+    }
+
+    /// Exchanges two axes; see [`Layout::swap_axes`].
+    ///
+    /// # Errors
+    /// An axis out of range.
+    pub fn swap_axes(self, a: usize, b: usize) -> Result<Self> {
+        self.view(|l| l.swap_axes(a, b))
+    }
+
+    /// Reorders the axes; see [`Layout::permute`].
+    ///
+    /// # Errors
+    /// `axes` is not a permutation.
+    pub fn permute(self, axes: &[usize]) -> Result<Self> {
+        self.view(|l| l.permute(axes))
+    }
+
+    /// Reverses axes; see [`Layout::flip`].
+    ///
+    /// # Errors
+    /// An axis out of range or named twice.
+    pub fn flip(self, axes: &[usize]) -> Result<Self> {
+        self.view(|l| l.flip(axes))
+    }
+
+    /// Keeps `len` indices of `axis` from `start` on.
+    ///
+    /// # Errors
+    /// The range leaves the axis.
+    pub fn narrow(self, axis: usize, start: usize, len: usize) -> Result<Self> {
+        self.view(|l| l.narrow(axis, start, len))
+    }
+
+    /// Slices the leading axes; see [`Layout::slice`].
+    ///
+    /// # Errors
+    /// More slices than axes, or a step of zero.
+    pub fn slice(self, slices: &[Slice]) -> Result<Self> {
+        self.view(|l| l.slice(slices))
+    }
+
+    /// Stretches axes of size one; see [`Layout::expand`].
+    ///
+    /// # Errors
+    /// The shape cannot be reached.
+    pub fn expand(self, shape: &[usize]) -> Result<Self> {
+        self.view(|l| l.expand(shape))
+    }
+
+    /// Sliding windows; see [`Layout::unfold`].
+    ///
+    /// # Errors
+    /// A window longer than the axis, or a step of zero.
+    pub fn unfold(self, axis: usize, size: usize, step: usize) -> Result<Self> {
+        self.view(|l| l.unfold(axis, size, step))
+    }
+
+    /// The same elements in the same row-major order under another shape. A view where strides can express it,
+    /// otherwise a copy.
+    ///
+    /// # Errors
+    /// The element counts differ.
+    pub fn reshape(self, shape: impl Into<Shape>) -> Result<Self> {
+        let shape = shape.into();
+        match self.layout.reshape(shape.clone())? {
+            Some(layout) => Ok(Self { layout, ..self }),
+            None => {
+                let copy = self.materialise()?;
+                Ok(Self { layout: Layout::contiguous(shape), ..copy })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    fn sample() -> Tensor {
+        let values: Vec<f32> = (0..24).map(|i| i as f32).collect();
+        Tensor::from_slice(&values, [2, 3, 4]).unwrap()
+    }
+
+    #[test]
+    fn every_view_shares_the_buffer() {
+        let t = sample();
+        let views = [
+            t.clone().swap_axes(0, 2).unwrap(),
+            t.clone().permute(&[2, 0, 1]).unwrap(),
+            t.clone().flip(&[1]).unwrap(),
+            t.clone().narrow(1, 1, 2).unwrap(),
+            t.clone().slice(&[Slice::new(0, None, -1), Slice::new(0, None, 2)]).unwrap(),
+            t.clone().expand(&[5, 2, 3, 4]).unwrap(),
+            t.clone().unfold(2, 2, 1).unwrap(),
+            t.clone().reshape([6, 4]).unwrap(),
+            t.clone().reshape([1, 2, 3, 1, 4]).unwrap(),
+            t.clone().swap_axes(0, 1).unwrap().reshape([3, 1, 2, 2, 2]).unwrap(),
+        ];
+        for view in &views {
+            assert!(view.shares_storage(&t), "{:?}", view.layout());
+        }
+        let copied = t.clone().swap_axes(0, 2).unwrap().reshape([24]).unwrap();
+        assert!(!copied.shares_storage(&t));
+        assert_eq!(copied.to_vec::<f32>()[..3], [0.0, 12.0, 4.0]);
+    }
+
+    #[test]
+    fn bytes_move_in_and_out_without_a_copy() {
+        for len in [3, 5000] {
+            let bytes = Bytes::from_elems(vec![1.0f32; len]);
+            let address = bytes.as_ptr();
+            let t = Tensor::from_bytes(bytes, [len], DType::F32).unwrap();
+            assert_eq!(t.storage::<f32>().as_ptr().cast(), address);
+            assert_eq!(t.into_bytes().unwrap().as_ptr(), address);
+        }
+        let shared = sample();
+        let other = shared.clone();
+        assert_eq!(shared.into_bytes().unwrap().len(), 96);
+        assert_eq!(other.to_vec::<f32>()[23], 23.0);
+    }
+
+    #[test]
+    fn unaligned_bytes_are_copied_once() {
+        let raw: Vec<u8> = (0..64).collect();
+        let shared = Bytes::from_shared(bytes_crate(raw).slice(1..9), AllocationProperty::Other);
+        let misaligned = !(shared.as_ptr() as usize).is_multiple_of(4);
+        let t = Tensor::from_bytes(shared, [2], DType::I32).unwrap();
+        assert!(misaligned);
+        assert_eq!(t.to_vec::<i32>(), [0x04030201, 0x08070605]);
+    }
+
+    fn bytes_crate(v: Vec<u8>) -> bytes::Bytes {
+        bytes::Bytes::from(v)
+    }
+
+    #[test]
+    fn writing_needs_the_only_reference() {
+        let mut t = sample();
+        assert!(t.dense_mut::<f32>().is_some());
+        let clone = t.clone();
+        assert!(t.dense_mut::<f32>().is_none());
+        drop(clone);
+        assert!(t.dense_mut::<f32>().is_some());
+        let mut view = t.narrow(0, 1, 1).unwrap();
+        view.dense_mut::<f32>().unwrap()[0] = 7.0;
+        assert_eq!(view.to_vec::<f32>()[0], 7.0);
+    }
+
+    #[test]
+    fn bad_construction_is_refused() {
+        let err = Tensor::from_slice(&[1.0f32], [2]).unwrap_err().to_string();
+        assert_eq!(err, "from_slice: number of elements is 1, expected 2 for shape [2]");
+        assert!(Tensor::full([usize::MAX, 3], 0.0, DType::F32).unwrap_err().to_string().starts_with("full"));
+        assert!(Tensor::empty([2], DType::Flex32).is_err());
+        let odd = Tensor::from_bytes(Bytes::from_elems(vec![0u8, 5]), [2], DType::Bool(BoolStore::Native));
+        assert_eq!(odd.unwrap().to_vec::<u8>(), [0, 1]);
+    }
+
+    #[test]
+    fn scalars_and_empty_tensors() {
+        let s = Tensor::full(Shape::from(Vec::<usize>::new()), 2.5, DType::F64).unwrap();
+        assert_eq!((s.rank(), s.item::<f64>()), (0, 2.5));
+        let e = Tensor::empty([3, 0, 2], DType::I16).unwrap();
+        assert_eq!(e.clone().swap_axes(0, 2).unwrap().to_vec::<i16>(), Vec::<i16>::new());
+        assert_eq!(e.reshape([0, 7]).unwrap().shape().to_vec(), vec![0, 7]);
+    }
+}

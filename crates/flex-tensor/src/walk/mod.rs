@@ -1,0 +1,298 @@
+//! The strided walker: turns n operands of one shape into a loop over inner rows.
+//!
+//! Axes of size one are dropped, the remaining ones are ordered by the strides of the first operand (the output),
+//! and neighbours that are mergeable in all operands are merged. What is left is a short loop nest whose innermost
+//! axis is as long as the layouts allow; kernels see rows and never index arithmetic.
+
+mod transpose;
+
+pub use transpose::copy_to_contiguous;
+
+use crate::layout::Layout;
+use core::ops::Range;
+use flex_math::simd::vectorize;
+use smallvec::SmallVec;
+
+/// One axis of the nest: its size and each operand's stride.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Axis<const N: usize> {
+    /// Number of steps.
+    pub size: usize,
+    /// Stride of each operand, in elements.
+    pub strides: [isize; N],
+}
+
+/// A coalesced loop nest over `N` operands.
+#[derive(Clone, Debug)]
+pub struct Walk<const N: usize> {
+    /// Outermost first; never empty: a scalar has one axis of size one.
+    axes: SmallVec<[Axis<N>; 6]>,
+    offsets: [usize; N],
+}
+
+impl<const N: usize> Walk<N> {
+    /// The nest over layouts of the same shape.
+    ///
+    /// # Panics
+    /// When the shapes differ; operands are broadcast before they come here.
+    pub fn new(layouts: [&Layout; N]) -> Self {
+        let shape = layouts[0].shape();
+        for layout in &layouts {
+            assert_eq!(layout.shape(), shape, "walk: operands of different shapes");
+        }
+        let mut axes: SmallVec<[Axis<N>; 6]> = (0..shape.len())
+            .filter(|&k| shape[k] != 1)
+            .map(|k| Axis { size: shape[k], strides: layouts.map(|l| l.strides()[k]) })
+            .collect();
+        // Stable: axes that the output cannot tell apart keep their row-major order.
+        axes.sort_by_key(|axis| core::cmp::Reverse(axis.strides[0].unsigned_abs()));
+        let mut merged: SmallVec<[Axis<N>; 6]> = SmallVec::new();
+        for axis in axes {
+            match merged.last_mut() {
+                Some(outer) if (0..N).all(|n| outer.strides[n] == axis.strides[n] * axis.size as isize) => {
+                    *outer = Axis { size: outer.size * axis.size, strides: axis.strides };
+                }
+                _ => merged.push(axis),
+            }
+        }
+        if merged.is_empty() {
+            merged.push(Axis { size: 1, strides: [1; N] });
+        }
+        Self { axes: merged, offsets: layouts.map(Layout::offset) }
+    }
+
+    /// The nest over operands that broadcast to a dense output, in the order in which the output's elements lie in
+    /// memory: step `i` of the nest, counted row by row, is element `i` of the output's flat run. The output itself
+    /// is not an operand. `stride(n, axis)` is operand `n`'s stride along an axis of the output, zero where it is
+    /// stretched; `offsets` are the positions of the operands' first elements.
+    pub fn following(
+        output: &Layout,
+        mut offsets: [usize; N],
+        stride: impl Fn(usize, usize) -> isize,
+    ) -> Self {
+        let shape = output.shape();
+        let mut order: SmallVec<[usize; 6]> = (0..shape.len()).filter(|&k| shape[k] != 1).collect();
+        order.sort_by_key(|&k| core::cmp::Reverse(output.strides()[k].unsigned_abs()));
+        let mut axes: SmallVec<[Axis<N>; 6]> = SmallVec::new();
+        for k in order {
+            let mut axis = Axis { size: shape[k], strides: core::array::from_fn(|n| stride(n, k)) };
+            if output.strides()[k] < 0 && axis.size > 0 {
+                // Walked from its other end, so that the output advances.
+                for (offset, stride) in offsets.iter_mut().zip(&mut axis.strides) {
+                    *offset = offset.wrapping_add_signed((axis.size as isize - 1) * *stride);
+                    *stride = -*stride;
+                }
+            }
+            match axes.last_mut() {
+                Some(outer) if (0..N).all(|n| outer.strides[n] == axis.strides[n] * axis.size as isize) => {
+                    *outer = Axis { size: outer.size * axis.size, strides: axis.strides };
+                }
+                _ => axes.push(axis),
+            }
+        }
+        if axes.is_empty() {
+            axes.push(Axis { size: 1, strides: [1; N] });
+        }
+        Self { axes, offsets }
+    }
+
+    /// The axes, outermost first.
+    pub fn axes(&self) -> &[Axis<N>] {
+        &self.axes
+    }
+
+    /// Start position of each operand.
+    pub fn offsets(&self) -> [usize; N] {
+        self.offsets
+    }
+
+    /// The innermost axis.
+    pub fn inner(&self) -> Axis<N> {
+        self.axes[self.axes.len() - 1]
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.axes[..self.axes.len() - 1].iter().map(|axis| axis.size).product()
+    }
+
+    /// Calls `f` with the positions at which each operand's row starts, for the rows in `range`, in order.
+    pub fn for_each_row(&self, range: Range<usize>, mut f: impl FnMut([usize; N])) {
+        let outer = &self.axes[..self.axes.len() - 1];
+        let mut index: SmallVec<[usize; 6]> = SmallVec::from_elem(0, outer.len());
+        let mut position = self.offsets;
+        let mut rest = range.start;
+        for (i, axis) in index.iter_mut().zip(outer).rev() {
+            *i = rest % axis.size.max(1);
+            rest /= axis.size.max(1);
+            for n in 0..N {
+                position[n] = position[n].wrapping_add_signed(*i as isize * axis.strides[n]);
+            }
+        }
+        for _ in range {
+            f(position);
+            for (i, axis) in index.iter_mut().zip(outer).rev() {
+                *i += 1;
+                if *i < axis.size {
+                    for n in 0..N {
+                        position[n] = position[n].wrapping_add_signed(axis.strides[n]);
+                    }
+                    break;
+                }
+                *i = 0;
+                for n in 0..N {
+                    let back = (axis.size as isize - 1) * axis.strides[n];
+                    position[n] = position[n].wrapping_add_signed(-back);
+                }
+            }
+        }
+    }
+}
+
+/// Copies `out.len()` elements of `src` that lie `stride` apart, from `start` on.
+///
+/// # Panics
+/// When an element lies outside of `src`.
+#[inline]
+pub fn gather_row<T: Copy>(src: &[T], start: usize, stride: isize, out: &mut [T]) {
+    let len = out.len();
+    if len == 0 {
+        return;
+    }
+    match stride {
+        1 => out.copy_from_slice(&src[start..start + len]),
+        0 => out.fill(src[start]),
+        // Steps that the compiler knows, so that it shuffles whole vectors.
+        -1 => {
+            let row = &src[start + 1 - len..=start];
+            vectorize(
+                #[inline(always)]
+                || out.iter_mut().zip(row.iter().rev()).for_each(|(o, v)| *o = *v),
+            );
+        }
+        2 => {
+            let row = &src[start..=start + (len - 1) * 2];
+            let (pairs, last) = row.as_chunks::<2>();
+            vectorize(
+                #[inline(always)]
+                || out.iter_mut().zip(pairs).for_each(|(o, pair)| *o = pair[0]),
+            );
+            out[len - 1] = last[0];
+        }
+        s if s > 0 => {
+            let row = &src[start..=start + (len - 1) * s as usize];
+            for (o, v) in out.iter_mut().zip(row.iter().step_by(s as usize)) {
+                *o = *v;
+            }
+        }
+        s => {
+            let step = s.unsigned_abs();
+            let row = &src[start - (len - 1) * step..=start];
+            for (o, v) in out.iter_mut().zip(row.iter().rev().step_by(step)) {
+                *o = *v;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+    use alloc::vec::Vec;
+    use burn_std::Shape;
+
+    fn visited(layout: &Layout) -> Vec<usize> {
+        let out = Layout::contiguous(layout.shape().clone());
+        let walk = Walk::new([&out, layout]);
+        let (inner, rows) = (walk.inner(), walk.rows());
+        let mut list = vec![usize::MAX; layout.num_elements()];
+        // Two halves, to cover a start in the middle.
+        for range in [0..rows / 2, rows / 2..rows] {
+            walk.for_each_row(range, |[o, s]| {
+                for i in 0..inner.size {
+                    list[o + i * inner.strides[0] as usize] =
+                        s.wrapping_add_signed(i as isize * inner.strides[1]);
+                }
+            });
+        }
+        list
+    }
+
+    #[test]
+    fn rows_visit_every_element_once_in_order() {
+        let base = Layout::contiguous(Shape::from(vec![3, 1, 4, 5]));
+        let cases = [
+            base.clone(),
+            base.clone().swap_axes(0, 3).unwrap(),
+            base.clone().flip(&[0, 3]).unwrap(),
+            base.permute(&[2, 0, 3, 1]).unwrap().expand(&[2, 4, 3, 5, 3]).unwrap(),
+            base.clone().narrow(3, 1, 3).unwrap(),
+            base.unfold(3, 2, 1).unwrap(),
+            Layout::contiguous(Shape::from(Vec::<usize>::new())),
+            Layout::contiguous(Shape::from(vec![2, 0, 3])),
+        ];
+        for layout in cases {
+            let mut want = vec![];
+            for flat in 0..layout.num_elements() {
+                let mut rest = flat;
+                let mut index = vec![0; layout.rank()];
+                for k in (0..layout.rank()).rev() {
+                    index[k] = rest % layout.shape()[k];
+                    rest /= layout.shape()[k];
+                }
+                want.push(layout.position(&index));
+            }
+            assert_eq!(visited(&layout), want, "{layout:?}");
+        }
+    }
+
+    #[test]
+    fn contiguous_operands_merge_into_one_row() {
+        let a = Layout::contiguous(Shape::from(vec![3, 4, 5]));
+        let walk = Walk::new([&a, &a]);
+        assert_eq!((walk.rows(), walk.inner().size), (1, 60));
+        let t = a.clone().swap_axes(0, 2).unwrap();
+        let walk = Walk::new([&t, &t]);
+        assert_eq!((walk.rows(), walk.inner().size), (1, 60));
+    }
+
+    #[test]
+    fn following_an_output_visits_operands_in_its_memory_order() {
+        let shape = Shape::from(vec![2, 3, 4]);
+        let operand = Layout::contiguous(Shape::from(vec![2, 1, 4])).flip(&[0]).unwrap();
+        let operand = crate::layout::expand_like("test", &operand, &shape).unwrap();
+        let plain = Layout::contiguous(shape.clone());
+        let permuted = Layout::contiguous(Shape::from(vec![4, 2, 3])).permute(&[1, 2, 0]).unwrap();
+        for output in
+            [plain.clone(), permuted.clone(), permuted.flip(&[0, 2]).unwrap(), plain.flip(&[1]).unwrap()]
+        {
+            let walk = Walk::following(&output, [operand.offset()], |_, k| operand.strides()[k]);
+            let inner = walk.inner();
+            let mut got = vec![];
+            walk.for_each_row(0..walk.rows(), |[at]| {
+                got.extend((0..inner.size).map(|i| at.wrapping_add_signed(i as isize * inner.strides[0])));
+            });
+            let mut want = vec![usize::MAX; 24];
+            for (i, j, k) in (0..24).map(|f| (f / 12, f / 4 % 3, f % 4)) {
+                want[output.position(&[i, j, k])] = operand.position(&[i, j, k]);
+            }
+            assert_eq!(got, want, "{output:?}");
+        }
+    }
+
+    #[test]
+    fn gather_row_steps_both_ways() {
+        let src: Vec<u32> = (0..200).collect();
+        for stride in [-6isize, -2, -1, 0, 1, 2, 5] {
+            for len in [0, 1, 2, 15, 33] {
+                let start = if stride < 0 { 199 } else { 3 };
+                let mut out = vec![u32::MAX; len];
+                gather_row(&src, start, stride, &mut out);
+                let want: Vec<u32> =
+                    (0..len).map(|i| start.wrapping_add_signed(i as isize * stride) as u32).collect();
+                assert_eq!(out, want, "{stride}");
+            }
+        }
+    }
+}
