@@ -18,6 +18,12 @@ const MIN_ROW: usize = 64;
 
 /// Reduces all elements to a tensor of shape `[1]`.
 pub(super) fn reduce_all(tensor: Tensor, kernel: &dyn ReduceKernel, dtype: DType) -> Result<Tensor> {
+    if tensor.is_contiguous() {
+        let (start, n) = (tensor.layout().offset(), tensor.num_elements());
+        if let Some(result) = kernel.reduce_short(tensor.storage_bytes(), start, n, dtype) {
+            return Ok(result);
+        }
+    }
     let facts = kernel.facts();
     with_scratch(facts.accumulator, &mut |acc| {
         let (n, copies) = if tensor.is_contiguous() {

@@ -86,7 +86,7 @@ pub(super) struct CumProd;
 impl<T: Accumulate> Scanner<T> for CumProd {
     type Acc = T::Acc;
     const STRIPS: bool = !T::IS_FLOAT;
-    const VECTORISE: bool = T::IS_FLOAT;
+    const VECTORISE: bool = T::VECTOR_PRODUCTS;
     /// A product of four f32, or halves, is far from the ends of f64's range.
     const GROUPS: bool = T::IS_FLOAT && size_of::<T>() < size_of::<T::Acc>();
     #[inline(always)]
