@@ -154,6 +154,16 @@ impl Tensor {
         Self { data, layout: Layout::single(), dtype: Stored::of::<T>("single", dtype) }
     }
 
+    /// [`single`](Self::single) of a value that comes as bytes.
+    ///
+    /// # Panics
+    /// When the engine does not store elements of this dtype, or they have another size.
+    pub fn single_of_bytes(value: &[u8], dtype: DType) -> Self {
+        let stored = Stored::new(dtype).filter(|_| dtype.size() == value.len());
+        let stored = stored.unwrap_or_else(|| panic!("single: {} bytes do not store {dtype:?}", value.len()));
+        Self { data: Arc::new(storage::number(value)), layout: Layout::single(), dtype: stored }
+    }
+
     /// A row-major tensor with every element set to `value` (converted by [`Scalar::cast`]).
     ///
     /// # Errors

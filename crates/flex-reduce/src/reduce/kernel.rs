@@ -1,209 +1,283 @@
-//! The two inner loops of every reduction: along contiguous rows, and down the columns of a matrix.
+//! What the drivers know about a reduction: loops over bytes, behind `dyn`.
 //!
-//! Accuracy of sums: both split their input into blocks and combine the blocks' results pairwise (a binary counter
-//! of partial results, see [`Cascade`]), so the error grows with the logarithm of the number of blocks, as in
-//! Higham, "The accuracy of floating point summation", SIAM J. Sci. Comput. 14 (1993).
+//! The drivers are compiled once. They call a kernel once per batch of rows or block of columns, never per element,
+//! and hold its accumulators as bytes. [`Typed`] makes a kernel of a [`Reducer`]; what it adds are the loops.
+//!
+//! Accuracy of sums: the drivers split their input into blocks and combine the blocks' accumulators pairwise, so the
+//! error grows with the logarithm of the number of blocks, as in Higham, "The accuracy of floating point summation",
+//! SIAM J. Sci. Comput. 14 (1993).
 
-use super::reducer::Reducer;
-use alloc::vec::Vec;
-use flex_math::fold_halves;
-use flex_math::simd::{prefetch, prefetch_ahead, vectorize};
+use super::lift::{HalfWidening, InVectors, OneByOne};
+use super::reducer::{Reducer, fold_any_row};
+use super::sizes::{LANES, LONG_ROW};
+use crate::{DType, Element, Tensor};
+use core::marker::PhantomData;
+use core::ops::Range;
+use flex_math::simd::{Simd, WithSimd, dispatch, prefetch};
 
-/// Independent partial results along a row: four AVX-512 registers of f32, enough to hide an addition's latency.
-pub(super) const LANES: usize = 64;
-
-/// A quarter of them.
-pub(super) const QUARTER: usize = LANES / 4;
-
-/// The same for rows too short to fold that many.
-const SHORT_LANES: usize = 16;
-
-/// Elements of a row between two pairwise combinations, unless its reducer knows better: 64 additions per lane.
-pub(super) const BLOCK: usize = 4096;
-
-/// Rows of a matrix that go into one pairwise combination.
-const BLOCK_ROWS: usize = 128;
-
-/// Rows added together before they go to the partial row, to save its loads and stores. Rows often lie a multiple of 4 KiB
-/// apart: more of them at a time would compete for the same sets of the first-level cache.
-pub(super) const GROUP: usize = 4;
-
-/// Partial results of 1, 2, 4, ... blocks, combined as the carries of a binary counter run.
-pub(super) struct Cascade<A> {
-    levels: [A; 52],
-    depth: usize,
-    count: usize,
-}
-
-impl<A: Copy> Cascade<A> {
-    fn new(identity: A) -> Self {
-        Self { levels: [identity; 52], depth: 0, count: 0 }
-    }
-
-    /// Adds the next block's partial result.
-    fn push(&mut self, mut acc: A, combine: impl Fn(A, A) -> A) {
-        let mut carry = self.count;
-        while carry & 1 == 1 {
-            self.depth -= 1;
-            acc = combine(self.levels[self.depth], acc);
-            carry >>= 1;
-        }
-        self.levels[self.depth] = acc;
-        self.depth += 1;
-        self.count += 1;
-    }
-
-    /// The result of all blocks, `None` when there were none.
-    fn finish(&self, combine: impl Fn(A, A) -> A) -> Option<A> {
-        self.levels[..self.depth].iter().rev().copied().reduce(|acc, earlier| combine(earlier, acc))
-    }
-}
-
-/// Combines partial results in order, pairwise.
-pub(super) fn fold_partials<T, R: Reducer<T>>(r: R, partials: impl IntoIterator<Item = R::Acc>) -> R::Acc {
-    let mut cascade = Cascade::new(r.identity());
-    for acc in partials {
-        cascade.push(acc, |a, b| r.combine(a, b));
-    }
-    cascade.finish(|a, b| r.combine(a, b)).unwrap_or(r.identity())
-}
-
-/// Reduces a contiguous run of any length on this thread.
-pub(super) fn fold_run<T: Copy, R: Reducer<T>>(r: R, run: &[T]) -> R::Acc {
-    let fold = |run| {
-        let mut out = [r.identity()];
-        fold_rows(r, run, Starts { start: 0, stride: 0 }, run.len(), &mut out);
-        out[0]
-    };
-    if run.len() <= R::LONGEST {
-        return fold(run);
-    }
-    fold_partials(r, run.chunks(R::LONGEST).map(fold))
-}
-
-/// Start positions that lie a constant stride apart.
+/// Where rows start that lie a constant stride apart.
 #[derive(Clone, Copy)]
-pub(super) struct Starts {
-    /// The first one.
-    pub start: usize,
+pub(super) struct RowStarts {
+    /// The position of the first one.
+    pub first: usize,
     /// The distance to the next.
     pub stride: isize,
 }
 
-impl Starts {
-    /// Position number `i`.
+impl RowStarts {
+    /// The position of row `i`.
     #[inline(always)]
     pub fn at(self, i: usize) -> usize {
-        self.start.wrapping_add_signed(i as isize * self.stride)
+        self.first.wrapping_add_signed(i as isize * self.stride)
+    }
+
+    /// The rows from row `i` on.
+    pub fn skip(self, i: usize) -> Self {
+        Self { first: self.at(i), ..self }
+    }
+
+    /// Row `i` of `src`, of `width` elements.
+    #[inline(always)]
+    pub fn row<T>(self, src: &[T], i: usize, width: usize) -> &[T] {
+        let at = self.at(i);
+        &src[at..at + width]
     }
 }
 
-/// Reduces the contiguous rows of `n` elements of `src` at `starts` to one value each. Rows longer than
-/// [`Reducer::LONGEST`] lose accuracy.
-pub(super) fn fold_rows<T: Copy, R: Reducer<T>>(
+/// What drivers have to know about the types of a kernel.
+#[derive(Clone, Copy)]
+pub(super) struct KernelFacts {
+    /// Bytes of an element.
+    pub element: usize,
+    /// Bytes of an accumulator.
+    pub accumulator: usize,
+    /// Bytes of an element of the result.
+    pub result: usize,
+    /// [`Reducer::LONGEST`].
+    pub longest: usize,
+    /// [`Reducer::ROUNDS`].
+    pub rounds: bool,
+}
+
+/// A reduction over bytes. Accumulators lie one after the other, from the start of a [`Word`](super::scratch::Word)
+/// on. Positions, and lengths of rows, count elements.
+pub(super) trait ReduceKernel: Sync {
+    /// The sizes.
+    fn facts(&self) -> KernelFacts;
+    /// The result of `n` elements from position `start` on as a tensor of `dtype`; `None` when they are so many that
+    /// they have to be split. Saves small reductions the calls between fold and result, a fifth of their time.
+    fn reduce_short(&self, src: &[u8], start: usize, n: usize, dtype: DType) -> Option<Tensor>;
+    /// Fills `acc` with accumulators of no elements.
+    fn clear(&self, acc: &mut [u8]);
+    /// Reduces rows of `n` elements of `src` to the accumulators `acc`, one for each.
+    fn fold_rows(&self, src: &[u8], starts: RowStarts, n: usize, acc: &mut [u8]);
+    /// Adds rows `rows` of `src`, element by element, to the accumulators `acc`, which are as many as a row has
+    /// elements.
+    fn add_rows(&self, src: &[u8], starts: RowStarts, rows: Range<usize>, acc: &mut [u8]);
+    /// Combines `acc`, element by element, with each row of accumulators of `earlier`, all of which come before.
+    fn absorb(&self, earlier: &[u8], acc: &mut [u8]);
+    /// Combines accumulators pairwise, in order, into the first one.
+    fn merge(&self, acc: &mut [u8]);
+    /// Writes the results of the accumulators `acc`, each of `n` elements that occur `copies` times, to `out`.
+    fn finish(&self, acc: &[u8], n: usize, copies: usize, out: &mut [u8]);
+}
+
+/// The kernel of a reducer `R` of elements `T`.
+pub(super) struct Typed<T, R> {
+    reducer: R,
+    element: PhantomData<fn(T)>,
+}
+
+impl<T, R> Typed<T, R> {
+    /// The kernel of `reducer`.
+    pub fn new(reducer: R) -> Self {
+        Self { reducer, element: PhantomData }
+    }
+}
+
+impl<T: Element, R: Reducer<T>> ReduceKernel for Typed<T, R> {
+    fn facts(&self) -> KernelFacts {
+        KernelFacts {
+            element: size_of::<T>(),
+            accumulator: size_of::<R::Acc>(),
+            result: size_of::<R::Out>(),
+            longest: R::LONGEST,
+            rounds: R::ROUNDS,
+        }
+    }
+
+    fn reduce_short(&self, src: &[u8], start: usize, n: usize, dtype: DType) -> Option<Tensor> {
+        if n > R::LONGEST || n >= LONG_ROW {
+            return None;
+        }
+        let (r, starts) = (self.reducer, RowStarts { first: start, stride: 0 });
+        let mut acc = [r.identity()];
+        fold_rows(r, bytemuck::cast_slice::<_, T>(src), starts, n, &mut acc);
+        Some(Tensor::single(r.finish(acc[0], n, 1), dtype))
+    }
+
+    fn clear(&self, acc: &mut [u8]) {
+        bytemuck::cast_slice_mut(acc).fill(self.reducer.identity());
+    }
+
+    fn fold_rows(&self, src: &[u8], starts: RowStarts, n: usize, acc: &mut [u8]) {
+        fold_rows(self.reducer, bytemuck::cast_slice::<_, T>(src), starts, n, bytemuck::cast_slice_mut(acc));
+    }
+
+    fn add_rows(&self, src: &[u8], starts: RowStarts, rows: Range<usize>, acc: &mut [u8]) {
+        let (src, acc) = (bytemuck::cast_slice(src), bytemuck::cast_slice_mut(acc));
+        run::<T, R, _>(AddRows { r: self.reducer, src, starts, rows, acc });
+    }
+
+    fn absorb(&self, earlier: &[u8], acc: &mut [u8]) {
+        let (earlier, acc) =
+            (bytemuck::cast_slice::<_, R::Acc>(earlier), bytemuck::cast_slice_mut::<_, R::Acc>(acc));
+        for row in earlier.chunks_exact(acc.len()) {
+            for (a, &e) in acc.iter_mut().zip(row) {
+                *a = self.reducer.combine(e, *a);
+            }
+        }
+    }
+
+    fn merge(&self, acc: &mut [u8]) {
+        let acc = bytemuck::cast_slice_mut::<_, R::Acc>(acc);
+        let mut step = 1;
+        while step < acc.len() {
+            for i in (0..acc.len() - step).step_by(2 * step) {
+                acc[i] = self.reducer.combine(acc[i], acc[i + step]);
+            }
+            step *= 2;
+        }
+    }
+
+    fn finish(&self, acc: &[u8], n: usize, copies: usize, out: &mut [u8]) {
+        let (acc, out) = (bytemuck::cast_slice(acc), bytemuck::cast_slice_mut(out));
+        for (o, &a) in out.iter_mut().zip(acc) {
+            *o = self.reducer.finish(a, n, copies);
+        }
+    }
+}
+
+/// A loop that may be compiled for several instruction sets.
+trait VectorLoop {
+    /// Runs the loop; `W` widens halves by the instruction set that the loop is compiled for.
+    fn run<W: HalfWidening>(self);
+}
+
+/// Hands a loop to the widest instruction set of this machine.
+struct Widest<L>(L);
+
+impl<L: VectorLoop> WithSimd for Widest<L> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self) {
+        self.0.run::<InVectors<S>>();
+    }
+}
+
+/// Runs the loop of a reducer, compiled for every instruction set or just once, as the reducer wants.
+#[inline(always)]
+fn run<T: Element, R: Reducer<T>, L: VectorLoop>(body: L) {
+    if R::VECTORISE {
+        dispatch(Widest(body));
+    } else {
+        body.run::<OneByOne>();
+    }
+}
+
+/// [`ReduceKernel::fold_rows`].
+struct FoldRows<'a, T: Element, R: Reducer<T>> {
+    r: R,
+    src: &'a [T],
+    starts: RowStarts,
+    n: usize,
+    acc: &'a mut [R::Acc],
+}
+
+impl<T: Element, R: Reducer<T>> VectorLoop for FoldRows<'_, T, R> {
+    #[inline(always)]
+    fn run<W: HalfWidening>(self) {
+        for (i, acc) in self.acc.iter_mut().enumerate() {
+            *acc = fold_any_row::<W, T, R>(self.r, self.starts.row(self.src, i, self.n));
+        }
+    }
+}
+
+/// Reduces rows of `n` elements of `src` to the accumulators `acc`, one for each.
+pub(super) fn fold_rows<T: Element, R: Reducer<T>>(
     r: R,
     src: &[T],
-    starts: Starts,
+    starts: RowStarts,
     n: usize,
-    out: &mut [R::Acc],
+    acc: &mut [R::Acc],
 ) {
-    vectorize(
-        #[inline(always)]
-        || {
-            for (i, o) in out.iter_mut().enumerate() {
-                let at = starts.at(i);
-                *o = fold_row(r, &src[at..at + n]);
-            }
-        },
-    );
+    run::<T, R, _>(FoldRows { r, src, starts, n, acc });
 }
 
-#[inline(always)]
-fn fold_row<T: Copy, R: Reducer<T>>(r: R, row: &[T]) -> R::Acc {
-    if row.len() < SHORT_LANES / 2 {
-        let mut acc = r.identity();
-        for &x in row {
-            acc = r.combine(acc, r.lift(x));
-        }
-        acc
-    } else if row.len() < LANES {
-        fold_lanes::<SHORT_LANES, T, R>(r, row)
-    } else {
-        r.fold_row(row)
-    }
+/// [`ReduceKernel::add_rows`].
+struct AddRows<'a, T: Element, R: Reducer<T>> {
+    r: R,
+    src: &'a [T],
+    starts: RowStarts,
+    rows: Range<usize>,
+    acc: &'a mut [R::Acc],
 }
 
-/// Reduces a row in `N` lanes, which only ever get constant indices, so that they stay in registers.
-#[inline(always)]
-pub(super) fn fold_lanes<const N: usize, T: Copy, R: Reducer<T>>(r: R, row: &[T]) -> R::Acc {
-    let mut acc = [r.identity(); N];
-    let (chunks, rest) = row.as_chunks::<N>();
-    for chunk in chunks {
-        prefetch_ahead(chunk.as_ptr(), N);
-        for l in 0..N {
-            acc[l] = r.combine(acc[l], r.lift(chunk[l]));
-        }
-    }
-    let rest = lift_padded::<N, T, R>(r, rest);
-    for l in 0..N {
-        acc[l] = r.combine(acc[l], rest[l]);
-    }
-    fold_halves(&mut acc, |a, b| r.combine(a, b))
-}
-
-/// Fewer than `N` elements, lifted, followed by identities.
-#[inline(always)]
-pub(super) fn lift_padded<const N: usize, T: Copy, R: Reducer<T>>(r: R, rest: &[T]) -> [R::Acc; N] {
-    let mut padded = [r.identity(); N];
-    for (p, &x) in padded.iter_mut().zip(rest) {
-        *p = r.lift(x);
-    }
-    padded
-}
-
-/// A matrix of rows of contiguous elements: row `i` starts at `start + i * stride`.
-#[derive(Clone, Copy)]
-pub(super) struct Rows<'a, T> {
-    /// What the rows lie in.
-    pub src: &'a [T],
-    /// Position of row 0.
-    pub start: usize,
-    /// Distance between rows.
-    pub stride: isize,
-}
-
-impl<'a, T> Rows<'a, T> {
-    /// The first `width` elements of row `i`.
+impl<T: Element, R: Reducer<T>> VectorLoop for AddRows<'_, T, R> {
     #[inline(always)]
-    pub fn row(&self, i: usize, width: usize) -> &'a [T] {
-        let at = self.start.wrapping_add_signed(i as isize * self.stride);
-        &self.src[at..at + width]
+    fn run<W: HalfWidening>(self) {
+        let Self { r, src, starts, rows, acc } = self;
+        let width = acc.len();
+        let mut i = rows.start;
+        while i + GROUP <= rows.end {
+            let rows = core::array::from_fn(|k| starts.row(src, i + k, width));
+            let group = RowGroup { rows, next: GROUP as isize * starts.stride };
+            // Two AVX-512 vectors of each row stay in registers, of f32 that halves become; of others, four.
+            if R::LIFTS_SLICES {
+                add_group::<W, { LANES / 2 }, T, R>(r, group, acc);
+            } else {
+                add_group::<W, LANES, T, R>(r, group, acc);
+            }
+            i += GROUP;
+        }
+        while i < rows.end {
+            for (a, &x) in acc.iter_mut().zip(starts.row(src, i, width)) {
+                *a = r.combine(*a, r.lift(x));
+            }
+            i += 1;
+        }
     }
 }
 
-/// Rows of one length that go into the partial results together.
+/// Rows added together before they go to the accumulators, to save loads and stores of these. Rows often lie a
+/// multiple of 4 KiB apart: more of them at a time would compete for the same sets of the first-level cache.
+const GROUP: usize = 4;
+
+/// Rows of one length that go into the accumulators together.
 #[derive(Clone, Copy)]
-pub(crate) struct Group<'a, T> {
+struct RowGroup<'a, T> {
     rows: [&'a [T]; GROUP],
     /// Distance to the rows that come next.
     next: isize,
 }
 
-/// Bytes of each row of a [`Group`] between what is folded and what is asked for. The sums of the columns of 1024 x 1024 f64, 8 MB
-/// from the third cache of a Xeon (Emerald Rapids), take two threads 114 us with 1 or 2 KiB, 128 with 4, and 150 to 168 with
-/// a whole row, of which four and the next four leave the first cache before they are read; those of f32 take 43 with 1 KiB, and 51.
+/// Bytes of each row of a [`RowGroup`] between what is folded and what is asked for. The sums of the columns of 1024
+/// x 1024 f64, 8 MB from the third cache of a Xeon (Emerald Rapids), take two threads 114 us with 1 or 2 KiB, 128
+/// with 4, and 150 to 168 with a whole row, of which four and the next four leave the first cache before they are
+/// read; those of f32 take 43 with 1 KiB, and 51.
 const AHEAD: usize = 1024;
 
-impl<'a, T: Copy> Group<'a, T> {
-    /// `N` elements of each row from `at` on. Asks for what will be folded soon, in these rows or in the next ones: they begin
-    /// other pages, where the hardware's own prefetchers stop.
+impl<'a, T: Copy> RowGroup<'a, T> {
+    /// `N` elements of each row from `at` on. Asks for what will be folded soon, in these rows or in the next ones:
+    /// they begin other pages, where the hardware's own prefetchers stop.
     #[inline(always)]
-    pub fn chunks<const N: usize>(self, at: usize) -> [&'a [T; N]; GROUP] {
+    fn chunks<const N: usize>(self, at: usize) -> [&'a [T; N]; GROUP] {
         let width = self.rows[0].len();
         let ahead = (AHEAD / size_of::<T>()).min(width);
         let wrap = if at + ahead < width { 0 } else { self.next - width as isize };
         self.rows.map(|row| {
-            let chunk = row[at..].first_chunk().expect("a row is as long as the partial results");
+            let chunk = row[at..].first_chunk().expect("a row is as long as the accumulators");
             prefetch(chunk.as_ptr().wrapping_offset(ahead as isize + wrap).cast(), size_of_val(chunk));
             chunk
         })
@@ -211,138 +285,43 @@ impl<'a, T: Copy> Group<'a, T> {
 
     /// The elements at `at`.
     #[inline(always)]
-    pub fn column(self, at: usize) -> [T; GROUP] {
+    fn column(self, at: usize) -> [T; GROUP] {
         self.rows.map(|row| row[at])
     }
 }
 
-/// `acc[j] = combine(acc[j], elements of column j in rows first..last)`.
-fn accumulate<T: Copy, R: Reducer<T>>(
+/// Adds a group of rows to the accumulators, `N` columns at a time.
+#[inline(always)]
+fn add_group<W: HalfWidening, const N: usize, T: Element, R: Reducer<T>>(
     r: R,
-    rows: Rows<'_, T>,
-    first: usize,
-    last: usize,
+    group: RowGroup<'_, T>,
     acc: &mut [R::Acc],
 ) {
-    vectorize(
-        #[inline(always)]
-        || {
-            let width = acc.len();
-            let mut i = first;
-            while i + GROUP <= last {
-                let group = Group {
-                    rows: core::array::from_fn(|k| rows.row(i + k, width)),
-                    next: GROUP as isize * rows.stride,
-                };
-                if !r.fold_group(group, acc) {
-                    accumulate_group(r, group, acc);
-                }
-                i += GROUP;
-            }
-            while i < last {
-                for (a, &x) in acc.iter_mut().zip(rows.row(i, width)) {
-                    *a = r.combine(*a, r.lift(x));
-                }
-                i += 1;
-            }
-        },
-    );
-}
-
-#[inline(always)]
-fn accumulate_group<T: Copy, R: Reducer<T>>(r: R, group: Group<'_, T>, acc: &mut [R::Acc]) {
-    let whole = acc.len() - acc.len() % LANES;
-    let (chunks, rest) = acc.as_chunks_mut::<LANES>();
+    let whole = acc.len() - acc.len() % N;
+    let (chunks, rest) = acc.as_chunks_mut::<N>();
     for (c, acc) in chunks.iter_mut().enumerate() {
-        let x = group.chunks::<LANES>(c * LANES);
-        for l in 0..LANES {
-            acc[l] = add_group(r, acc[l], [x[0][l], x[1][l], x[2][l], x[3][l]]);
+        let x = group.chunks::<N>(c * N);
+        if R::LIFTS_SLICES {
+            let mut lifted = [[r.identity(); N]; GROUP];
+            for (lifted, x) in lifted.iter_mut().zip(x) {
+                r.lift_all::<W>(x, lifted);
+            }
+            for l in 0..N {
+                acc[l] = combine_group(r, acc[l], [lifted[0][l], lifted[1][l], lifted[2][l], lifted[3][l]]);
+            }
+        } else {
+            for l in 0..N {
+                acc[l] = combine_group(r, acc[l], [x[0][l], x[1][l], x[2][l], x[3][l]].map(|x| r.lift(x)));
+            }
         }
     }
-    for (l, a) in rest.iter_mut().enumerate() {
-        *a = add_group(r, *a, group.column(whole + l));
+    for (l, acc) in rest.iter_mut().enumerate() {
+        *acc = combine_group(r, *acc, group.column(whole + l).map(|x| r.lift(x)));
     }
-}
-
-#[inline(always)]
-fn add_group<T, R: Reducer<T>>(r: R, acc: R::Acc, group: [T; GROUP]) -> R::Acc {
-    combine_group(&|a, b| r.combine(a, b), acc, group.map(|x| r.lift(x)))
 }
 
 /// A group pairwise, and then with what was before.
 #[inline(always)]
-pub(super) fn combine_group<A>(combine: &impl Fn(A, A) -> A, acc: A, [x0, x1, x2, x3]: [A; GROUP]) -> A {
-    combine(acc, combine(combine(x0, x1), combine(x2, x3)))
-}
-
-/// Reduces rows `first..last` of a matrix to the row `acc`, whose length is the width; `scratch` is working memory.
-pub(super) fn fold_columns<T: Copy, R: Reducer<T>>(
-    r: R,
-    rows: Rows<'_, T>,
-    first: usize,
-    last: usize,
-    acc: &mut [R::Acc],
-    scratch: &mut Vec<R::Acc>,
-) {
-    acc.fill(r.identity());
-    if !R::ROUNDS || last - first <= BLOCK_ROWS {
-        accumulate(r, rows, first, last, acc);
-        return;
-    }
-    // A `Cascade`, with rows in the place of numbers.
-    let width = acc.len();
-    let levels = (last - first).div_ceil(BLOCK_ROWS).ilog2() as usize + 1;
-    scratch.clear();
-    scratch.resize(levels * width, r.identity());
-    let (mut depth, mut count, mut i) = (0usize, 0usize, first);
-    while i < last {
-        let end = (i + BLOCK_ROWS).min(last);
-        acc.fill(r.identity());
-        accumulate(r, rows, i, end, acc);
-        let mut carry = count;
-        while carry & 1 == 1 {
-            depth -= 1;
-            combine_rows(r, acc, &scratch[depth * width..(depth + 1) * width]);
-            carry >>= 1;
-        }
-        scratch[depth * width..(depth + 1) * width].copy_from_slice(acc);
-        depth += 1;
-        count += 1;
-        i = end;
-    }
-    // `acc` is the top of the stack.
-    for level in (0..depth - 1).rev() {
-        combine_rows(r, acc, &scratch[level * width..(level + 1) * width]);
-    }
-}
-
-/// Reduces rows of `acc.len()` elements that lie one after the other, by taking several as one wide row first.
-pub(super) fn fold_narrow<T: Copy, R: Reducer<T>>(
-    r: R,
-    run: &[T],
-    acc: &mut [R::Acc],
-    scratch: &mut Vec<R::Acc>,
-) {
-    const WIDTH: usize = 256;
-    let width = acc.len();
-    let rows = run.len() / width;
-    let groups = (WIDTH / width).min(rows).max(1);
-    let wide = groups * width;
-    let mut lanes = [r.identity(); WIDTH];
-    let lanes = &mut lanes[..wide];
-    fold_columns(r, Rows { src: run, start: 0, stride: wide as isize }, 0, rows / groups, lanes, scratch);
-    for (a, &x) in lanes.iter_mut().zip(&run[rows / groups * wide..]) {
-        *a = r.combine(*a, r.lift(x));
-    }
-    acc.fill(r.identity());
-    for group in lanes.chunks_exact(width) {
-        combine_rows(r, acc, group);
-    }
-}
-
-/// `acc[j] = combine(other[j], acc[j])`.
-fn combine_rows<T, R: Reducer<T>>(r: R, acc: &mut [R::Acc], other: &[R::Acc]) {
-    for (a, &o) in acc.iter_mut().zip(other) {
-        *a = r.combine(o, *a);
-    }
+fn combine_group<T: Element, R: Reducer<T>>(r: R, acc: R::Acc, [a, b, c, d]: [R::Acc; GROUP]) -> R::Acc {
+    r.combine(acc, r.combine(r.combine(a, b), r.combine(c, d)))
 }

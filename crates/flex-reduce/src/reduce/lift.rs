@@ -1,16 +1,17 @@
 //! The types that reductions compute in. Halves are computed in f32. Integers are handled as unsigned: sums and
-//! products wrap the same, and comparisons see them through a [`View`](super::view::View), so four kernels serve all eight
-//! integer dtypes.
+//! products wrap the same, and comparisons see them through an [`Order`](super::order::Order), so four kernels serve
+//! all eight integer dtypes.
 
-use super::kernel::{BLOCK, GROUP, Group, LANES, combine_group};
-use super::run::LONG_ROW;
+use super::sizes::{BLOCK, LONG_ROW};
 use crate::{Element, bf16, f16};
+use bytemuck::Pod;
+use core::marker::PhantomData;
+use flex_math::Half;
 use flex_math::half::widen_inlined;
-use flex_math::simd::{Simd, WithSimd, dispatch, prefetch_ahead};
-use flex_math::{Half, fold_halves};
+use flex_math::simd::Simd;
 
 /// A number that kernels compute with. Integers wrap.
-pub(crate) trait Arith: Copy + PartialOrd + Default + Send + Sync + 'static {
+pub(crate) trait Arith: Pod + PartialOrd + Default + Send + Sync {
     /// Not above any other value: the identity of a maximum.
     const LOWEST: Self;
     /// The additive identity.
@@ -83,19 +84,62 @@ macro_rules! impl_arith_uint {
 impl_arith_float!(f32, f64);
 impl_arith_uint!(u8, u16, u32, u64);
 
+/// How a loop turns halves into f32: by the vectors of the instruction set that the loop is compiled for, if any.
+///
+/// Widened one by one in lanes that the compiler vectorises, the sums of 1,024 rows of 1,024 bf16 took 126 us.
+pub(crate) trait HalfWidening {
+    /// Writes the values of `from` to `to`, which is as long.
+    fn widen<H: Half>(from: &[H], to: &mut [f32]);
+}
+
+/// Whole vectors of `S`.
+pub(crate) struct InVectors<S>(PhantomData<S>);
+
+impl<S: Simd> HalfWidening for InVectors<S> {
+    #[inline(always)]
+    fn widen<H: Half>(from: &[H], to: &mut [f32]) {
+        widen_inlined::<S, H>(from, to);
+    }
+}
+
+/// One at a time, in loops that are compiled once for all instruction sets.
+pub(crate) struct OneByOne;
+
+impl HalfWidening for OneByOne {
+    #[inline(always)]
+    fn widen<H: Half>(from: &[H], to: &mut [f32]) {
+        for (to, from) in to.iter_mut().zip(from) {
+            *to = H::widen(from.bits());
+        }
+    }
+}
+
 /// An element and the type it is computed in.
 pub(crate) trait Lift: Element {
     /// f32 for the halves, the type itself otherwise.
     type Wide: Arith;
+    /// Whether the two types differ, so that [`widen_all`](Self::widen_all) is worth its array of results.
+    const CONVERTS: bool = false;
+    /// Whether products pay for a loop per instruction set. Those of short integers are too rare for that; 65,536 i64
+    /// took 27 us without it, and 7 with.
+    const VECTOR_PRODUCTS: bool = Self::IS_FLOAT || size_of::<Self>() >= 4;
+    /// The longest row whose sum or product one fold takes without losing accuracy: of floats a block, or more where
+    /// the explicit code below keeps errors small by itself.
+    const LONGEST: usize = if Self::IS_FLOAT { BLOCK } else { usize::MAX };
     /// Exact conversion, in code that vectorises.
     fn widen(self) -> Self::Wide;
+    /// Exact conversion of all of `from` to `to`, which is as long.
+    #[inline(always)]
+    fn widen_all<W: HalfWidening>(from: &[Self], to: &mut [Self::Wide]) {
+        for (to, from) in to.iter_mut().zip(from) {
+            *to = from.widen();
+        }
+    }
     /// Rounds to nearest.
     fn narrow(wide: Self::Wide) -> Self;
-    /// The longest row whose sum or product one fold takes without losing accuracy: of floats a block, or more where the
-    /// explicit code below keeps errors small by itself.
-    const LONGEST: usize = if Self::IS_FLOAT { BLOCK } else { usize::MAX };
-    /// The sum of a row in explicit vectors, where there is such code and the row is worth it. Loops of lanes that the compiler
-    /// vectorises reach half of its speed for f32: 4.9 against 1.9 us for 65,536 elements. The sum of integers wraps.
+    /// The sum of a row in explicit vectors, where there is such code and the row is worth it. Loops of lanes that
+    /// the compiler vectorises reach half of its speed for f32: 4.9 against 1.9 us for 65,536 elements. The sum of
+    /// integers wraps.
     #[inline(always)]
     fn sum_row(_row: &[Self]) -> Option<Self::Wide> {
         None
@@ -104,15 +148,6 @@ pub(crate) trait Lift: Element {
     #[inline(always)]
     fn product_row(_row: &[Self]) -> Option<Self::Wide> {
         None
-    }
-    /// [`Reducer::fold_group`](super::reducer::Reducer::fold_group), where widening in lanes that the compiler vectorises is slow.
-    #[inline(always)]
-    fn fold_group(
-        _group: Group<'_, Self>,
-        _acc: &mut [Self::Wide],
-        _combine: impl Fn(Self::Wide, Self::Wide) -> Self::Wide,
-    ) -> bool {
-        false
     }
 }
 
@@ -142,93 +177,15 @@ macro_rules! impl_lift_half {
     ($($ty:ty),*) => {$(
         impl Lift for $ty {
             type Wide = f32;
+            const CONVERTS: bool = true;
             #[inline(always)]
             fn widen(self) -> f32 { <$ty as Half>::widen(self.to_bits()) }
             #[inline(always)]
+            fn widen_all<W: HalfWidening>(from: &[Self], to: &mut [f32]) { W::widen(from, to) }
+            #[inline(always)]
             fn narrow(wide: f32) -> $ty { <$ty>::from_bits(<$ty as Half>::narrow(wide)) }
-            #[inline(always)]
-            fn sum_row(row: &[$ty]) -> Option<f32> {
-                (row.len() >= MIN_VECTOR_ROW).then(|| dispatch(FoldHalves { row, identity: 0.0, combine: |a, b| a + b }))
-            }
-            #[inline(always)]
-            fn product_row(row: &[$ty]) -> Option<f32> {
-                (row.len() >= MIN_VECTOR_ROW).then(|| dispatch(FoldHalves { row, identity: 1.0, combine: |a, b| a * b }))
-            }
-            #[inline(always)]
-            fn fold_group(
-                group: Group<'_, $ty>,
-                acc: &mut [f32],
-                combine: impl Fn(f32, f32) -> f32,
-            ) -> bool {
-                dispatch(GroupOfHalves { group, acc, combine });
-                true
-            }
         }
     )*};
-}
-
-/// A row of halves, widened by whole vectors and folded in f32. Widened one by one in lanes that the compiler vectorises, the
-/// sums of 1,024 rows of 1,024 bf16 took 126 us.
-struct FoldHalves<'a, T, C> {
-    row: &'a [T],
-    identity: f32,
-    combine: C,
-}
-
-impl<T: Half, C: Fn(f32, f32) -> f32> WithSimd for FoldHalves<'_, T, C> {
-    type Output = f32;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self) -> f32 {
-        let mut acc = [self.identity; LANES];
-        let (chunks, rest) = self.row.as_chunks::<LANES>();
-        for chunk in chunks {
-            prefetch_ahead(chunk.as_ptr(), LANES);
-            let mut wide = [0.0; LANES];
-            widen_inlined::<S, T>(chunk, &mut wide);
-            for l in 0..LANES {
-                acc[l] = (self.combine)(acc[l], wide[l]);
-            }
-        }
-        let mut wide = [self.identity; LANES];
-        widen_inlined::<S, T>(rest, &mut wide[..rest.len()]);
-        for l in 0..LANES {
-            acc[l] = (self.combine)(acc[l], wide[l]);
-        }
-        fold_halves(&mut acc, self.combine)
-    }
-}
-
-/// A group of rows of halves, widened by whole vectors and folded into partial results in f32.
-struct GroupOfHalves<'a, T, C> {
-    group: Group<'a, T>,
-    acc: &'a mut [f32],
-    combine: C,
-}
-
-impl<T: Half, C: Fn(f32, f32) -> f32> WithSimd for GroupOfHalves<'_, T, C> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self) {
-        /// Columns at a time: two AVX-512 vectors of each row stay in registers.
-        const WIDTH: usize = 32;
-        let Self { group, acc, combine } = self;
-        let (chunks, rest) = acc.as_chunks_mut::<WIDTH>();
-        let whole = chunks.len() * WIDTH;
-        for (c, acc) in chunks.iter_mut().enumerate() {
-            let mut wide = [[0.0; WIDTH]; GROUP];
-            for (wide, run) in wide.iter_mut().zip(group.chunks::<WIDTH>(c * WIDTH)) {
-                widen_inlined::<S, T>(run, wide);
-            }
-            for l in 0..WIDTH {
-                acc[l] = combine_group(&combine, acc[l], [wide[0][l], wide[1][l], wide[2][l], wide[3][l]]);
-            }
-        }
-        for (l, acc) in rest.iter_mut().enumerate() {
-            *acc = combine_group(&combine, *acc, group.column(whole + l).map(|x| T::widen(x.bits())));
-        }
-    }
 }
 
 impl_lift_self! {
@@ -244,7 +201,7 @@ impl_lift_half!(f16, bf16);
 /// The bits of an integer and the type that sums of them are taken in.
 pub(crate) trait WideSum: Element {
     /// u64 up to 32 bits, u128 for 64.
-    type Sum: Copy + Default + Send + Sync + 'static;
+    type Sum: Pod + Default + Send + Sync;
     /// The value plus half the range when it is `signed`, which makes it non-negative.
     fn widen_biased(self, signed: bool) -> Self::Sum;
     /// The sum. Overflows beyond 2^32 elements of 32 bits.

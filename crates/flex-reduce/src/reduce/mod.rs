@@ -1,9 +1,18 @@
 //! Reductions and scans.
 //!
-//! Every reduction is a [`Reducer`]: an identity, a lift of one element and an associative
-//! combination. [`plan`] finds out from the strides which of two kernels fits, [`kernel`] holds the kernels, and
-//! [`run`] cuts the work into tasks of fixed size and combines their results in a fixed order, so results are the same
-//! bits for any number of threads.
+//! A reduction is a [`Reducer`](reducer::Reducer): an identity, a lift of one element and an associative combination.
+//! The code grows with these alone. From the bottom up, and each module uses only those before it:
+//!
+//! * [`sizes`] what blocks are cut to; [`scratch`] memory for accumulators of any type
+//! * [`lift`] the types that are computed in; [`order`] how extremes compare
+//! * [`reducer`] the trait, and the loops along a row; [`operations`] the reducers
+//! * [`kernel`] a reducer's loops over bytes, behind `dyn`: all that is compiled per type and instruction set
+//! * [`traversal`] finds out from the strides which way to go; [`columns`] and [`drivers`] cut the work into tasks of
+//!   fixed size and combine their results in a fixed order, so results are the same bits for any number of threads.
+//!   They are compiled once, and call a kernel once per batch of rows or block of columns
+//!
+//! Positions of extremes ([`arg`] over [`arg_kernel`]) and scans ([`scan`] over [`scan_kernel`] and [`scanner`]) are
+//! built alike. A reduction in two passes, such as a variance, is a reducer too: see there.
 //!
 //! Common rules:
 //! * Along an axis, the axis stays with size one; over all elements, the result has shape `[1]`. A result along an
@@ -27,47 +36,58 @@ macro_rules! dispatch_ring {
     };
 }
 
-/// Binds `$T` to a float type or to unsigned bits, and `$view` to the [`View`](view::View) for an extreme of them. Those of
-/// floats that are `$wanted` are listed, the last one for everything else; `$equal_zeros` is that of [`view::FloatOrder`].
-macro_rules! dispatch_view {
-    ($op:expr, $dtype:expr, $want:expr, $equal_zeros:literal, $wanted:tt, $T:ident, $view:ident => $body:expr) => {
+/// Binds `$T` to a float type or to unsigned bits, and `$order` to the [`Order`](order::Order) for an extreme of
+/// them. Those of floats that are `$wanted` are listed, the last one for everything else; `$equal_zeros` is that of
+/// [`order::FloatOrder`].
+macro_rules! dispatch_order {
+    ($op:expr, $dtype:expr, $want:expr, $equal_zeros:literal, $wanted:tt, $T:ident, $order:ident => $body:expr) => {
         match $dtype {
-            DType::F64 => dispatch_view!(@float f64, f64, $want, $equal_zeros, $wanted, $T, $view => $body),
-            DType::F32 => dispatch_view!(@float f32, f32, $want, $equal_zeros, $wanted, $T, $view => $body),
-            DType::F16 => dispatch_view!(@float f16, u16, $want, $equal_zeros, $wanted, $T, $view => $body),
-            DType::BF16 => dispatch_view!(@float bf16, u16, $want, $equal_zeros, $wanted, $T, $view => $body),
+            // Those compare zeros as equal anyway: one loop serves both.
+            DType::F64 => dispatch_order!(@float f64, f64, $want, false, $wanted, $T, $order => $body),
+            DType::F32 => dispatch_order!(@float f32, f32, $want, false, $wanted, $T, $order => $body),
+            DType::F16 => dispatch_order!(@float f16, u16, $want, $equal_zeros, $wanted, $T, $order => $body),
+            DType::BF16 => dispatch_order!(@float bf16, u16, $want, $equal_zeros, $wanted, $T, $order => $body),
             DType::Bool(_) => Err(Error::dtype($op, $dtype, "a float or integer dtype")),
-            _ => dispatch!(bits $op, $dtype, $T => { let $view = Ordinal::<$T>::new($want, $dtype.is_int()); $body }),
+            _ => dispatch!(bits $op, $dtype, $T => { let $order = IntOrder::<$T>::new($want, $dtype.is_int()); $body }),
         }
     };
     (@float $F:ty, $bits:ty, $want:expr, $equal_zeros:literal, [$($W:ident,)* _ => $other:ident],
-     $T:ident, $view:ident => $body:expr) => {{
+     $T:ident, $order:ident => $body:expr) => {{
         type $T = $bits;
         match $want {
-            $(Want::$W => { let $view = FloatOrder::<$F, view::$W, $equal_zeros>::NEW; $body })*
-            _ => { let $view = FloatOrder::<$F, view::$other, $equal_zeros>::NEW; $body }
+            $(Want::$W => { let $order = FloatOrder::<$F, order::$W, $equal_zeros>::NEW; $body })*
+            _ => { let $order = FloatOrder::<$F, order::$other, $equal_zeros>::NEW; $body }
         }
     }};
 }
 
 mod arg;
+mod arg_kernel;
+mod columns;
+mod drivers;
 pub(crate) mod indices;
 mod kernel;
-pub(crate) mod lift;
-mod plan;
-pub(crate) mod reducer;
-mod run;
+mod lift;
+mod operations;
+mod order;
+mod reducer;
 mod scan;
+mod scan_kernel;
+mod scanner;
+mod scratch;
+mod sizes;
 #[cfg(test)]
 mod tests;
-pub(crate) mod view;
+mod traversal;
 
 use crate::error::{Error, Result, check_axis};
 use crate::{BoolStore, DType, Element, Tensor, bf16, f16};
+use kernel::{ReduceKernel, Typed};
 use lift::magnitude_mask;
-use reducer::{Extreme, IntMean, Prod, Reducer, Sum, Truth};
-use scan::{CumExtreme, CumProd, CumSum};
-use view::{FloatOrder, Ordinal, Want};
+use operations::{Extreme, IntMean, Prod, Sum, Truth};
+use order::{FloatOrder, IntOrder, Want};
+use scan_kernel::TypedScan;
+use scanner::{CumExtreme, CumProd, CumSum};
 
 /// Over all elements, or along an axis.
 #[derive(Clone, Copy)]
@@ -88,16 +108,17 @@ impl Over {
         }
     }
 
-    fn reduce<T: Element, R: Reducer<T>>(
+    /// Reduces to a tensor of `dtype`.
+    fn reduce(
         self,
         op: &'static str,
         tensor: Tensor,
-        r: R,
+        kernel: &dyn ReduceKernel,
         dtype: DType,
     ) -> Result<Tensor> {
         match self {
-            Over::All => run::reduce_all::<T, R>(tensor, r, dtype),
-            Over::Axis(axis) => run::reduce_axis::<T, R>(op, tensor, axis, r, dtype),
+            Over::All => drivers::reduce_all(tensor, kernel, dtype),
+            Over::Axis(axis) => drivers::reduce_axis(op, tensor, axis, kernel, dtype),
         }
     }
 }
@@ -105,20 +126,20 @@ impl Over {
 fn sum_over(op: &'static str, tensor: Tensor, over: Over) -> Result<Tensor> {
     over.count(op, &tensor)?;
     let dtype = tensor.dtype();
-    dispatch_ring!(op, dtype, T => over.reduce::<T, _>(op, tensor, Sum { mean: false }, dtype))
+    dispatch_ring!(op, dtype, T => over.reduce(op, tensor, &Typed::<T, _>::new(Sum { mean: false }), dtype))
 }
 
 fn prod_over(op: &'static str, tensor: Tensor, over: Over) -> Result<Tensor> {
     over.count(op, &tensor)?;
     let dtype = tensor.dtype();
-    dispatch_ring!(op, dtype, T => over.reduce::<T, _>(op, tensor, Prod, dtype))
+    dispatch_ring!(op, dtype, T => over.reduce(op, tensor, &Typed::<T, _>::new(Prod), dtype))
 }
 
 fn mean_over(op: &'static str, tensor: Tensor, over: Over) -> Result<Tensor> {
     let n = over.count(op, &tensor)?;
     let dtype = tensor.dtype();
     if dtype.is_float() {
-        return dispatch!(float op, dtype, T => over.reduce::<T, _>(op, tensor, Sum { mean: true }, dtype));
+        return dispatch!(float op, dtype, T => over.reduce(op, tensor, &Typed::<T, _>::new(Sum { mean: true }), dtype));
     }
     if dtype.is_bool() {
         return Err(Error::dtype(op, dtype, "a float or integer dtype"));
@@ -132,7 +153,7 @@ fn mean_over(op: &'static str, tensor: Tensor, over: Over) -> Result<Tensor> {
         ));
     }
     let signed = dtype.is_int();
-    dispatch!(bits op, dtype, T => over.reduce::<T, _>(op, tensor, IntMean { signed }, dtype))
+    dispatch!(bits op, dtype, T => over.reduce(op, tensor, &Typed::<T, _>::new(IntMean { signed }), dtype))
 }
 
 /// Refuses what has no largest element. An empty result is fine.
@@ -150,8 +171,8 @@ fn check_extreme(op: &'static str, tensor: &Tensor, over: Over) -> Result<()> {
 fn extreme_over(op: &'static str, tensor: Tensor, over: Over, want: Want) -> Result<Tensor> {
     check_extreme(op, &tensor, over)?;
     let dtype = tensor.dtype();
-    dispatch_view!(op, dtype, want, false, [Max, Min, _ => MaxAbs], T, view => {
-        over.reduce::<T, _>(op, tensor, Extreme { view }, dtype)
+    dispatch_order!(op, dtype, want, false, [Max, Min, _ => MaxAbs], T, order => {
+        over.reduce(op, tensor, &Typed::<T, _>::new(Extreme { order }), dtype)
     })
 }
 
@@ -163,7 +184,7 @@ fn truth_over(op: &'static str, tensor: Tensor, over: Over, store: BoolStore, al
     }
     let mask = if from.is_float() { magnitude_mask(from.size()) } else { u64::MAX };
     dispatch!(bits op, from, B => {
-        over.reduce::<B, _>(op, tensor, Truth { mask: B::from_u64(mask), all }, to)
+        over.reduce(op, tensor, &Typed::<B, _>::new(Truth { mask: B::from_u64(mask), all }), to)
     })
 }
 
@@ -267,8 +288,8 @@ pub fn max_abs_dim(tensor: Tensor, axis: usize) -> Result<Tensor> {
 /// there is one.
 ///
 /// # Errors
-/// An axis out of range or of size 0 (unless the result is empty too), a dtype that is not a number, or an index dtype
-/// that is not an integer or too small for the axis.
+/// An axis out of range or of size 0 (unless the result is empty too), a dtype that is not a number, or an index
+/// dtype that is not an integer or too small for the axis.
 pub fn argmax(tensor: Tensor, axis: usize, index_dtype: DType) -> Result<Tensor> {
     Ok(arg::extreme("argmax", tensor, axis, Want::Max, index_dtype, false)?.0)
 }
@@ -347,7 +368,7 @@ pub fn all_dim(tensor: Tensor, axis: usize, store: BoolStore) -> Result<Tensor> 
 /// # Errors
 /// An axis out of range, or a dtype that is not a number.
 pub fn cumsum(tensor: Tensor, axis: usize) -> Result<Tensor> {
-    dispatch_ring!("cumsum", tensor.dtype(), T => scan::scan::<T, _>("cumsum", tensor, axis, CumSum))
+    dispatch_ring!("cumsum", tensor.dtype(), T => scan::scan("cumsum", tensor, axis, &TypedScan::<T, _>::new(CumSum)))
 }
 
 /// Running product along an axis, in the dtype and shape of the tensor. Floats accumulate in f64, integers wrap.
@@ -355,13 +376,13 @@ pub fn cumsum(tensor: Tensor, axis: usize) -> Result<Tensor> {
 /// # Errors
 /// An axis out of range, or a dtype that is not a number.
 pub fn cumprod(tensor: Tensor, axis: usize) -> Result<Tensor> {
-    dispatch_ring!("cumprod", tensor.dtype(), T => scan::scan::<T, _>("cumprod", tensor, axis, CumProd))
+    dispatch_ring!("cumprod", tensor.dtype(), T => scan::scan("cumprod", tensor, axis, &TypedScan::<T, _>::new(CumProd)))
 }
 
 fn cumulative_extreme(op: &'static str, tensor: Tensor, axis: usize, want: Want) -> Result<Tensor> {
     let dtype = tensor.dtype();
-    dispatch_view!(op, dtype, want, false, [Max, _ => Min], T, view => {
-        scan::scan::<T, _>(op, tensor, axis, CumExtreme { view })
+    dispatch_order!(op, dtype, want, false, [Max, _ => Min], T, order => {
+        scan::scan(op, tensor, axis, &TypedScan::<T, _>::new(CumExtreme { order }))
     })
 }
 

@@ -1,318 +1,112 @@
-//! What a reduction is: an identity, a lift of one element, and an associative combination. The kernels in
-//! [`super::kernel`] and the drivers know nothing else about it.
-//!
-//! Variants of a reduction that share their inner loop (sum and mean; maximum, minimum and largest absolute value;
-//! any and all) are one type with a field, so that the loop is compiled once.
+//! What a reduction is, and the loops along a contiguous row that every reduction shares.
 
-use super::kernel::{BLOCK, Group, LANES, QUARTER, fold_lanes, lift_padded};
-use super::lift::{Arith, Lift, WideSum};
-use super::view::View;
+use super::lift::HalfWidening;
+use super::sizes::{BLOCK, LANES, SHORT_LANES};
 use crate::Element;
+use bytemuck::Pod;
 use flex_math::fold_halves;
 use flex_math::simd::prefetch_ahead;
 
-/// An associative and commutative reduction of elements `T`.
-pub(crate) trait Reducer<T>: Copy + Send + Sync {
-    /// Partial result.
-    type Acc: Copy + Send + Sync;
+/// An associative and commutative reduction of elements `T`: an identity, a lift of one element, and a combination.
+///
+/// A reduction in two passes (log-sum-exp, variance) is a reducer as well: its accumulator holds what blocks can be
+/// merged by (the maximum and the sum relative to it; the count, the mean and the squared deviations), and its
+/// [`fold_row`](Self::fold_row) reads the block that it gets twice. Set [`LONGEST`](Self::LONGEST) so that a block
+/// stays in the first-level cache.
+pub(crate) trait Reducer<T: Element>: Copy + Send + Sync {
+    /// What some elements come to: a partial result, which need not be an element. Aligned to 16 bytes at most.
+    type Acc: Pod + Send + Sync;
     /// Element of the result.
     type Out: Element;
     /// Whether combining rounds, so that the shape of the tree of combinations matters for accuracy.
     const ROUNDS: bool;
     /// The longest row that [`fold_row`](Self::fold_row) takes without losing accuracy.
     const LONGEST: usize = if Self::ROUNDS { BLOCK } else { usize::MAX };
-    /// The partial result of no elements.
+    /// Whether the loops are compiled for every instruction set. That is four times the code, which common operations
+    /// are worth.
+    const VECTORISE: bool = true;
+    /// Whether [`lift_all`](Self::lift_all) is better at many elements than [`lift`](Self::lift) in a loop.
+    const LIFTS_SLICES: bool = false;
+    /// The accumulator of no elements.
     fn identity(self) -> Self::Acc;
-    /// The partial result of one element.
+    /// The accumulator of one element.
     fn lift(self, value: T) -> Self::Acc;
-    /// The partial result of two sets.
+    /// Writes the accumulators of the elements `from` to `to`, which is as long.
+    #[inline(always)]
+    fn lift_all<W: HalfWidening>(self, from: &[T], to: &mut [Self::Acc]) {
+        for (to, &from) in to.iter_mut().zip(from) {
+            *to = self.lift(from);
+        }
+    }
+    /// The accumulator of two sets, of which the elements of `a` come first.
     fn combine(self, a: Self::Acc, b: Self::Acc) -> Self::Acc;
     /// Reduces a row that is long enough for all lanes; meant to be inlined into a vectorised function.
     #[inline(always)]
-    fn fold_row(self, row: &[T]) -> Self::Acc
-    where
-        T: Copy,
-    {
-        fold_lanes::<LANES, T, Self>(self, row)
-    }
-    /// Folds rows of as many elements as there are partial results into these, by explicit code where there is such code, and says
-    /// whether there is.
-    #[inline(always)]
-    fn fold_group(self, _group: Group<'_, T>, _acc: &mut [Self::Acc]) -> bool {
-        false
+    fn fold_row<W: HalfWidening>(self, row: &[T]) -> Self::Acc {
+        fold_lanes::<W, LANES, T, Self>(self, row)
     }
     /// The result for `n` elements that occur `copies` times each.
     fn finish(self, acc: Self::Acc, n: usize, copies: usize) -> Self::Out;
 }
 
-/// The partial result of `copies >= 1` times the same elements, by doubling.
-fn repeat<A: Copy>(acc: A, copies: usize, combine: impl Fn(A, A) -> A) -> A {
-    let (mut base, mut rest, mut result) = (acc, copies - 1, acc);
-    while rest > 0 {
-        if rest & 1 == 1 {
-            result = combine(result, base);
-        }
-        rest >>= 1;
-        if rest > 0 {
-            base = combine(base, base);
-        }
-    }
-    result
-}
-
-/// What explicit code made of a row, or the row in lanes where there is none.
+/// Reduces a row of any length, which loses accuracy beyond [`Reducer::LONGEST`].
 #[inline(always)]
-fn explicit_or_lanes<T: Copy, R: Reducer<T>>(r: R, explicit: Option<R::Acc>, row: &[T]) -> R::Acc {
-    // Not `unwrap_or_else`: its closure would be a function of its own, compiled for no instruction set.
-    match explicit {
-        Some(value) => value,
-        None => fold_lanes::<LANES, T, R>(r, row),
-    }
-}
-
-/// Sum, or the mean of floats. Halves are summed in f32, and divided before they are rounded.
-#[derive(Clone, Copy)]
-pub(crate) struct Sum {
-    /// Whether to divide by the number of elements.
-    pub mean: bool,
-}
-
-impl<T: Lift> Reducer<T> for Sum {
-    type Acc = T::Wide;
-    type Out = T;
-    const ROUNDS: bool = T::IS_FLOAT;
-    const LONGEST: usize = T::LONGEST;
-    #[inline(always)]
-    fn identity(self) -> T::Wide {
-        T::Wide::ZERO
-    }
-    #[inline(always)]
-    fn lift(self, value: T) -> T::Wide {
-        value.widen()
-    }
-    #[inline(always)]
-    fn combine(self, a: T::Wide, b: T::Wide) -> T::Wide {
-        a.add(b)
-    }
-    #[inline(always)]
-    fn fold_row(self, row: &[T]) -> T::Wide {
-        explicit_or_lanes(self, T::sum_row(row), row)
-    }
-    #[inline(always)]
-    fn fold_group(self, group: Group<'_, T>, acc: &mut [T::Wide]) -> bool {
-        T::fold_group(group, acc, T::Wide::add)
-    }
-    #[inline]
-    fn finish(self, acc: T::Wide, n: usize, copies: usize) -> T {
-        match (self.mean, copies) {
-            // Copies do not change a mean.
-            (true, _) => T::from_f64(acc.to_f64() / n as f64),
-            (false, 1) => T::narrow(acc),
-            (false, _) => T::narrow(repeat(acc, copies, T::Wide::add)),
+pub(super) fn fold_any_row<W: HalfWidening, T: Element, R: Reducer<T>>(r: R, row: &[T]) -> R::Acc {
+    if row.len() < SHORT_LANES / 2 {
+        let mut acc = r.identity();
+        for &x in row {
+            acc = r.combine(acc, r.lift(x));
         }
+        acc
+    } else if row.len() < LANES {
+        fold_lanes::<W, SHORT_LANES, T, R>(r, row)
+    } else {
+        r.fold_row::<W>(row)
     }
 }
 
-/// Product; halves in f32.
-#[derive(Clone, Copy)]
-pub(crate) struct Prod;
-
-impl<T: Lift> Reducer<T> for Prod {
-    type Acc = T::Wide;
-    type Out = T;
-    const ROUNDS: bool = T::IS_FLOAT;
-    const LONGEST: usize = T::LONGEST;
-    #[inline(always)]
-    fn identity(self) -> T::Wide {
-        T::Wide::ONE
-    }
-    #[inline(always)]
-    fn lift(self, value: T) -> T::Wide {
-        value.widen()
-    }
-    #[inline(always)]
-    fn combine(self, a: T::Wide, b: T::Wide) -> T::Wide {
-        a.mul(b)
-    }
-    #[inline(always)]
-    fn fold_row(self, row: &[T]) -> T::Wide {
-        explicit_or_lanes(self, T::product_row(row), row)
-    }
-    #[inline(always)]
-    fn fold_group(self, group: Group<'_, T>, acc: &mut [T::Wide]) -> bool {
-        T::fold_group(group, acc, T::Wide::mul)
-    }
-    #[inline]
-    fn finish(self, acc: T::Wide, _n: usize, copies: usize) -> T {
-        T::narrow(if copies == 1 { acc } else { repeat(acc, copies, T::Wide::mul) })
-    }
-}
-
-/// Mean of integers, summed wide.
-#[derive(Clone, Copy)]
-pub(crate) struct IntMean {
-    /// Whether the bits are those of signed integers.
-    pub signed: bool,
-}
-
-impl<T: WideSum> Reducer<T> for IntMean {
-    type Acc = T::Sum;
-    type Out = T;
-    const ROUNDS: bool = false;
-    #[inline(always)]
-    fn identity(self) -> T::Sum {
-        T::Sum::default()
-    }
-    #[inline(always)]
-    fn lift(self, value: T) -> T::Sum {
-        value.widen_biased(self.signed)
-    }
-    #[inline(always)]
-    fn combine(self, a: T::Sum, b: T::Sum) -> T::Sum {
-        T::add_wide(a, b)
-    }
-    #[inline]
-    fn finish(self, acc: T::Sum, n: usize, _copies: usize) -> T {
-        T::mean(acc, n, self.signed)
-    }
-}
-
-/// The extreme that the view asks for; NaN when there is one.
-#[derive(Clone, Copy)]
-pub(crate) struct Extreme<V> {
-    /// How to look at the elements.
-    pub view: V,
-}
-
-impl<T: Lift, V: View<T>> Reducer<T> for Extreme<V> {
-    type Acc = T::Wide;
-    type Out = T;
-    const ROUNDS: bool = false;
-    #[inline(always)]
-    fn identity(self) -> T::Wide {
-        T::Wide::LOWEST
-    }
-    #[inline(always)]
-    fn lift(self, value: T) -> T::Wide {
-        self.view.look(value)
-    }
-    #[inline(always)]
-    fn combine(self, a: T::Wide, b: T::Wide) -> T::Wide {
-        a.max(b)
-    }
-    /// Propagating NaN takes four instructions per vector. For floats, one finds the maximum of the numbers, and NaN is
-    /// noted apart for two vectors at once.
-    #[inline(always)]
-    fn fold_row(self, row: &[T]) -> T::Wide {
-        if !T::IS_FLOAT {
-            return fold_lanes::<LANES, T, Self>(self, row);
-        }
-        // Separate short arrays: loops over longer ones are not unrolled in time to be kept in registers.
-        let [mut a, mut b, mut c, mut d, mut nan, mut nan2] = [[T::Wide::LOWEST; QUARTER]; 6];
-        let (quarters, rest) = row.as_chunks::<QUARTER>();
-        let (chunks, quarters) = quarters.as_chunks::<4>();
-        for [w, x, y, z] in chunks {
-            prefetch_ahead(w.as_ptr(), LANES);
-            self.fold_pair(w, x, &mut a, &mut b, &mut nan);
-            self.fold_pair(y, z, &mut c, &mut d, &mut nan2);
-        }
-        for x in quarters {
-            for l in 0..QUARTER {
-                a[l] = a[l].max(self.view.look(x[l]));
+/// Reduces a row in `N` lanes, which only ever get constant indices, so that they stay in registers.
+#[inline(always)]
+pub(super) fn fold_lanes<W: HalfWidening, const N: usize, T: Element, R: Reducer<T>>(
+    r: R,
+    row: &[T],
+) -> R::Acc {
+    let mut acc = [r.identity(); N];
+    let (chunks, rest) = row.as_chunks::<N>();
+    for chunk in chunks {
+        prefetch_ahead(chunk.as_ptr(), N);
+        if R::LIFTS_SLICES {
+            let mut lifted = [r.identity(); N];
+            r.lift_all::<W>(chunk, &mut lifted);
+            for l in 0..N {
+                acc[l] = r.combine(acc[l], lifted[l]);
+            }
+        } else {
+            for l in 0..N {
+                acc[l] = r.combine(acc[l], r.lift(chunk[l]));
             }
         }
-        let rest = lift_padded::<QUARTER, T, Self>(self, rest);
-        for l in 0..QUARTER {
-            a[l] = a[l].max(b[l]).max(c[l].max(d[l])).max(nan[l].max(nan2[l]).max(rest[l]));
-        }
-        fold_halves(&mut a, |a, b| a.max(b))
     }
-    #[inline]
-    fn finish(self, acc: T::Wide, _n: usize, _copies: usize) -> T {
-        self.view.unlook(acc)
+    let rest = lift_padded::<W, N, T, R>(r, rest);
+    for l in 0..N {
+        acc[l] = r.combine(acc[l], rest[l]);
     }
+    fold_halves(&mut acc, |a, b| r.combine(a, b))
 }
 
-impl<V> Extreme<V> {
-    /// Larger numbers of `x` and `y` replace those of `a` and `b`; NaN in either goes to `nan`.
-    #[inline(always)]
-    fn fold_pair<T: Lift>(
-        self,
-        x: &[T; QUARTER],
-        y: &[T; QUARTER],
-        a: &mut [T::Wide; QUARTER],
-        b: &mut [T::Wide; QUARTER],
-        nan: &mut [T::Wide; QUARTER],
-    ) where
-        V: View<T>,
-    {
-        for l in 0..QUARTER {
-            let x = self.view.look(x[l]);
-            a[l] = if x > a[l] { x } else { a[l] };
-        }
-        for l in 0..QUARTER {
-            let y = self.view.look(y[l]);
-            b[l] = if y > b[l] { y } else { b[l] };
-        }
-        for l in 0..QUARTER {
-            let either = self.view.look(x[l]).is_nan() | self.view.look(y[l]).is_nan();
-            nan[l] = if either { T::Wide::NAN } else { nan[l] };
+/// Fewer than `N` elements, lifted, followed by identities.
+#[inline(always)]
+pub(super) fn lift_padded<W: HalfWidening, const N: usize, T: Element, R: Reducer<T>>(
+    r: R,
+    rest: &[T],
+) -> [R::Acc; N] {
+    let mut padded = [r.identity(); N];
+    if R::LIFTS_SLICES {
+        r.lift_all::<W>(rest, &mut padded[..rest.len()]);
+    } else {
+        for (p, &x) in padded.iter_mut().zip(rest) {
+            *p = r.lift(x);
         }
     }
-}
-
-/// Raw bits, for the logical reductions.
-pub(crate) trait Bits: Element {
-    /// Every bit set.
-    const EVERY: Self;
-    /// Bitwise and.
-    fn and(self, other: Self) -> Self;
-    /// Bitwise or.
-    fn or(self, other: Self) -> Self;
-}
-
-macro_rules! impl_bits {
-    ($($ty:ty),*) => {$(
-        impl Bits for $ty {
-            const EVERY: Self = <$ty>::MAX;
-            #[inline(always)]
-            fn and(self, other: Self) -> Self { self & other }
-            #[inline(always)]
-            fn or(self, other: Self) -> Self { self | other }
-        }
-    )*};
-}
-
-impl_bits!(u8, u16, u32, u64);
-
-/// Whether any element is non-zero; or, as that no element is zero, whether all are.
-#[derive(Clone, Copy)]
-pub(crate) struct Truth<B> {
-    /// The bits that make a value non-zero; not the sign of a float.
-    pub mask: B,
-    /// Whether all have to be non-zero.
-    pub all: bool,
-}
-
-impl<B: Bits> Reducer<B> for Truth<B> {
-    type Acc = B;
-    type Out = u8;
-    const ROUNDS: bool = false;
-    #[inline(always)]
-    fn identity(self) -> B {
-        B::ZERO
-    }
-    #[inline(always)]
-    fn lift(self, value: B) -> B {
-        let zero = value.and(self.mask) == B::ZERO;
-        if zero == self.all { B::EVERY } else { B::ZERO }
-    }
-    #[inline(always)]
-    fn combine(self, a: B, b: B) -> B {
-        a.or(b)
-    }
-    #[inline]
-    fn finish(self, acc: B, _n: usize, _copies: usize) -> u8 {
-        ((acc != B::ZERO) != self.all) as u8
-    }
+    padded
 }

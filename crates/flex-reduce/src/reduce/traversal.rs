@@ -17,19 +17,19 @@ const MIN_COLUMNS: usize = 16;
 /// When the reduced and a kept axis both have unit stride (overlapping windows), columns win from this width on.
 const MIN_COLUMNS_OVER_ROWS: usize = 64;
 
-/// The kernel that fits.
+/// Which kernels fit.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Mode {
+pub(super) enum AccessPath {
     /// The reduced axis has unit stride: contiguous rows to one value each.
-    Rows,
+    AlongRows,
     /// A kept axis has unit stride: rows of it are combined element by element.
-    Columns,
-    /// As `Columns`, with rows too short for vectors, which lie one after the other.
-    NarrowColumns,
+    DownColumns,
+    /// As `DownColumns`, with rows too short for vectors, which lie one after the other.
+    DownNarrowColumns,
 }
 
 /// A reduction of `tensor` along one axis.
-pub(super) struct Plan {
+pub(super) struct Traversal {
     /// The elements to read; a copy when no axis had unit stride.
     pub tensor: Tensor,
     /// Over the kept axes, in the order of the output.
@@ -40,8 +40,8 @@ pub(super) struct Plan {
     pub stride: isize,
     /// How often each of them counts.
     pub copies: usize,
-    /// The kernel.
-    pub mode: Mode,
+    /// Which kernels fit.
+    pub path: AccessPath,
     /// Axes in the order of the output.
     order: Axes,
     /// Shape of the output in that order.
@@ -53,8 +53,8 @@ pub(super) struct Plan {
 /// A number per axis.
 type Axes = SmallVec<[usize; 6]>;
 
-impl Plan {
-    /// Plans a reduction that does not care about the order of the elements. No axis may be of size zero.
+impl Traversal {
+    /// For a reduction that does not care about the order of the elements. No axis may be of size zero.
     pub fn unordered(tensor: Tensor, axis: usize) -> Result<Self> {
         let tensor = match tensor.layout().strides()[axis] < 0 {
             true => tensor.flip(&[axis])?,
@@ -63,8 +63,8 @@ impl Plan {
         Self::new(tensor, axis, false)
     }
 
-    /// Plans a reduction that counts positions along the axis; it never runs as [`Mode::NarrowColumns`]. No axis may
-    /// be of size zero.
+    /// For a reduction that counts positions along the axis; it never runs as [`AccessPath::DownNarrowColumns`]. No
+    /// axis may be of size zero.
     pub fn ordered(tensor: Tensor, axis: usize) -> Result<Self> {
         Self::new(tensor, axis, true)
     }
@@ -92,7 +92,7 @@ impl Plan {
         // As `Walk` orders them.
         order.sort_by_key(|&k| core::cmp::Reverse(kept.strides()[k].unsigned_abs()));
         let shape: Axes = order.iter().map(|&k| kept.shape()[k]).collect();
-        let Some(mode) = choose(&walk, n, stride, ordered) else {
+        let Some(path) = choose(&walk, n, stride, ordered) else {
             let copy = match ordered {
                 false => tensor.into_contiguous()?,
                 true => {
@@ -102,7 +102,7 @@ impl Plan {
             };
             return Ok(Self { result, copies, ..Self::new(copy, axis, ordered)? });
         };
-        Ok(Self { tensor, walk, n, stride, copies, mode, order, shape, result })
+        Ok(Self { tensor, walk, n, stride, copies, path, order, shape, result })
     }
 
     /// Shape of the output, in memory order.
@@ -124,16 +124,16 @@ impl Plan {
     }
 }
 
-/// The kernel for these strides; `None` when the elements have to be copied first.
-fn choose(walk: &Walk<1>, n: usize, stride: isize, ordered: bool) -> Option<Mode> {
+/// The path for these strides; `None` when the elements have to be copied first.
+fn choose(walk: &Walk<1>, n: usize, stride: isize, ordered: bool) -> Option<AccessPath> {
     let inner = walk.inner();
     let columns = if inner.strides[0] == 1 { inner.size } else { 0 };
     if stride == 1 && columns < MIN_COLUMNS_OVER_ROWS {
-        Some(Mode::Rows)
+        Some(AccessPath::AlongRows)
     } else if columns >= MIN_COLUMNS || (n == 1 && columns > 1) {
-        Some(Mode::Columns)
+        Some(AccessPath::DownColumns)
     } else if !ordered && columns > 0 && stride == columns as isize {
-        Some(Mode::NarrowColumns)
+        Some(AccessPath::DownNarrowColumns)
     } else {
         None
     }
@@ -161,20 +161,20 @@ mod tests {
     use super::*;
     use crate::DType;
 
-    fn plan(shape: &[usize], permutation: &[usize], axis: usize, ordered: bool) -> Plan {
+    fn plan(shape: &[usize], permutation: &[usize], axis: usize, ordered: bool) -> Traversal {
         let t = Tensor::full(shape, 0.0, DType::F32).unwrap().permute(permutation).unwrap();
-        if ordered { Plan::ordered(t, axis).unwrap() } else { Plan::unordered(t, axis).unwrap() }
+        if ordered { Traversal::ordered(t, axis).unwrap() } else { Traversal::unordered(t, axis).unwrap() }
     }
 
     #[test]
     fn the_unit_stride_decides() {
-        assert_eq!(plan(&[20, 30], &[0, 1], 1, false).mode, Mode::Rows);
-        assert_eq!(plan(&[20, 30], &[0, 1], 0, false).mode, Mode::Columns);
-        assert_eq!(plan(&[20, 30], &[1, 0], 0, false).mode, Mode::Rows);
-        assert_eq!(plan(&[20, 30], &[1, 0], 1, false).mode, Mode::Columns);
-        assert_eq!(plan(&[20, 30, 3], &[0, 1, 2], 1, false).mode, Mode::NarrowColumns);
-        assert_eq!(plan(&[20, 30, 3], &[0, 1, 2], 1, true).mode, Mode::Rows);
-        assert_eq!(plan(&[20, 30, 3], &[0, 1, 2], 0, false).mode, Mode::Columns);
+        assert_eq!(plan(&[20, 30], &[0, 1], 1, false).path, AccessPath::AlongRows);
+        assert_eq!(plan(&[20, 30], &[0, 1], 0, false).path, AccessPath::DownColumns);
+        assert_eq!(plan(&[20, 30], &[1, 0], 0, false).path, AccessPath::AlongRows);
+        assert_eq!(plan(&[20, 30], &[1, 0], 1, false).path, AccessPath::DownColumns);
+        assert_eq!(plan(&[20, 30, 3], &[0, 1, 2], 1, false).path, AccessPath::DownNarrowColumns);
+        assert_eq!(plan(&[20, 30, 3], &[0, 1, 2], 1, true).path, AccessPath::AlongRows);
+        assert_eq!(plan(&[20, 30, 3], &[0, 1, 2], 0, false).path, AccessPath::DownColumns);
     }
 
     #[test]
@@ -190,10 +190,10 @@ mod tests {
         let t = Tensor::full([8, 40], 0.0, DType::F32).unwrap();
         let stepped =
             t.clone().slice(&[crate::Slice::new(0, None, 1), crate::Slice::new(0, None, 2)]).unwrap();
-        let p = Plan::unordered(stepped, 1).unwrap();
-        assert!(p.mode == Mode::Rows && !p.tensor.shares_storage(&t));
-        let p = Plan::unordered(t.clone().expand(&[9, 8, 40]).unwrap(), 0).unwrap();
-        assert_eq!((p.copies, p.n, p.mode), (9, 1, Mode::Columns));
+        let p = Traversal::unordered(stepped, 1).unwrap();
+        assert!(p.path == AccessPath::AlongRows && !p.tensor.shares_storage(&t));
+        let p = Traversal::unordered(t.clone().expand(&[9, 8, 40]).unwrap(), 0).unwrap();
+        assert_eq!((p.copies, p.n, p.path), (9, 1, AccessPath::DownColumns));
         assert!(p.tensor.shares_storage(&t));
     }
 }

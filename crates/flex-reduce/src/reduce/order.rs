@@ -1,14 +1,14 @@
-//! The order of elements: every extreme is the maximum of some view of them.
+//! The order of elements: every extreme is the maximum of some key of them.
 //!
-//! Integers and halves are compared as unsigned integers of the same order, which takes a few operations on bits; a vector holds
-//! twice as many halves as it would of f32, and none is converted. The maxima of 1,024 rows of 1,024 f16 take 34 us on two threads
-//! of a Xeon (f32: 54), and took 112 in f32.
+//! Integers and halves are compared as unsigned integers of the same order, which takes a few operations on bits; a
+//! vector holds twice as many halves as it would of f32, and none is converted. The maxima of 1,024 rows of 1,024 f16
+//! take 34 us on two threads of a Xeon (f32: 54), and took 112 in f32.
 
 use super::lift::Lift;
 use crate::{bf16, f16};
 use core::marker::PhantomData;
 
-/// Which extreme is wanted. All are maxima of some view of the elements.
+/// Which extreme is wanted. All are maxima of some key of the elements.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Want {
     /// The largest element.
@@ -19,12 +19,12 @@ pub(crate) enum Want {
     MaxAbs,
 }
 
-/// A way to look at elements that makes the wanted extreme their maximum.
-pub(crate) trait View<T: Lift>: Copy + Send + Sync {
-    /// The element as one whose maximum is wanted.
-    fn look(self, value: T) -> T::Wide;
-    /// The wanted extreme from that maximum.
-    fn unlook(self, wide: T::Wide) -> T;
+/// An order of elements, by keys of which the wanted extreme has the largest.
+pub(crate) trait Order<T: Lift>: Copy + Send + Sync {
+    /// The key of an element.
+    fn key(self, value: T) -> T::Wide;
+    /// The element of a key; a NaN for the key of a NaN.
+    fn element(self, wide: T::Wide) -> T;
 }
 
 /// An extreme that is known when the loops are compiled.
@@ -46,23 +46,23 @@ macro_rules! wanted {
 
 wanted!(Max Min MaxAbs);
 
-/// An extreme of floats of type `F`. Of halves, the zeros are equal when `EQUAL_ZEROS`, so that the first of them is found where
-/// positions are wanted; otherwise -0.0 comes before 0.0, so that its sign comes back.
+/// An extreme of floats of type `F`. Of halves, the zeros are equal when `EQUAL_ZEROS`, so that the first of them is
+/// found where positions are wanted; otherwise -0.0 comes before 0.0, so that its sign comes back.
 ///
 /// The parameters are constants because the compiler computes with the bits of a structure in 64-bit lanes.
 #[derive(Clone, Copy)]
 pub(crate) struct FloatOrder<F, W, const EQUAL_ZEROS: bool>(PhantomData<fn(F) -> W>);
 
 impl<F, W, const EQUAL_ZEROS: bool> FloatOrder<F, W, EQUAL_ZEROS> {
-    /// The view.
+    /// The order.
     pub(crate) const NEW: Self = Self(PhantomData);
 }
 
 macro_rules! impl_float_order {
     ($($ty:ty),*) => {$(
-        impl<W: Wanted, const EQUAL_ZEROS: bool> View<$ty> for FloatOrder<$ty, W, EQUAL_ZEROS> {
+        impl<W: Wanted, const EQUAL_ZEROS: bool> Order<$ty> for FloatOrder<$ty, W, EQUAL_ZEROS> {
             #[inline(always)]
-            fn look(self, value: $ty) -> $ty {
+            fn key(self, value: $ty) -> $ty {
                 match W::WANT {
                     Want::Max => value,
                     Want::Min => -value,
@@ -70,7 +70,7 @@ macro_rules! impl_float_order {
                 }
             }
             #[inline(always)]
-            fn unlook(self, wide: $ty) -> $ty {
+            fn element(self, wide: $ty) -> $ty {
                 if W::WANT == Want::Min { -wide } else { wide }
             }
         }
@@ -84,11 +84,11 @@ const SIGN: u16 = 0x8000;
 
 macro_rules! impl_half_order {
     ($($ty:ty: $infinity:literal;)*) => {$(
-        impl<W: Wanted, const EQUAL_ZEROS: bool> View<u16> for FloatOrder<$ty, W, EQUAL_ZEROS> {
-            /// NaN is above all; numbers become the complement of their magnitude when they are negative, by one or (so that
-            /// zeros are equal) by two, and then unsigned.
+        impl<W: Wanted, const EQUAL_ZEROS: bool> Order<u16> for FloatOrder<$ty, W, EQUAL_ZEROS> {
+            /// NaN is above all; numbers become the complement of their magnitude when they are negative, by one or
+            /// (so that zeros are equal) by two, and then unsigned.
             #[inline(always)]
-            fn look(self, value: u16) -> u16 {
+            fn key(self, value: u16) -> u16 {
                 let bits = match W::WANT {
                     Want::Max => value,
                     Want::Min => value ^ SIGN,
@@ -102,7 +102,7 @@ macro_rules! impl_half_order {
             }
 
             #[inline(always)]
-            fn unlook(self, wide: u16) -> u16 {
+            fn element(self, wide: u16) -> u16 {
                 let complement = wide ^ SIGN;
                 let negative = (complement as i16 >> 15) as u16;
                 let magnitude = if EQUAL_ZEROS { complement.wrapping_add(negative) } else { complement } ^ negative;
@@ -118,17 +118,17 @@ impl_half_order! { f16: 0x7c00; bf16: 0x7f80; }
 
 /// Any extreme of integers, read as unsigned.
 #[derive(Clone, Copy)]
-pub(crate) struct Ordinal<U> {
+pub(crate) struct IntOrder<U> {
     /// The bit whose presence negates: the sign when absolute values are compared.
     negative: U,
     /// Bits to invert: the sign makes the order of signed integers that of unsigned ones, all bits reverse it.
     flip: U,
 }
 
-macro_rules! impl_ordinal {
+macro_rules! impl_int_order {
     ($($ty:ty),*) => {$(
-        impl Ordinal<$ty> {
-            /// The view for an extreme of integers that may be `signed`.
+        impl IntOrder<$ty> {
+            /// The order for an extreme of integers that may be `signed`.
             pub fn new(want: Want, signed: bool) -> Self {
                 let sign = if signed { !(<$ty>::MAX >> 1) } else { 0 };
                 match want {
@@ -139,21 +139,21 @@ macro_rules! impl_ordinal {
             }
         }
 
-        impl View<$ty> for Ordinal<$ty> {
+        impl Order<$ty> for IntOrder<$ty> {
             #[inline(always)]
-            fn look(self, value: $ty) -> $ty {
+            fn key(self, value: $ty) -> $ty {
                 let mask = (0 as $ty).wrapping_sub((value & self.negative) >> (<$ty>::BITS - 1));
                 (value ^ mask).wrapping_sub(mask) ^ self.flip
             }
             #[inline(always)]
-            fn unlook(self, wide: $ty) -> $ty {
+            fn element(self, wide: $ty) -> $ty {
                 wide ^ self.flip
             }
         }
     )*};
 }
 
-impl_ordinal!(u8, u16, u32, u64);
+impl_int_order!(u8, u16, u32, u64);
 
 #[cfg(test)]
 mod tests {
@@ -161,10 +161,10 @@ mod tests {
     use crate::reduce::lift::Arith;
 
     #[test]
-    fn views_order_as_the_values_do() {
+    fn keys_order_as_the_values_do() {
         let values = [i8::MIN, -127, -3, -1, 0, 1, 2, 126, 127];
         for want in [Want::Max, Want::Min, Want::MaxAbs] {
-            let view = Ordinal::<u8>::new(want, true);
+            let order = IntOrder::<u8>::new(want, true);
             for a in values {
                 for b in values {
                     let key = |x: i8| match want {
@@ -172,10 +172,10 @@ mod tests {
                         Want::Min => -(x as i32),
                         Want::MaxAbs => x.wrapping_abs() as i32,
                     };
-                    let (la, lb) = (view.look(a as u8), view.look(b as u8));
+                    let (la, lb) = (order.key(a as u8), order.key(b as u8));
                     assert_eq!(la.cmp(&lb), key(a).cmp(&key(b)), "{want:?} {a} {b}");
                 }
-                let back = view.unlook(view.look(a as u8)) as i8;
+                let back = order.element(order.key(a as u8)) as i8;
                 assert_eq!(back, if want == Want::MaxAbs { a.wrapping_abs() } else { a });
             }
         }
@@ -184,8 +184,8 @@ mod tests {
     /// Every half against some others, as f32 orders them.
     fn halves_order_as_their_values<F, W: Wanted>(value: fn(u16) -> f32, [infinity, one]: [u16; 2])
     where
-        FloatOrder<F, W, true>: View<u16>,
-        FloatOrder<F, W, false>: View<u16>,
+        FloatOrder<F, W, true>: Order<u16>,
+        FloatOrder<F, W, false>: Order<u16>,
     {
         let some = [0, 1, one, infinity - 1, infinity, infinity + 1, 0x7fff].map(|bits| [bits, bits | SIGN]);
         let turned = |bits| match W::WANT {
@@ -195,18 +195,18 @@ mod tests {
         };
         let (equal, ordered) = (FloatOrder::<F, W, true>::NEW, FloatOrder::<F, W, false>::NEW);
         for a in 0..=u16::MAX {
-            let (x, back) = (turned(a), ordered.unlook(ordered.look(a)));
+            let (x, back) = (turned(a), ordered.element(ordered.key(a)));
             let kept = if W::WANT == Want::MaxAbs { a & !SIGN } else { a };
             assert!(if x.is_nan() { value(back).is_nan() } else { back == kept }, "{:?} {a:#x}", W::WANT);
-            assert!(ordered.look(a) > u16::LOWEST);
+            assert!(ordered.key(a) > u16::LOWEST);
             for b in some.into_iter().flatten() {
                 let y = turned(b);
                 let by_value =
                     x.is_nan().cmp(&y.is_nan()).then(x.partial_cmp(&y).unwrap_or(core::cmp::Ordering::Equal));
-                assert_eq!(equal.look(a).cmp(&equal.look(b)), by_value, "{:?} {a:#x} {b:#x}", W::WANT);
+                assert_eq!(equal.key(a).cmp(&equal.key(b)), by_value, "{:?} {a:#x} {b:#x}", W::WANT);
                 let numbers = !x.is_nan() && !y.is_nan();
                 let by_bits = if numbers { x.total_cmp(&y) } else { by_value };
-                assert_eq!(ordered.look(a).cmp(&ordered.look(b)), by_bits, "{:?} {a:#x} {b:#x}", W::WANT);
+                assert_eq!(ordered.key(a).cmp(&ordered.key(b)), by_bits, "{:?} {a:#x} {b:#x}", W::WANT);
             }
         }
     }

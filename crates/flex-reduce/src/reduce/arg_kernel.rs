@@ -1,0 +1,259 @@
+//! The loops that find where extremes are, over bytes and behind `dyn`, so that what drives them is compiled once.
+
+use super::kernel::{RowStarts, fold_rows};
+use super::lift::{Arith, Lift};
+use super::operations::Extreme;
+use super::order::Order;
+use super::scratch::Packed;
+use super::sizes::{BATCH, LANES};
+use core::marker::PhantomData;
+use core::ops::Range;
+use flex_math::simd::vectorize;
+
+/// Short rows that are searched at once, one per lane.
+const SIDE_BY_SIDE: usize = 16;
+
+/// Rows shorter than this are searched side by side.
+const MIN_VECTOR_ROW: usize = 24;
+
+/// Rows shorter than this are searched to the end: a mispredicted exit costs more.
+const MIN_EARLY_EXIT: usize = 512;
+
+/// Rows between two conversions of 32-bit row numbers to indices.
+const MAX_ROWS: usize = 1 << 30;
+
+/// A search for extremes. Positions, and lengths of rows, count elements.
+pub(super) trait ArgKernel: Sync {
+    /// Bytes of an element.
+    fn element_size(&self) -> usize;
+    /// Bytes of a key.
+    fn key_size(&self) -> usize;
+    /// The indices of the extremes of rows of `n` elements, up to [`BATCH`] rows and a [`BLOCK`](super::sizes::BLOCK)
+    /// of elements.
+    fn find_rows(&self, src: &[u8], starts: RowStarts, n: usize, indices: &mut [i64]);
+    /// The key of the extreme of `n` elements from `start` on, at most a [`BLOCK`](super::sizes::BLOCK).
+    fn best_key(&self, src: &[u8], start: usize, n: usize) -> Packed;
+    /// Whether what comes `later` replaces the `best` so far.
+    fn beats(&self, later: Packed, best: Packed) -> bool;
+    /// The index of the first of `n` elements from `start` on that has this key.
+    fn locate(&self, src: &[u8], start: usize, n: usize, key: Packed) -> usize;
+    /// The indices, and the `keys`, of the extremes of columns over some rows. `numbers` is working memory.
+    fn track_rows(
+        &self,
+        src: &[u8],
+        starts: RowStarts,
+        rows: Range<usize>,
+        keys: &mut [u8],
+        indices: &mut [i64],
+        numbers: &mut [u32],
+    );
+    /// Replaces the keys and indices of columns by those of earlier rows, which they do not beat.
+    fn absorb(&self, earlier_keys: &[u8], earlier: &[i64], keys: &mut [u8], indices: &mut [i64]);
+}
+
+/// The search for elements `T` that come last in the order `O`.
+pub(super) struct ByOrder<T, O> {
+    order: O,
+    element: PhantomData<fn(T)>,
+}
+
+impl<T, O> ByOrder<T, O> {
+    /// The search by `order`.
+    pub fn new(order: O) -> Self {
+        Self { order, element: PhantomData }
+    }
+}
+
+impl<T: Lift, O: Order<T>> ArgKernel for ByOrder<T, O> {
+    fn element_size(&self) -> usize {
+        size_of::<T>()
+    }
+
+    fn key_size(&self) -> usize {
+        size_of::<T::Wide>()
+    }
+
+    fn find_rows(&self, src: &[u8], starts: RowStarts, n: usize, indices: &mut [i64]) {
+        let src = bytemuck::cast_slice(src);
+        if n < MIN_VECTOR_ROW {
+            return find_short_rows(self.order, src, starts, n, indices);
+        }
+        let best = &mut [T::Wide::ZERO; BATCH][..indices.len()];
+        fold_rows(Extreme { order: self.order }, src, starts, n, best);
+        locate_rows(self.order, src, starts, n, best, indices);
+    }
+
+    fn best_key(&self, src: &[u8], start: usize, n: usize) -> Packed {
+        let mut best = [T::Wide::ZERO];
+        let starts = RowStarts { first: start, stride: 0 };
+        fold_rows(Extreme { order: self.order }, bytemuck::cast_slice(src), starts, n, &mut best);
+        Packed::new(best[0])
+    }
+
+    fn beats(&self, later: Packed, best: Packed) -> bool {
+        later.get::<T::Wide>().beats(best.get())
+    }
+
+    fn locate(&self, src: &[u8], start: usize, n: usize, key: Packed) -> usize {
+        let mut index = [0];
+        let starts = RowStarts { first: start, stride: 0 };
+        locate_rows(self.order, bytemuck::cast_slice(src), starts, n, &[key.get()], &mut index);
+        index[0] as usize
+    }
+
+    fn track_rows(
+        &self,
+        src: &[u8],
+        starts: RowStarts,
+        rows: Range<usize>,
+        keys: &mut [u8],
+        indices: &mut [i64],
+        numbers: &mut [u32],
+    ) {
+        let (src, keys) = (bytemuck::cast_slice(src), bytemuck::cast_slice_mut(keys));
+        track_rows(self.order, src, starts, rows, keys, indices, numbers);
+    }
+
+    fn absorb(&self, earlier_keys: &[u8], earlier: &[i64], keys: &mut [u8], indices: &mut [i64]) {
+        let earlier_keys = bytemuck::cast_slice::<_, T::Wide>(earlier_keys);
+        let keys = bytemuck::cast_slice_mut::<_, T::Wide>(keys);
+        for (j, (key, &earlier_key)) in keys.iter_mut().zip(earlier_keys).enumerate() {
+            if !key.beats(earlier_key) {
+                (*key, indices[j]) = (earlier_key, earlier[j]);
+            }
+        }
+    }
+}
+
+/// Tracks the best value and its index along several rows at once, without branches: where an extreme lies is
+/// unpredictable.
+fn find_short_rows<T: Lift, O: Order<T>>(order: O, src: &[T], starts: RowStarts, n: usize, out: &mut [i64]) {
+    vectorize(
+        #[inline(always)]
+        || {
+            for (g, out) in out.chunks_mut(SIDE_BY_SIDE).enumerate() {
+                let last = out.len() - 1;
+                let rows: [&[T]; SIDE_BY_SIDE] = core::array::from_fn(|l| {
+                    let at = starts.at(g * SIDE_BY_SIDE + l.min(last));
+                    &src[at..at + n]
+                });
+                let mut best = rows.map(|row| order.key(row[0]));
+                let mut index = [0u32; SIDE_BY_SIDE];
+                for j in 1..n {
+                    let x = rows.map(|row| row[j]);
+                    for l in 0..SIDE_BY_SIDE {
+                        let x = order.key(x[l]);
+                        let replace = x.beats(best[l]);
+                        best[l] = if replace { x } else { best[l] };
+                        index[l] = if replace { j as u32 } else { index[l] };
+                    }
+                }
+                for (o, i) in out.iter_mut().zip(index) {
+                    *o = i as i64;
+                }
+            }
+        },
+    );
+}
+
+/// The index in each row of the first element that equals the row's best value, or of the first NaN when that is NaN.
+fn locate_rows<T: Lift, O: Order<T>>(
+    order: O,
+    src: &[T],
+    starts: RowStarts,
+    n: usize,
+    best: &[T::Wide],
+    out: &mut [i64],
+) {
+    vectorize(
+        #[inline(always)]
+        || {
+            for (i, (o, &value)) in out.iter_mut().zip(best).enumerate() {
+                let at = starts.at(i);
+                *o = locate(order, &src[at..at + n], value) as i64;
+            }
+        },
+    );
+}
+
+#[inline(always)]
+fn locate<T: Lift, O: Order<T>>(order: O, row: &[T], value: T::Wide) -> usize {
+    if row.len() < MIN_EARLY_EXIT {
+        let mut first = u32::MAX;
+        for (i, &x) in row.iter().enumerate() {
+            let here = if same(order, x, value) { i as u32 } else { u32::MAX };
+            first = first.min(here);
+        }
+        return first as usize;
+    }
+    let (chunks, rest) = row.as_chunks::<LANES>();
+    let (mut at, mut tail) = (0, rest);
+    for chunk in chunks {
+        let mut any = false;
+        for &x in chunk {
+            any |= same(order, x, value);
+        }
+        if any {
+            tail = chunk;
+            break;
+        }
+        at += LANES;
+    }
+    for &x in tail {
+        if same(order, x, value) {
+            break;
+        }
+        at += 1;
+    }
+    at
+}
+
+#[inline(always)]
+fn same<T: Lift, O: Order<T>>(order: O, x: T, value: T::Wide) -> bool {
+    let x = order.key(x);
+    (x == value) | (x.is_nan() & value.is_nan())
+}
+
+/// The best keys of columns over some rows, and their indices.
+fn track_rows<T: Lift, O: Order<T>>(
+    order: O,
+    src: &[T],
+    starts: RowStarts,
+    rows: Range<usize>,
+    keys: &mut [T::Wide],
+    indices: &mut [i64],
+    numbers: &mut [u32],
+) {
+    let width = keys.len();
+    vectorize(
+        #[inline(always)]
+        || {
+            for (key, &x) in keys.iter_mut().zip(starts.row(src, rows.start, width)) {
+                *key = order.key(x);
+            }
+            indices.fill(rows.start as i64);
+            for first in rows.clone().step_by(MAX_ROWS) {
+                numbers.fill(u32::MAX);
+                for i in 0..(rows.end - first).min(MAX_ROWS) {
+                    track(order, starts.row(src, first + i, width), i as u32, keys, numbers);
+                }
+                for (index, &number) in indices.iter_mut().zip(&*numbers) {
+                    *index = if number == u32::MAX { *index } else { first as i64 + number as i64 };
+                }
+            }
+        },
+    );
+}
+
+/// Replaces the best values and their row numbers by those of row `i` where it beats them.
+#[inline(always)]
+fn track<T: Lift, O: Order<T>>(order: O, row: &[T], i: u32, best: &mut [T::Wide], number: &mut [u32]) {
+    let width = row.len();
+    let (best, number) = (&mut best[..width], &mut number[..width]);
+    for j in 0..width {
+        let value = order.key(row[j]);
+        let replace = value.beats(best[j]);
+        best[j] = if replace { value } else { best[j] };
+        number[j] = if replace { i } else { number[j] };
+    }
+}

@@ -1,0 +1,252 @@
+//! Reductions over all elements, and along an axis: they are cut into tasks of fixed size, whose results are combined
+//! in a fixed order. Compiled once for all of them.
+
+use super::columns::{ReduceColumns, ReductionSizes, drive_columns};
+use super::kernel::{ReduceKernel, RowStarts};
+use super::scratch::with_scratch;
+use super::sizes::{BATCH, LONG_ROW, TASK};
+use super::traversal::{AccessPath, Traversal, unordered_elements};
+use crate::error::Result;
+use crate::layout::{Layout, checked_num_elements};
+use crate::parallel::{self, Work};
+use crate::walk::Walk;
+use crate::{DType, Shape, Tensor};
+use core::ops::Range;
+
+/// Shortest inner rows that a full reduction of a tensor with gaps reads in place; shorter ones are gathered first.
+const MIN_ROW: usize = 64;
+
+/// Reduces all elements to a tensor of shape `[1]`.
+pub(super) fn reduce_all(tensor: Tensor, kernel: &dyn ReduceKernel, dtype: DType) -> Result<Tensor> {
+    if tensor.is_contiguous() {
+        let (start, n) = (tensor.layout().offset(), tensor.num_elements());
+        if let Some(result) = kernel.reduce_short(tensor.storage_bytes(), start, n, dtype) {
+            return Ok(result);
+        }
+    }
+    let facts = kernel.facts();
+    with_scratch(facts.accumulator, &mut |acc| {
+        let (n, copies) = if tensor.is_contiguous() {
+            let n = tensor.num_elements();
+            fold_long(kernel, tensor.storage_bytes(), tensor.layout().offset(), n, acc);
+            (n, 1)
+        } else {
+            let (layout, copies) = unordered_elements(tensor.layout())?;
+            let n = layout.num_elements();
+            match n {
+                0 => kernel.clear(acc),
+                _ => fold_tensor(tensor.clone().with_layout(layout), kernel, acc)?,
+            }
+            (n, copies)
+        };
+        let mut result = [0u64];
+        let result = &mut bytemuck::bytes_of_mut(&mut result)[..facts.result];
+        kernel.finish(acc, n, copies, result);
+        Ok(Tensor::single_of_bytes(result, dtype))
+    })
+}
+
+/// Reduces the elements of a tensor, which has some, to one accumulator.
+fn fold_tensor(tensor: Tensor, kernel: &dyn ReduceKernel, acc: &mut [u8]) -> Result<()> {
+    let walk = Walk::new([tensor.layout()]);
+    let (inner, rows) = (walk.inner(), walk.rows());
+    let unit = inner.strides[0] == 1 || inner.size == 1;
+    if !unit || (rows > 1 && inner.size < MIN_ROW) {
+        return fold_tensor(tensor.into_contiguous()?, kernel, acc);
+    }
+    let src = tensor.storage_bytes();
+    let facts = kernel.facts();
+    let each = facts.accumulator;
+    // The accumulators of `range` of the rows, merged to the first of them.
+    let fold_range = |range: Range<usize>, acc: &mut [u8]| {
+        with_scratch(range.len() * each, &mut |partials| {
+            let mut next = partials.chunks_exact_mut(each);
+            walk.for_each_row(range.clone(), |[start]| {
+                let partial = next.next().expect("one accumulator per row");
+                if inner.size >= LONG_ROW {
+                    fold_long(kernel, src, start, inner.size, partial);
+                } else {
+                    fold_run(kernel, src, start, inner.size, partial);
+                }
+            });
+            kernel.merge(partials);
+            acc.copy_from_slice(&partials[..each]);
+        });
+    };
+    if rows == 1 || inner.size >= LONG_ROW {
+        fold_range(0..rows, acc);
+        return Ok(());
+    }
+    let work = Work::Bytes(rows * inner.size * facts.element);
+    fold_tasks(kernel, rows, (TASK / inner.size).max(1), work, &fold_range, acc);
+    Ok(())
+}
+
+/// Folds each block of at most `block` indices of `0..n`, in parallel when `work` pays, and merges the results in
+/// order.
+fn fold_tasks(
+    kernel: &dyn ReduceKernel,
+    n: usize,
+    block: usize,
+    work: Work,
+    fold: &(dyn Fn(Range<usize>, &mut [u8]) + Sync),
+    acc: &mut [u8],
+) {
+    let each = acc.len();
+    let tasks = n.div_ceil(block);
+    if tasks == 1 {
+        return fold(0..n, acc);
+    }
+    with_scratch(tasks * each, &mut |partials| {
+        parallel::for_each_chunk(partials, each, work, |k, partial| {
+            fold(k * block..((k + 1) * block).min(n), partial);
+        });
+        kernel.merge(partials);
+        acc.copy_from_slice(&partials[..each]);
+    });
+}
+
+/// Reduces `n` contiguous elements of `src` from position `start` on, split over tasks when they are many.
+fn fold_long(kernel: &dyn ReduceKernel, src: &[u8], start: usize, n: usize, acc: &mut [u8]) {
+    if n < LONG_ROW {
+        return fold_run(kernel, src, start, n, acc);
+    }
+    let work = Work::Bytes(n * kernel.facts().element);
+    let fold = |range: Range<usize>, acc: &mut [u8]| {
+        fold_run(kernel, src, start + range.start, range.len(), acc);
+    };
+    fold_tasks(kernel, n, TASK, work, &fold, acc);
+}
+
+/// Reduces `n` contiguous elements of `src` from position `start` on, on this thread.
+pub(super) fn fold_run(kernel: &dyn ReduceKernel, src: &[u8], start: usize, n: usize, acc: &mut [u8]) {
+    let (longest, each) = (kernel.facts().longest, acc.len());
+    let starts = RowStarts { first: start, stride: longest as isize };
+    if n <= longest {
+        return kernel.fold_rows(src, starts, n, acc);
+    }
+    let (whole, rest) = (n / longest, n % longest);
+    let blocks = n.div_ceil(longest);
+    with_scratch(blocks * each, &mut |partials| {
+        let (head, tail) = partials.split_at_mut(whole * each);
+        kernel.fold_rows(src, starts, longest, head);
+        kernel.fold_rows(src, starts.skip(whole), rest, tail);
+        kernel.merge(partials);
+        acc.copy_from_slice(&partials[..each]);
+    });
+}
+
+/// Reduces along `axis`, which stays with size one.
+pub(super) fn reduce_axis(
+    op: &'static str,
+    tensor: Tensor,
+    axis: usize,
+    kernel: &dyn ReduceKernel,
+    dtype: DType,
+) -> Result<Tensor> {
+    if tensor.num_elements() == 0 {
+        let mut shape = tensor.shape().clone();
+        shape[axis] = 1;
+        return build_bytes(op, shape, dtype, &mut |out| fill_with_nothing(kernel, out));
+    }
+    let traversal = Traversal::unordered(tensor, axis)?;
+    let output = build_bytes(op, traversal.output_shape(), dtype, &mut |out| match traversal.path {
+        AccessPath::AlongRows => reduce_rows(&traversal, kernel, out),
+        path => {
+            let facts = kernel.facts();
+            let columns = ReduceColumns {
+                kernel,
+                facts,
+                src: traversal.tensor.storage_bytes(),
+                stride: traversal.stride,
+                narrow: path == AccessPath::DownNarrowColumns,
+                n: traversal.n,
+                copies: traversal.copies,
+            };
+            let sizes = ReductionSizes { n: traversal.n, element: facts.element, output: facts.result };
+            drive_columns(&traversal.walk, sizes, out, &columns);
+        }
+    })?;
+    traversal.restore(output)
+}
+
+/// The results of no elements.
+fn fill_with_nothing(kernel: &dyn ReduceKernel, out: &mut [u8]) {
+    let facts = kernel.facts();
+    with_scratch(facts.accumulator, &mut |acc| {
+        kernel.clear(acc);
+        for out in out.chunks_exact_mut(facts.result) {
+            kernel.finish(acc, 0, 1, out);
+        }
+    });
+}
+
+/// A contiguous tensor of `dtype` whose bytes are written by `fill`.
+pub(super) fn build_bytes(
+    op: &'static str,
+    shape: Shape,
+    dtype: DType,
+    fill: &mut dyn FnMut(&mut [u8]),
+) -> Result<Tensor> {
+    let count = checked_num_elements(op, &shape)?;
+    Tensor::try_build_bytes(op, Layout::contiguous(shape), count, dtype, |out| {
+        fill(out);
+        Ok(())
+    })
+}
+
+fn reduce_rows(traversal: &Traversal, kernel: &dyn ReduceKernel, out: &mut [u8]) {
+    let src = traversal.tensor.storage_bytes();
+    let (n, copies) = (traversal.n, traversal.copies);
+    let facts = kernel.facts();
+    let (each, result) = (facts.accumulator, facts.result);
+    let sizes = ReductionSizes { n, element: facts.element, output: result };
+    for_each_output(&traversal.walk, sizes, out, &|_, starts, out| {
+        let rows = out.len() / result;
+        with_scratch(rows.min(BATCH) * each, &mut |acc| {
+            if n > facts.longest || n >= LONG_ROW {
+                for (i, out) in out.chunks_exact_mut(result).enumerate() {
+                    fold_long(kernel, src, starts.at(i), n, &mut acc[..each]);
+                    kernel.finish(&acc[..each], n, copies, out);
+                }
+                return;
+            }
+            for (b, out) in out.chunks_mut(BATCH * result).enumerate() {
+                let acc = &mut acc[..out.len() / result * each];
+                kernel.fold_rows(src, starts.skip(b * BATCH), n, acc);
+                kernel.finish(acc, n, copies, out);
+            }
+        });
+    });
+}
+
+/// Hands out the outputs of a reduction along contiguous rows, as runs whose rows start a constant stride apart:
+/// `f(index of the first output, starts, outputs)`. Runs are processed in parallel, except that long rows are left to
+/// `f` to split.
+pub(super) fn for_each_output(
+    walk: &Walk<1>,
+    sizes: ReductionSizes,
+    out: &mut [u8],
+    f: &(dyn Fn(usize, RowStarts, &mut [u8]) + Sync),
+) {
+    let ReductionSizes { n, element, output } = sizes;
+    let inner = walk.inner();
+    let run = |first: usize, out: &mut [u8]| {
+        let mut rest = out;
+        let (mut index, mut skip) = (first, first % inner.size);
+        let rows = (first + rest.len() / output).div_ceil(inner.size) - first / inner.size;
+        walk.for_each_row(first / inner.size..first / inner.size + rows, |[position]| {
+            let len = (inner.size - skip).min(rest.len() / output);
+            let (run, tail) = core::mem::take(&mut rest).split_at_mut(len * output);
+            f(index, RowStarts { first: position, stride: inner.strides[0] }.skip(skip), run);
+            (rest, index, skip) = (tail, index + len, 0);
+        });
+    };
+    if n >= LONG_ROW {
+        run(0, out);
+        return;
+    }
+    let work = Work::Bytes(out.len() / output * n * element);
+    let chunk = parallel::rows_per_task(n * element);
+    parallel::for_each_chunk(out, chunk.saturating_mul(output), work, |k, out| run(k * chunk, out));
+}

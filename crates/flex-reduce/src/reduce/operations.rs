@@ -1,0 +1,291 @@
+//! The reductions: sums, means, products, extremes, and whether any or all elements are true.
+//!
+//! Variants that share their inner loop (sum and mean; maximum, minimum and largest absolute value; any and all) are
+//! one type with a field, so that the loop is compiled once.
+
+use super::lift::{Arith, HalfWidening, Lift, WideSum};
+use super::order::Order;
+use super::reducer::{Reducer, fold_lanes, lift_padded};
+use super::sizes::{LANES, QUARTER};
+use crate::Element;
+use flex_math::fold_halves;
+use flex_math::simd::prefetch_ahead;
+
+/// The partial result of `copies >= 1` times the same elements, by doubling.
+fn repeat<A: Copy>(acc: A, copies: usize, combine: impl Fn(A, A) -> A) -> A {
+    let (mut base, mut rest, mut result) = (acc, copies - 1, acc);
+    while rest > 0 {
+        if rest & 1 == 1 {
+            result = combine(result, base);
+        }
+        rest >>= 1;
+        if rest > 0 {
+            base = combine(base, base);
+        }
+    }
+    result
+}
+
+/// What explicit code made of a row, or the row in lanes where there is none.
+#[inline(always)]
+fn explicit_or_lanes<W: HalfWidening, T: Element, R: Reducer<T>>(
+    r: R,
+    explicit: Option<R::Acc>,
+    row: &[T],
+) -> R::Acc {
+    // Not `unwrap_or_else`: its closure would be a function of its own, compiled for no instruction set.
+    match explicit {
+        Some(value) => value,
+        None => fold_lanes::<W, LANES, T, R>(r, row),
+    }
+}
+
+/// Sum, or the mean of floats. Halves are summed in f32, and divided before they are rounded.
+#[derive(Clone, Copy)]
+pub(crate) struct Sum {
+    /// Whether to divide by the number of elements.
+    pub mean: bool,
+}
+
+impl<T: Lift> Reducer<T> for Sum {
+    type Acc = T::Wide;
+    type Out = T;
+    const ROUNDS: bool = T::IS_FLOAT;
+    const LONGEST: usize = T::LONGEST;
+    const LIFTS_SLICES: bool = T::CONVERTS;
+    #[inline(always)]
+    fn identity(self) -> T::Wide {
+        T::Wide::ZERO
+    }
+    #[inline(always)]
+    fn lift(self, value: T) -> T::Wide {
+        value.widen()
+    }
+    #[inline(always)]
+    fn combine(self, a: T::Wide, b: T::Wide) -> T::Wide {
+        a.add(b)
+    }
+    #[inline(always)]
+    fn fold_row<W: HalfWidening>(self, row: &[T]) -> T::Wide {
+        explicit_or_lanes::<W, T, Self>(self, T::sum_row(row), row)
+    }
+    #[inline(always)]
+    fn lift_all<W: HalfWidening>(self, from: &[T], to: &mut [T::Wide]) {
+        T::widen_all::<W>(from, to);
+    }
+    #[inline]
+    fn finish(self, acc: T::Wide, n: usize, copies: usize) -> T {
+        match (self.mean, copies) {
+            // Copies do not change a mean.
+            (true, _) => T::from_f64(acc.to_f64() / n as f64),
+            (false, 1) => T::narrow(acc),
+            (false, _) => T::narrow(repeat(acc, copies, T::Wide::add)),
+        }
+    }
+}
+
+/// Product; halves in f32.
+#[derive(Clone, Copy)]
+pub(crate) struct Prod;
+
+impl<T: Lift> Reducer<T> for Prod {
+    type Acc = T::Wide;
+    type Out = T;
+    const ROUNDS: bool = T::IS_FLOAT;
+    const LONGEST: usize = T::LONGEST;
+    const LIFTS_SLICES: bool = T::CONVERTS;
+    const VECTORISE: bool = T::VECTOR_PRODUCTS;
+    #[inline(always)]
+    fn identity(self) -> T::Wide {
+        T::Wide::ONE
+    }
+    #[inline(always)]
+    fn lift(self, value: T) -> T::Wide {
+        value.widen()
+    }
+    #[inline(always)]
+    fn combine(self, a: T::Wide, b: T::Wide) -> T::Wide {
+        a.mul(b)
+    }
+    #[inline(always)]
+    fn fold_row<W: HalfWidening>(self, row: &[T]) -> T::Wide {
+        explicit_or_lanes::<W, T, Self>(self, T::product_row(row), row)
+    }
+    #[inline(always)]
+    fn lift_all<W: HalfWidening>(self, from: &[T], to: &mut [T::Wide]) {
+        T::widen_all::<W>(from, to);
+    }
+    #[inline]
+    fn finish(self, acc: T::Wide, _n: usize, copies: usize) -> T {
+        T::narrow(if copies == 1 { acc } else { repeat(acc, copies, T::Wide::mul) })
+    }
+}
+
+/// Mean of integers, summed wide.
+#[derive(Clone, Copy)]
+pub(crate) struct IntMean {
+    /// Whether the bits are those of signed integers.
+    pub signed: bool,
+}
+
+impl<T: WideSum> Reducer<T> for IntMean {
+    type Acc = T::Sum;
+    type Out = T;
+    const ROUNDS: bool = false;
+    #[inline(always)]
+    fn identity(self) -> T::Sum {
+        T::Sum::default()
+    }
+    #[inline(always)]
+    fn lift(self, value: T) -> T::Sum {
+        value.widen_biased(self.signed)
+    }
+    #[inline(always)]
+    fn combine(self, a: T::Sum, b: T::Sum) -> T::Sum {
+        T::add_wide(a, b)
+    }
+    #[inline]
+    fn finish(self, acc: T::Sum, n: usize, _copies: usize) -> T {
+        T::mean(acc, n, self.signed)
+    }
+}
+
+/// The extreme that comes last in an order; NaN when there is one.
+#[derive(Clone, Copy)]
+pub(crate) struct Extreme<O> {
+    /// The order, in which NaN is above all.
+    pub order: O,
+}
+
+impl<T: Lift, O: Order<T>> Reducer<T> for Extreme<O> {
+    type Acc = T::Wide;
+    type Out = T;
+    const ROUNDS: bool = false;
+    #[inline(always)]
+    fn identity(self) -> T::Wide {
+        T::Wide::LOWEST
+    }
+    #[inline(always)]
+    fn lift(self, value: T) -> T::Wide {
+        self.order.key(value)
+    }
+    #[inline(always)]
+    fn combine(self, a: T::Wide, b: T::Wide) -> T::Wide {
+        a.max(b)
+    }
+    /// Propagating NaN takes four instructions per vector. For floats, one finds the maximum of the numbers, and NaN
+    /// is noted apart for two vectors at once.
+    #[inline(always)]
+    fn fold_row<W: HalfWidening>(self, row: &[T]) -> T::Wide {
+        if !T::IS_FLOAT {
+            return fold_lanes::<W, LANES, T, Self>(self, row);
+        }
+        // Separate short arrays: loops over longer ones are not unrolled in time to be kept in registers.
+        let [mut a, mut b, mut c, mut d, mut nan, mut nan2] = [[T::Wide::LOWEST; QUARTER]; 6];
+        let (quarters, rest) = row.as_chunks::<QUARTER>();
+        let (chunks, quarters) = quarters.as_chunks::<4>();
+        for [w, x, y, z] in chunks {
+            prefetch_ahead(w.as_ptr(), LANES);
+            self.fold_pair(w, x, &mut a, &mut b, &mut nan);
+            self.fold_pair(y, z, &mut c, &mut d, &mut nan2);
+        }
+        for x in quarters {
+            for l in 0..QUARTER {
+                a[l] = a[l].max(self.order.key(x[l]));
+            }
+        }
+        let rest = lift_padded::<W, QUARTER, T, Self>(self, rest);
+        for l in 0..QUARTER {
+            a[l] = a[l].max(b[l]).max(c[l].max(d[l])).max(nan[l].max(nan2[l]).max(rest[l]));
+        }
+        fold_halves(&mut a, |a, b| a.max(b))
+    }
+    #[inline]
+    fn finish(self, acc: T::Wide, _n: usize, _copies: usize) -> T {
+        self.order.element(acc)
+    }
+}
+
+impl<O> Extreme<O> {
+    /// Larger numbers of `x` and `y` replace those of `a` and `b`; NaN in either goes to `nan`.
+    #[inline(always)]
+    fn fold_pair<T: Lift>(
+        self,
+        x: &[T; QUARTER],
+        y: &[T; QUARTER],
+        a: &mut [T::Wide; QUARTER],
+        b: &mut [T::Wide; QUARTER],
+        nan: &mut [T::Wide; QUARTER],
+    ) where
+        O: Order<T>,
+    {
+        for l in 0..QUARTER {
+            let x = self.order.key(x[l]);
+            a[l] = if x > a[l] { x } else { a[l] };
+        }
+        for l in 0..QUARTER {
+            let y = self.order.key(y[l]);
+            b[l] = if y > b[l] { y } else { b[l] };
+        }
+        for l in 0..QUARTER {
+            let either = self.order.key(x[l]).is_nan() | self.order.key(y[l]).is_nan();
+            nan[l] = if either { T::Wide::NAN } else { nan[l] };
+        }
+    }
+}
+
+/// Raw bits, for the logical reductions.
+pub(crate) trait Bits: Element {
+    /// Every bit set.
+    const EVERY: Self;
+    /// Bitwise and.
+    fn and(self, other: Self) -> Self;
+    /// Bitwise or.
+    fn or(self, other: Self) -> Self;
+}
+
+macro_rules! impl_bits {
+    ($($ty:ty),*) => {$(
+        impl Bits for $ty {
+            const EVERY: Self = <$ty>::MAX;
+            #[inline(always)]
+            fn and(self, other: Self) -> Self { self & other }
+            #[inline(always)]
+            fn or(self, other: Self) -> Self { self | other }
+        }
+    )*};
+}
+
+impl_bits!(u8, u16, u32, u64);
+
+/// Whether any element is non-zero; or, as that no element is zero, whether all are.
+#[derive(Clone, Copy)]
+pub(crate) struct Truth<B> {
+    /// The bits that make a value non-zero; not the sign of a float.
+    pub mask: B,
+    /// Whether all have to be non-zero.
+    pub all: bool,
+}
+
+impl<B: Bits> Reducer<B> for Truth<B> {
+    type Acc = B;
+    type Out = u8;
+    const ROUNDS: bool = false;
+    #[inline(always)]
+    fn identity(self) -> B {
+        B::ZERO
+    }
+    #[inline(always)]
+    fn lift(self, value: B) -> B {
+        let zero = value.and(self.mask) == B::ZERO;
+        if zero == self.all { B::EVERY } else { B::ZERO }
+    }
+    #[inline(always)]
+    fn combine(self, a: B, b: B) -> B {
+        a.or(b)
+    }
+    #[inline]
+    fn finish(self, acc: B, _n: usize, _copies: usize) -> u8 {
+        ((acc != B::ZERO) != self.all) as u8
+    }
+}
