@@ -13,7 +13,7 @@ use super::sizes::{LANES, LONG_ROW};
 use crate::{DType, Element, Tensor};
 use core::marker::PhantomData;
 use core::ops::Range;
-use flex_math::simd::{Simd, WithSimd, dispatch, prefetch};
+use flex_math::simd::{Levels, Simd, WithSimd, dispatch, dispatch_lean, prefetch};
 
 /// Where rows start that lie a constant stride apart.
 #[derive(Clone, Copy)]
@@ -164,10 +164,10 @@ trait VectorLoop {
     fn run<W: HalfWidening>(self);
 }
 
-/// Hands a loop to the widest instruction set of this machine.
-struct Widest<L>(L);
+/// A loop as an operation of an instruction set.
+struct InLevel<L>(L);
 
-impl<L: VectorLoop> WithSimd for Widest<L> {
+impl<L: VectorLoop> WithSimd for InLevel<L> {
     type Output = ();
 
     #[inline(always)]
@@ -176,11 +176,14 @@ impl<L: VectorLoop> WithSimd for Widest<L> {
     }
 }
 
-/// Runs the loop of a reducer, compiled for every instruction set or just once, as the reducer wants.
+/// Runs the loop of a reducer, compiled for the instruction sets that the reducer names.
 #[inline(always)]
 fn run<T: Element, R: Reducer<T>, L: VectorLoop>(body: L) {
-    if R::VECTORISE {
-        dispatch(Widest(body));
+    // Constants, so that the compiler leaves out the branches not taken.
+    if const { matches!(R::LEVELS, Levels::All) } {
+        dispatch(InLevel(body));
+    } else if const { matches!(R::LEVELS, Levels::Lean) } {
+        dispatch_lean(InLevel(body));
     } else {
         body.run::<OneByOne>();
     }

@@ -8,6 +8,7 @@ use bytemuck::Pod;
 use core::marker::PhantomData;
 use flex_math::Half;
 use flex_math::half::widen_inlined;
+use flex_math::simd::Levels;
 use flex_math::simd::Simd;
 
 /// A number that kernels compute with. Integers wrap.
@@ -120,9 +121,13 @@ pub(crate) trait Lift: Element {
     type Wide: Arith;
     /// Whether the two types differ, so that [`widen_all`](Self::widen_all) is worth its array of results.
     const CONVERTS: bool = false;
-    /// Whether products pay for a loop per instruction set. Those of short integers are too rare for that; 65,536 i64
-    /// took 27 us without it, and 7 with.
-    const VECTOR_PRODUCTS: bool = Self::IS_FLOAT || size_of::<Self>() >= 4;
+    /// The instruction sets that loops of products are compiled for. Those of short integers are too rare for more than
+    /// the baseline; products of i64 have vectors on AVX-512 alone: 65,536 took 27 us on the baseline, and 7 there.
+    const PRODUCT_LEVELS: Levels = match (Self::IS_FLOAT, size_of::<Self>()) {
+        (true, _) | (false, 8) => Levels::All,
+        (false, 4) => Levels::Lean,
+        _ => Levels::Baseline,
+    };
     /// The longest row whose sum or product one fold takes without losing accuracy: of floats a block, or more where
     /// the explicit code below keeps errors small by itself.
     const LONGEST: usize = if Self::IS_FLOAT { BLOCK } else { usize::MAX };

@@ -9,6 +9,7 @@ use super::reducer::{Reducer, fold_lanes, lift_padded};
 use super::sizes::{LANES, QUARTER};
 use crate::Element;
 use flex_math::fold_halves;
+use flex_math::simd::Levels;
 use flex_math::simd::prefetch_ahead;
 
 /// The partial result of `copies >= 1` times the same elements, by doubling.
@@ -94,7 +95,7 @@ impl<T: Lift> Reducer<T> for Prod {
     const ROUNDS: bool = T::IS_FLOAT;
     const LONGEST: usize = T::LONGEST;
     const LIFTS_SLICES: bool = T::CONVERTS;
-    const VECTORISE: bool = T::VECTOR_PRODUCTS;
+    const LEVELS: Levels = T::PRODUCT_LEVELS;
     #[inline(always)]
     fn identity(self) -> T::Wide {
         T::Wide::ONE

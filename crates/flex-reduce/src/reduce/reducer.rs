@@ -5,7 +5,7 @@ use super::sizes::{BLOCK, LANES, SHORT_LANES};
 use crate::Element;
 use bytemuck::Pod;
 use flex_math::fold_halves;
-use flex_math::simd::prefetch_ahead;
+use flex_math::simd::{Levels, prefetch_ahead};
 
 /// An associative and commutative reduction of elements `T`: an identity, a lift of one element, and a combination.
 ///
@@ -22,9 +22,9 @@ pub(crate) trait Reducer<T: Element>: Copy + Send + Sync {
     const ROUNDS: bool;
     /// The longest row that [`fold_row`](Self::fold_row) takes without losing accuracy.
     const LONGEST: usize = if Self::ROUNDS { BLOCK } else { usize::MAX };
-    /// Whether the loops are compiled for every instruction set. That is four times the code, which common operations
-    /// are worth.
-    const VECTORISE: bool = true;
+    /// The instruction sets that the loops are compiled for. Those of integers wait for memory with vectors of 32 bytes
+    /// already.
+    const LEVELS: Levels = if T::IS_FLOAT { Levels::All } else { Levels::Lean };
     /// Whether [`lift_all`](Self::lift_all) is better at many elements than [`lift`](Self::lift) in a loop.
     const LIFTS_SLICES: bool = false;
     /// The accumulator of no elements.

@@ -9,7 +9,7 @@ use super::scanner::Scanner;
 use super::scratch::Packed;
 use crate::Element;
 use core::marker::PhantomData;
-use flex_math::simd::vectorize;
+use flex_math::simd::{Gains, Levels, vectorize_for};
 
 /// Strips that are scanned side by side.
 const STRIPS: usize = 8;
@@ -142,10 +142,14 @@ impl<T: Element, S: Scanner<T>> TypedScan<T, S> {
     }
 }
 
-/// Runs the loop of a scanner, compiled for every instruction set or just once, as the scanner wants.
+/// Runs the loop of a scanner, compiled for the instruction sets that the scanner names.
 #[inline(always)]
 fn run<T: Element, S: Scanner<T>, B: FnOnce() -> R, R>(body: B) -> R {
-    if S::VECTORISE { vectorize(body) } else { body() }
+    vectorize_for::<TypedScan<T, S>, R>(body)
+}
+
+impl<T: Element, S: Scanner<T>> Gains for TypedScan<T, S> {
+    const LEVELS: Levels = S::LEVELS;
 }
 
 /// The sizes of the strips that a block is cut into; the rest of fewer than [`MIN_GROUP`] elements is a plain chain.

@@ -3,6 +3,7 @@
 use super::lift::{Arith, Lift};
 use super::order::Order;
 use bytemuck::Pod;
+use flex_math::simd::Levels;
 
 /// An associative operation to accumulate.
 pub(super) trait Scanner<T>: Copy + Send + Sync {
@@ -14,9 +15,9 @@ pub(super) trait Scanner<T>: Copy + Send + Sync {
     /// Whether a [`GROUP`](super::scan_kernel::GROUP) of elements may be combined before it meets the running value:
     /// where that has room for any group.
     const GROUPS: bool = false;
-    /// Whether the loops are compiled for every instruction set. That is four times the code, which common operations
-    /// are worth.
-    const VECTORISE: bool = true;
+    /// The instruction sets that the loops are compiled for. A scan is a chain of dependent operations: it waits for
+    /// their latency, which wider vectors do not shorten.
+    const LEVELS: Levels = Levels::Lean;
     /// The value of no elements.
     fn identity(self) -> Self::Acc;
     /// The value of one element.
@@ -86,7 +87,7 @@ pub(super) struct CumProd;
 impl<T: Accumulate> Scanner<T> for CumProd {
     type Acc = T::Acc;
     const STRIPS: bool = !T::IS_FLOAT;
-    const VECTORISE: bool = T::VECTOR_PRODUCTS;
+    const LEVELS: Levels = if T::IS_FLOAT || size_of::<T>() >= 4 { Levels::Lean } else { Levels::Baseline };
     /// A product of four f32, or halves, is far from the ends of f64's range.
     const GROUPS: bool = T::IS_FLOAT && size_of::<T>() < size_of::<T::Acc>();
     #[inline(always)]
