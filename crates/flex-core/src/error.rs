@@ -1,6 +1,6 @@
 //! The one error type: which operation, what it was given, what it needed.
 
-use burn_std::DType;
+use crate::DType;
 use alloc::borrow::Cow;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;

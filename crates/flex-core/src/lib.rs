@@ -1,4 +1,4 @@
-//! The engine of Flex: a CPU tensor library in pure Rust, free of any deep-learning framework's traits.
+//! The engine of Flex: a CPU tensor library in pure Rust, free of any deep-learning framework's traits and types.
 //!
 //! A [`Tensor`] is a shared byte buffer plus a [`Layout`] of signed strides. View operations move no data;
 //! compute operations take tensors by value, reuse a buffer that nobody else holds, and otherwise write into a
@@ -35,8 +35,9 @@ pub mod vision;
 pub mod walk;
 mod wide;
 
-pub use burn_std::{BoolStore, Bytes, DType, Shape, Slice, bf16, f16};
-pub use dtype::{Element, Scalar};
+pub use dtype::{BoolStore, DType, Element, Scalar};
 pub use error::{Error, Result};
-pub use layout::Layout;
+pub use half::{bf16, f16};
+pub use layout::{Layout, Shape, Slice};
+pub use storage::Bytes;
 pub use tensor::Tensor;

@@ -6,11 +6,10 @@
 //! *grid* has one position per window.
 
 use super::{ConvOptions, ConvTransposeOptions};
-use crate::Tensor;
 use crate::error::{Error, Result, check_rank, check_same_dtype};
 use crate::layout::checked_num_elements;
+use crate::{DType, Shape, Tensor};
 use alloc::vec::Vec;
-use burn_std::{DType, Shape};
 
 /// A validated convolution between an image and a grid of window positions.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,13 +5,12 @@
 //! contiguous block first, small enough to stay in the cache.
 
 use super::kernel::{Kernel, RowSrc, Rows, Src};
-use crate::Element;
 use crate::layout::{Layout, Strides, stretched_stride};
 use crate::parallel::{self, Work};
 use crate::storage;
 use crate::walk::{Axis, Walk, copy_to_contiguous};
+use crate::{Bytes, Element};
 use alloc::vec::Vec;
-use burn_std::Bytes;
 use core::ops::Range;
 use flex_math::simd::CACHE_LINE;
 use smallvec::SmallVec;

@@ -12,8 +12,8 @@
 use super::gemm::{MatRef, Threads, sizes};
 use super::half;
 use super::pack::{Extent, Packed};
+use crate::bf16;
 use crate::parallel::{self, Work};
-use burn_std::bf16;
 use flex_math::Half;
 use flex_math::dot::{Bf16Dot, TILE_COLS, TILE_ROWS, TileRow, tile_exact};
 use flex_math::simd::vectorize;

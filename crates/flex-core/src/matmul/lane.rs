@@ -3,7 +3,7 @@
 use super::gemm::{MatLayout, MatMut, MatRef, Threads, gemm_into};
 use super::{bf16, half, int};
 use crate::dtype::Element;
-use burn_std::f16;
+use crate::f16;
 use flex_math::Half;
 use flex_math::simd::{Simd, VAdd, VFma, VMul, VMulAdd, Vector};
 
@@ -100,7 +100,7 @@ macro_rules! half_lane {
         }
     )*};
 }
-half_lane!(f16 => half::gemm, burn_std::bf16 => bf16::gemm);
+half_lane!(f16 => half::gemm, crate::bf16 => bf16::gemm);
 
 /// The slice itself when both types are the same. (Only `u8` has another accumulator.)
 macro_rules! terms {

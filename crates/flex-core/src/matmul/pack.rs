@@ -6,7 +6,7 @@
 use super::gemm::{MatRef, Threads};
 use crate::parallel::{self, Work};
 use crate::storage;
-use burn_std::{Bytes, bf16};
+use crate::{Bytes, bf16};
 use flex_math::dot::{Bf16Dot, TILE_COLS};
 use flex_math::simd::vectorize;
 use smallvec::SmallVec;

@@ -1,8 +1,8 @@
 //! Shape arithmetic of a matrix product: what is multiplied, how often, and by which algorithm. Computes nothing.
 
+use crate::Shape;
 use crate::error::{Error, Result};
 use crate::layout::{Layout, broadcast_shapes, checked_num_elements, stretched_stride};
-use burn_std::Shape;
 use smallvec::SmallVec;
 
 /// Products of fewer multiplications than this (`m * n * k`) stay on one thread.

@@ -1,10 +1,10 @@
 use super::*;
 use crate::layout::tests::coordinates;
 use crate::{BoolStore, Layout, Shape};
+use crate::{bf16, f16};
 use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
-use burn_std::{bf16, f16};
 use proptest::prelude::*;
 
 /// The elements in row-major order, read one by one through the layout.

@@ -2,7 +2,7 @@
 
 use crate::dtype::Element;
 use crate::matmul::gemm::GemmFloat;
-use burn_std::{bf16, f16};
+use crate::{bf16, f16};
 
 /// The type of the arithmetic: f32 or f64.
 pub(crate) trait Work: GemmFloat + flex_math::Float {

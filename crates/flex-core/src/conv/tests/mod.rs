@@ -4,10 +4,10 @@ mod deform;
 
 use super::*;
 use crate::{DType, Error};
+use crate::{bf16, f16};
 use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
-use burn_std::{bf16, f16};
 use proptest::prelude::*;
 
 /// Reproducible values in [-1, 1) with few enough digits to be exact in half precision.
