@@ -98,6 +98,16 @@ fn data_moves_in_and_out_without_a_copy() {
 }
 
 #[test]
+fn a_buffer_that_is_not_aligned_is_copied_once() {
+    let raw: Vec<u8> = (0..64).collect();
+    let shared = Bytes::from_shared(bytes::Bytes::from(raw).slice(1..9), AllocationProperty::Other);
+    assert!(!(shared.as_ptr() as usize).is_multiple_of(4));
+    let data = TensorData::from_bytes(shared, [2], DType::I32);
+    let x = Tensor::<Flex, 1, Int>::from_data(data, &Default::default());
+    assert_eq!(x.into_data().to_vec::<i32>().unwrap(), [[1, 2, 3, 4], [5, 6, 7, 8]].map(i32::from_ne_bytes));
+}
+
+#[test]
 fn a_seed_fixes_the_numbers_of_every_distribution() {
     // The stream is global, and other tests of this file draw from it: one test at a time may seed.
     static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());

@@ -1,4 +1,4 @@
-//! The engine of Flex: a CPU tensor library in pure Rust, free of any deep-learning framework's traits.
+//! The engine of Flex: a CPU tensor library in pure Rust, free of any deep-learning framework's traits and types.
 //!
 //! A [`Tensor`] is a shared byte buffer plus a [`Layout`] of signed strides. View operations move no data;
 //! compute operations take tensors by value, reuse a buffer that nobody else holds, and otherwise write into a

@@ -1,9 +1,113 @@
 //! From the run-time [`DType`] to Rust types, in one place.
 
-use burn_std::{BoolStore, DType, bf16, f16};
+use crate::{bf16, f16};
 use bytemuck::Pod;
 use core::fmt::Debug;
 use num_traits::AsPrimitive;
+
+/// The type of a tensor's elements.
+///
+/// It is one word long, as [`BoolStore`] is, whose unused values stand for the other types. A tensor carries one, and
+/// in a single byte it would be waited for when a fresh tensor, padding and all, is moved word by word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DType {
+    /// A float of 64 bits.
+    F64,
+    /// A float of 32 bits.
+    F32,
+    /// A float of 16 bits, of which 5 are the exponent.
+    F16,
+    /// A float of 16 bits, of which 8 are the exponent.
+    BF16,
+    /// A signed integer of 64 bits.
+    I64,
+    /// A signed integer of 32 bits.
+    I32,
+    /// A signed integer of 16 bits.
+    I16,
+    /// A signed integer of 8 bits.
+    I8,
+    /// An unsigned integer of 64 bits.
+    U64,
+    /// An unsigned integer of 32 bits.
+    U32,
+    /// An unsigned integer of 16 bits.
+    U16,
+    /// An unsigned integer of 8 bits.
+    U8,
+    /// A boolean.
+    Bool(BoolStore),
+}
+
+/// What a front end calls the way in which booleans are stored. The engine stores all as bytes holding 0 or 1, and
+/// keeps the word for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(usize)]
+pub enum BoolStore {
+    /// As Rust's `bool`.
+    Native,
+    /// As `u8`.
+    U8,
+}
+
+const _: () = assert!(size_of::<DType>() == size_of::<usize>(), "a dtype is one word");
+
+impl DType {
+    /// Bytes of an element.
+    #[inline]
+    pub const fn size(self) -> usize {
+        match self {
+            DType::F64 | DType::I64 | DType::U64 => 8,
+            DType::F32 | DType::I32 | DType::U32 => 4,
+            DType::F16 | DType::BF16 | DType::I16 | DType::U16 => 2,
+            DType::I8 | DType::U8 | DType::Bool(_) => 1,
+        }
+    }
+
+    /// Whether this is a floating-point type.
+    #[inline]
+    pub const fn is_float(self) -> bool {
+        matches!(self, DType::F64 | DType::F32 | DType::F16 | DType::BF16)
+    }
+
+    /// Whether this is a signed integer type.
+    #[inline]
+    pub const fn is_int(self) -> bool {
+        matches!(self, DType::I64 | DType::I32 | DType::I16 | DType::I8)
+    }
+
+    /// Whether this is an unsigned integer type.
+    #[inline]
+    pub const fn is_uint(self) -> bool {
+        matches!(self, DType::U64 | DType::U32 | DType::U16 | DType::U8)
+    }
+
+    /// Whether this is a boolean, stored in any way.
+    #[inline]
+    pub const fn is_bool(self) -> bool {
+        matches!(self, DType::Bool(_))
+    }
+
+    /// The name that errors use.
+    pub const fn name(self) -> &'static str {
+        match self {
+            DType::F64 => "f64",
+            DType::F32 => "f32",
+            DType::F16 => "f16",
+            DType::BF16 => "bf16",
+            DType::I64 => "i64",
+            DType::I32 => "i32",
+            DType::I16 => "i16",
+            DType::I8 => "i8",
+            DType::U64 => "u64",
+            DType::U32 => "u32",
+            DType::U16 => "u16",
+            DType::U8 => "u8",
+            DType::Bool(BoolStore::Native) => "bool",
+            DType::Bool(BoolStore::U8) => "bool(u8)",
+        }
+    }
+}
 
 /// A Rust type that tensors store. Booleans are stored as `u8` holding 0 or 1.
 ///
@@ -71,72 +175,14 @@ impl_element! {
 
 /// Whether elements of `dtype` can be read as `T`: the same type, a boolean stored as `u8`, or an unsigned
 /// integer of the same width taken as raw bits (how data movement handles every dtype with four kernels).
+#[inline]
 pub fn stores<T: Element>(dtype: DType) -> bool {
     if T::DTYPE == dtype {
         return true;
     }
     let raw_bits = matches!(T::DTYPE, DType::U8 | DType::U16 | DType::U32 | DType::U64);
-    raw_bits && dtype.size() == size_of::<T>() && !matches!(dtype, DType::QFloat(_))
+    raw_bits && dtype.size() == size_of::<T>()
 }
-
-/// Whether the engine stores tensors of this dtype.
-pub fn is_supported(dtype: DType) -> bool {
-    Stored::new(dtype).is_some()
-}
-
-macro_rules! stored {
-    ($($name:ident = $dtype:pat => $value:expr;)*) => {
-        /// A dtype that the engine stores, in a word. [`DType`] has room for quantization schemes, which makes it 32 bytes: a
-        /// tensor that carries one is longer than what compilers move without calling `memcpy`. In a single byte it would be
-        /// waited for when a fresh tensor, padding and all, is moved word by word.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[repr(usize)]
-        pub enum Stored {
-            $(
-                #[allow(missing_docs)]
-                $name,
-            )*
-        }
-
-        impl Stored {
-            /// `None` when the engine does not store tensors of this dtype.
-            #[inline]
-            pub fn new(dtype: DType) -> Option<Self> {
-                match dtype {
-                    $($dtype => Some(Self::$name),)*
-                    DType::Flex32 | DType::QFloat(_) | DType::Bool(BoolStore::U32) => None,
-                }
-            }
-
-            /// `dtype`, for a tensor of elements `T`.
-            ///
-            /// # Panics
-            /// In the name of `op`, when `T` does not store it.
-            pub fn of<T: Element>(op: &'static str, dtype: DType) -> Self {
-                match Self::new(dtype) {
-                    Some(stored) if stores::<T>(dtype) => stored,
-                    _ => panic!("{op}: {:?} does not store {dtype:?}", T::DTYPE),
-                }
-            }
-
-            /// The dtype.
-            #[inline]
-            pub fn dtype(self) -> DType {
-                match self {
-                    $(Self::$name => $value,)*
-                }
-            }
-        }
-    };
-    ($($name:ident)*; $($bool:ident: $store:path),*) => {
-        stored! {
-            $($name = DType::$name => DType::$name;)*
-            $($bool = DType::Bool($store) => DType::Bool($store);)*
-        }
-    };
-}
-
-stored! { F64 F32 F16 BF16 I64 I32 I16 I8 U64 U32 U16 U8; Bool: BoolStore::Native, BoolU8: BoolStore::U8 }
 
 /// A number that is not yet bound to a dtype.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -232,6 +278,8 @@ macro_rules! dispatch {
     (@arms $op:expr, $dtype:expr, $expected:literal, $T:ident => $body:expr; $($pat:pat => $ty:ty),* $(,)?) => {
         match $dtype {
             $($pat => { type $T = $ty; $body })*
+            // `any` and `bits` leave nothing over.
+            #[allow(unreachable_patterns)]
             other => Err($crate::Error::dtype($op, other, $expected)),
         }
     };
@@ -265,7 +313,7 @@ macro_rules! dispatch {
             $crate::DType::U64 => u64, $crate::DType::U32 => u32,
             $crate::DType::U16 => u16,
             $crate::DType::U8
-                | $crate::DType::Bool($crate::BoolStore::Native | $crate::BoolStore::U8) => u8)
+                | $crate::DType::Bool(_) => u8)
     };
     (bits $op:expr, $dtype:expr, $T:ident => $body:expr) => {
         $crate::dispatch!(@arms $op, $dtype, "a float, integer or bool dtype", $T => $body;
@@ -274,7 +322,7 @@ macro_rules! dispatch {
             $crate::DType::F16 | $crate::DType::BF16
                 | $crate::DType::I16 | $crate::DType::U16 => u16,
             $crate::DType::I8 | $crate::DType::U8
-                | $crate::DType::Bool($crate::BoolStore::Native | $crate::BoolStore::U8) => u8)
+                | $crate::DType::Bool(_) => u8)
     };
 }
 

@@ -1,9 +1,9 @@
 //! The one error type: which operation, what it was given, what it needed.
 
+use crate::DType;
 use alloc::borrow::Cow;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use burn_std::DType;
 use core::fmt::Display;
 
 /// Result of an engine operation.
@@ -46,12 +46,12 @@ pub enum Error {
         rank: usize,
     },
     /// A dtype that the operation is not defined for.
-    #[error("{op}: dtype {} is not supported, expected {expected}", got.name())]
+    #[error("{op}: dtype {got} is not supported, expected {expected}")]
     DType {
         /// Operation.
         op: &'static str,
-        /// The dtype that came.
-        got: DType,
+        /// Name of the dtype that came. A name, since front ends refuse dtypes that the engine does not have.
+        got: &'static str,
         /// What would have been accepted.
         expected: &'static str,
     },
@@ -147,7 +147,7 @@ impl Error {
     /// [`Error::DType`] from a dtype.
     #[cold]
     pub fn dtype(op: &'static str, got: DType, expected: &'static str) -> Self {
-        Self::DType { op, got, expected }
+        Self::DType { op, got: got.name(), expected }
     }
 
     /// [`Error::Argument`] from any value that can be printed.

@@ -16,8 +16,9 @@ mod tensor;
 pub mod walk;
 pub mod wide;
 
-pub use burn_std::{BoolStore, Bytes, DType, Shape, Slice, bf16, f16};
-pub use dtype::{Element, Scalar};
+pub use dtype::{BoolStore, DType, Element, Scalar};
 pub use error::{Error, Result};
-pub use layout::Layout;
+pub use half::{bf16, f16};
+pub use layout::{Layout, Shape, Slice};
+pub use storage::Bytes;
 pub use tensor::Tensor;

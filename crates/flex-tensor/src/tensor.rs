@@ -1,13 +1,11 @@
 //! The tensor: a shared buffer, a layout over it, and the dtype of its elements.
 
-use crate::dtype::{Element, Scalar, Stored, stores};
+use crate::dtype::{BoolStore, DType, Element, Scalar, stores};
 use crate::error::{Error, Result};
-use crate::layout::{Layout, checked_num_elements};
+use crate::layout::{Layout, Shape, Slice, checked_num_elements};
 use crate::parallel::{self, Work};
-use crate::storage;
-use alloc::sync::Arc;
+use crate::storage::{self, Buffer, Bytes};
 use alloc::vec::Vec;
-use burn_std::{AllocationProperty, BoolStore, Bytes, DType, Shape, Slice};
 
 /// An n-dimensional array of any rank.
 ///
@@ -17,9 +15,9 @@ use burn_std::{AllocationProperty, BoolStore, Bytes, DType, Shape, Slice};
 /// Invariant: every position that the layout addresses lies inside of the buffer, which is aligned for the dtype.
 #[derive(Clone, Debug)]
 pub struct Tensor {
-    data: Arc<Bytes>,
+    data: Buffer,
     layout: Layout,
-    dtype: Stored,
+    dtype: DType,
 }
 
 /// Construction and export.
@@ -30,11 +28,9 @@ impl Tensor {
     /// Booleans other than 0 and 1 become 1.
     ///
     /// # Errors
-    /// When the byte count is not that of the shape, or the dtype is not stored by the engine.
+    /// When the byte count is not that of the shape.
     pub fn from_bytes(bytes: Bytes, shape: impl Into<Shape>, dtype: DType) -> Result<Self> {
         let shape = shape.into();
-        let stored = Stored::new(dtype)
-            .ok_or_else(|| Error::dtype("from_data", dtype, "a float, integer or bool (native, u8) dtype"))?;
         let count = checked_num_elements("from_data", &shape)?;
         if bytes.len() != count * dtype.size() {
             let expected = alloc::format!("{} bytes for shape {:?}", count * dtype.size(), shape.as_slice());
@@ -45,14 +41,13 @@ impl Tensor {
         let bytes = if aligned && !odd_bool {
             bytes
         } else {
-            let mut copy = storage::alloc(bytes.len());
-            copy.copy_from_slice(&bytes);
+            let mut copy = storage::copy_of(&bytes);
             if odd_bool {
                 copy.iter_mut().for_each(|b| *b = (*b != 0) as u8);
             }
             copy
         };
-        Ok(Self { data: Arc::new(bytes), layout: Layout::contiguous(shape), dtype: stored })
+        Ok(Self { data: Buffer::new(bytes), layout: Layout::contiguous(shape), dtype })
     }
 
     /// Copies a slice of row-major elements.
@@ -124,7 +119,7 @@ impl Tensor {
     /// contiguous from the start of the buffer.
     ///
     /// # Errors
-    /// [`Error::Memory`] in the name of `op`, a dtype that the engine does not store, and those of `fill`.
+    /// [`Error::Memory`] in the name of `op`, and those of `fill`.
     #[inline]
     pub fn try_build_bytes(
         op: &'static str,
@@ -133,8 +128,6 @@ impl Tensor {
         dtype: DType,
         fill: impl FnOnce(&mut [u8]) -> Result<()>,
     ) -> Result<Self> {
-        let stored = Stored::new(dtype)
-            .ok_or_else(|| Error::dtype(op, dtype, "a float, integer or bool (native, u8) dtype"))?;
         let size = count * dtype.size();
         let mut bytes = storage::try_alloc(size).ok_or_else(|| Error::Memory {
             op,
@@ -142,7 +135,7 @@ impl Tensor {
             bytes: size,
         })?;
         fill(&mut bytes)?;
-        Ok(Self { data: Arc::new(bytes), layout, dtype: stored })
+        Ok(Self { data: Buffer::new(bytes), layout, dtype })
     }
 
     /// One element, of shape `[1]`.
@@ -150,24 +143,24 @@ impl Tensor {
     /// # Panics
     /// When `T` does not store `dtype`.
     pub fn single<T: Element>(value: T, dtype: DType) -> Self {
-        let data = Arc::new(storage::number(bytemuck::bytes_of(&value)));
-        Self { data, layout: Layout::single(), dtype: Stored::of::<T>("single", dtype) }
+        assert!(stores::<T>(dtype), "single: {:?} does not store {dtype:?}", T::DTYPE);
+        let data = Buffer::new(storage::number(bytemuck::bytes_of(&value)));
+        Self { data, layout: Layout::single(), dtype }
     }
 
     /// [`single`](Self::single) of a value that comes as bytes.
     ///
     /// # Panics
-    /// When the engine does not store elements of this dtype, or they have another size.
+    /// When elements of the dtype have another size.
     pub fn single_of_bytes(value: &[u8], dtype: DType) -> Self {
-        let stored = Stored::new(dtype).filter(|_| dtype.size() == value.len());
-        let stored = stored.unwrap_or_else(|| panic!("single: {} bytes do not store {dtype:?}", value.len()));
-        Self { data: Arc::new(storage::number(value)), layout: Layout::single(), dtype: stored }
+        assert!(dtype.size() == value.len(), "single: {} bytes do not store {dtype:?}", value.len());
+        Self { data: Buffer::new(storage::number(value)), layout: Layout::single(), dtype }
     }
 
     /// A row-major tensor with every element set to `value` (converted by [`Scalar::cast`]).
     ///
     /// # Errors
-    /// [`Error::Overflow`], or a dtype that the engine does not store.
+    /// [`Error::Overflow`] and [`Error::Memory`].
     pub fn full(shape: impl Into<Shape>, value: impl Into<Scalar>, dtype: DType) -> Result<Self> {
         let (shape, value) = (shape.into(), value.into());
         dispatch!(any "full", dtype, T => {
@@ -192,7 +185,7 @@ impl Tensor {
     /// A row-major tensor of arbitrary elements.
     ///
     /// # Errors
-    /// [`Error::Overflow`], or a dtype that the engine does not store.
+    /// [`Error::Overflow`] and [`Error::Memory`].
     pub fn empty(shape: impl Into<Shape>, dtype: DType) -> Result<Self> {
         dispatch!(bits "empty", dtype, T => Self::build::<T>("empty", shape, dtype, |out| {
             // Recycled bytes may be neither 0 nor 1.
@@ -210,13 +203,9 @@ impl Tensor {
     pub fn into_bytes(self) -> Result<Bytes> {
         let whole = self.layout.is_contiguous()
             && self.layout.offset() == 0
-            && self.data.len() == self.num_elements() * self.dtype().size();
+            && self.data.bytes().len() == self.num_elements() * self.dtype.size();
         let tensor = if whole { self } else { self.materialise()? };
-        Ok(Arc::try_unwrap(tensor.data).unwrap_or_else(|shared| {
-            let mut copy = storage::alloc(shared.len());
-            copy.copy_from_slice(&shared);
-            copy
-        }))
+        Ok(tensor.data.into_bytes())
     }
 
     /// The elements in row-major order.
@@ -248,7 +237,7 @@ impl Tensor {
 
     /// Type of the elements.
     pub fn dtype(&self) -> DType {
-        self.dtype.dtype()
+        self.dtype
     }
 
     /// Where the elements lie in the buffer.
@@ -262,15 +251,14 @@ impl Tensor {
     }
 
     /// Whether no clone or view shares the buffer, so that an operation that owns this tensor may write to it.
-    /// Buffers lent by a file or another library count as shared: writing to them would copy them whole.
+    /// Buffers whose owner has memory that may only be read count as shared: writing to them would copy them whole.
     pub fn is_unique(&self) -> bool {
-        Arc::strong_count(&self.data) == 1
-            && matches!(self.data.property(), AllocationProperty::Native | AllocationProperty::Other)
+        self.data.is_unique()
     }
 
     /// Whether two tensors share a buffer.
     pub fn shares_storage(&self, other: &Tensor) -> bool {
-        Arc::ptr_eq(&self.data, &other.data)
+        self.data.shares(&other.data)
     }
 
     /// The whole buffer, which the layout's positions index.
@@ -278,14 +266,14 @@ impl Tensor {
     /// # Panics
     /// When `T` does not store the dtype.
     pub fn storage<T: Element>(&self) -> &[T] {
-        assert!(stores::<T>(self.dtype()), "storage: {:?} does not store {:?}", T::DTYPE, self.dtype);
-        bytemuck::cast_slice(&self.data)
+        assert!(stores::<T>(self.dtype), "storage: {:?} does not store {:?}", T::DTYPE, self.dtype);
+        bytemuck::cast_slice(self.data.bytes())
     }
 
     /// The whole buffer as bytes.
     #[inline]
     pub fn storage_bytes(&self) -> &[u8] {
-        &self.data
+        self.data.bytes()
     }
 
     /// The whole buffer, writable, when this tensor [is its only owner](Self::is_unique).
@@ -293,11 +281,8 @@ impl Tensor {
     /// # Panics
     /// When `T` does not store the dtype.
     pub fn storage_mut<T: Element>(&mut self) -> Option<&mut [T]> {
-        assert!(stores::<T>(self.dtype()), "storage: {:?} does not store {:?}", T::DTYPE, self.dtype);
-        if !self.is_unique() {
-            return None;
-        }
-        Some(bytemuck::cast_slice_mut(Arc::get_mut(&mut self.data)?))
+        assert!(stores::<T>(self.dtype), "storage: {:?} does not store {:?}", T::DTYPE, self.dtype);
+        self.data.bytes_mut().map(bytemuck::cast_slice_mut)
     }
 
     /// The elements in order, when they are contiguous.
@@ -324,11 +309,12 @@ impl Tensor {
 
     /// [`dense_mut`](Self::dense_mut) as bytes.
     pub fn dense_bytes_mut(&mut self) -> Option<&mut [u8]> {
-        if !self.layout.is_dense() || !self.is_unique() {
+        if !self.layout.is_dense() {
             return None;
         }
-        let (span, size) = (self.layout.span(), self.dtype().size());
-        Some(&mut Arc::get_mut(&mut self.data)?[span.start * size..span.end * size])
+        let bytes = self.data.bytes_mut()?;
+        let (span, size) = (self.layout.span(), self.dtype.size());
+        Some(&mut bytes[span.start * size..span.end * size])
     }
 
     /// The single element of a tensor of one element.
@@ -360,10 +346,10 @@ impl Tensor {
     /// not looked at, so the caller vouches that they mean something in the new dtype.
     ///
     /// # Panics
-    /// When the widths differ, or the engine does not store the dtype.
+    /// When the widths differ.
     pub fn with_dtype(mut self, dtype: DType) -> Self {
-        assert_eq!(self.dtype().size(), dtype.size(), "with_dtype: widths differ");
-        self.dtype = Stored::new(dtype).expect("with_dtype: a dtype that is stored");
+        assert_eq!(self.dtype.size(), dtype.size(), "with_dtype: widths differ");
+        self.dtype = dtype;
         self
     }
 
@@ -372,7 +358,7 @@ impl Tensor {
     /// # Panics
     /// When it does not.
     pub fn with_layout(mut self, layout: Layout) -> Self {
-        let capacity = self.data.len() / self.dtype().size();
+        let capacity = self.data.bytes().len() / self.dtype.size();
         assert!(layout.span().end <= capacity || layout.num_elements() == 0, "layout leaves the buffer");
         self.layout = layout;
         self
@@ -462,6 +448,7 @@ impl Tensor {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::storage::Adopted;
     use alloc::vec;
     use alloc::vec::Vec;
 
@@ -496,11 +483,12 @@ mod tests {
     #[test]
     fn bytes_move_in_and_out_without_a_copy() {
         for len in [3, 5000] {
-            let bytes = Bytes::from_elems(vec![1.0f32; len]);
-            let address = bytes.as_ptr();
-            let t = Tensor::from_bytes(bytes, [len], DType::F32).unwrap();
-            assert_eq!(t.storage::<f32>().as_ptr().cast(), address);
-            assert_eq!(t.into_bytes().unwrap().as_ptr(), address);
+            let values = vec![1.0f32; len];
+            let address = values.as_ptr();
+            let t = Tensor::from_bytes(Bytes::adopt(values), [len], DType::F32).unwrap();
+            assert_eq!(t.storage::<f32>().as_ptr(), address);
+            let values = t.into_bytes().unwrap().release::<Vec<f32>>().unwrap();
+            assert_eq!(values.as_ptr(), address);
         }
         let shared = sample();
         let other = shared.clone();
@@ -510,16 +498,53 @@ mod tests {
 
     #[test]
     fn unaligned_bytes_are_copied_once() {
-        let raw: Vec<u8> = (0..64).collect();
-        let shared = Bytes::from_shared(bytes_crate(raw).slice(1..9), AllocationProperty::Other);
-        let misaligned = !(shared.as_ptr() as usize).is_multiple_of(4);
-        let t = Tensor::from_bytes(shared, [2], DType::I32).unwrap();
-        assert!(misaligned);
-        assert_eq!(t.to_vec::<i32>(), [0x04030201, 0x08070605]);
+        /// Eight bytes behind the first one of two aligned words, which may only be read.
+        struct Odd([u64; 2]);
+
+        impl Adopted for Odd {
+            fn bytes(&self) -> &[u8] {
+                &bytemuck::bytes_of(&self.0)[1..9]
+            }
+
+            fn is_writable(&self) -> bool {
+                false
+            }
+
+            fn bytes_mut(&mut self) -> &mut [u8] {
+                &mut bytemuck::bytes_of_mut(&mut self.0)[1..9]
+            }
+        }
+
+        let words = core::array::from_fn(|k| u64::from_ne_bytes(core::array::from_fn(|i| (8 * k + i) as u8)));
+        let odd = Bytes::adopt(Odd(words));
+        assert!(!(odd.as_ptr() as usize).is_multiple_of(4));
+        let mut t = Tensor::from_bytes(odd, [2], DType::I32).unwrap();
+        assert_eq!(t.to_vec::<i32>(), [[1, 2, 3, 4], [5, 6, 7, 8]].map(i32::from_ne_bytes));
+        assert!(t.dense_mut::<i32>().is_some(), "the copy is the engine's");
     }
 
-    fn bytes_crate(v: Vec<u8>) -> bytes::Bytes {
-        bytes::Bytes::from(v)
+    #[test]
+    fn memory_that_may_only_be_read_is_not_written() {
+        static VALUES: [f32; 3] = [1.0, 2.0, 3.0];
+        struct Lent;
+
+        impl Adopted for Lent {
+            fn bytes(&self) -> &[u8] {
+                bytemuck::cast_slice(&VALUES)
+            }
+
+            fn is_writable(&self) -> bool {
+                false
+            }
+
+            fn bytes_mut(&mut self) -> &mut [u8] {
+                unreachable!("nobody asks for memory that may only be read")
+            }
+        }
+
+        let mut t = Tensor::from_bytes(Bytes::adopt(Lent), [3], DType::F32).unwrap();
+        assert_eq!(t.storage::<f32>().as_ptr(), VALUES.as_ptr());
+        assert!(!t.is_unique() && t.dense_mut::<f32>().is_none() && t.storage_mut::<f32>().is_none());
     }
 
     #[test]
@@ -540,8 +565,7 @@ mod tests {
         let err = Tensor::from_slice(&[1.0f32], [2]).unwrap_err().to_string();
         assert_eq!(err, "from_slice: number of elements is 1, expected 2 for shape [2]");
         assert!(Tensor::full([usize::MAX, 3], 0.0, DType::F32).unwrap_err().to_string().starts_with("full"));
-        assert!(Tensor::empty([2], DType::Flex32).is_err());
-        let odd = Tensor::from_bytes(Bytes::from_elems(vec![0u8, 5]), [2], DType::Bool(BoolStore::Native));
+        let odd = Tensor::from_bytes(Bytes::adopt(vec![0u8, 5]), [2], DType::Bool(BoolStore::Native));
         assert_eq!(odd.unwrap().to_vec::<u8>(), [0, 1]);
     }
 

@@ -4,9 +4,8 @@
 //! A kernel is written once over [`Accumulator`] and sees blocks; [`Wide`] hands it the stored block itself where
 //! both types are the same, and a converted copy in a reused scratch buffer otherwise.
 
-use crate::Element;
+use crate::{Element, bf16, f16};
 use alloc::vec::Vec;
-use burn_std::{bf16, f16};
 
 /// A type that kernels compute in: f32 or f64.
 pub trait Accumulator: Element + flex_math::Float {}

@@ -1,14 +1,14 @@
 //! The backend and its device.
 
-use super::{FlexQTensor, FlexTensor, random};
+use super::{FlexQTensor, FlexTensor, convert, random};
 use alloc::string::String;
 use burn_backend::ops::TransactionOps;
 use burn_backend::{
-    Backend, BackendTypes, BoolStore, DType, DTypeUsage, DTypeUsageSet, Device, DeviceId, DeviceOps, Element,
-    bf16, f16,
+    Backend, BackendTypes, DType, DTypeUsage, DTypeUsageSet, Device, DeviceId, DeviceOps, Element, bf16, f16,
 };
 use core::fmt;
 use core::marker::PhantomData;
+use flex_core::quant;
 
 /// The CPU backend. `F` and `I` are the element types of tensors created without naming a dtype.
 ///
@@ -104,9 +104,9 @@ impl<F: FlexFloat, I: FlexInt> Backend for Flex<F, I> {
     fn dtype_usage(_: &FlexDevice, dtype: DType) -> DTypeUsageSet {
         match dtype {
             // Quantized arithmetic works too: on the codes where they decide, else by way of floats.
-            DType::QFloat(scheme) if flex_core::quant::is_supported(&scheme) => DTypeUsage::general(),
-            DType::QFloat(_) | DType::Flex32 | DType::Bool(BoolStore::U32) => DTypeUsageSet::empty(),
-            _ => DTypeUsage::general(),
+            DType::QFloat(scheme) if quant::is_supported(&convert::scheme(&scheme)) => DTypeUsage::general(),
+            _ if convert::dtype::stored(dtype).is_some() => DTypeUsage::general(),
+            _ => DTypeUsageSet::empty(),
         }
     }
 }

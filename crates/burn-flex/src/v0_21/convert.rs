@@ -1,15 +1,22 @@
 //! Between Burn's vocabulary and the engine's.
 
+mod bytes;
+pub(super) mod dtype;
+mod scheme;
+
+pub(super) use scheme::{to_burn as burn_scheme, to_engine as scheme};
+
 use super::{FlexQTensor, FlexTensor};
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use burn_backend::ops::{self, GridSamplePaddingMode, InterpolateMode};
 use burn_backend::tensor::IndexingUpdateOp;
-use burn_backend::{BoolStore, DType, ExecutionError, Scalar, TensorData};
+use burn_backend::{ExecutionError, Scalar, Shape, TensorData, TensorMetadata};
 use flex_core::index::Update;
 use flex_core::quant::QTensor;
 use flex_core::vision::{GridPadding, Interpolation};
-use flex_core::{Error, Result, Tensor, attention, conv, norm};
+use flex_core::{BoolStore, DType, Error, Result, Slice, Tensor, attention, conv, norm};
+use smallvec::SmallVec;
 
 /// Turns the engine's refusal into a panic that carries its message: Burn's traits return no `Result`.
 pub(super) trait OrPanic {
@@ -69,24 +76,62 @@ pub(super) fn scalar(value: Scalar) -> flex_core::Scalar {
     }
 }
 
+/// Burn's shape. The engine's comes of `into`, since it is made of whatever reads as a slice of sizes.
+#[inline]
+pub(super) fn burn_shape(shape: &flex_core::Shape) -> Shape {
+    // Known to the compiler, since a shape is asked for with most operations: one that copies the sizes of a slice
+    // calls `memcpy`.
+    let (sizes, rank) = match *shape.as_slice() {
+        [a] => ([a, 1, 1, 1, 1], 1),
+        [a, b] => ([a, b, 1, 1, 1], 2),
+        [a, b, c] => ([a, b, c, 1, 1], 3),
+        [a, b, c, d] => ([a, b, c, d, 1], 4),
+        [a, b, c, d, e] => ([a, b, c, d, e], 5),
+        _ => return Shape::from(shape.as_slice()),
+    };
+    Shape::new_raw(burn_std::SmallVec::from_buf_and_len(sizes, rank))
+}
+
+/// The engine's slices.
+#[inline]
+pub(super) fn slices(slices: &[burn_backend::Slice]) -> SmallVec<[Slice; 5]> {
+    slices.iter().map(|&burn_backend::Slice { start, end, step }| Slice { start, end, step }).collect()
+}
+
 /// A tensor of data whose dtype `accepts` admits; the buffer is adopted without a copy.
 pub(super) fn from_data(
     data: TensorData,
     op: &'static str,
     expected: &'static str,
-    accepts: fn(DType) -> bool,
+    accepts: fn(burn_backend::DType) -> bool,
 ) -> Result<Tensor> {
     if !accepts(data.dtype) {
-        return Err(Error::dtype(op, data.dtype, expected));
+        return Err(dtype::refusal(op, data.dtype, expected));
     }
-    Tensor::from_bytes(data.bytes, data.shape, data.dtype)
+    let dtype = dtype::checked("from_data", data.dtype, "a float, integer or bool (native, u8) dtype")?;
+    Tensor::from_bytes(bytes::to_engine(data.bytes), data.shape, dtype)
 }
 
 /// The tensor's data; the buffer is handed out without a copy when nobody else holds it.
 pub(super) fn into_data(tensor: FlexTensor) -> core::result::Result<TensorData, ExecutionError> {
-    let (shape, dtype) = (tensor.0.shape().clone(), tensor.0.dtype());
+    let (shape, dtype) = (burn_shape(tensor.0.shape()), dtype::to_burn(tensor.0.dtype()));
     let bytes = tensor.0.into_bytes().map_err(execution_error)?;
-    Ok(TensorData::from_bytes(bytes, shape, dtype))
+    Ok(TensorData::from_bytes(bytes::to_burn(bytes), shape, dtype))
+}
+
+/// A quantized tensor of data.
+pub(super) fn from_quantized_data(data: TensorData) -> Result<QTensor> {
+    match data.dtype {
+        burn_backend::DType::QFloat(burn) => QTensor::from_bytes(&data.bytes, data.shape, scheme(&burn)),
+        other => Err(dtype::refusal("q_from_data", other, "a quantized dtype")),
+    }
+}
+
+/// The data of a quantized tensor.
+pub(super) fn into_quantized_data(tensor: FlexQTensor) -> core::result::Result<TensorData, ExecutionError> {
+    let (shape, dtype) = (tensor.shape(), tensor.dtype());
+    let bytes = tensor.as_core().to_bytes().map_err(execution_error)?;
+    Ok(TensorData::from_bytes(bytes::to_burn(bytes), shape, dtype))
 }
 
 pub(super) fn execution_error(error: Error) -> ExecutionError {

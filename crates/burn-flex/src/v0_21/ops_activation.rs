@@ -12,7 +12,8 @@ impl<F: FlexFloat, I: FlexInt> ActivationOps<Self> for Flex<F, I> {
     ops! {
         relu(tensor: T) => unary(U::Relu, tensor.0);
         relu_backward(output: T, grad: T) => binary(B::ReluGrad, output.0, grad.0);
-        leaky_relu(tensor: T, negative_slope: Scalar) => elementwise::leaky_relu(tensor.0, scalar(negative_slope).to_f64());
+        leaky_relu(tensor: T, negative_slope: Scalar) =>
+            elementwise::leaky_relu(tensor.0, scalar(negative_slope).to_f64());
         prelu(tensor: T, alpha: T) => elementwise::prelu(tensor.0, alpha.0);
         gelu(tensor: T) => unary(U::Gelu, tensor.0);
         gelu_backward(x: T, grad: T) => binary(B::GeluGrad, x.0, grad.0);

@@ -1,7 +1,7 @@
 //! Operations on bool tensors. Results are stored like their input unless the trait names a dtype.
 
 use super::backend::{Flex, FlexDevice, FlexFloat, FlexInt};
-use super::convert::{OrPanic, from_data, inner, into_data, scalar, store_of, transpose};
+use super::convert::{self, OrPanic, dtype, from_data, inner, into_data, scalar, store_of, transpose};
 use super::{FlexTensor as T, ops};
 use alloc::vec::Vec;
 use burn_backend::ops::BoolTensorOps;
@@ -15,11 +15,13 @@ use flex_core::{Tensor, movement, reduce};
 impl<F: FlexFloat, I: FlexInt> BoolTensorOps<Self> for Flex<F, I> {
     // Creation and conversion.
     ops! {
-        bool_empty(shape: Shape, _device: &FlexDevice, dtype: BoolDType) => Tensor::empty(shape, dtype.into());
+        bool_empty(shape: Shape, _device: &FlexDevice, dtype: BoolDType) =>
+            Tensor::empty(shape, dtype::created("empty", DType::Bool(dtype)));
         bool_zeros(shape: Shape, _device: &FlexDevice, dtype: BoolDType) => fill(shape, false, dtype);
         bool_ones(shape: Shape, _device: &FlexDevice, dtype: BoolDType) => fill(shape, true, dtype);
-        bool_into_int(tensor: T, out_dtype: IntDType) => elementwise::cast(tensor.0, out_dtype.into());
-        bool_into_float(tensor: T, out_dtype: FloatDType) => elementwise::cast(tensor.0, out_dtype.into());
+        bool_into_int(tensor: T, out_dtype: IntDType) => elementwise::cast(tensor.0, dtype::int(out_dtype));
+        bool_into_float(tensor: T, out_dtype: FloatDType) =>
+            elementwise::cast(tensor.0, dtype::float("cast", out_dtype));
     }
 
     fn bool_from_data(data: TensorData, _device: &FlexDevice) -> T {
@@ -46,7 +48,7 @@ impl<F: FlexFloat, I: FlexInt> BoolTensorOps<Self> for Flex<F, I> {
     // Views.
     ops! {
         bool_reshape(tensor: T, shape: Shape) => tensor.0.reshape(shape);
-        bool_slice(tensor: T, slices: &[Slice]) => tensor.0.slice(slices);
+        bool_slice(tensor: T, slices: &[Slice]) => tensor.0.slice(&convert::slices(slices));
         bool_transpose(tensor: T) => transpose(tensor);
         bool_swap_dims(tensor: T, dim1: usize, dim2: usize) => tensor.0.swap_axes(dim1, dim2);
         bool_permute(tensor: T, axes: &[usize]) => tensor.0.permute(axes);
@@ -59,7 +61,8 @@ impl<F: FlexFloat, I: FlexInt> BoolTensorOps<Self> for Flex<F, I> {
     ops! {
         bool_cat(tensors: Vec<T>, dim: usize) => movement::cat(inner(tensors), dim);
         bool_repeat_dim(tensor: T, dim: usize, times: usize) => movement::repeat(tensor.0, dim, times);
-        bool_slice_assign(tensor: T, slices: &[Slice], value: T) => movement::slice_assign(tensor.0, slices, value.0);
+        bool_slice_assign(tensor: T, slices: &[Slice], value: T) =>
+            movement::slice_assign(tensor.0, &convert::slices(slices), value.0);
         bool_mask_where(tensor: T, mask: T, value: T) => elementwise::mask_where(tensor.0, mask.0, value.0);
         bool_mask_fill(tensor: T, mask: T, value: Scalar) =>
             elementwise::mask_fill(tensor.0, mask.0, flex_core::Scalar::Bool(truth(value)));
@@ -72,7 +75,7 @@ impl<F: FlexFloat, I: FlexInt> BoolTensorOps<Self> for Flex<F, I> {
     }
 
     async fn bool_argwhere(tensor: T, out_dtype: IntDType) -> T {
-        index::nonzero(tensor.0, out_dtype.into()).or_panic()
+        index::nonzero(tensor.0, dtype::int(out_dtype)).or_panic()
     }
 
     // Logic.
@@ -93,7 +96,7 @@ impl<F: FlexFloat, I: FlexInt> BoolTensorOps<Self> for Flex<F, I> {
 }
 
 fn fill(shape: Shape, value: bool, dtype: BoolDType) -> flex_core::Result<Tensor> {
-    Tensor::full(shape, flex_core::Scalar::Bool(value), dtype.into())
+    Tensor::full(shape, flex_core::Scalar::Bool(value), dtype::created("full", DType::Bool(dtype)))
 }
 
 /// The scalar as a bool: everything but zero is true.

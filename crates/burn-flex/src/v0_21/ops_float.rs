@@ -2,7 +2,7 @@
 
 use super::backend::{Flex, FlexDevice, FlexFloat, FlexInt};
 use super::convert::{
-    OrPanic, from_data, grid_padding, inner, interpolation, into_data, scalar, transpose, update,
+    self, OrPanic, dtype, from_data, grid_padding, inner, interpolation, into_data, scalar, transpose, update,
 };
 use super::{FlexTensor as T, ops, random};
 use alloc::vec::Vec;
@@ -20,13 +20,16 @@ use flex_core::{Tensor, matmul, movement, reduce, sort, vision};
 impl<F: FlexFloat, I: FlexInt> FloatTensorOps<Self> for Flex<F, I> {
     // Creation and conversion.
     ops! {
-        float_empty(shape: Shape, _device: &FlexDevice, dtype: FloatDType) => Tensor::empty(shape, dtype.into());
-        float_zeros(shape: Shape, _device: &FlexDevice, dtype: FloatDType) => Tensor::full(shape, 0.0, dtype.into());
-        float_ones(shape: Shape, _device: &FlexDevice, dtype: FloatDType) => Tensor::full(shape, 1.0, dtype.into());
+        float_empty(shape: Shape, _device: &FlexDevice, dtype: FloatDType) =>
+            Tensor::empty(shape, dtype::created("empty", dtype));
+        float_zeros(shape: Shape, _device: &FlexDevice, dtype: FloatDType) =>
+            Tensor::full(shape, 0.0, dtype::created("full", dtype));
+        float_ones(shape: Shape, _device: &FlexDevice, dtype: FloatDType) =>
+            Tensor::full(shape, 1.0, dtype::created("full", dtype));
         float_full(shape: Shape, fill_value: Scalar, _device: &FlexDevice, dtype: FloatDType) =>
-            Tensor::full(shape, scalar(fill_value), dtype.into());
-        float_cast(tensor: T, dtype: FloatDType) => cast(tensor.0, dtype.into());
-        float_into_int(tensor: T, out_dtype: IntDType) => cast(tensor.0, out_dtype.into());
+            Tensor::full(shape, scalar(fill_value), dtype::created("full", dtype));
+        float_cast(tensor: T, dtype: FloatDType) => cast(tensor.0, dtype::float("cast", dtype));
+        float_into_int(tensor: T, out_dtype: IntDType) => cast(tensor.0, dtype::int(out_dtype));
     }
 
     fn float_from_data(mut data: TensorData, _device: &FlexDevice) -> T {
@@ -43,7 +46,7 @@ impl<F: FlexFloat, I: FlexInt> FloatTensorOps<Self> for Flex<F, I> {
     }
 
     fn float_random(shape: Shape, distribution: Distribution, _device: &FlexDevice, dtype: FloatDType) -> T {
-        random::float(shape, distribution, dtype.into())
+        random::float(shape, distribution, dtype)
     }
 
     fn float_device(_tensor: &T) -> FlexDevice {
@@ -57,7 +60,7 @@ impl<F: FlexFloat, I: FlexInt> FloatTensorOps<Self> for Flex<F, I> {
     // Views.
     ops! {
         float_reshape(tensor: T, shape: Shape) => tensor.0.reshape(shape);
-        float_slice(tensor: T, slices: &[Slice]) => tensor.0.slice(slices);
+        float_slice(tensor: T, slices: &[Slice]) => tensor.0.slice(&convert::slices(slices));
         float_transpose(tensor: T) => transpose(tensor);
         float_swap_dims(tensor: T, dim1: usize, dim2: usize) => tensor.0.swap_axes(dim1, dim2);
         float_permute(tensor: T, axes: &[usize]) => tensor.0.permute(axes);
@@ -70,7 +73,8 @@ impl<F: FlexFloat, I: FlexInt> FloatTensorOps<Self> for Flex<F, I> {
     ops! {
         float_cat(tensors: Vec<T>, dim: usize) => movement::cat(inner(tensors), dim);
         float_repeat_dim(tensor: T, dim: usize, times: usize) => movement::repeat(tensor.0, dim, times);
-        float_slice_assign(tensor: T, slices: &[Slice], value: T) => movement::slice_assign(tensor.0, slices, value.0);
+        float_slice_assign(tensor: T, slices: &[Slice], value: T) =>
+            movement::slice_assign(tensor.0, &convert::slices(slices), value.0);
         float_mask_where(tensor: T, mask: T, value: T) => elementwise::mask_where(tensor.0, mask.0, value.0);
         float_mask_fill(tensor: T, mask: T, value: Scalar) => elementwise::mask_fill(tensor.0, mask.0, scalar(value));
         float_gather(dim: usize, tensor: T, indices: T) => index::gather(dim, tensor.0, indices.0);
@@ -102,7 +106,8 @@ impl<F: FlexFloat, I: FlexInt> FloatTensorOps<Self> for Flex<F, I> {
         float_powf(lhs: T, rhs: T) => binary(B::Pow, lhs.0, rhs.0);
         float_powf_scalar(tensor: T, value: Scalar) => binary_scalar(B::Pow, tensor.0, scalar(value));
         float_powf_scalar_impl(tensor: T, value: Scalar) => binary_scalar(B::Pow, tensor.0, scalar(value));
-        float_powi(lhs: T, rhs: T) => { let dtype = lhs.0.dtype(); binary(B::Pow, lhs.0, cast(rhs.0, dtype).or_panic().0) };
+        float_powi(lhs: T, rhs: T) =>
+            { let dtype = lhs.0.dtype(); binary(B::Pow, lhs.0, cast(rhs.0, dtype).or_panic().0) };
         float_powi_scalar(lhs: T, rhs: Scalar) => binary_scalar(B::Pow, lhs.0, rhs.elem::<i64>().into());
         float_powi_scalar_impl(lhs: T, rhs: Scalar) => binary_scalar(B::Pow, lhs.0, rhs.elem::<i64>().into());
         float_atan2(lhs: T, rhs: T) => binary(B::Atan2, lhs.0, rhs.0);
@@ -145,25 +150,34 @@ impl<F: FlexFloat, I: FlexInt> FloatTensorOps<Self> for Flex<F, I> {
 
     // Comparison.
     ops! {
-        float_equal(lhs: T, rhs: T, out_dtype: BoolDType) => compare(C::Eq, lhs.0, rhs.0, out_dtype);
-        float_equal_elem(lhs: T, rhs: Scalar, out_dtype: BoolDType) => compare_scalar(C::Eq, lhs.0, scalar(rhs), out_dtype);
-        float_not_equal(lhs: T, rhs: T, out_dtype: BoolDType) => compare(C::Ne, lhs.0, rhs.0, out_dtype);
+        float_equal(lhs: T, rhs: T, out_dtype: BoolDType) =>
+            compare(C::Eq, lhs.0, rhs.0, dtype::mask("equal", out_dtype));
+        float_equal_elem(lhs: T, rhs: Scalar, out_dtype: BoolDType) =>
+            compare_scalar(C::Eq, lhs.0, scalar(rhs), dtype::mask("equal", out_dtype));
+        float_not_equal(lhs: T, rhs: T, out_dtype: BoolDType) =>
+            compare(C::Ne, lhs.0, rhs.0, dtype::mask("not_equal", out_dtype));
         float_not_equal_elem(lhs: T, rhs: Scalar, out_dtype: BoolDType) =>
-            compare_scalar(C::Ne, lhs.0, scalar(rhs), out_dtype);
-        float_greater(lhs: T, rhs: T, out_dtype: BoolDType) => compare(C::Gt, lhs.0, rhs.0, out_dtype);
+            compare_scalar(C::Ne, lhs.0, scalar(rhs), dtype::mask("not_equal", out_dtype));
+        float_greater(lhs: T, rhs: T, out_dtype: BoolDType) =>
+            compare(C::Gt, lhs.0, rhs.0, dtype::mask("greater", out_dtype));
         float_greater_elem(lhs: T, rhs: Scalar, out_dtype: BoolDType) =>
-            compare_scalar(C::Gt, lhs.0, scalar(rhs), out_dtype);
-        float_greater_equal(lhs: T, rhs: T, out_dtype: BoolDType) => compare(C::Ge, lhs.0, rhs.0, out_dtype);
+            compare_scalar(C::Gt, lhs.0, scalar(rhs), dtype::mask("greater", out_dtype));
+        float_greater_equal(lhs: T, rhs: T, out_dtype: BoolDType) =>
+            compare(C::Ge, lhs.0, rhs.0, dtype::mask("greater_equal", out_dtype));
         float_greater_equal_elem(lhs: T, rhs: Scalar, out_dtype: BoolDType) =>
-            compare_scalar(C::Ge, lhs.0, scalar(rhs), out_dtype);
-        float_lower(lhs: T, rhs: T, out_dtype: BoolDType) => compare(C::Lt, lhs.0, rhs.0, out_dtype);
+            compare_scalar(C::Ge, lhs.0, scalar(rhs), dtype::mask("greater_equal", out_dtype));
+        float_lower(lhs: T, rhs: T, out_dtype: BoolDType) =>
+            compare(C::Lt, lhs.0, rhs.0, dtype::mask("lower", out_dtype));
         float_lower_elem(lhs: T, rhs: Scalar, out_dtype: BoolDType) =>
-            compare_scalar(C::Lt, lhs.0, scalar(rhs), out_dtype);
-        float_lower_equal(lhs: T, rhs: T, out_dtype: BoolDType) => compare(C::Le, lhs.0, rhs.0, out_dtype);
+            compare_scalar(C::Lt, lhs.0, scalar(rhs), dtype::mask("lower", out_dtype));
+        float_lower_equal(lhs: T, rhs: T, out_dtype: BoolDType) =>
+            compare(C::Le, lhs.0, rhs.0, dtype::mask("lower_equal", out_dtype));
         float_lower_equal_elem(lhs: T, rhs: Scalar, out_dtype: BoolDType) =>
-            compare_scalar(C::Le, lhs.0, scalar(rhs), out_dtype);
-        float_is_nan(tensor: T, out_dtype: BoolDType) => elementwise::is_nan(tensor.0, out_dtype);
-        float_is_inf(tensor: T, out_dtype: BoolDType) => elementwise::is_inf(tensor.0, out_dtype);
+            compare_scalar(C::Le, lhs.0, scalar(rhs), dtype::mask("lower_equal", out_dtype));
+        float_is_nan(tensor: T, out_dtype: BoolDType) =>
+            elementwise::is_nan(tensor.0, dtype::mask("is_nan", out_dtype));
+        float_is_inf(tensor: T, out_dtype: BoolDType) =>
+            elementwise::is_inf(tensor.0, dtype::mask("is_inf", out_dtype));
     }
 
     // Reductions and scans.
@@ -180,12 +194,16 @@ impl<F: FlexFloat, I: FlexInt> FloatTensorOps<Self> for Flex<F, I> {
         float_min_dim(tensor: T, dim: usize) => reduce::min_dim(tensor.0, dim);
         float_max_abs(tensor: T) => reduce::max_abs(tensor.0);
         float_max_abs_dim(tensor: T, dim: usize) => reduce::max_abs_dim(tensor.0, dim);
-        float_argmax(tensor: T, dim: usize, out_dtype: IntDType) => reduce::argmax(tensor.0, dim, out_dtype.into());
-        float_argmin(tensor: T, dim: usize, out_dtype: IntDType) => reduce::argmin(tensor.0, dim, out_dtype.into());
-        float_any(tensor: T, out_dtype: BoolDType) => reduce::any(tensor.0, out_dtype);
-        float_any_dim(tensor: T, dim: usize, out_dtype: BoolDType) => reduce::any_dim(tensor.0, dim, out_dtype);
-        float_all(tensor: T, out_dtype: BoolDType) => reduce::all(tensor.0, out_dtype);
-        float_all_dim(tensor: T, dim: usize, out_dtype: BoolDType) => reduce::all_dim(tensor.0, dim, out_dtype);
+        float_argmax(tensor: T, dim: usize, out_dtype: IntDType) =>
+            reduce::argmax(tensor.0, dim, dtype::int(out_dtype));
+        float_argmin(tensor: T, dim: usize, out_dtype: IntDType) =>
+            reduce::argmin(tensor.0, dim, dtype::int(out_dtype));
+        float_any(tensor: T, out_dtype: BoolDType) => reduce::any(tensor.0, dtype::truth("any", out_dtype));
+        float_any_dim(tensor: T, dim: usize, out_dtype: BoolDType) =>
+            reduce::any_dim(tensor.0, dim, dtype::truth("any_dim", out_dtype));
+        float_all(tensor: T, out_dtype: BoolDType) => reduce::all(tensor.0, dtype::truth("all", out_dtype));
+        float_all_dim(tensor: T, dim: usize, out_dtype: BoolDType) =>
+            reduce::all_dim(tensor.0, dim, dtype::truth("all_dim", out_dtype));
         float_cumsum(tensor: T, dim: usize) => reduce::cumsum(tensor.0, dim);
         float_cumprod(tensor: T, dim: usize) => reduce::cumprod(tensor.0, dim);
         float_cummin(tensor: T, dim: usize) => reduce::cummin(tensor.0, dim);
@@ -193,24 +211,24 @@ impl<F: FlexFloat, I: FlexInt> FloatTensorOps<Self> for Flex<F, I> {
     }
 
     fn float_max_dim_with_indices(tensor: T, dim: usize, indices_dtype: IntDType) -> (T, T) {
-        reduce::max_dim_with_indices(tensor.0, dim, indices_dtype.into()).or_panic()
+        reduce::max_dim_with_indices(tensor.0, dim, dtype::int(indices_dtype)).or_panic()
     }
 
     fn float_min_dim_with_indices(tensor: T, dim: usize, indices_dtype: IntDType) -> (T, T) {
-        reduce::min_dim_with_indices(tensor.0, dim, indices_dtype.into()).or_panic()
+        reduce::min_dim_with_indices(tensor.0, dim, dtype::int(indices_dtype)).or_panic()
     }
 
     // Order.
     ops! {
         float_sort(tensor: T, dim: usize, descending: bool) => sort::sort(tensor.0, dim, descending);
         float_argsort(tensor: T, dim: usize, descending: bool, out_dtype: IntDType) =>
-            sort::argsort(tensor.0, dim, descending, out_dtype.into());
+            sort::argsort(tensor.0, dim, descending, dtype::int(out_dtype));
         float_topk(tensor: T, dim: usize, k: usize) => sort::topk(tensor.0, dim, k);
         float_argtopk(tensor: T, dim: usize, k: usize, out_dtype: IntDType) =>
-            sort::argtopk(tensor.0, dim, k, out_dtype.into());
+            sort::argtopk(tensor.0, dim, k, dtype::int(out_dtype));
     }
 
     fn float_sort_with_indices(tensor: T, dim: usize, descending: bool, indices_dtype: IntDType) -> (T, T) {
-        sort::sort_with_indices(tensor.0, dim, descending, indices_dtype.into()).or_panic()
+        sort::sort_with_indices(tensor.0, dim, descending, dtype::int(indices_dtype)).or_panic()
     }
 }

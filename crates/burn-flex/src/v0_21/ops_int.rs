@@ -4,7 +4,9 @@
 //! tensor, as in the trait's own defaults, unless it is too narrow for the axis.
 
 use super::backend::{Flex, FlexDevice, FlexFloat, FlexInt};
-use super::convert::{OrPanic, axis_index_dtype, from_data, inner, into_data, scalar, transpose, update};
+use super::convert::{
+    self, OrPanic, axis_index_dtype, dtype, from_data, inner, into_data, scalar, transpose, update,
+};
 use super::{FlexTensor as T, ops, random};
 use alloc::vec::Vec;
 use burn_backend::ops::IntTensorOps;
@@ -22,17 +24,17 @@ use flex_core::{Tensor, matmul, movement, reduce, sort};
 impl<F: FlexFloat, I: FlexInt> IntTensorOps<Self> for Flex<F, I> {
     // Creation and conversion.
     ops! {
-        int_empty(shape: Shape, _device: &FlexDevice, dtype: IntDType) => Tensor::empty(shape, dtype.into());
-        int_zeros(shape: Shape, _device: &FlexDevice, dtype: IntDType) => Tensor::full(shape, 0, dtype.into());
-        int_ones(shape: Shape, _device: &FlexDevice, dtype: IntDType) => Tensor::full(shape, 1, dtype.into());
+        int_empty(shape: Shape, _device: &FlexDevice, dtype: IntDType) => Tensor::empty(shape, dtype::int(dtype));
+        int_zeros(shape: Shape, _device: &FlexDevice, dtype: IntDType) => Tensor::full(shape, 0, dtype::int(dtype));
+        int_ones(shape: Shape, _device: &FlexDevice, dtype: IntDType) => Tensor::full(shape, 1, dtype::int(dtype));
         int_full(shape: Shape, fill_value: Scalar, _device: &FlexDevice, dtype: IntDType) =>
-            Tensor::full(shape, scalar(fill_value), dtype.into());
+            Tensor::full(shape, scalar(fill_value), dtype::int(dtype));
         int_arange(range: Range<i64>, _device: &FlexDevice, dtype: IntDType) =>
-            movement::arange(range.start, range.end, 1, dtype.into());
+            movement::arange(range.start, range.end, 1, dtype::int(dtype));
         int_arange_step(range: Range<i64>, step: usize, _device: &FlexDevice, dtype: IntDType) =>
-            movement::arange(range.start, range.end, step, dtype.into());
-        int_cast(tensor: T, dtype: IntDType) => cast(tensor.0, dtype.into());
-        int_into_float(tensor: T, out_dtype: FloatDType) => cast(tensor.0, out_dtype.into());
+            movement::arange(range.start, range.end, step, dtype::int(dtype));
+        int_cast(tensor: T, dtype: IntDType) => cast(tensor.0, dtype::int(dtype));
+        int_into_float(tensor: T, out_dtype: FloatDType) => cast(tensor.0, dtype::float("cast", out_dtype));
     }
 
     fn int_from_data(data: TensorData, _device: &FlexDevice) -> T {
@@ -45,7 +47,7 @@ impl<F: FlexFloat, I: FlexInt> IntTensorOps<Self> for Flex<F, I> {
     }
 
     fn int_random(shape: Shape, distribution: Distribution, _device: &FlexDevice, dtype: IntDType) -> T {
-        random::int(shape, distribution, dtype.into())
+        random::int(shape, distribution, dtype)
     }
 
     fn int_device(_tensor: &T) -> FlexDevice {
@@ -59,7 +61,7 @@ impl<F: FlexFloat, I: FlexInt> IntTensorOps<Self> for Flex<F, I> {
     // Views.
     ops! {
         int_reshape(tensor: T, shape: Shape) => tensor.0.reshape(shape);
-        int_slice(tensor: T, slices: &[Slice]) => tensor.0.slice(slices);
+        int_slice(tensor: T, slices: &[Slice]) => tensor.0.slice(&convert::slices(slices));
         int_transpose(tensor: T) => transpose(tensor);
         int_swap_dims(tensor: T, dim1: usize, dim2: usize) => tensor.0.swap_axes(dim1, dim2);
         int_permute(tensor: T, axes: &[usize]) => tensor.0.permute(axes);
@@ -72,7 +74,8 @@ impl<F: FlexFloat, I: FlexInt> IntTensorOps<Self> for Flex<F, I> {
     ops! {
         int_cat(tensors: Vec<T>, dim: usize) => movement::cat(inner(tensors), dim);
         int_repeat_dim(tensor: T, dim: usize, times: usize) => movement::repeat(tensor.0, dim, times);
-        int_slice_assign(tensor: T, slices: &[Slice], value: T) => movement::slice_assign(tensor.0, slices, value.0);
+        int_slice_assign(tensor: T, slices: &[Slice], value: T) =>
+            movement::slice_assign(tensor.0, &convert::slices(slices), value.0);
         int_mask_where(tensor: T, mask: T, value: T) => elementwise::mask_where(tensor.0, mask.0, value.0);
         int_mask_fill(tensor: T, mask: T, value: Scalar) => elementwise::mask_fill(tensor.0, mask.0, scalar(value));
         int_gather(dim: usize, tensor: T, indices: T) => index::gather(dim, tensor.0, indices.0);
@@ -98,7 +101,8 @@ impl<F: FlexFloat, I: FlexInt> IntTensorOps<Self> for Flex<F, I> {
         int_div_scalar(lhs: T, rhs: Scalar) => binary_scalar(B::Div, lhs.0, scalar(rhs));
         int_remainder(lhs: T, rhs: T) => binary(B::Rem, lhs.0, rhs.0);
         int_remainder_scalar(lhs: T, rhs: Scalar) => binary_scalar(B::Rem, lhs.0, scalar(rhs));
-        int_powi(lhs: T, rhs: T) => { let dtype = lhs.0.dtype(); binary(B::Pow, lhs.0, cast(rhs.0, dtype).or_panic().0) };
+        int_powi(lhs: T, rhs: T) =>
+            { let dtype = lhs.0.dtype(); binary(B::Pow, lhs.0, cast(rhs.0, dtype).or_panic().0) };
         int_powi_scalar(lhs: T, rhs: Scalar) => binary_scalar(B::Pow, lhs.0, scalar(rhs));
         int_powi_scalar_impl(lhs: T, rhs: Scalar) => binary_scalar(B::Pow, lhs.0, scalar(rhs));
         int_clamp(tensor: T, min: Scalar, max: Scalar) =>
@@ -128,22 +132,30 @@ impl<F: FlexFloat, I: FlexInt> IntTensorOps<Self> for Flex<F, I> {
 
     // Comparison.
     ops! {
-        int_equal(lhs: T, rhs: T, out_dtype: BoolDType) => compare(C::Eq, lhs.0, rhs.0, out_dtype);
-        int_equal_elem(lhs: T, rhs: Scalar, out_dtype: BoolDType) => compare_scalar(C::Eq, lhs.0, scalar(rhs), out_dtype);
-        int_not_equal(lhs: T, rhs: T, out_dtype: BoolDType) => compare(C::Ne, lhs.0, rhs.0, out_dtype);
+        int_equal(lhs: T, rhs: T, out_dtype: BoolDType) =>
+            compare(C::Eq, lhs.0, rhs.0, dtype::mask("equal", out_dtype));
+        int_equal_elem(lhs: T, rhs: Scalar, out_dtype: BoolDType) =>
+            compare_scalar(C::Eq, lhs.0, scalar(rhs), dtype::mask("equal", out_dtype));
+        int_not_equal(lhs: T, rhs: T, out_dtype: BoolDType) =>
+            compare(C::Ne, lhs.0, rhs.0, dtype::mask("not_equal", out_dtype));
         int_not_equal_elem(lhs: T, rhs: Scalar, out_dtype: BoolDType) =>
-            compare_scalar(C::Ne, lhs.0, scalar(rhs), out_dtype);
-        int_greater(lhs: T, rhs: T, out_dtype: BoolDType) => compare(C::Gt, lhs.0, rhs.0, out_dtype);
+            compare_scalar(C::Ne, lhs.0, scalar(rhs), dtype::mask("not_equal", out_dtype));
+        int_greater(lhs: T, rhs: T, out_dtype: BoolDType) =>
+            compare(C::Gt, lhs.0, rhs.0, dtype::mask("greater", out_dtype));
         int_greater_elem(lhs: T, rhs: Scalar, out_dtype: BoolDType) =>
-            compare_scalar(C::Gt, lhs.0, scalar(rhs), out_dtype);
-        int_greater_equal(lhs: T, rhs: T, out_dtype: BoolDType) => compare(C::Ge, lhs.0, rhs.0, out_dtype);
+            compare_scalar(C::Gt, lhs.0, scalar(rhs), dtype::mask("greater", out_dtype));
+        int_greater_equal(lhs: T, rhs: T, out_dtype: BoolDType) =>
+            compare(C::Ge, lhs.0, rhs.0, dtype::mask("greater_equal", out_dtype));
         int_greater_equal_elem(lhs: T, rhs: Scalar, out_dtype: BoolDType) =>
-            compare_scalar(C::Ge, lhs.0, scalar(rhs), out_dtype);
-        int_lower(lhs: T, rhs: T, out_dtype: BoolDType) => compare(C::Lt, lhs.0, rhs.0, out_dtype);
-        int_lower_elem(lhs: T, rhs: Scalar, out_dtype: BoolDType) => compare_scalar(C::Lt, lhs.0, scalar(rhs), out_dtype);
-        int_lower_equal(lhs: T, rhs: T, out_dtype: BoolDType) => compare(C::Le, lhs.0, rhs.0, out_dtype);
+            compare_scalar(C::Ge, lhs.0, scalar(rhs), dtype::mask("greater_equal", out_dtype));
+        int_lower(lhs: T, rhs: T, out_dtype: BoolDType) =>
+            compare(C::Lt, lhs.0, rhs.0, dtype::mask("lower", out_dtype));
+        int_lower_elem(lhs: T, rhs: Scalar, out_dtype: BoolDType) =>
+            compare_scalar(C::Lt, lhs.0, scalar(rhs), dtype::mask("lower", out_dtype));
+        int_lower_equal(lhs: T, rhs: T, out_dtype: BoolDType) =>
+            compare(C::Le, lhs.0, rhs.0, dtype::mask("lower_equal", out_dtype));
         int_lower_equal_elem(lhs: T, rhs: Scalar, out_dtype: BoolDType) =>
-            compare_scalar(C::Le, lhs.0, scalar(rhs), out_dtype);
+            compare_scalar(C::Le, lhs.0, scalar(rhs), dtype::mask("lower_equal", out_dtype));
     }
 
     // Reductions and scans.
@@ -168,10 +180,12 @@ impl<F: FlexFloat, I: FlexInt> IntTensorOps<Self> for Flex<F, I> {
             let dtype = axis_index_dtype(&tensor, dim);
             reduce::argmin(tensor.0, dim, dtype)
         };
-        int_any(tensor: T, out_dtype: BoolDType) => reduce::any(tensor.0, out_dtype);
-        int_any_dim(tensor: T, dim: usize, out_dtype: BoolDType) => reduce::any_dim(tensor.0, dim, out_dtype);
-        int_all(tensor: T, out_dtype: BoolDType) => reduce::all(tensor.0, out_dtype);
-        int_all_dim(tensor: T, dim: usize, out_dtype: BoolDType) => reduce::all_dim(tensor.0, dim, out_dtype);
+        int_any(tensor: T, out_dtype: BoolDType) => reduce::any(tensor.0, dtype::truth("any", out_dtype));
+        int_any_dim(tensor: T, dim: usize, out_dtype: BoolDType) =>
+            reduce::any_dim(tensor.0, dim, dtype::truth("any_dim", out_dtype));
+        int_all(tensor: T, out_dtype: BoolDType) => reduce::all(tensor.0, dtype::truth("all", out_dtype));
+        int_all_dim(tensor: T, dim: usize, out_dtype: BoolDType) =>
+            reduce::all_dim(tensor.0, dim, dtype::truth("all_dim", out_dtype));
         int_cumsum(tensor: T, dim: usize) => reduce::cumsum(tensor.0, dim);
         int_cumprod(tensor: T, dim: usize) => reduce::cumprod(tensor.0, dim);
         int_cummin(tensor: T, dim: usize) => reduce::cummin(tensor.0, dim);

@@ -3,18 +3,18 @@
 
 use super::backend::{Flex, FlexDevice, FlexFloat, FlexInt};
 use super::convert::{
-    OrPanic, attention_options, conv_options, conv_transpose_options, deform_conv_options, index_dtype,
-    interpolation, optional, unfold_options,
+    OrPanic, attention_options, conv_options, conv_transpose_options, deform_conv_options, dtype,
+    index_dtype, interpolation, optional, unfold_options,
 };
 use super::{FlexTensor as T, ops};
+use burn_backend::get_device_settings;
 use burn_backend::ops::{
     AttentionModuleOptions, ConvOptions, ConvTransposeOptions, DeformConv2dBackward, DeformConvOptions,
     InterpolateOptions, MaxPool1dBackward, MaxPool1dWithIndices, MaxPool2dBackward, MaxPool2dWithIndices,
     ModuleOps, UnfoldOptions,
 };
-use burn_backend::{DType, get_device_settings};
 use flex_core::pool::{AvgPoolOptions, MaxPoolOptions};
-use flex_core::{attention, conv, fft, index, loss, matmul, norm, pool, vision};
+use flex_core::{DType, attention, conv, fft, index, loss, matmul, norm, pool, vision};
 
 impl<F: FlexFloat, I: FlexInt> ModuleOps<Self> for Flex<F, I> {
     ops! {
@@ -270,5 +270,5 @@ fn max<const N: usize>(
 fn pool_index_dtype<F: FlexFloat, I: FlexInt>(x: &T) -> DType {
     let preferred = get_device_settings::<Flex<F, I>>(&FlexDevice).int_dtype;
     let spatial = x.0.shape().iter().skip(2).product();
-    index_dtype(preferred.into(), spatial)
+    index_dtype(dtype::int(preferred), spatial)
 }

@@ -4,14 +4,14 @@
 //! propagates. Layout and selection move the codes, and the scales with them, wherever blocks stay whole.
 
 use super::backend::{Flex, FlexDevice, FlexFloat, FlexInt};
-use super::convert::{OrPanic, execution_error};
+use super::convert::{self, OrPanic, dtype, from_quantized_data, into_quantized_data};
 use super::{FlexQTensor as Q, FlexTensor as T, ops};
 use alloc::vec::Vec;
 use burn_backend::ops::QTensorOps;
-use burn_backend::quantization::{QuantScheme, QuantValue, QuantizationParametersPrimitive};
-use burn_backend::{DType, ExecutionError, FloatDType, IntDType, Shape, Slice, TensorData};
-use flex_core::quant::{self, QTensor};
-use flex_core::{Error, Result, Tensor, reduce, sort};
+use burn_backend::quantization::{QuantScheme, QuantizationParametersPrimitive};
+use burn_backend::{ExecutionError, FloatDType, IntDType, Shape, Slice, TensorData};
+use flex_core::quant::{self, QTensor, QuantValue};
+use flex_core::{DType, Error, Result, Tensor, reduce, sort};
 
 /// As `ops!`, for methods that return a quantized tensor.
 macro_rules! q_ops {
@@ -25,22 +25,19 @@ macro_rules! q_ops {
 impl<F: FlexFloat, I: FlexInt> QTensorOps<Self> for Flex<F, I> {
     // Conversion.
     q_ops! {
-        q_from_data(data: TensorData, _device: &FlexDevice) => match data.dtype {
-            DType::QFloat(scheme) => QTensor::from_bytes(data.bytes, data.shape, scheme),
-            other => Err(Error::dtype("q_from_data", other, "a quantized dtype")),
-        };
+        q_from_data(data: TensorData, _device: &FlexDevice) => from_quantized_data(data);
         quantize(tensor: T, scheme: &QuantScheme, qparams: QuantizationParametersPrimitive<Self>) =>
-            quant::quantize(tensor.0, qparams.scales.0, *scheme);
-        quantize_dynamic(tensor: T, scheme: &QuantScheme) => quant::quantize_dynamic(tensor.0, *scheme);
+            quant::quantize(tensor.0, qparams.scales.0, convert::scheme(scheme));
+        quantize_dynamic(tensor: T, scheme: &QuantScheme) => quant::quantize_dynamic(tensor.0, convert::scheme(scheme));
     }
 
     ops! {
-        dequantize(tensor: Q, dtype: FloatDType) => quant::dequantize(*tensor.0, dtype.into());
+        dequantize(tensor: Q, dtype: FloatDType) =>
+            quant::dequantize(tensor.into_core(), dtype::float("dequantize", dtype));
     }
 
     async fn q_into_data(tensor: Q) -> core::result::Result<TensorData, ExecutionError> {
-        let bytes = tensor.0.to_bytes().map_err(execution_error)?;
-        Ok(TensorData::from_bytes(bytes, tensor.0.shape().clone(), DType::QFloat(tensor.0.scheme)))
+        into_quantized_data(tensor)
     }
 
     fn q_device(_tensor: &Q) -> FlexDevice {
@@ -53,52 +50,52 @@ impl<F: FlexFloat, I: FlexInt> QTensorOps<Self> for Flex<F, I> {
 
     // Layout and selection.
     q_ops! {
-        q_reshape(tensor: Q, shape: Shape) => tensor.0.reshape(shape);
-        q_expand(tensor: Q, shape: Shape) => tensor.0.expand(&shape);
-        q_transpose(tensor: Q) => match tensor.0.rank() {
-            rank @ 2.. => tensor.0.swap_axes(rank - 2, rank - 1),
-            _ => Err(Error::shape("transpose", tensor.0.shape(), "at least two axes")),
+        q_reshape(tensor: Q, shape: Shape) => tensor.into_core().reshape(shape);
+        q_expand(tensor: Q, shape: Shape) => tensor.into_core().expand(&shape);
+        q_transpose(tensor: Q) => match tensor.as_core().rank() {
+            rank @ 2.. => tensor.into_core().swap_axes(rank - 2, rank - 1),
+            _ => Err(Error::shape("transpose", tensor.as_core().shape(), "at least two axes")),
         };
-        q_swap_dims(tensor: Q, dim1: usize, dim2: usize) => tensor.0.swap_axes(dim1, dim2);
-        q_permute(tensor: Q, axes: &[usize]) => tensor.0.permute(axes);
-        q_flip(tensor: Q, axes: &[usize]) => tensor.0.flip(axes);
-        q_slice(tensor: Q, slices: &[Slice]) => tensor.0.slice(slices);
-        q_select(tensor: Q, dim: usize, indices: T) => tensor.0.select(dim, indices.0);
-        q_gather(dim: usize, tensor: Q, indices: T) => tensor.0.gather(dim, indices.0);
-        q_repeat_dim(tensor: Q, dim: usize, times: usize) => tensor.0.repeat(dim, times);
-        q_cat(tensors: Vec<Q>, dim: usize) => quant::cat(tensors.into_iter().map(|t| *t.0).collect(), dim);
+        q_swap_dims(tensor: Q, dim1: usize, dim2: usize) => tensor.into_core().swap_axes(dim1, dim2);
+        q_permute(tensor: Q, axes: &[usize]) => tensor.into_core().permute(axes);
+        q_flip(tensor: Q, axes: &[usize]) => tensor.into_core().flip(axes);
+        q_slice(tensor: Q, slices: &[Slice]) => tensor.into_core().slice(&convert::slices(slices));
+        q_select(tensor: Q, dim: usize, indices: T) => tensor.into_core().select(dim, indices.0);
+        q_gather(dim: usize, tensor: Q, indices: T) => tensor.into_core().gather(dim, indices.0);
+        q_repeat_dim(tensor: Q, dim: usize, times: usize) => tensor.into_core().repeat(dim, times);
+        q_cat(tensors: Vec<Q>, dim: usize) => quant::cat(tensors.into_iter().map(|t| t.into_core()).collect(), dim);
     }
 
     // Order: indices from the tensor that compares, elements by index.
     ops! {
         q_argmax(tensor: Q, dim: usize, out_dtype: IntDType) =>
-            comparable(*tensor.0).and_then(|t| reduce::argmax(t, dim, out_dtype.into()));
+            comparable(tensor.into_core()).and_then(|t| reduce::argmax(t, dim, dtype::int(out_dtype)));
         q_argmin(tensor: Q, dim: usize, out_dtype: IntDType) =>
-            comparable(*tensor.0).and_then(|t| reduce::argmin(t, dim, out_dtype.into()));
+            comparable(tensor.into_core()).and_then(|t| reduce::argmin(t, dim, dtype::int(out_dtype)));
         q_argtopk(tensor: Q, dim: usize, k: usize, out_dtype: IntDType) =>
-            comparable(*tensor.0).and_then(|t| sort::argtopk(t, dim, k, out_dtype.into()));
+            comparable(tensor.into_core()).and_then(|t| sort::argtopk(t, dim, k, dtype::int(out_dtype)));
         q_argsort(tensor: Q, dim: usize, descending: bool, out_dtype: IntDType) =>
-            comparable(*tensor.0).and_then(|t| sort::argsort(t, dim, descending, out_dtype.into()));
+            comparable(tensor.into_core()).and_then(|t| sort::argsort(t, dim, descending, dtype::int(out_dtype)));
     }
 
     q_ops! {
         // The trait's defaults return the element of the largest magnitude with its sign.
-        q_max_abs(tensor: Q) => tensor.0.map_numbers(reduce::max_abs);
-        q_max_abs_dim(tensor: Q, dim: usize) => tensor.0.map_numbers(|t| reduce::max_abs_dim(t, dim));
+        q_max_abs(tensor: Q) => tensor.into_core().map_numbers(reduce::max_abs);
+        q_max_abs_dim(tensor: Q, dim: usize) => tensor.into_core().map_numbers(|t| reduce::max_abs_dim(t, dim));
         // The trait's defaults ask for indices of the default dtype, which may be too narrow for the axis.
         q_max_dim(tensor: Q, dim: usize) =>
-            picked("max_dim", *tensor.0, dim, |t| reduce::argmax(t, dim, DType::I64));
+            picked("max_dim", tensor.into_core(), dim, |t| reduce::argmax(t, dim, DType::I64));
         q_min_dim(tensor: Q, dim: usize) =>
-            picked("min_dim", *tensor.0, dim, |t| reduce::argmin(t, dim, DType::I64));
+            picked("min_dim", tensor.into_core(), dim, |t| reduce::argmin(t, dim, DType::I64));
         q_topk(tensor: Q, dim: usize, k: usize) =>
-            picked("topk", *tensor.0, dim, |t| sort::argtopk(t, dim, k, DType::I64));
+            picked("topk", tensor.into_core(), dim, |t| sort::argtopk(t, dim, k, DType::I64));
         q_sort(tensor: Q, dim: usize, descending: bool) =>
-            picked("sort", *tensor.0, dim, |t| sort::argsort(t, dim, descending, DType::I64));
+            picked("sort", tensor.into_core(), dim, |t| sort::argsort(t, dim, descending, DType::I64));
     }
 
     fn q_sort_with_indices(tensor: Q, dim: usize, descending: bool, out_dtype: IntDType) -> (Q, T) {
-        let pick = |t| sort::argsort(t, dim, descending, out_dtype.into());
-        by_index("sort_with_indices", *tensor.0, dim, pick).or_panic()
+        let pick = |t| sort::argsort(t, dim, descending, dtype::int(out_dtype));
+        by_index("sort_with_indices", tensor.into_core(), dim, pick).or_panic()
     }
 }
 

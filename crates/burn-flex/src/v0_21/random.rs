@@ -5,9 +5,10 @@
 //! drawn before, not on the number of threads.
 
 use super::FlexTensor;
-use super::convert::OrPanic;
-use burn_backend::{DType, Distribution, Shape};
+use super::convert::{OrPanic, dtype};
+use burn_backend::{Distribution, FloatDType, IntDType, Shape};
 use burn_std::stub::Mutex;
+use flex_core::DType;
 use flex_core::layout::checked_num_elements;
 use flex_core::random::{self, Generator};
 
@@ -38,19 +39,23 @@ fn entropy() -> u64 {
     0x5DEE_CE66_D1CE_4E5B
 }
 
-pub(super) fn float(shape: Shape, distribution: Distribution, dtype: DType) -> FlexTensor {
+pub(super) fn float(shape: Shape, distribution: Distribution, dtype: FloatDType) -> FlexTensor {
+    let dtype = match distribution {
+        Distribution::Bernoulli(_) => dtype::created("random", dtype),
+        _ => dtype::float("random", dtype),
+    };
     draw(shape, convert(distribution, random::Distribution::Standard), dtype)
 }
 
-/// By default integers come from `[0, 255)`, as in Burn's other backends, or as much of it as the dtype
-/// holds.
-pub(super) fn int(shape: Shape, distribution: Distribution, dtype: DType) -> FlexTensor {
-    draw(shape, convert(distribution, random::Distribution::Uniform { low: 0.0, high: 255.0 }), dtype)
+/// By default integers come from `[0, 255)`, as in Burn's other backends, or as much of it as the dtype holds.
+pub(super) fn int(shape: Shape, distribution: Distribution, dtype: IntDType) -> FlexTensor {
+    let default = random::Distribution::Uniform { low: 0.0, high: 255.0 };
+    draw(shape, convert(distribution, default), dtype::int(dtype))
 }
 
 fn draw(shape: Shape, distribution: random::Distribution, dtype: DType) -> FlexTensor {
     checked_num_elements("random", &shape)
-        .and_then(|elements| random::random(&mut take(elements), shape, distribution, dtype))
+        .and_then(|elements| random::random(&mut take(elements), shape.into(), distribution, dtype))
         .or_panic()
 }
 

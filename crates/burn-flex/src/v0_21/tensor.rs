@@ -1,10 +1,10 @@
 //! The tensor primitives: the engine's tensors in types of this crate, which can implement Burn's traits.
 
+use super::convert::{burn_scheme, burn_shape, dtype};
 use alloc::boxed::Box;
 use burn_backend::quantization::{QuantScheme, QuantStore};
 use burn_backend::{DType, QTensorPrimitive, Shape, TensorMetadata};
 use flex_core::Tensor;
-use flex_core::layout::copy_shape;
 use flex_core::quant::QTensor;
 
 /// A float, integer or bool tensor of [`Flex`](crate::Flex).
@@ -37,12 +37,14 @@ impl From<Tensor> for FlexTensor {
 }
 
 impl TensorMetadata for FlexTensor {
+    #[inline]
     fn dtype(&self) -> DType {
-        self.0.dtype()
+        dtype::to_burn(self.0.dtype())
     }
 
+    #[inline]
     fn shape(&self) -> Shape {
-        copy_shape(self.0.shape())
+        burn_shape(self.0.shape())
     }
 
     fn rank(&self) -> usize {
@@ -55,23 +57,31 @@ impl TensorMetadata for FlexTensor {
 /// Boxed, since Burn passes float tensors around as an enum of both kinds. Unboxed, a quantized tensor would
 /// make that enum 320 bytes long; a float tensor has 120 bytes.
 #[derive(Clone, Debug)]
-pub struct FlexQTensor(pub(super) Box<QTensor>);
+pub struct FlexQTensor(Box<Quantized>);
+
+#[derive(Clone, Debug)]
+struct Quantized {
+    tensor: QTensor,
+    /// Its scheme in Burn's words, which Burn asks for by reference.
+    scheme: QuantScheme,
+}
 
 impl FlexQTensor {
     /// The engine's quantized tensor.
     pub fn as_core(&self) -> &QTensor {
-        &self.0
+        &self.0.tensor
     }
 
     /// Hands out the engine's quantized tensor without a copy.
     pub fn into_core(self) -> QTensor {
-        *self.0
+        self.0.tensor
     }
 }
 
 impl From<QTensor> for FlexQTensor {
     fn from(tensor: QTensor) -> Self {
-        Self(Box::new(tensor))
+        let scheme = burn_scheme(&tensor.scheme);
+        Self(Box::new(Quantized { tensor, scheme }))
     }
 }
 
@@ -81,11 +91,11 @@ impl TensorMetadata for FlexQTensor {
     }
 
     fn shape(&self) -> Shape {
-        copy_shape(self.0.values.shape())
+        burn_shape(self.0.tensor.shape())
     }
 
     fn rank(&self) -> usize {
-        self.0.values.rank()
+        self.0.tensor.rank()
     }
 }
 

@@ -5,12 +5,11 @@
 //! contiguous block first, small enough to stay in the cache.
 
 use super::kernel::{self, Kernel, RowSrc, Rows, Src};
-use crate::Bytes;
-use crate::Element;
 use crate::layout::{Layout, Strides, stretched_stride};
 use crate::parallel::{self, Work};
 use crate::storage;
 use crate::walk::{Axis, Walk, copy_to_contiguous};
+use crate::{Bytes, Element};
 use alloc::vec::Vec;
 use core::ops::Range;
 use flex_math::simd::CACHE_LINE;

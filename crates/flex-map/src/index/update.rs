@@ -5,8 +5,7 @@
 
 use super::Update;
 use crate::error::{Error, Result};
-use crate::{DType, Element};
-use crate::{bf16, f16};
+use crate::{DType, Element, bf16, f16};
 use core::marker::PhantomData;
 use flex_math::simd::vectorize;
 

@@ -2,8 +2,7 @@
 
 use crate::error::Result;
 use crate::parallel::{self, Work};
-use crate::{DType, Element, Tensor};
-use crate::{bf16, f16};
+use crate::{DType, Element, Tensor, bf16, f16};
 use flex_math::simd::vectorize;
 
 /// A float type whose blocks convert to and from `f32`.

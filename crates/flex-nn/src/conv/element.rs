@@ -1,11 +1,10 @@
 //! How elements are stored and what they are computed in, and scratch memory for the latter.
 
 use super::product::Real;
-use crate::Tensor;
 use crate::dtype::Element;
 use crate::error::Result;
 use crate::storage;
-use crate::{Bytes, DType, Shape, bf16, f16};
+use crate::{Bytes, DType, Shape, Tensor, bf16, f16};
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 use flex_math::Half;

@@ -6,10 +6,9 @@
 //! *grid* has one position per window.
 
 use super::{ConvOptions, ConvTransposeOptions};
-use crate::Tensor;
 use crate::error::{Error, Result, check_rank, check_same_dtype};
 use crate::layout::checked_num_elements;
-use crate::{DType, Shape};
+use crate::{DType, Shape, Tensor};
 use alloc::vec::Vec;
 
 /// A validated convolution between an image and a grid of window positions.

@@ -5,11 +5,10 @@
 //!   word may pad the last word, which [`QTensor::from_bytes`] accepts.
 //! * 4-bit and 2-bit integers packed into `u32`: the first code in the lowest bits, the last word padded with zeros.
 
-use super::{Grid, QTensor};
+use super::{Grid, QTensor, QuantScheme, QuantStore};
 use crate::error::{Error, Result};
 use crate::layout::checked_num_elements;
 use crate::{Bytes, DType, Shape, Tensor, storage};
-use burn_std::quantization::{QuantScheme, QuantStore};
 
 /// Codes in each `u32`, when they are packed.
 fn codes_per_word(scheme: &QuantScheme) -> Option<usize> {
@@ -56,7 +55,7 @@ impl QTensor {
     /// # Errors
     /// A scheme that the engine does not know, blocks that do not divide the shape, a number of bytes other than that of
     /// shape and scheme.
-    pub fn from_bytes(bytes: Bytes, shape: impl Into<Shape>, scheme: QuantScheme) -> Result<Self> {
+    pub fn from_bytes(bytes: &[u8], shape: impl Into<Shape>, scheme: QuantScheme) -> Result<Self> {
         const OP: &str = "quantized from_data";
         let shape = shape.into();
         let count = checked_num_elements(OP, &shape)?;

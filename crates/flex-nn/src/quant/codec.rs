@@ -1,6 +1,6 @@
 //! What a code means, apart from its scale.
 
-use burn_std::quantization::QuantValue;
+use super::QuantValue;
 
 /// How codes of one kind are read and written.
 #[derive(Clone, Copy, Debug)]

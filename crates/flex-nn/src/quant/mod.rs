@@ -11,18 +11,18 @@
 mod bytes;
 mod codec;
 mod kernels;
+mod scheme;
 #[cfg(test)]
 mod tests;
 mod views;
 
-pub use burn_std::quantization::QuantScheme;
+pub use scheme::{BlockSize, QuantLevel, QuantMode, QuantParam, QuantScheme, QuantStore, QuantValue};
 pub use views::cat;
 
 use crate::error::{Error, Result};
 use crate::movement::convert::{from_f32, into_f32};
 use crate::{DType, Shape, Tensor, bf16, f16};
 use alloc::vec::Vec;
-use burn_std::quantization::{BlockSize, QuantLevel, QuantParam, QuantStore};
 use codec::Codec;
 use kernels::Scales;
 
@@ -213,6 +213,7 @@ impl Grid {
 
     fn blocks(op: &'static str, size: &BlockSize, shape: &Shape) -> Result<Vec<usize>> {
         let sizes = BlockSize::new_trim(size.as_slice());
+        let sizes = sizes.as_slice();
         let fits = sizes.len() <= shape.len();
         let blocks: Vec<usize> = if fits {
             let lead = shape.len() - sizes.len();

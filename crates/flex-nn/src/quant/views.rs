@@ -5,11 +5,10 @@
 //! reordered axes take their block sizes with them. What would tear blocks apart goes through floats: the result is
 //! quantized anew, with scales of its own.
 
-use super::{Grid, QTensor, dequantize, quantize_dynamic};
+use super::{BlockSize, Grid, QTensor, QuantLevel, dequantize, quantize_dynamic};
 use crate::error::{Error, Result};
 use crate::{DType, Shape, Slice, Tensor, index, movement};
 use alloc::vec::Vec;
-use burn_std::quantization::{BlockSize, QuantLevel};
 
 impl QTensor {
     /// Applies `f`, which only moves elements, to the codes of a tensor with one scale, and to the numbers of any other

@@ -331,7 +331,6 @@ fn parameters_are_checked() {
     assert!(message(Distribution::Uniform { low: -3e38, high: 3e38 }, f32).starts_with("random: range"));
     assert!(message(Distribution::Uniform { low: 0.0, high: 1e6 }, DType::F16).starts_with("random: range"));
     assert!(message(UNIT, DType::Bool(crate::BoolStore::Native)).starts_with("random: dtype"));
-    assert!(message(UNIT, DType::Flex32).starts_with("random: dtype"));
     let huge =
         random(&mut Generator::new(0), Shape::from([usize::MAX, 2]), UNIT, f32).unwrap_err().to_string();
     assert!(huge.starts_with("random: a tensor of shape"));

@@ -179,9 +179,6 @@ fn extreme_over(op: &'static str, tensor: Tensor, over: Over, want: Want) -> Res
 fn truth_over(op: &'static str, tensor: Tensor, over: Over, store: BoolStore, all: bool) -> Result<Tensor> {
     over.count(op, &tensor)?;
     let (from, to) = (tensor.dtype(), DType::Bool(store));
-    if !crate::dtype::is_supported(to) {
-        return Err(Error::dtype(op, to, "a bool dtype stored as native bool or u8"));
-    }
     let mask = if from.is_float() { magnitude_mask(from.size()) } else { u64::MAX };
     dispatch!(bits op, from, B => {
         over.reduce(op, tensor, &Typed::<B, _>::new(Truth { mask: B::from_u64(mask), all }), to)

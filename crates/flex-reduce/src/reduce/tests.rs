@@ -448,8 +448,7 @@ fn bad_arguments_are_refused_in_the_name_of_the_operation() {
     assert!(message(argmax(t.clone(), 1, DType::F32)).starts_with("argmax: dtype f32"));
     assert!(argmax(t.clone(), 1, DType::I16).is_ok() && argmax(t.clone(), 0, DType::I8).is_ok());
     assert!(argmax(t.clone().narrow(1, 0, 256).unwrap(), 1, DType::U8).is_ok());
-    assert!(message(argmax(t.clone().narrow(1, 0, 257).unwrap(), 1, DType::U8)).starts_with("argmax:"));
-    assert!(message(any(t, BoolStore::U32)).starts_with("any: dtype"));
+    assert!(message(argmax(t.narrow(1, 0, 257).unwrap(), 1, DType::U8)).starts_with("argmax:"));
     let b = Tensor::from_bools(&[true], [1]).unwrap();
     assert!(message(sum(b.clone())).starts_with("sum: dtype"));
     assert!(message(mean(b.clone())).starts_with("mean: dtype"));

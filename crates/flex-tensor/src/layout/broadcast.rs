@@ -1,8 +1,7 @@
 //! Broadcasting: NumPy's rule over axes aligned at the right.
 
-use super::{Layout, checked_num_elements};
+use super::{Layout, Shape, checked_num_elements};
 use crate::error::{Error, Result};
-use burn_std::Shape;
 
 /// The shape that two operands broadcast to: axes are aligned at the right, and an axis of size one stretches.
 ///
@@ -22,7 +21,7 @@ pub fn broadcast_shapes(op: &'static str, lhs: &[usize], rhs: &[usize]) -> Resul
         });
     }
     checked_num_elements(op, &out)?;
-    Ok(Shape::new_raw(out))
+    Ok(Shape::from_axes(out))
 }
 
 /// The view of `layout` in which it has the shape `target`, stretched axes having stride zero.

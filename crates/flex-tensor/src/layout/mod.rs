@@ -1,17 +1,21 @@
 //! Shape, signed strides and start offset: how a tensor's elements lie in its buffer, and the algebra of views.
 
 mod broadcast;
+mod shape;
+mod slice;
 mod view;
 
 pub use broadcast::stretched_stride;
 pub use broadcast::{broadcast_shapes, expand_like};
+pub use shape::Shape;
+pub use slice::Slice;
 
 use crate::error::{Error, Result};
-use burn_std::Shape;
+use shape::{INLINE_AXES, copy_axes};
 use smallvec::SmallVec;
 
 /// Signed strides, in elements.
-pub type Strides = SmallVec<[isize; 5]>;
+pub type Strides = SmallVec<[isize; INLINE_AXES]>;
 
 /// Where the element with index `(i0, i1, ...)` lies: at `offset + i0*strides[0] + i1*strides[1] + ...` elements
 /// from the start of the buffer.
@@ -29,33 +33,8 @@ pub struct Layout {
 impl Clone for Layout {
     #[inline]
     fn clone(&self) -> Self {
-        Self { shape: copy_shape(&self.shape), strides: copy_axes(&self.strides), offset: self.offset }
+        Self { shape: self.shape.clone(), strides: copy_axes(&self.strides), offset: self.offset }
     }
-}
-
-/// A clone, the fast way; see [`copy_axes`].
-#[inline]
-pub fn copy_shape(shape: &Shape) -> Shape {
-    Shape::new_raw(copy_axes(shape))
-}
-
-/// A number for each axis.
-///
-/// The clone of a `SmallVec` pushes element by element, and `from_slice` calls `memcpy`, whose few bytes the processor waits for
-/// when the list then moves in whole vectors. Here the compiler knows all elements. A layout is copied with every tensor.
-#[inline]
-fn copy_axes<T: Copy + Default>(axes: &[T]) -> SmallVec<[T; 5]> {
-    let none = T::default();
-    let known = match *axes {
-        [] => [none; 5],
-        [a] => [a, none, none, none, none],
-        [a, b] => [a, b, none, none, none],
-        [a, b, c] => [a, b, c, none, none],
-        [a, b, c, d] => [a, b, c, d, none],
-        [a, b, c, d, e] => [a, b, c, d, e],
-        _ => return SmallVec::from_slice(axes),
-    };
-    SmallVec::from_buf_and_len(known, axes.len())
 }
 
 /// Number of elements of a shape.
@@ -111,7 +90,7 @@ impl Layout {
     pub fn contiguous_like(shape: &Shape) -> Self {
         // Asked of the shape that is there already: the copy would have to be in memory for it.
         let strides = contiguous_strides(shape);
-        Self { shape: copy_shape(shape), strides, offset: 0 }
+        Self { shape: shape.clone(), strides, offset: 0 }
     }
 
     /// The layout of one element, of shape `[1]`. Its parts are constants: ones put together at run time, number by number,
@@ -119,7 +98,7 @@ impl Layout {
     pub fn single() -> Self {
         let shape = SmallVec::from_buf_and_len([1, 0, 0, 0, 0], 1);
         Self {
-            shape: Shape::new_raw(shape),
+            shape: Shape::from_axes(shape),
             strides: Strides::from_buf_and_len([1, 0, 0, 0, 0], 1),
             offset: 0,
         }

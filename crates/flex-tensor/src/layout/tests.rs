@@ -3,7 +3,6 @@
 use super::*;
 use alloc::vec;
 use alloc::vec::Vec;
-use burn_std::Slice;
 use proptest::prelude::*;
 
 /// Positions in row-major order, by plain index arithmetic.

@@ -1,9 +1,8 @@
 //! Views: new layouts over the same elements. None of these moves data.
 
-use super::{Layout, Strides, checked_num_elements, contiguous_strides};
+use super::{Layout, Shape, Slice, Strides, checked_num_elements, contiguous_strides};
 use crate::error::{Error, Result, check_axis};
 use alloc::vec;
-use burn_std::{Shape, Slice};
 
 impl Layout {
     /// Exchanges two axes.
@@ -75,7 +74,7 @@ impl Layout {
 
     /// Slices the leading axes; axes without a slice are kept whole.
     ///
-    /// Each [`Slice`] bounds its range to the axis as Burn defines it (negative ends count from the back, a range
+    /// Each [`Slice`] bounds its range to the axis (negative ends count from the back, a range
     /// past the end is cut); a negative step walks the same range from its last element backwards.
     pub fn slice(mut self, slices: &[Slice]) -> Result<Self> {
         if slices.len() > self.rank() {

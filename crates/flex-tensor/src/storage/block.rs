@@ -2,7 +2,6 @@
 
 use super::ALIGN;
 use alloc::alloc::{Layout, alloc_zeroed, dealloc};
-use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
 /// Alignment asked of the allocator. Larger alignments make it zero memory by hand, touching every page, where
@@ -61,18 +60,19 @@ impl Block {
         Self { base, lead: base.as_ptr().align_offset(ALIGN), capacity }
     }
 
-    /// The bytes. All are initialised; the type is what `AllocationController` asks for.
-    pub fn as_slice(&self) -> &[MaybeUninit<u8>] {
+    /// The bytes.
+    #[inline]
+    pub fn as_slice(&self) -> &[u8] {
         // SAFETY: `lead < ALIGN` and `ALIGN + capacity` bytes were allocated, so the range lies inside of the
-        // allocation; `&self` keeps writers away.
-        unsafe { core::slice::from_raw_parts(self.base.as_ptr().add(self.lead).cast(), self.capacity) }
+        // allocation; all of it was zeroed, so that it is initialised; `&self` keeps writers away.
+        unsafe { core::slice::from_raw_parts(self.base.as_ptr().add(self.lead), self.capacity) }
     }
 
-    /// The bytes, writable. Callers must not write uninitialised bytes; `storage` hands this only to `Bytes`, which
-    /// upholds that.
-    pub fn as_mut_slice(&mut self) -> &mut [MaybeUninit<u8>] {
+    /// The bytes, writable.
+    #[inline]
+    pub fn as_mut_slice(&mut self) -> &mut [u8] {
         // SAFETY: as in `as_slice`; `&mut self` makes the access exclusive.
-        unsafe { core::slice::from_raw_parts_mut(self.base.as_ptr().add(self.lead).cast(), self.capacity) }
+        unsafe { core::slice::from_raw_parts_mut(self.base.as_ptr().add(self.lead), self.capacity) }
     }
 }
 

@@ -198,9 +198,9 @@ pub fn gather_row<T: Copy>(src: &[T], start: usize, stride: isize, out: &mut [T]
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Shape;
     use alloc::vec;
     use alloc::vec::Vec;
-    use burn_std::Shape;
 
     fn visited(layout: &Layout) -> Vec<usize> {
         let out = Layout::contiguous(layout.shape().clone());

@@ -150,9 +150,9 @@ fn transpose_block<T: Copy + Default>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Shape;
     use alloc::vec;
     use alloc::vec::Vec;
-    use burn_std::Shape;
 
     fn check(layout: &Layout, src: &[u32]) {
         let mut got = vec![u32::MAX; layout.num_elements()];

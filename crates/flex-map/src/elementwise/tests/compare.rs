@@ -223,17 +223,8 @@ fn predicates() {
     of::<f16>();
     of::<bf16>();
     let ints = Tensor::from_slice(&[1i32], [1]).unwrap();
-    assert!(
-        is_nan(ints.clone(), BoolStore::Native).unwrap_err().to_string().starts_with("is_nan: dtype i32")
-    );
+    assert!(is_nan(ints, BoolStore::Native).unwrap_err().to_string().starts_with("is_nan: dtype i32"));
     let floats = Tensor::from_slice(&[1f32], [1]).unwrap();
-    for r in [
-        is_inf(floats.clone(), BoolStore::U32),
-        compare(Compare::Eq, floats.clone(), floats.clone(), BoolStore::U32),
-        compare_scalar(Compare::Eq, ints, Scalar::Float(2.5), BoolStore::U32),
-    ] {
-        assert!(r.unwrap_err().to_string().contains("dtype"));
-    }
     let half = Tensor::from_slice(&[f16::ONE], [1]).unwrap();
     let err = compare(Compare::Lt, floats, half, BoolStore::Native).unwrap_err().to_string();
     assert!(err.starts_with("lower: operands have dtypes"), "{err}");

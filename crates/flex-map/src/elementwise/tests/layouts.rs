@@ -2,7 +2,8 @@
 
 use super::super::*;
 use super::*;
-use crate::{BoolStore, Scalar, f16};
+use crate::storage::Adopted;
+use crate::{BoolStore, Bytes, Scalar, f16};
 use proptest::prelude::*;
 
 /// `a - 2 b` style asymmetry shows swapped operands.
@@ -339,4 +340,30 @@ proptest! {
         let got = binary(Binary::Sub, a, b).unwrap();
         prop_assert_eq!(elements::<f32>(&got), want);
     }
+}
+
+#[test]
+fn memory_that_may_only_be_read_is_not_written() {
+    static VALUES: [f32; 3] = [1.0, 2.0, 3.0];
+    struct Lent;
+
+    impl Adopted for Lent {
+        fn bytes(&self) -> &[u8] {
+            bytemuck::cast_slice(&VALUES)
+        }
+
+        fn is_writable(&self) -> bool {
+            false
+        }
+
+        fn bytes_mut(&mut self) -> &mut [u8] {
+            unreachable!("nobody asks for memory that may only be read")
+        }
+    }
+
+    let mut t = Tensor::from_bytes(Bytes::adopt(Lent), [3], DType::F32).unwrap();
+    assert_eq!(t.storage::<f32>().as_ptr(), VALUES.as_ptr());
+    assert!(!t.is_unique() && t.dense_mut::<f32>().is_none() && t.storage_mut::<f32>().is_none());
+    let doubled = binary_scalar(Binary::Mul, t, Scalar::Float(2.0)).unwrap();
+    assert_eq!(doubled.to_vec::<f32>(), [2.0, 4.0, 6.0]);
 }

@@ -1,0 +1,113 @@
+//! Buffers, which neither side copies: the engine adopts Burn's, and Burn gets the engine's behind a controller.
+
+use alloc::boxed::Box;
+use burn_std::{AllocationController, AllocationProperty, Bytes};
+use core::mem::MaybeUninit;
+use flex_core::storage::Adopted;
+
+/// Burn's buffer as the engine's.
+pub fn to_engine(bytes: Bytes) -> flex_core::Bytes {
+    flex_core::Bytes::adopt(Lent(bytes))
+}
+
+/// The engine's buffer as Burn's: the very one that came in, where the engine adopted it from Burn.
+pub fn to_burn(bytes: flex_core::Bytes) -> Bytes {
+    match bytes.release::<Lent>() {
+        Ok(Lent(bytes)) => bytes,
+        Err(bytes) => {
+            let len = bytes.len();
+            // SAFETY: the memory of the controller is that of `bytes`, of which all `len` bytes are initialised.
+            unsafe { Bytes::from_controller(Box::new(Controller(bytes)), len) }
+        }
+    }
+}
+
+/// A buffer of Burn's that the engine has adopted.
+struct Lent(Bytes);
+
+impl Adopted for Lent {
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Files are copied when they are written to, and pinned memory is a device's.
+    fn is_writable(&self) -> bool {
+        matches!(self.0.property(), AllocationProperty::Native | AllocationProperty::Other)
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
+}
+
+/// A buffer of the engine's that Burn has, and returns to the engine's pool in the end.
+struct Controller(flex_core::Bytes);
+
+impl AllocationController for Controller {
+    /// The alignment that copies of the bytes are to have. `Bytes` refuses to copy to a stricter one than this.
+    fn alloc_align(&self) -> usize {
+        align_of::<u128>()
+    }
+
+    fn property(&self) -> AllocationProperty {
+        AllocationProperty::Native
+    }
+
+    unsafe fn memory_mut(&mut self) -> &mut [MaybeUninit<u8>] {
+        let bytes: &mut [u8] = &mut self.0;
+        // SAFETY: the two types have one layout, `&mut self` makes the access exclusive, and the caller vouches that it
+        // writes initialised bytes.
+        unsafe { core::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), bytes.len()) }
+    }
+
+    fn memory(&self) -> &[MaybeUninit<u8>] {
+        let bytes: &[u8] = &self.0;
+        // SAFETY: the two types have one layout, and what is initialised may be read as what need not be.
+        unsafe { core::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+    use flex_core::Tensor;
+
+    #[test]
+    fn a_buffer_that_came_in_goes_out_again() {
+        let bytes = Bytes::from_elems(vec![1f32, 2.0, 3.0]);
+        let address = bytes.as_ptr();
+        let adopted = to_engine(bytes);
+        assert!(adopted.is_writable() && adopted.as_ptr() == address);
+        // Of the same controller, which can be taken apart into the vector that it was made from.
+        let values = to_burn(adopted).try_into_vec::<f32>().expect("the buffer of a vector");
+        assert_eq!(values.as_ptr().cast(), address);
+    }
+
+    #[test]
+    fn a_buffer_of_the_engine_is_lent_and_returned_without_a_copy() {
+        for len in [1, 40, 5000] {
+            let tensor = Tensor::full([len], 2.0, flex_core::DType::F32).unwrap();
+            let address = tensor.storage::<u32>().as_ptr();
+            let mut bytes = to_burn(tensor.into_bytes().unwrap());
+            // A number lies beside its length, and moves with it.
+            assert!(len == 1 || bytes.as_ptr() == address.cast());
+            assert_eq!((bytes.len(), bytes.property()), (4 * len, AllocationProperty::Native));
+            bytes[0] = 7;
+            let (address, copy) = (bytes.as_ptr(), bytes.clone());
+            assert_eq!(copy, bytes);
+            // However often it goes there and back.
+            let bytes = to_burn(to_engine(to_burn(to_engine(bytes))));
+            assert_eq!((bytes.as_ptr(), bytes), (address, copy));
+        }
+    }
+
+    #[test]
+    fn files_and_pinned_memory_are_not_written() {
+        let shared = |property| to_engine(Bytes::from_shared(bytes::Bytes::from(vec![1u8; 8]), property));
+        assert!(!shared(AllocationProperty::File).is_writable());
+        assert!(!shared(AllocationProperty::Pinned).is_writable());
+        assert!(shared(AllocationProperty::Other).is_writable());
+    }
+}

@@ -1,0 +1,255 @@
+//! Owned bytes, wherever they lie.
+
+use super::block::Block;
+#[cfg(feature = "std")]
+use super::pool;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use bytemuck::Pod;
+use core::any::Any;
+use core::fmt;
+use core::mem::ManuallyDrop;
+use core::ops::{Deref, DerefMut};
+
+/// Memory of someone else's that the engine reads and writes without a copy: a vector, a buffer of a front end, a file
+/// that is mapped into memory. [`Bytes::adopt`] takes one over and [`Bytes::release`] hands it back.
+pub trait Adopted: Any + Send + Sync {
+    /// The bytes, of which there are as many at every call.
+    fn bytes(&self) -> &[u8];
+
+    /// Whether [`bytes_mut`](Self::bytes_mut) writes where the bytes lie. Where it does not, results go to other
+    /// buffers.
+    fn is_writable(&self) -> bool;
+
+    /// The bytes, writable. Memory that may not be written has to be copied for it.
+    fn bytes_mut(&mut self) -> &mut [u8];
+}
+
+impl<T: Pod + Send + Sync> Adopted for Vec<T> {
+    fn bytes(&self) -> &[u8] {
+        bytemuck::cast_slice(self)
+    }
+
+    fn is_writable(&self) -> bool {
+        true
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        bytemuck::cast_slice_mut(self)
+    }
+}
+
+/// Bytes of a number, or a few small ones: what a full reduction gives.
+const NUMBER: usize = 16;
+
+/// Bytes up to which a buffer of the engine lies in a box rather than in a pooled block.
+pub(super) const SMALL: usize = 256;
+
+/// A number of bytes and the one who owns them: the engine, or whoever they were [adopted](Self::adopt) from.
+///
+/// It reads as the slice `[u8]`.
+pub struct Bytes {
+    owner: Owner,
+    len: usize,
+}
+
+/// Who owns bytes. The first three have room for at least as many as there are.
+enum Owner {
+    /// As many as a number has, beside their length.
+    Number(Number),
+    /// Few, in a box. It saves the four atomic operations of the pool; the allocators of today keep such sizes ready
+    /// for each thread.
+    Small(Box<Small>),
+    /// Many, from the pool.
+    Block(Pooled),
+    /// Someone else's.
+    Adopted(Box<dyn Adopted>),
+}
+
+/// Aligned for pairs of numbers too, which sorting has.
+#[repr(align(16))]
+struct Number([u8; NUMBER]);
+
+#[repr(align(16))]
+struct Small([u8; SMALL]);
+
+impl Bytes {
+    /// `len` arbitrary (but initialised) bytes; `None` when the system has not that much memory.
+    #[inline]
+    pub(super) fn try_new(len: usize) -> Option<Self> {
+        let owner = if len <= NUMBER {
+            Owner::Number(Number([0xA5; NUMBER]))
+        } else if len <= SMALL {
+            // Not zeros: for these the compiler calls `calloc`, which takes 120 instructions more than `malloc`.
+            Owner::Small(Box::new(Small([0xA5; SMALL])))
+        } else {
+            Owner::Block(Pooled::take(len)?)
+        };
+        Some(Self { owner, len })
+    }
+
+    /// The bytes of one number.
+    ///
+    /// # Panics
+    /// When there are more than 16.
+    #[inline]
+    pub(super) fn number(bytes: &[u8]) -> Self {
+        let mut number = [0xA5; NUMBER];
+        number[..bytes.len()].copy_from_slice(bytes);
+        Self { owner: Owner::Number(Number(number)), len: bytes.len() }
+    }
+
+    /// Takes over the memory of someone else's.
+    pub fn adopt(owner: impl Adopted) -> Self {
+        Self { len: owner.bytes().len(), owner: Owner::Adopted(Box::new(owner)) }
+    }
+
+    /// The owner that the bytes were adopted from.
+    ///
+    /// # Errors
+    /// The bytes again, when they were not adopted, or from another type of owner.
+    pub fn release<T: Adopted>(self) -> core::result::Result<T, Self> {
+        let Self { owner, len } = self;
+        match owner {
+            Owner::Adopted(owner) if (&*owner as &dyn Any).is::<T>() => {
+                let owner: Box<dyn Any> = owner;
+                Ok(*owner.downcast().expect("of the type that it is"))
+            }
+            owner => Err(Self { owner, len }),
+        }
+    }
+
+    /// Whether writing changes these bytes where they lie. Memory of someone else's that may only be read is copied for
+    /// it.
+    #[inline]
+    pub fn is_writable(&self) -> bool {
+        match &self.owner {
+            Owner::Adopted(owner) => owner.is_writable(),
+            _ => true,
+        }
+    }
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        let all = match &self.owner {
+            Owner::Number(number) => &number.0[..],
+            Owner::Small(small) => &small.0[..],
+            Owner::Block(pooled) => pooled.0.as_slice(),
+            Owner::Adopted(owner) => owner.bytes(),
+        };
+        &all[..self.len]
+    }
+}
+
+impl DerefMut for Bytes {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        let all = match &mut self.owner {
+            Owner::Number(number) => &mut number.0[..],
+            Owner::Small(small) => &mut small.0[..],
+            Owner::Block(pooled) => pooled.0.as_mut_slice(),
+            Owner::Adopted(owner) => owner.bytes_mut(),
+        };
+        &mut all[..self.len]
+    }
+}
+
+impl fmt::Debug for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let owner = match &self.owner {
+            Owner::Number(_) => "number",
+            Owner::Small(_) => "box",
+            Owner::Block(_) => "pool",
+            Owner::Adopted(_) => "adopted",
+        };
+        f.debug_struct("Bytes").field("len", &self.len).field("owner", &owner).finish()
+    }
+}
+
+/// A block that goes back to the pool in the end.
+struct Pooled(ManuallyDrop<Block>);
+
+impl Pooled {
+    /// A block of at least `len` bytes; `None` when the system has none.
+    #[inline]
+    fn take(len: usize) -> Option<Self> {
+        #[cfg(feature = "std")]
+        let block = pool::take(len)?;
+        #[cfg(not(feature = "std"))]
+        let block = Block::new(len)?;
+        Some(Self(ManuallyDrop::new(block)))
+    }
+}
+
+impl Drop for Pooled {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: `drop` runs once, and nothing else takes the block or reads it afterwards.
+        let block = unsafe { ManuallyDrop::take(&mut self.0) };
+        #[cfg(feature = "std")]
+        pool::give_back(block);
+        #[cfg(not(feature = "std"))]
+        drop(block);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    /// Memory that may only be read; a write goes to a copy.
+    struct ReadOnly(&'static [u8], Vec<u8>);
+
+    impl Adopted for ReadOnly {
+        fn bytes(&self) -> &[u8] {
+            if self.1.is_empty() { self.0 } else { &self.1 }
+        }
+
+        fn is_writable(&self) -> bool {
+            false
+        }
+
+        fn bytes_mut(&mut self) -> &mut [u8] {
+            if self.1.is_empty() {
+                self.1 = self.0.to_vec();
+            }
+            &mut self.1
+        }
+    }
+
+    #[test]
+    fn what_is_adopted_is_the_owners_own_memory_and_comes_back() {
+        let owner = vec![1u32, 0, 3];
+        let address = owner.as_ptr();
+        let mut bytes = Bytes::adopt(owner);
+        assert!(bytes.is_writable() && bytes.as_ptr() == address.cast());
+        bytes[4] = 7;
+        let bytes = bytes.release::<Vec<u64>>().expect_err("it is another vector");
+        let owner = bytes.release::<Vec<u32>>().expect("it was adopted");
+        assert_eq!(owner.as_ptr(), address);
+        assert_eq!(owner, [1, u32::from_ne_bytes([7, 0, 0, 0]), 3]);
+        assert!(Bytes::number(&[1, 2]).release::<Vec<u8>>().is_err());
+    }
+
+    #[test]
+    fn memory_that_may_only_be_read_says_so() {
+        static MEMORY: [u8; 3] = [1, 2, 3];
+        let mut bytes = Bytes::adopt(ReadOnly(&MEMORY, Vec::new()));
+        assert!(!bytes.is_writable() && bytes.as_ptr() == MEMORY.as_ptr());
+        bytes[0] = 9;
+        assert_eq!((&bytes[..], MEMORY[0]), (&[9, 2, 3][..], 1));
+    }
+
+    #[test]
+    fn numbers_keep_their_bytes_when_they_move() {
+        let bytes = Bytes::number(&2.5f64.to_ne_bytes());
+        let moved = Box::new(bytes);
+        assert_eq!((moved.len(), &moved[..]), (8, &2.5f64.to_ne_bytes()[..]));
+        assert!(moved.is_writable());
+    }
+}
