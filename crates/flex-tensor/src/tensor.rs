@@ -20,6 +20,48 @@ pub struct Tensor {
     dtype: DType,
 }
 
+/// A tensor whose elements are not written yet. What surrounds the writing is compiled once here, and not for each of the
+/// hundreds of closures that write.
+struct Blank {
+    bytes: Bytes,
+    layout: Layout,
+    dtype: DType,
+}
+
+impl Blank {
+    /// Room for a row-major tensor. `element` is the type that will be written, and whether it stores `dtype`.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`] and [`Error::Memory`] in the name of `op`.
+    ///
+    /// # Panics
+    /// When the type does not store `dtype`.
+    fn new(op: &'static str, shape: Shape, dtype: DType, element: (DType, bool)) -> Result<Self> {
+        let (element, stores) = element;
+        assert!(stores, "{op}: {element:?} does not store {dtype:?}");
+        let count = checked_num_elements(op, &shape)?;
+        let layout = Layout::contiguous(shape);
+        let bytes = allocate(op, &layout, count * dtype.size())?;
+        Ok(Self { bytes, layout, dtype })
+    }
+
+    /// Where to write the elements.
+    fn elements<T: Element>(&mut self) -> &mut [T] {
+        bytemuck::cast_slice_mut(&mut self.bytes)
+    }
+
+    /// The tensor, once the elements are written.
+    fn finish(self) -> Tensor {
+        Tensor { data: Buffer::new(self.bytes), layout: self.layout, dtype: self.dtype }
+    }
+}
+
+/// A buffer for a result of this layout.
+#[inline]
+fn allocate(op: &'static str, layout: &Layout, size: usize) -> Result<Bytes> {
+    storage::try_alloc(size).ok_or_else(|| Error::Memory { op, shape: layout.shape().to_vec(), bytes: size })
+}
+
 /// Construction and export.
 impl Tensor {
     /// Takes over a buffer of row-major elements. No data is copied when the buffer is aligned for the dtype,
@@ -88,10 +130,9 @@ impl Tensor {
         dtype: DType,
         fill: impl FnOnce(&mut [T]),
     ) -> Result<Self> {
-        Self::try_build(op, shape, dtype, |out| {
-            fill(out);
-            Ok(())
-        })
+        let mut blank = Blank::new(op, shape.into(), dtype, (T::DTYPE, stores::<T>(dtype)))?;
+        fill(blank.elements());
+        Ok(blank.finish())
     }
 
     /// [`build`](Self::build) with a `fill` that can fail; nothing is left behind when it does.
@@ -107,12 +148,9 @@ impl Tensor {
         dtype: DType,
         fill: impl FnOnce(&mut [T]) -> Result<()>,
     ) -> Result<Self> {
-        let shape = shape.into();
-        assert!(stores::<T>(dtype), "{op}: {:?} does not store {dtype:?}", T::DTYPE);
-        let count = checked_num_elements(op, &shape)?;
-        Self::try_build_bytes(op, Layout::contiguous(shape), count, dtype, |out| {
-            fill(bytemuck::cast_slice_mut(out))
-        })
+        let mut blank = Blank::new(op, shape.into(), dtype, (T::DTYPE, stores::<T>(dtype)))?;
+        fill(blank.elements())?;
+        Ok(blank.finish())
     }
 
     /// [`try_build`](Self::try_build) for those who write bytes. `layout` is that of the result, of `count` elements, and
@@ -128,12 +166,7 @@ impl Tensor {
         dtype: DType,
         fill: impl FnOnce(&mut [u8]) -> Result<()>,
     ) -> Result<Self> {
-        let size = count * dtype.size();
-        let mut bytes = storage::try_alloc(size).ok_or_else(|| Error::Memory {
-            op,
-            shape: layout.shape().to_vec(),
-            bytes: size,
-        })?;
+        let mut bytes = allocate(op, &layout, count * dtype.size())?;
         fill(&mut bytes)?;
         Ok(Self { data: Buffer::new(bytes), layout, dtype })
     }

@@ -28,8 +28,7 @@ pub(super) fn scan(op: &'static str, tensor: Tensor, axis: usize, kernel: &dyn S
     if tensor.is_contiguous() {
         return scan_contiguous(op, tensor, axis, kernel);
     }
-    let mut order: Vec<usize> = (0..tensor.rank()).collect();
-    order.sort_by_key(|&k| core::cmp::Reverse(tensor.layout().strides()[k].unsigned_abs()));
+    let order = tensor.layout().axes_by_stride();
     let in_order = tensor.clone().permute(&order)?;
     if !in_order.is_contiguous() {
         drop(in_order);

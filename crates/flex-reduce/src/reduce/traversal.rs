@@ -88,9 +88,8 @@ impl Traversal {
         let stride = if n == 1 { 1 } else { layout.strides()[axis] };
         let kept = layout.clone().narrow(axis, 0, 1)?;
         let walk = Walk::new([&kept]);
-        let mut order: Axes = (0..kept.rank()).collect();
         // As `Walk` orders them.
-        order.sort_by_key(|&k| core::cmp::Reverse(kept.strides()[k].unsigned_abs()));
+        let order: Axes = kept.axes_by_stride();
         let shape: Axes = order.iter().map(|&k| kept.shape()[k]).collect();
         let Some(path) = choose(&walk, n, stride, ordered) else {
             let copy = match ordered {

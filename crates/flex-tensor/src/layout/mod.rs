@@ -158,6 +158,22 @@ impl Layout {
         true
     }
 
+    /// The axes from the largest stride to the smallest, whatever their signs: the order in which elements lie in memory. Axes of
+    /// equal strides keep their order.
+    pub fn axes_by_stride(&self) -> SmallVec<[usize; 6]> {
+        let distance = |axis: usize| self.strides[axis].unsigned_abs();
+        let mut order: SmallVec<[usize; 6]> = (0..self.rank()).collect();
+        // Insertion: there are few axes, and the library's sort is a page of code.
+        for end in 1..order.len() {
+            let mut at = end;
+            while at > 0 && distance(order[at - 1]) < distance(order[at]) {
+                order.swap(at - 1, at);
+                at -= 1;
+            }
+        }
+        order
+    }
+
     /// Whether the elements fill one gapless range of the buffer, each exactly once, in any order of axes and
     /// directions (transposed, permuted, flipped). Such tensors can be processed as one flat run.
     pub fn is_dense(&self) -> bool {

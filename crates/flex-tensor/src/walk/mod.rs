@@ -40,14 +40,9 @@ impl<const N: usize> Walk<N> {
         for layout in &layouts {
             assert_eq!(layout.shape(), shape, "walk: operands of different shapes");
         }
-        let mut axes: SmallVec<[Axis<N>; 6]> = (0..shape.len())
-            .filter(|&k| shape[k] != 1)
-            .map(|k| Axis { size: shape[k], strides: layouts.map(|l| l.strides()[k]) })
-            .collect();
-        // Stable: axes that the output cannot tell apart keep their row-major order.
-        axes.sort_by_key(|axis| core::cmp::Reverse(axis.strides[0].unsigned_abs()));
         let mut merged: SmallVec<[Axis<N>; 6]> = SmallVec::new();
-        for axis in axes {
+        for k in layouts[0].axes_by_stride().into_iter().filter(|&k| shape[k] != 1) {
+            let axis = Axis { size: shape[k], strides: layouts.map(|l| l.strides()[k]) };
             match merged.last_mut() {
                 Some(outer) if (0..N).all(|n| outer.strides[n] == axis.strides[n] * axis.size as isize) => {
                     *outer = Axis { size: outer.size * axis.size, strides: axis.strides };
@@ -71,10 +66,8 @@ impl<const N: usize> Walk<N> {
         stride: impl Fn(usize, usize) -> isize,
     ) -> Self {
         let shape = output.shape();
-        let mut order: SmallVec<[usize; 6]> = (0..shape.len()).filter(|&k| shape[k] != 1).collect();
-        order.sort_by_key(|&k| core::cmp::Reverse(output.strides()[k].unsigned_abs()));
         let mut axes: SmallVec<[Axis<N>; 6]> = SmallVec::new();
-        for k in order {
+        for k in output.axes_by_stride().into_iter().filter(|&k| shape[k] != 1) {
             let mut axis = Axis { size: shape[k], strides: core::array::from_fn(|n| stride(n, k)) };
             if output.strides()[k] < 0 && axis.size > 0 {
                 // Walked from its other end, so that the output advances.
