@@ -428,7 +428,7 @@ fn gradients_agree_with_central_differences() {
     let y = conv(x.clone(), w.clone(), None, &o).unwrap();
     let g: Vec<f64> =
         y.to_vec::<f64>().iter().enumerate().map(|(i, y)| 2.0 * y * (1.0 + i as f64 * 0.01)).collect();
-    let g = tensor::<f64>(&g, &y.shape().to_vec());
+    let g = tensor::<f64>(&g, y.shape());
     let dx = conv_x_backward(x.clone(), w.clone(), g.clone(), &o).unwrap().to_vec::<f64>();
     let dw = conv_weight_backward(x, w, g, &o).unwrap().to_vec::<f64>();
     let h = 1e-5;
