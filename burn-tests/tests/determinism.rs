@@ -1,5 +1,5 @@
 //! The same bits, whatever the number of threads and however often: operations on inputs that are large
-//! enough to be shared out (`crates/flex-core/src/parallel.rs`: on two threads 16 MiB moved, or 4 million
+//! enough to be shared out (`crates/flex-tensor/src/parallel.rs`: on two threads 16 MiB moved, or 4 million
 //! operations).
 #![allow(missing_docs)]
 

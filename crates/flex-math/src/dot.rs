@@ -1,4 +1,4 @@
-//! Tiles of a bf16 matrix product in registers: the micro-kernel that `flex-core`'s blocking calls.
+//! Tiles of a bf16 matrix product in registers: the micro-kernel that `flex-gemm`'s blocking calls.
 //!
 //! Operands are packed: a *pair* holds two neighbouring terms of a sum in one `u32`, the earlier one in the low half. A tile
 //! is up to [`TILE_ROWS`] by [`TILE_COLS`] sums over the pairs of a strip of the left operand and a panel of the right one.
