@@ -9,7 +9,7 @@
 //! that of f32: products are exact, the sum is rounded to nearest even after each of the two terms, the later one first,
 //! infinities and NaN propagate. [`tile_exact`] keeps subnormals, at the speed of plain f32 loops.
 
-use crate::simd::{Scalar, Simd, VFma, Vector, WithSimd, dispatch};
+use crate::simd::{Level, Scalar, Simd, VFma, Vector, WithSimd, dispatch, level};
 
 /// Rows of a tile at most: 14 rows of two vectors are 28 sums, which leaves 4 of the 32 registers for the operands.
 pub const TILE_ROWS: usize = 14;
@@ -25,11 +25,11 @@ pub type TileRow = [f32; TILE_COLS];
 pub struct Bf16Dot(imp::Token);
 
 impl Bf16Dot {
-    /// `None` where the machine has no such instruction, without the features `std` (which detects it) and `simd`, and on
-    /// other architectures.
+    /// `None` where the machine has no such instruction or the process is held to a [level](crate::simd::level) below AVX-512,
+    /// without the features `std` (which detects it) and `simd`, and on other architectures.
     #[inline]
     pub fn detect() -> Option<Self> {
-        imp::detect().map(Self)
+        (level() == Level::WideVectors).then(imp::detect).flatten().map(Self)
     }
 
     /// `sums[i][j]` is the sum over `p` of both products of the pairs `left[p * sums.len() + i]` and `right[p][j]`.
@@ -345,7 +345,10 @@ mod tests {
 
     #[test]
     fn a_block_is_transposed() {
-        let Some(dot) = Bf16Dot::detect() else { return };
+        let Some(dot) = Bf16Dot::detect() else {
+            std::println!("skipped: this process has no AVX512-BF16");
+            return;
+        };
         let mut block: [[u32; 16]; 16] =
             core::array::from_fn(|i| core::array::from_fn(|j| (100 * i + j) as u32));
         dot.transpose(&mut block);

@@ -3,12 +3,14 @@
 //! Splitting is by fixed block sizes that depend on the problem alone, never on the number of threads, so results
 //! are the same bits on any machine. Without the `rayon` feature everything runs on the calling thread.
 
+mod parts;
 #[cfg(feature = "rayon")]
 mod section;
 #[cfg(feature = "rayon")]
 mod standby;
 
 use core::ops::Range;
+use parts::Parts;
 
 /// Memory-bound work (bytes read plus written) that passes while a sleeping helper wakes up: see [`Work::is_parallel`].
 ///
@@ -115,7 +117,9 @@ pub fn for_each_chunk<T: Send>(out: &mut [T], chunk: usize, work: Work, f: impl 
         }
         return;
     }
-    for_each_item(out.chunks_mut(chunk), work, &|k, c| f(k, c));
+    let parts = Parts::new(out, chunk);
+    // SAFETY: `each_task` calls with each number once.
+    each_task(parts.count(), work, &|k| f(k, unsafe { parts.take(k) }));
 }
 
 /// [`for_each_chunk`] over two outputs that advance together: chunk `k` of `a` has `chunk_a` elements and goes
@@ -137,34 +141,25 @@ pub fn for_each_chunk2<A: Send, B: Send>(
         b.len().div_ceil(chunk_b),
         "for_each_chunk2: the outputs have different numbers of chunks"
     );
-    for_each_item(a.chunks_mut(chunk_a).zip(b.chunks_mut(chunk_b)), work, &|k, (a, b)| f(k, a, b));
+    let (a, b) = (Parts::new(a, chunk_a), Parts::new(b, chunk_b));
+    // SAFETY: as in `for_each_chunk`, for both.
+    each_task(a.count(), work, &|k| f(k, unsafe { a.take(k) }, unsafe { b.take(k) }));
 }
 
-/// Calls `f(k, item_k)` for each of `items`, in parallel when `work` pays.
+/// Calls `f` with `0..count`, each once, in parallel when `work` pays.
 ///
 /// Everything goes through this one function, and `f` is `dyn`: kernels have hundreds of instances, and an instance of
-/// rayon's iterators for each of them was a third of the crate's machine code and build time.
-fn for_each_item<I: ExactSizeIterator<Item: Send>>(
-    items: I,
-    work: Work,
-    f: &(dyn Fn(usize, I::Item) + Sync),
-) {
-    let several = items.len() > 1;
+/// rayon's iterators for each of them was a third of the engine's machine code and build time.
+fn each_task(count: usize, work: Work, f: &(dyn Fn(usize) + Sync)) {
     #[cfg(feature = "rayon")]
-    if several && work.is_parallel() {
-        // Each slot is taken by the one task of its number: the lock never waits, it only makes that safe to say.
-        let slots: alloc::vec::Vec<_> = items.map(|item| std::sync::Mutex::new(Some(item))).collect();
-        section::run(slots.len(), &|k| {
-            let item = slots[k].lock().ok().and_then(|mut slot| slot.take());
-            f(k, item.expect("each task runs once"));
-        });
-        return;
+    if count > 1 && work.is_parallel() {
+        return section::run(count, f);
     }
-    for (k, item) in items.enumerate() {
-        f(k, item);
-    }
+    (0..count).for_each(f);
     // Now that the next operation is about to come: a helper woken any earlier would be asleep again by then.
-    if several && let Some(nanoseconds) = work.alone() {
+    if count > 1
+        && let Some(nanoseconds) = work.alone()
+    {
         work_alone(nanoseconds);
     }
 }

@@ -5,7 +5,7 @@ use crate::Tensor;
 use crate::error::{Error, Result, check_axis, check_same_dtype};
 use crate::layout::{broadcast_shapes, expand_like};
 use crate::parallel::{self, Work};
-use flex_math::simd::vectorize;
+use flex_math::simd::vectorize_lean;
 
 /// The cross product along `axis`, which has size 3 in both operands; the other axes broadcast.
 ///
@@ -55,7 +55,7 @@ fn compute<T: Lane>(op: &'static str, lhs: &Tensor, rhs: &Tensor, inner: usize) 
         parallel::for_each_chunk(out, groups * group, work, |task, out| {
             let start = task * groups * group;
             let (a, b) = (&a[start..start + out.len()], &b[start..start + out.len()]);
-            vectorize(
+            vectorize_lean(
                 #[inline(always)]
                 || {
                     if inner == 1 {

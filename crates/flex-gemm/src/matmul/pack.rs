@@ -185,7 +185,10 @@ mod tests {
 
     #[test]
     fn pairs_and_zeros_lie_where_they_should() {
-        let Some(dot) = Bf16Dot::detect() else { return };
+        let Some(dot) = Bf16Dot::detect() else {
+            std::println!("skipped: this process has no AVX512-BF16");
+            return;
+        };
         let number = |i: usize, p: usize| bf16::from_f32((1 + (31 * i + 7 * p) % 120) as f32);
         for count in [1, 13, 14, 15, 16, 17, 33, 300] {
             for terms in [1, 2, 31, 32, 33, 70] {

@@ -5,7 +5,7 @@ use crate::layout::Layout;
 use crate::parallel::{self, Work};
 use crate::walk::Walk;
 use crate::{Bytes, DType, Element, Tensor, storage};
-use flex_math::simd::vectorize;
+use flex_math::simd::vectorize_lean;
 
 /// Indices that are converted at a time: 2 KiB, well inside the first cache.
 pub(super) const BLOCK: usize = 256;
@@ -119,7 +119,7 @@ pub(super) fn repeated(indices: &[usize]) -> Option<usize> {
     if indices.len() < 16 || first != last {
         return None;
     }
-    let differ = vectorize(
+    let differ = vectorize_lean(
         #[inline(always)]
         || indices.iter().fold(0, |differ, &i| differ | (i ^ first)),
     );
@@ -181,7 +181,7 @@ fn first_outside<T: Element>(tensor: &Tensor, size: usize) -> Option<T> {
         let stride = inner.strides[1];
         if stride == 1 {
             let row = &data[start..start + len];
-            let any = vectorize(
+            let any = vectorize_lean(
                 #[inline(always)]
                 || row.iter().fold(false, |any, &v| any | (v.to_i64() as u64 >= size as u64)),
             );

@@ -5,7 +5,7 @@ use crate::parallel::{self, Work};
 use crate::{DType, Element, Tensor};
 use alloc::vec;
 use alloc::vec::Vec;
-use flex_math::simd::vectorize;
+use flex_math::simd::vectorize_lean;
 
 const OP: &str = "nonzero";
 
@@ -59,7 +59,7 @@ pub fn nonzero(tensor: Tensor, index_dtype: DType) -> Result<Tensor> {
 
 /// Number of nonzero bytes.
 fn count(mask: &[u8]) -> usize {
-    vectorize(
+    vectorize_lean(
         #[inline(always)]
         || {
             // Runs short enough for sums of bytes not to overflow.

@@ -7,7 +7,7 @@ use super::Update;
 use crate::error::{Error, Result};
 use crate::{DType, Element, bf16, f16};
 use core::marker::PhantomData;
-use flex_math::simd::vectorize;
+use flex_math::simd::vectorize_lean;
 
 /// One kind of update on one dtype, whose elements are handed over as bits of type `B`.
 pub(super) struct Kernel<B> {
@@ -58,7 +58,7 @@ impl<B: Element> Kernel<B> {
             row: |out, values| {
                 let (out, values) =
                     (bytemuck::cast_slice_mut::<B, T>(out), bytemuck::cast_slice::<B, T>(values));
-                vectorize(
+                vectorize_lean(
                     #[inline(always)]
                     || out.iter_mut().zip(values).for_each(|(o, &v)| *o = C::combine(*o, v)),
                 );

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::parallel::{self, Work};
 use crate::{DType, Element, Tensor, bf16, f16};
-use flex_math::simd::vectorize;
+use flex_math::simd::vectorize_lean;
 
 /// A float type whose blocks convert to and from `f32`.
 pub trait FloatBlock: Element {
@@ -24,13 +24,13 @@ impl FloatBlock for f32 {
 
 impl FloatBlock for f64 {
     fn read_f32(src: &[Self], dst: &mut [f32]) {
-        vectorize(
+        vectorize_lean(
             #[inline(always)]
             || dst.iter_mut().zip(src).for_each(|(to, &from)| *to = from as f32),
         );
     }
     fn write_f32(src: &[f32], dst: &mut [Self]) {
-        vectorize(
+        vectorize_lean(
             #[inline(always)]
             || dst.iter_mut().zip(src).for_each(|(to, &from)| *to = from.into()),
         );

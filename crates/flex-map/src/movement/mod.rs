@@ -93,7 +93,7 @@ pub fn arange(start: i64, end: i64, step: usize, dtype: DType) -> Result<Tensor>
             let work = Work::Bytes(size_of_val(out));
             parallel::for_each_chunk(out, ARANGE_BLOCK, work, |k, out| {
                 let first = start.wrapping_add(((k * ARANGE_BLOCK) as i64).wrapping_mul(step as i64));
-                flex_math::simd::vectorize(#[inline(always)] || {
+                flex_math::simd::vectorize_lean(#[inline(always)] || {
                     for (i, o) in out.iter_mut().enumerate() {
                         *o = T::from_i64(first.wrapping_add((i as i64).wrapping_mul(step as i64)));
                     }

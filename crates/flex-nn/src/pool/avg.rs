@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::parallel;
 use crate::wide::{Accumulator, Wide, take};
 use alloc::vec::Vec;
-use flex_math::simd::vectorize;
+use flex_math::simd::vectorize_lean;
 
 /// Mean over windows of `x`, `[batch, channels, (height,) width]`.
 ///
@@ -104,7 +104,7 @@ where
                 let block = T::widen(block, &mut wide);
                 let divisors = &col_divisors[piece.cols.clone()];
                 T::narrow(out, &mut narrow, |out| {
-                    vectorize(
+                    vectorize_lean(
                         #[inline(always)]
                         || {
                             fold_piece::<T::Acc, Sum>(
@@ -162,7 +162,7 @@ fn run_backward<T: Wide>(
             for (plane, out) in out.chunks_exact_mut(input_plane).enumerate() {
                 let grads = T::widen(&src[(first + plane) * output_plane..][..output_plane], &mut wide);
                 T::narrow(out, &mut narrow, |out| {
-                    vectorize(
+                    vectorize_lean(
                         #[inline(always)]
                         || spread_plane(plan, grads, &row_divisors, &col_divisors, &mut row, out),
                     );

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::parallel;
 use crate::wide::Wide;
 use alloc::vec::Vec;
-use flex_math::simd::vectorize;
+use flex_math::simd::vectorize_lean;
 
 /// Plans a max pooling of `x`.
 pub(super) fn plan<const N: usize>(
@@ -59,7 +59,7 @@ where
                 let block = &src[start + rows.start * plan.cols.input..start + rows.end * plan.cols.input];
                 let block = T::widen(block, &mut wide);
                 T::narrow(out, &mut narrow, |out| {
-                    vectorize(
+                    vectorize_lean(
                         #[inline(always)]
                         || {
                             fold_piece::<T::Acc, Max>(

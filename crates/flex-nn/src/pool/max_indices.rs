@@ -9,7 +9,7 @@ use crate::parallel::{self, Work};
 use crate::wide::{Accumulator, Wide, take};
 use crate::{DType, Element, Tensor};
 use alloc::vec::Vec;
-use flex_math::simd::vectorize;
+use flex_math::simd::vectorize_lean;
 
 /// [`max_pool`](super::max_pool) and, for each maximum, its flat index within the spatial plane of the input
 /// (`row * width + column`), in `index_dtype`. Of equal maxima the first in row-major order counts, of several NaN
@@ -66,7 +66,7 @@ fn run<T: Wide, I: Element>(
                     let block = start + rows.start * plan.cols.input..start + rows.end * plan.cols.input;
                     let block = T::widen(&src[block], &mut wide);
                     T::narrow(out, &mut narrow, |out| {
-                        vectorize(
+                        vectorize_lean(
                             #[inline(always)]
                             || search_piece(plan, &piece, block, rows.start, out, out_indices, &mut scratch),
                         );
@@ -215,7 +215,7 @@ fn first_outside<I: Element>(indices: &[I], size: usize) -> Option<i128> {
     let outside = |i: &I| i.to_i64() < 0 || i.to_i64() as u64 >= size as u64;
     let work = Work::Bytes(size_of_val(indices));
     let blocks = parallel::map_blocks(indices.len(), BLOCK, work, |range| {
-        let bad = vectorize(
+        let bad = vectorize_lean(
             #[inline(always)]
             || indices[range.clone()].iter().fold(false, |bad, i| bad | outside(i)),
         );

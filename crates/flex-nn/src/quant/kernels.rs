@@ -4,7 +4,7 @@ use super::codec::{Codec, encode_int};
 use crate::parallel::{self, Work};
 use alloc::vec;
 use alloc::vec::Vec;
-use flex_math::simd::vectorize;
+use flex_math::simd::vectorize_lean;
 
 /// How scales go with the elements of a tensor in row-major order.
 pub(super) enum Scales {
@@ -60,7 +60,7 @@ fn for_each_run<A: Sync, B: Send>(
     let work = Work::Bytes(BYTES * out.len());
     parallel::for_each_chunk(out, rows * row, work, |k, out| {
         let input = &input[k * rows * row..][..out.len()];
-        vectorize(
+        vectorize_lean(
             #[inline(always)]
             || {
                 for (i, (out, input)) in out.chunks_mut(row).zip(input.chunks(row)).enumerate() {
@@ -171,7 +171,7 @@ pub(super) fn largest_magnitudes(numbers: &[f32], layout: &Scales) -> Vec<f32> {
             let runs = parallel::rows_per_task(run * size_of::<f32>());
             parallel::for_each_chunk(&mut largest, runs, work, |k, out| {
                 let numbers = numbers[k * runs * run..].chunks_exact(*run);
-                vectorize(
+                vectorize_lean(
                     #[inline(always)]
                     || out.iter_mut().zip(numbers).for_each(|(o, run)| *o = largest_of(run)),
                 );
@@ -184,7 +184,7 @@ pub(super) fn largest_magnitudes(numbers: &[f32], layout: &Scales) -> Vec<f32> {
             if numbers.is_empty() {
                 return largest;
             }
-            vectorize(
+            vectorize_lean(
                 #[inline(always)]
                 || {
                     for (row, &first) in numbers.chunks_exact(run * per_row).zip(first) {
@@ -199,7 +199,7 @@ pub(super) fn largest_magnitudes(numbers: &[f32], layout: &Scales) -> Vec<f32> {
 }
 
 fn vectorized_largest(numbers: &[f32]) -> f32 {
-    vectorize(
+    vectorize_lean(
         #[inline(always)]
         || largest_of(numbers),
     )

@@ -6,7 +6,7 @@ use crate::parallel::{self, Work};
 use crate::wide::{Accumulator, Wide};
 use crate::{Element, Tensor};
 use alloc::vec::Vec;
-use flex_math::simd::vectorize;
+use flex_math::simd::vectorize_lean;
 
 /// Samples `x`, `[batch, channels, height, width]`, at the points of `grid`, `[batch, out_height, out_width, 2]`, to
 /// `[batch, channels, out_height, out_width]`.
@@ -78,7 +78,7 @@ fn run<T: Wide, const K: usize>(op: &'static str, x: &Tensor, grid: &Tensor, rul
             for (c, out) in rows[0].iter_mut().enumerate() {
                 if c == 0 {
                     let grid = &grid[2 * start..2 * (start + out.len())];
-                    vectorize(
+                    vectorize_lean(
                         #[inline(always)]
                         || {
                             picks.extend(grid.as_chunks::<2>().0.iter().map(
@@ -99,7 +99,7 @@ fn run<T: Wide, const K: usize>(op: &'static str, x: &Tensor, grid: &Tensor, rul
                 }
                 let src = &src[(image * channels + c) * plane..][..plane];
                 T::narrow(out, &mut narrow, |out| {
-                    vectorize(
+                    vectorize_lean(
                         #[inline(always)]
                         || {
                             for (o, pick) in out.iter_mut().zip(&picks) {

@@ -14,7 +14,7 @@ use crate::wide::{Accumulator, Wide, take};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
-use flex_math::simd::vectorize;
+use flex_math::simd::vectorize_lean;
 
 /// Resizes images `[batch, channels, height, width]` to `size`, `[height, width]`.
 ///
@@ -120,7 +120,7 @@ fn run_forward<T: Wide, const K: usize>(
                 let block = &src[start + reach.start * width..start + reach.end * width];
                 let block = T::widen(block, &mut wide);
                 T::narrow(out, &mut narrow, |out| {
-                    vectorize(
+                    vectorize_lean(
                         #[inline(always)]
                         || plan.resize(block, reach.start, i..i + n, out, &mut scratch),
                     );
@@ -326,7 +326,7 @@ fn run_backward<T: Wide, const K: usize>(
                 let grad = &src[(k * planes + plane) * output_plane..][..output_plane];
                 let grad = T::widen(grad, &mut wide);
                 T::narrow(out, &mut narrow, |out| {
-                    vectorize(
+                    vectorize_lean(
                         #[inline(always)]
                         || plan.spread(grad, out, &mut scratch),
                     );

@@ -10,7 +10,7 @@ pub use transpose::copy_to_contiguous;
 
 use crate::layout::Layout;
 use core::ops::Range;
-use flex_math::simd::vectorize;
+use flex_math::simd::vectorize_lean;
 use smallvec::SmallVec;
 
 /// One axis of the nest: its size and each operand's stride.
@@ -158,7 +158,7 @@ pub fn gather_row<T: Copy>(src: &[T], start: usize, stride: isize, out: &mut [T]
         // Steps that the compiler knows, so that it shuffles whole vectors.
         -1 => {
             let row = &src[start + 1 - len..=start];
-            vectorize(
+            vectorize_lean(
                 #[inline(always)]
                 || out.iter_mut().zip(row.iter().rev()).for_each(|(o, v)| *o = *v),
             );
@@ -166,7 +166,7 @@ pub fn gather_row<T: Copy>(src: &[T], start: usize, stride: isize, out: &mut [T]
         2 => {
             let row = &src[start..=start + (len - 1) * 2];
             let (pairs, last) = row.as_chunks::<2>();
-            vectorize(
+            vectorize_lean(
                 #[inline(always)]
                 || out.iter_mut().zip(pairs).for_each(|(o, pair)| *o = pair[0]),
             );
