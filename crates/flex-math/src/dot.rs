@@ -25,7 +25,7 @@ pub type TileRow = [f32; TILE_COLS];
 pub struct Bf16Dot(imp::Token);
 
 impl Bf16Dot {
-    /// `None` where the machine has no such instruction or the process is held to a [level](crate::simd::level) below AVX-512,
+    /// `None` where the machine has no such instruction or the process is held to a [level] below AVX-512,
     /// without the features `std` (which detects it) and `simd`, and on other architectures.
     #[inline]
     pub fn detect() -> Option<Self> {
