@@ -249,6 +249,9 @@ pub trait Source<T: Float>: Copy {
     ///
     /// `rest` elements from `i` on, fewer than a vector, must be readable.
     unsafe fn rest<S: Simd>(self, i: usize, rest: usize) -> Vector<S, T>;
+    /// Asks for the memory that follows a turn of the loop, which takes `len` elements from `i` on.
+    #[inline(always)]
+    fn ask_ahead(self, _i: usize, _len: usize) {}
 }
 
 /// Where a driver puts its results.
@@ -261,15 +264,9 @@ pub trait Destination<T: Float>: Copy {
     ///
     /// `rest` elements from `i` on, fewer than a vector, must be writable.
     unsafe fn put_rest<S: Simd>(self, i: usize, rest: usize, value: Vector<S, T>);
-}
-
-/// [`prefetch_ahead`] for loops of vectors. Where a vector is one number, a prefetch for each would keep the compiler from
-/// vectorising the loop.
-#[inline(always)]
-fn prefetch_vectors<S: Simd, T: Float>(at: *const T) {
-    if T::lanes::<S>() > 1 {
-        prefetch_ahead(at, T::lanes::<S>());
-    }
+    /// Asks for the memory that follows a turn of the loop, which writes `len` elements from `i` on.
+    #[inline(always)]
+    fn ask_ahead(self, _i: usize, _len: usize) {}
 }
 
 /// One element per result.
@@ -287,7 +284,6 @@ pub(crate) struct AsIs<T>(pub *mut T);
 impl<T: Float> Source<T> for Each<T> {
     #[inline(always)]
     unsafe fn whole<S: Simd>(self, i: usize) -> Vector<S, T> {
-        prefetch_vectors::<S, T>(self.0.wrapping_add(i));
         // SAFETY: the caller vouches for a whole vector from `i` on; the load needs no alignment.
         unsafe { T::vload_unaligned::<S>(self.0.add(i)) }
     }
@@ -300,6 +296,11 @@ impl<T: Float> Source<T> for Each<T> {
             core::ptr::copy_nonoverlapping(self.0.add(i), lanes_mut(&mut x)[..rest].as_mut_ptr(), rest)
         };
         x
+    }
+
+    #[inline(always)]
+    fn ask_ahead(self, i: usize, len: usize) {
+        prefetch_ahead(self.0.wrapping_add(i), len);
     }
 }
 
@@ -318,7 +319,6 @@ impl<T: Float> Source<T> for Same<T> {
 impl<T: Float> Destination<T> for AsIs<T> {
     #[inline(always)]
     unsafe fn put<S: Simd>(self, i: usize, value: Vector<S, T>) {
-        prefetch_vectors::<S, T>(self.0.cast_const().wrapping_add(i));
         // SAFETY: the caller vouches for a whole vector from `i` on; the store needs no alignment.
         unsafe { T::vstore_unaligned(self.0.add(i), value) }
     }
@@ -327,6 +327,11 @@ impl<T: Float> Destination<T> for AsIs<T> {
     unsafe fn put_rest<S: Simd>(self, i: usize, rest: usize, value: Vector<S, T>) {
         // SAFETY: the caller vouches for `rest` elements from `i` on; slicing checks that the lanes hold as many.
         unsafe { core::ptr::copy_nonoverlapping(lanes(&value)[..rest].as_ptr(), self.0.add(i), rest) }
+    }
+
+    #[inline(always)]
+    fn ask_ahead(self, i: usize, len: usize) {
+        prefetch_ahead(self.0.cast_const().wrapping_add(i), len);
     }
 }
 
@@ -352,6 +357,7 @@ pub(crate) unsafe fn run1<T: Float, F: UnaryFn<T>, A: Source<T>, D: Destination<
 struct First<F>(F);
 
 impl<T: Float, F: UnaryFn<T>> BinaryFn<T> for First<F> {
+    const UNROLL: usize = F::UNROLL;
     #[inline(always)]
     fn eval<S: Simd>(self, a: Vector<S, T>, _: Vector<S, T>) -> Vector<S, T> {
         self.0.eval(a)
@@ -373,6 +379,13 @@ where
     D: Destination<T>,
 {
     dispatch(Run2 { f, a, b, dst, len, element: PhantomData::<T> });
+}
+
+#[inline(always)]
+fn ask_ahead<T: Float>(a: impl Source<T>, b: impl Source<T>, dst: impl Destination<T>, i: usize, len: usize) {
+    a.ask_ahead(i, len);
+    b.ask_ahead(i, len);
+    dst.ask_ahead(i, len);
 }
 
 struct Run2<T, F, A, B, D> {
@@ -410,10 +423,26 @@ where
                 (a.whole::<S>(last), b.whole::<S>(last))
             }
         };
+        // Where a vector is one number, the compiler vectorises the loop, unless there is a prefetch in it.
+        let vectors = step > 1;
         let mut i = 0;
+        // SAFETY (of both loops): a vector starts before `last`, so it ends before `last + step`, which is at most `len`. If
+        // the destination is an operand, each element is read before it is written.
+        if vectors && F::UNROLL > 1 {
+            let turn = F::UNROLL * step;
+            while i + turn <= last {
+                ask_ahead(a, b, dst, i, turn);
+                for k in 0..F::UNROLL {
+                    let i = i + k * step;
+                    unsafe { dst.put(i, f.eval(a.whole::<S>(i), b.whole::<S>(i))) };
+                }
+                i += turn;
+            }
+        }
         while i < last {
-            // SAFETY: `i + step < last + step`, which is at most `len`. If the destination is an operand, each element is read
-            // before it is written.
+            if vectors && F::UNROLL == 1 {
+                ask_ahead(a, b, dst, i, step);
+            }
             unsafe { dst.put(i, f.eval(a.whole::<S>(i), b.whole::<S>(i))) };
             i += step;
         }

@@ -1,4 +1,4 @@
-//! The one call into the `gemm` crate, behind a checked interface over slices.
+//! The one call into the `gemm` family of crates, behind a checked interface over slices.
 //!
 //! `gemm` takes raw pointers and strides and trusts them. Here a matrix is a slice, an offset and two strides that
 //! were checked to stay inside of the slice when the matrix was made, so that safe code cannot reach outside of it.
@@ -7,6 +7,7 @@
 
 use crate::dtype::Element;
 use crate::parallel::{self, Work};
+use gemm_common::Parallelism;
 
 /// A large product gives each thread as many consecutive rows, if there are at least so many for each. Every thread packs
 /// all of the right operand for itself, at the cost of a few rows' multiplications, and none waits for another; inside of
@@ -14,9 +15,49 @@ use crate::parallel::{self, Work};
 const MIN_TASK_ROWS: usize = 48;
 
 /// The types that `gemm` has kernels for here.
-pub trait GemmFloat: Element {}
-impl GemmFloat for f32 {}
-impl GemmFloat for f64 {}
+pub trait GemmFloat: Element {
+    /// The kernel for this machine.
+    #[doc(hidden)]
+    fn kernel() -> GemmKernel<Self>;
+}
+
+impl GemmFloat for f32 {
+    fn kernel() -> GemmKernel<f32> {
+        gemm_f32::gemm::f32::get_gemm_fn()
+    }
+}
+
+impl GemmFloat for f64 {
+    fn kernel() -> GemmKernel<f64> {
+        gemm_f64::gemm::f64::get_gemm_fn()
+    }
+}
+
+/// A kernel of `gemm`: `dst = alpha * dst + beta * lhs @ rhs`. The arguments are `m`, `n` and `k`; the start, the
+/// column stride and the row stride of `dst`; whether `dst` is read; the same three of `lhs` and of `rhs`; `alpha`
+/// and `beta`; whether `dst`, `lhs` and `rhs` are conjugated; the threads.
+#[doc(hidden)]
+pub type GemmKernel<T> = unsafe fn(
+    usize,
+    usize,
+    usize,
+    *mut T,
+    isize,
+    isize,
+    bool,
+    *const T,
+    isize,
+    isize,
+    *const T,
+    isize,
+    isize,
+    T,
+    T,
+    bool,
+    bool,
+    bool,
+    Parallelism,
+);
 
 /// Whether a product may use the thread pool. Inside of a parallel section it must not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +108,22 @@ impl MatLayout {
             row_stride: self.col_stride,
             col_stride: self.row_stride,
         }
+    }
+
+    /// The same elements with the order of the rows reversed.
+    fn rows_reversed(self) -> Self {
+        // Wraps only where the offset of a matrix without elements is arbitrary.
+        let last = (self.rows as isize).wrapping_sub(1).wrapping_mul(self.row_stride);
+        Self {
+            offset: self.offset.wrapping_add_signed(last),
+            row_stride: self.row_stride.wrapping_neg(),
+            ..self
+        }
+    }
+
+    /// The same elements with the order of the columns reversed.
+    fn cols_reversed(self) -> Self {
+        self.transposed().rows_reversed().transposed()
     }
 
     fn is_empty(&self) -> bool {
@@ -247,17 +304,19 @@ pub fn gemm_into<T: GemmFloat>(
         return;
     }
     let parallelism = match threads {
-        Threads::One => gemm::Parallelism::None,
+        Threads::One => Parallelism::None,
         #[cfg(feature = "rayon")]
-        Threads::Pool => gemm::Parallelism::Rayon(0),
+        Threads::Pool => Parallelism::Rayon(0),
         #[cfg(not(feature = "rayon"))]
-        Threads::Pool => gemm::Parallelism::None,
+        Threads::Pool => Parallelism::None,
     };
+    let dst_data = dst.data;
+    let (d, a, b) = ordered(d, a, b);
+    let (l, r) = (a.layout, b.layout);
     let read_dst = beta != T::ZERO;
     // Operands without elements (k = 0) are not read; their offsets were not checked, so they are not used.
     let start = |layout: &MatLayout| if k == 0 { 0 } else { layout.offset };
     // SAFETY:
-    // * The types: `GemmFloat` is implemented for f32 and f64 alone, which `gemm` has kernels for (it panics on others).
     // * Bounds: `gemm` addresses element (i, j) of each matrix at its pointer plus i*rs + j*cs with i and j below
     //   the sizes that are passed. `MatRef::new` and `MatMut::new` are the only constructors, the fields are
     //   private, and both assert in exact arithmetic that all those positions, counted from the start of the slice,
@@ -271,11 +330,11 @@ pub fn gemm_into<T: GemmFloat>(
     //   of `gemm`, which split the destination by elements, never write to one position.
     // * Initialised: slices of f32 and f64 are; with `read_dst` false `dst` is written without being read.
     unsafe {
-        gemm::gemm(
-            m,
-            n,
+        T::kernel()(
+            d.rows,
+            d.cols,
             k,
-            dst.data.as_mut_ptr().add(d.offset),
+            dst_data.as_mut_ptr().add(d.offset),
             d.col_stride,
             d.row_stride,
             read_dst,
@@ -293,6 +352,35 @@ pub fn gemm_into<T: GemmFloat>(
             parallelism,
         );
     }
+}
+
+/// The layout of `dst`, `a` and `b` for the same product in the order that the kernels want: a destination whose
+/// columns are its more contiguous axis (`dst' = b' @ a'` otherwise), and strides of `dst` and of the sums' terms
+/// that are not negative.
+fn ordered<'a, T>(
+    dst: MatLayout,
+    a: MatRef<'a, T>,
+    b: MatRef<'a, T>,
+) -> (MatLayout, MatRef<'a, T>, MatRef<'a, T>) {
+    let (mut d, mut a, mut b) = if dst.col_stride.unsigned_abs() < dst.row_stride.unsigned_abs() {
+        (dst.transposed(), b.transposed(), a.transposed())
+    } else {
+        (dst, a, b)
+    };
+    // Reversed axes name the same positions, so the invariants of the matrices hold.
+    if d.row_stride < 0 {
+        d = d.rows_reversed();
+        a.layout = a.layout.rows_reversed();
+    }
+    if d.col_stride < 0 {
+        d = d.cols_reversed();
+        b.layout = b.layout.cols_reversed();
+    }
+    if a.layout.col_stride < 0 {
+        a.layout = a.layout.cols_reversed();
+        b.layout = b.layout.rows_reversed();
+    }
+    (d, a, b)
 }
 
 #[cfg(test)]

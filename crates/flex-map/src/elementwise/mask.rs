@@ -2,6 +2,7 @@
 
 use super::compare::check_bool;
 use super::driver::{Cost, Input, Op, ScalarBytes, run};
+use super::element::{each2, each3};
 use super::integer::BitLogic;
 use super::kernel::{Kernel, Src, Typed};
 use super::number::Selection;
@@ -75,21 +76,11 @@ impl<T: BitLogic + Selection> Kernel<3> for Blend<T> {
 
 /// Writes `yes` where the mask is `when`, and `no` elsewhere.
 fn blend<T: BitLogic + Selection>(out: &mut [T], mask: &[u8], when: bool, yes: Typed<'_, T>, no: &[T]) {
-    assert!(out.len() == mask.len() && out.len() == no.len(), "kernel: operand length");
     vectorize_lean(
         #[inline(always)]
         || match yes {
-            Typed::Each(yes) => {
-                assert!(out.len() == yes.len(), "kernel: operand length");
-                for (((o, m), yes), no) in out.iter_mut().zip(mask).zip(yes).zip(no) {
-                    *o = choose((*m != 0) == when, *yes, *no);
-                }
-            }
-            Typed::Same(yes) => {
-                for ((o, m), no) in out.iter_mut().zip(mask).zip(no) {
-                    *o = choose((*m != 0) == when, yes, *no);
-                }
-            }
+            Typed::Each(yes) => each3(out, mask, yes, no, |m, yes, no| choose((m != 0) == when, yes, no)),
+            Typed::Same(yes) => each2(out, mask, no, |m, no| choose((m != 0) == when, yes, no)),
             Typed::Out => unreachable!("an operand in the output is overwritten"),
         },
     );

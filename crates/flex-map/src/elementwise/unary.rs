@@ -190,6 +190,7 @@ macro_rules! rounding {
         #[derive(Clone, Copy, Default)]
         struct $name;
         impl<T: Float> UnaryFn<T> for $name {
+            const UNROLL: usize = m::LIGHT;
             #[inline(always)]
             fn eval<S: Simd>(self, $x: Vector<S, T>) -> Vector<S, T> {
                 $value

@@ -5,9 +5,9 @@
 
 use super::odd::to_odd_vector;
 use super::{Half, bf16, f16};
-use crate::UnaryFn;
 use crate::simd::{Simd, Vector, prefetch_ahead};
 use crate::slice::{AsIs, Destination, Each, Source, StoredFloat, run1, same_len};
+use crate::{LIGHT, UnaryFn};
 use core::marker::PhantomData;
 
 /// Converts `src` to f32, exactly.
@@ -60,6 +60,7 @@ pub fn convert<A: Half, B: Half>(src: &[A], dst: &mut [B]) {
 struct Identity;
 
 impl UnaryFn<f32> for Identity {
+    const UNROLL: usize = LIGHT;
     #[inline(always)]
     fn eval<S: Simd>(self, x: Vector<S, f32>) -> Vector<S, f32> {
         x
@@ -131,7 +132,6 @@ impl<H: Half> Source<f32> for Widened<H> {
 impl<H: Half> Source<f32> for Odd<H> {
     #[inline(always)]
     unsafe fn whole<S: Simd>(self, i: usize) -> Vector<S, f32> {
-        prefetch_ahead(self.0.wrapping_add(i), S::lanes32());
         // SAFETY: the caller vouches for a whole vector from `i` on.
         to_odd_vector::<S, H>(unsafe { core::slice::from_raw_parts(self.0.add(i), S::lanes32()) })
     }
@@ -142,6 +142,11 @@ impl<H: Half> Source<f32> for Odd<H> {
         // SAFETY: the caller vouches for `rest` elements from `i` on; slicing checks that there is room.
         unsafe { core::ptr::copy_nonoverlapping(self.0.add(i), padded[..rest].as_mut_ptr(), rest) };
         to_odd_vector::<S, H>(&padded[..S::lanes32()])
+    }
+
+    #[inline(always)]
+    fn ask_ahead(self, i: usize, len: usize) {
+        prefetch_ahead(self.0.wrapping_add(i), len);
     }
 }
 
