@@ -1,15 +1,15 @@
-//! Unsigned keys whose order is that of the elements.
+//! Unsigned keys that have the order of the elements.
 //!
-//! A key is a bijection of the element's bits, except where elements are equal without having equal bits: all NaN
-//! share the greatest key, and both zeros of a float share one. Keys of a descending order are complemented, so that
-//! a stable ascending sort of keys is a stable sort of the elements either way.
+//! A key is a bijection of the element's bits, except for equal elements with different bits: all NaN share
+//! the greatest key, and both zeros of a float share a key. The keys of a descending order are complemented,
+//! so that a stable ascending sort of keys is a stable sort of the elements in either direction.
 
 use crate::{DType, Element};
 use flex_math::simd::vectorize;
 
-/// Raw bits of an element, and the key made of them.
+/// The raw bits of an element, or its key.
 pub(super) trait Key: Element + Digits {
-    /// A key and an index, which orders by the key first.
+    /// A pair of a key and an index, as one integer that orders by the key first.
     type Packed: Digits + Default;
     /// Number of bits.
     const BITS: u32;
@@ -19,21 +19,21 @@ pub(super) trait Key: Element + Digits {
     fn key(packed: Self::Packed) -> Self;
     /// The index of a packed pair.
     fn index(packed: Self::Packed) -> u32;
-    /// Key of the bits of a float; `inf` is the magnitude of infinity.
+    /// The key of a float's bits; `inf` is the magnitude of infinity.
     fn of_float(self, inf: Self) -> Self;
-    /// Key of the bits of a signed integer; its own inverse.
+    /// The key of a signed integer's bits; the function is its own inverse.
     fn of_signed(self) -> Self;
-    /// Bits of a float from its key, with canonical NaN and zero.
+    /// The bits of a float from its key; NaN and zero become canonical.
     fn to_float(self) -> Self;
-    /// All bits inverted when `flip` is all ones.
+    /// Inverts all bits if `flip` is all ones; leaves them if it is 0.
     fn xor(self, flip: Self) -> Self;
-    /// Whether the bits are those of a float that its key does not give back.
+    /// Whether these bits of a float cannot be restored from the key: NaN and -0.0.
     fn is_special_float(self, inf: Self) -> bool;
 }
 
-/// An unsigned integer that a radix sort takes apart.
+/// An unsigned integer that a radix sort splits into digits.
 pub(super) trait Digits: Copy + Ord + Send + Sync + bytemuck::Pod {
-    /// The digit of `MASK + 1` values at bit `shift`.
+    /// The digit at bit `shift`, one of `MASK + 1` values.
     fn digit<const MASK: usize>(self, shift: u32) -> usize;
 }
 
@@ -104,14 +104,14 @@ enum Kind {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct KeyMap<B> {
     kind: Kind,
-    /// All ones for descending order.
+    /// All ones for a descending order, otherwise 0.
     flip: B,
     /// Magnitude of infinity, for floats.
     inf: B,
 }
 
 impl<B: Key> KeyMap<B> {
-    /// The map for a dtype whose elements are `B` wide.
+    /// The map for a dtype whose elements have the size of `B`.
     pub fn new(dtype: DType, descending: bool) -> Self {
         let inf = match dtype {
             DType::F64 => f64::INFINITY.to_bits(),
@@ -129,7 +129,8 @@ impl<B: Key> KeyMap<B> {
         Self { kind, flip, inf: B::from_u64(inf) }
     }
 
-    /// Writes the key of each element, and tells whether [`elements`](Self::elements) gives all of them back.
+    /// Writes the key of each element; returns whether [`elements`](Self::elements) restores all elements
+    /// from the keys.
     #[inline]
     pub fn keys(&self, bits: &[B], keys: &mut [B]) -> bool {
         vectorize(
@@ -138,7 +139,8 @@ impl<B: Key> KeyMap<B> {
         )
     }
 
-    /// [`keys`](Self::keys), for callers that are vectorised themselves.
+    /// [`keys`](Self::keys) without a dispatch over instruction sets, for callers that are vectorised
+    /// themselves.
     #[inline(always)]
     pub fn keys_inline(&self, bits: &[B], keys: &mut [B]) -> bool {
         let flip = self.flip;
@@ -166,7 +168,7 @@ impl<B: Key> KeyMap<B> {
         }
     }
 
-    /// Writes the element of each key; NaN and zeros of floats are canonical.
+    /// Writes the element of each key; NaN and zeros of floats become canonical.
     pub fn elements(&self, keys: &[B], bits: &mut [B]) {
         let flip = self.flip;
         vectorize(
@@ -191,7 +193,7 @@ impl<B: Key> KeyMap<B> {
         );
     }
 
-    /// The keys that stand for several elements: that of the zeros and that of NaN.
+    /// The keys that elements of different bits share: of the zeros and of NaN.
     pub fn shared_keys(&self) -> [B; 2] {
         [B::ZERO.of_float(self.inf).xor(self.flip), B::from_u64(u64::MAX).xor(self.flip)]
     }
