@@ -6,7 +6,8 @@ use crate::Element;
 use core::ops;
 use flex_math::simd::Levels;
 
-/// Functions of two integers as kernels. They are slower than memory, or rare, so a constant on the right gets no loop of its own.
+/// Functions of two integers as kernels. They are compute-bound, or rare, so a constant on the right gets no
+/// loop of its own.
 macro_rules! integer_fn {
     ($($(#[$doc:meta])* $name:ident<$bound:ident> on $levels:ident: |$a:ident, $b:ident| $value:expr;)*) => {$(
         $(#[$doc])*
