@@ -8,7 +8,7 @@
 //! All operations have in common: operands broadcast together; the output takes over the buffer of an operand
 //! of the output's shape that nothing else shares; and the order of a dense operand's axes in memory is kept,
 //! so that a transposed tensor costs as much as a contiguous one. Results do not depend on layouts or on the
-//! number of threads. transposed tensor costs what a contiguous one does. Results do not depend on layouts or
+//! number of threads.
 
 mod activation;
 mod binary;
