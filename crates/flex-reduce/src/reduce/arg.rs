@@ -104,7 +104,7 @@ fn search(op: &'static str, traversal: &Traversal, kernel: &dyn ArgKernel, dtype
     })
 }
 
-/// Writes indices to `out` as integers of 8 bytes if `out` is large enough, otherwise of 4.
+/// Writes indices as integers of 8 bytes if they fill `out`, otherwise of 4.
 fn store(indices: &[i64], out: &mut [u8]) {
     if out.len() == size_of_val(indices) {
         out.copy_from_slice(bytemuck::cast_slice(indices));

@@ -60,7 +60,6 @@ pub(super) struct ByOrder<T, O> {
 }
 
 impl<T, O> ByOrder<T, O> {
-    /// The search by `order`.
     pub fn new(order: O) -> Self {
         Self { order, element: PhantomData }
     }

@@ -1,5 +1,5 @@
-//! Reductions down the columns of matrices: how they are cut into tiles, tasks and blocks of rows, and in
-//! which order partial results are combined.
+//! Reductions down the columns of matrices: the tiles, tasks and blocks of rows, and the order of combining
+//! partial results.
 
 use super::kernel::{KernelFacts, ReduceKernel, RowStarts};
 use super::scratch::{WORD, Word, whole_words, with_scratch, words};
@@ -57,11 +57,11 @@ pub(super) struct ReductionSizes {
     pub output: usize,
 }
 
-/// Reduces the columns of matrices of `n` rows and writes one output per column to `out`. The walk's inner
-/// axis runs along the columns of a matrix; the walk's rows are the matrices.
+/// Reduces the columns of matrices of `n` rows to the outputs `out`. The rows of `walk` are the matrices, its
+/// inner axis their columns.
 ///
-/// Many matrices are split among tasks whole, wide matrices by tiles of columns, and long matrices by blocks
-/// of rows whose partial results are merged pairwise. The split depends on the sizes alone.
+/// Many matrices are split among tasks whole, wide ones by tiles of columns, long ones by blocks of rows
+/// whose partial results are merged pairwise. The split depends on the sizes alone.
 pub(super) fn drive_columns(
     walk: &Walk<1>,
     sizes: ReductionSizes,
@@ -125,8 +125,7 @@ pub(super) fn drive_columns(
     });
 }
 
-/// Merges the partial results of blocks of rows pairwise and in order; they lie `each` words apart. Returns
-/// the merged one.
+/// Merges the partial results of blocks of rows, `each` words apart, pairwise and in order.
 fn merge_partials<'a>(
     kernel: &dyn ColumnKernel,
     width: usize,
@@ -151,7 +150,6 @@ fn merge_partials<'a>(
 
 /// A reduction down the columns of `src`.
 pub(super) struct ReduceColumns<'a> {
-    /// The reduction.
     pub kernel: &'a dyn ReduceKernel,
     /// The kernel's [facts](ReduceKernel::facts).
     pub facts: KernelFacts,
@@ -161,7 +159,6 @@ pub(super) struct ReduceColumns<'a> {
     pub stride: isize,
     /// Whether rows are too short for vectors, and contiguous in memory.
     pub narrow: bool,
-    /// Number of rows.
     pub n: usize,
     /// How often each row counts.
     pub copies: usize,

@@ -172,7 +172,7 @@ pub(super) fn reduce_axis(
     traversal.restore(output)
 }
 
-/// Fills `out` with the result of a reduction of no elements.
+/// Writes the results of reducing no elements.
 fn fill_with_nothing(kernel: &dyn ReduceKernel, out: &mut [u8]) {
     let facts = kernel.facts();
     with_scratch(facts.accumulator, &mut |acc| {

@@ -21,12 +21,11 @@ use flex_math::simd::{Levels, Simd, WithSimd, dispatch, dispatch_lean, prefetch}
 pub(super) struct RowStarts {
     /// The position of row 0.
     pub first: usize,
-    /// The distance from the start of a row to the start of the next.
+    /// The distance between starts of rows.
     pub stride: isize,
 }
 
 impl RowStarts {
-    /// The position of row `i`.
     #[inline(always)]
     pub fn at(self, i: usize) -> usize {
         self.first.wrapping_add_signed(i as isize * self.stride)
@@ -63,7 +62,7 @@ pub(super) struct KernelFacts {
 /// A reduction over bytes. Accumulators lie one after the other, the first at the start of a
 /// [`Word`](super::scratch::Word). Positions and row lengths are counted in elements.
 pub(super) trait ReduceKernel: Sync {
-    /// The sizes and constants of this kernel.
+    /// The kernel's facts.
     fn facts(&self) -> KernelFacts;
     /// The result of `n` elements from position `start` on, as a tensor of `dtype`; `None` when `n` is so
     /// large that the elements have to be split. Spares small reductions the calls between fold and result, a
@@ -91,7 +90,6 @@ pub(super) struct Typed<T, R> {
 }
 
 impl<T, R> Typed<T, R> {
-    /// The kernel of `reducer`.
     pub fn new(reducer: R) -> Self {
         Self { reducer, element: PhantomData }
     }
@@ -290,7 +288,6 @@ impl<'a, T: Copy> RowGroup<'a, T> {
         })
     }
 
-    /// The elements of column `at`.
     #[inline(always)]
     fn column(self, at: usize) -> [T; GROUP] {
         self.rows.map(|row| row[at])
@@ -327,7 +324,7 @@ fn add_group<W: HalfWidening, const N: usize, T: Element, R: Reducer<T>>(
     }
 }
 
-/// Combines a group pairwise, and then the result with the accumulator before the group.
+/// Combines a group pairwise, and then with `acc`, which comes before.
 #[inline(always)]
 fn combine_group<T: Element, R: Reducer<T>>(r: R, acc: R::Acc, [a, b, c, d]: [R::Acc; GROUP]) -> R::Acc {
     r.combine(acc, r.combine(r.combine(a, b), r.combine(c, d)))

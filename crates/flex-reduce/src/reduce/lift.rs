@@ -15,9 +15,7 @@ use flex_math::simd::Simd;
 pub(crate) trait Arith: Pod + PartialOrd + Default + Send + Sync {
     /// Not above any other value: the identity of a maximum.
     const LOWEST: Self;
-    /// The additive identity.
     const ZERO: Self;
-    /// The multiplicative identity.
     const ONE: Self;
     /// A value that is NaN; zero for integers, which have none.
     const NAN: Self;
@@ -25,7 +23,6 @@ pub(crate) trait Arith: Pod + PartialOrd + Default + Send + Sync {
     fn add(self, other: Self) -> Self;
     /// Product; wraps for integers.
     fn mul(self, other: Self) -> Self;
-    /// The value as f64.
     fn to_f64(self) -> f64;
 
     /// The larger one; NaN when either is NaN.
@@ -40,7 +37,6 @@ pub(crate) trait Arith: Pod + PartialOrd + Default + Send + Sync {
         ((self > best) | self.is_nan()) & !best.is_nan()
     }
 
-    /// Whether this is NaN.
     #[inline(always)]
     #[allow(clippy::eq_op)] // The portable test for NaN, constant false for integers.
     fn is_nan(self) -> bool {
@@ -210,13 +206,13 @@ impl_lift_half!(f16, bf16);
 
 /// The bits of an integer, and the type in which sums are accumulated.
 pub(crate) trait WideSum: Element {
-    /// u64 for integers of up to 32 bits, u128 for 64 bits.
+    /// u64 up to 32 bits, u128 for 64.
     type Sum: Pod + Default + Send + Sync;
     /// The value; if `signed`, plus half the range, which makes it non-negative.
     fn widen_biased(self, signed: bool) -> Self::Sum;
     /// The sum of two sums. Overflows beyond 2^32 elements of 32 bits.
     fn add_wide(a: Self::Sum, b: Self::Sum) -> Self::Sum;
-    /// The mean of `n` biased values whose sum is `sum`, truncated toward zero; 0 if `n` is 0.
+    /// The mean of `n` biased values, truncated toward zero; 0 if `n` is 0.
     fn mean(sum: Self::Sum, n: usize, signed: bool) -> Self;
 }
 
@@ -240,7 +236,7 @@ macro_rules! impl_wide_sum {
 
 impl_wide_sum! { u8 => u64; u16 => u64; u32 => u64; u64 => u128; }
 
-/// The mask of all bits but the sign of a float of `size` bytes: a float is zero if these bits are 0.
+/// The magnitude bits of a float of `size` bytes, which are 0 for both zeros.
 pub(crate) fn magnitude_mask(size: usize) -> u64 {
     u64::MAX >> (65 - 8 * size)
 }

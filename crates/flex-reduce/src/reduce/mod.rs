@@ -1,8 +1,8 @@
 //! Reductions and scans.
 //!
-//! A reduction is a [`Reducer`](reducer::Reducer): an identity, a lift of one element to an accumulator, and
-//! an associative combination of accumulators. Only reducers add code for a new reduction. The modules from
-//! the bottom up; each uses only those before it:
+//! A reduction is a [`Reducer`](reducer::Reducer): an identity, a lift of one element and an associative
+//! combination. A new reduction adds no other code. The modules from the bottom up, each using only those
+//! before it:
 //!
 //! * [`sizes`]: the sizes that work is cut to; [`scratch`]: memory for accumulators of any type
 //! * [`lift`]: the types that reductions compute in; [`order`]: how extremes compare
@@ -19,13 +19,12 @@
 //! [`Reducer`](reducer::Reducer).
 //!
 //! Common rules:
-//! * A reduction along an axis keeps the axis with size 1; a reduction over all elements has shape `[1]`. The
-//!   result of a reduction along an axis may be a permuted or expanded view, with the memory order of the
-//!   input.
+//! * Along an axis, the axis is kept with size 1; over all elements, the result has shape `[1]`. A result
+//!   along an axis may be a permuted or expanded view, with the memory order of the input.
 //! * Sums and products of integers wrap in their dtype. Float sums are pairwise; halves are computed in f32
 //!   and rounded once. Integer means accumulate in a wider type and truncate toward zero.
-//! * Maxima and minima propagate NaN, and their index is the index of the first NaN; without a NaN, it is the
-//!   index of the first of equal elements.
+//! * Maxima and minima propagate NaN, and their index is that of the first NaN; without NaN, the first of
+//!   equal elements.
 //! * Without elements, the sum is 0, the product 1, the mean NaN (0 for integers), `any` false and `all`
 //!   true; maxima, minima and their indices are errors.
 
@@ -390,7 +389,7 @@ fn cumulative_extreme(op: &'static str, tensor: Tensor, axis: usize, want: Want)
     })
 }
 
-/// Running minimum along an axis; NaN from the first NaN on. Dtype and shape are the tensor's.
+/// Running minimum along an axis; NaN from the first NaN on.
 ///
 /// # Errors
 /// An axis out of range, or a dtype that is not a number.
@@ -398,7 +397,7 @@ pub fn cummin(tensor: Tensor, axis: usize) -> Result<Tensor> {
     cumulative_extreme("cummin", tensor, axis, Want::Min)
 }
 
-/// Running maximum along an axis; NaN from the first NaN on. Dtype and shape are the tensor's.
+/// Running maximum along an axis; NaN from the first NaN on.
 ///
 /// # Errors
 /// An axis out of range, or a dtype that is not a number.

@@ -12,8 +12,7 @@ use flex_math::fold_halves;
 use flex_math::simd::Levels;
 use flex_math::simd::prefetch_ahead;
 
-/// The partial result of elements that count `copies >= 1` times, from the partial result of counting them
-/// once; by doubling.
+/// The partial result `acc` of elements, combined `copies >= 1` times, by doubling.
 fn repeat<A: Copy>(acc: A, copies: usize, combine: impl Fn(A, A) -> A) -> A {
     let (mut base, mut rest, mut result) = (acc, copies - 1, acc);
     while rest > 0 {
@@ -241,11 +240,8 @@ impl<O> Extreme<O> {
 
 /// Raw bits, for the logical reductions.
 pub(crate) trait Bits: Element {
-    /// Every bit set.
     const EVERY: Self;
-    /// Bitwise and.
     fn and(self, other: Self) -> Self;
-    /// Bitwise or.
     fn or(self, other: Self) -> Self;
 }
 
@@ -263,12 +259,11 @@ macro_rules! impl_bits {
 
 impl_bits!(u8, u16, u32, u64);
 
-/// Whether any element is non-zero; or whether all are, computed as the negation of "any element is zero".
+/// Whether any element is non-zero; or all are, as the negation of "any is zero".
 #[derive(Clone, Copy)]
 pub(crate) struct Truth<B> {
     /// The bits that make a value non-zero: all but the sign of a float.
     pub mask: B,
-    /// Whether all elements have to be non-zero.
     pub all: bool,
 }
 

@@ -11,17 +11,13 @@ use core::marker::PhantomData;
 /// The extreme that is wanted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Want {
-    /// The largest element.
     Max,
-    /// The smallest element.
     Min,
-    /// The largest absolute value.
     MaxAbs,
 }
 
 /// An order of elements by keys: the wanted extreme has the largest key.
 pub(crate) trait Order<T: Lift>: Copy + Send + Sync {
-    /// The key of an element.
     fn key(self, value: T) -> T::Wide;
     /// The element of a key; for the key of a NaN, a NaN.
     fn element(self, wide: T::Wide) -> T;
@@ -29,7 +25,6 @@ pub(crate) trait Order<T: Lift>: Copy + Send + Sync {
 
 /// An extreme that is known when the loops are compiled.
 pub(crate) trait Wanted: Copy + Send + Sync + 'static {
-    /// The extreme.
     const WANT: Want;
 }
 
@@ -46,9 +41,8 @@ macro_rules! wanted {
 
 wanted!(Max Min MaxAbs);
 
-/// The order for the extreme `W` of floats of type `F`. For halves, `EQUAL_ZEROS` gives both zeros the same
-/// key, so that a search for positions finds the first of them; otherwise -0.0 comes before 0.0, so that the
-/// sign of a zero is kept.
+/// The order for the extreme `W` of floats of type `F`. With `EQUAL_ZEROS`, zeros of halves have equal keys,
+/// so that a search for positions finds the first; otherwise -0.0 comes before 0.0, which keeps the sign.
 ///
 /// The parameters are constants, not fields, because the compiler computes with the bits of a structure in
 /// 64-bit lanes.
@@ -56,7 +50,6 @@ wanted!(Max Min MaxAbs);
 pub(crate) struct FloatOrder<F, W, const EQUAL_ZEROS: bool>(PhantomData<fn(F) -> W>);
 
 impl<F, W, const EQUAL_ZEROS: bool> FloatOrder<F, W, EQUAL_ZEROS> {
-    /// The order.
     pub(crate) const NEW: Self = Self(PhantomData);
 }
 
@@ -81,15 +74,14 @@ macro_rules! impl_float_order {
 
 impl_float_order!(f64, f32);
 
-/// The sign bit of a half.
 const SIGN: u16 = 0x8000;
 
 macro_rules! impl_half_order {
     ($($ty:ty: $infinity:literal;)*) => {$(
         impl<W: Wanted, const EQUAL_ZEROS: bool> Order<u16> for FloatOrder<$ty, W, EQUAL_ZEROS> {
-            /// NaN gets the largest key. A negative number becomes the complement of its magnitude: the two's
-            /// complement with `EQUAL_ZEROS`, so that both zeros have the same key, otherwise the ones'
-            /// complement. Inverting the sign bit then turns the signed order into an unsigned one.
+            /// NaN gets the largest key. Negative numbers become the complement of their magnitude: two's
+            /// complement with `EQUAL_ZEROS`, which makes zeros equal, otherwise ones'. Then the sign bit is
+            /// inverted for unsigned order.
             #[inline(always)]
             fn key(self, value: u16) -> u16 {
                 let bits = match W::WANT {
@@ -185,8 +177,7 @@ mod tests {
         }
     }
 
-    /// Compares the keys of every half against the keys of a few others, and checks that they are ordered as
-    /// the values in f32.
+    /// Checks that the key of every half compares with a few other keys as the values do in f32.
     fn halves_order_as_their_values<F, W: Wanted>(value: fn(u16) -> f32, [infinity, one]: [u16; 2])
     where
         FloatOrder<F, W, true>: Order<u16>,

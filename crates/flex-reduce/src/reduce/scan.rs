@@ -65,8 +65,7 @@ fn scan_contiguous(
     build_bytes(op, shape, tensor.dtype(), &mut |out| run(Some(src), out))
 }
 
-/// The cost of one step of a scan in the unit of [`Work::Flops`]. A step takes 0.25 to 0.4 ns, since it waits
-/// for the step before.
+/// The cost of a scan's step in [`Work::Flops`]: 0.25 to 0.4 ns, since it waits for the step before.
 const FLOPS: usize = 32;
 
 /// The work of scanning elements of `bytes` bytes in total.

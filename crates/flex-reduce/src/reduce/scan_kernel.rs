@@ -1,9 +1,9 @@
 //! The loops of scans, over bytes and behind `dyn`, so that the code that drives them is compiled once.
 //!
-//! A scan is a chain of dependent operations, so its speed is limited by their latency. [`scan_group`] breaks
-//! the chain: it scans eight strips of a row side by side, each from the identity, and then adds to each
-//! strip the total of everything before it. The value at the end of a strip is computed by the same
-//! operations as the total that is added to the next strip, so sums of non-negative numbers never decrease.
+//! A scan is a chain of dependent operations, so latency limits its speed. [`scan_group`] breaks the chain:
+//! it scans eight strips of a row side by side, each from the identity, and then adds to each the total of
+//! what precedes it. The end of a strip is computed exactly like the total added to the next strip, so sums
+//! of non-negative numbers never decrease.
 
 use super::scanner::Scanner;
 use super::scratch::Packed;
@@ -17,9 +17,9 @@ const STRIPS: usize = 8;
 /// Longest strip; the running values of all strips stay in the first-level cache.
 const MAX_STRIP: usize = 128;
 
-/// Longest strip for which a small buffer of running values is cleared: for rows this short, clearing a
-/// buffer for [`MAX_STRIP`] costs more than the scan. A cumsum of 64 elements took 0.39 us; without clearing
-/// the large buffer and without searching for the order of the axes, it takes 0.2.
+/// Longest strip that uses a small buffer: clearing a buffer for [`MAX_STRIP`] would cost more than the scan.
+/// A cumsum of 64 elements took 0.39 us; without that and without a search for the order of its axes, it
+/// takes 0.2.
 const SHORT_STRIP: usize = 16;
 
 /// Elements that a chain takes per step, for scanners that allow groups but not strips: 4,096 products of f32
@@ -40,7 +40,7 @@ pub(super) trait ScanKernel: Sync {
     fn has_strips(&self) -> bool;
     /// The running value of no elements.
     fn identity(&self) -> Packed;
-    /// The running value of two neighbouring ranges of elements, `a` before `b`.
+    /// The running value of `a` followed by `b`.
     fn combine(&self, a: Packed, b: Packed) -> Packed;
     /// Scans each of the rows of `n` elements in place, continuing from the running value `base`. Returns the
     /// total of the last row; without strips, the running value at its end.
@@ -61,7 +61,6 @@ pub(super) struct TypedScan<T, S> {
 }
 
 impl<T, S> TypedScan<T, S> {
-    /// The kernel of `scanner`.
     pub fn new(scanner: S) -> Self {
         Self { scanner, element: PhantomData }
     }
@@ -252,8 +251,8 @@ fn total<T: Element, S: Scanner<T>>(s: S, block: &[T]) -> S::Acc {
     s.combine(carry, local)
 }
 
-/// Accumulates the strips of a group side by side and returns their totals; `see(strip, index, value)` gets
-/// every running value.
+/// The totals of the strips of a group, accumulated side by side; `see(strip, index, value)` gets every
+/// running value.
 #[inline(always)]
 fn scan_strips<T: Element, S: Scanner<T>, const M: usize>(
     s: S,

@@ -22,13 +22,13 @@ pub(super) trait Scanner<T>: Copy + Send + Sync {
     fn identity(self) -> Self::Acc;
     /// The value of one element.
     fn lift(self, value: T) -> Self::Acc;
-    /// The associative operation; the elements of `a` come before those of `b`.
+    /// The operation; `a` comes before `b`.
     fn combine(self, a: Self::Acc, b: Self::Acc) -> Self::Acc;
     /// The running value, converted to an element.
     fn lower(self, acc: Self::Acc) -> T;
 }
 
-/// An element type, with the type that is exact enough for its running sums and products.
+/// Element types, with a type exact enough for their running sums and products.
 pub(super) trait Accumulate: Lift {
     /// f64 for floats, the type itself for integers.
     type Acc: Arith;
@@ -55,7 +55,6 @@ impl_accumulate! {
     u64 => u64; u32 => u32; u16 => u16; u8 => u8;
 }
 
-/// Running sum.
 #[derive(Clone, Copy)]
 pub(super) struct CumSum;
 
@@ -80,7 +79,6 @@ impl<T: Accumulate> Scanner<T> for CumSum {
     }
 }
 
-/// Running product.
 #[derive(Clone, Copy)]
 pub(super) struct CumProd;
 

@@ -10,7 +10,6 @@ use bytemuck::Pod;
 /// The unit of working memory, which has the largest alignment that an accumulator may have.
 pub(super) type Word = u128;
 
-/// Bytes of a word.
 pub(super) const WORD: usize = size_of::<Word>();
 
 /// Words that small reductions need: one accumulator of up to 64 bytes, or several smaller ones.
@@ -36,7 +35,6 @@ pub(super) fn with_scratch<R>(len: usize, f: &mut dyn FnMut(&mut [u8]) -> R) -> 
     }
 }
 
-/// Zeroed words for `len` bytes.
 pub(super) fn words(len: usize) -> Vec<Word> {
     vec![0; len.div_ceil(WORD)]
 }

@@ -5,7 +5,6 @@
 /// addition.
 pub(super) const LANES: usize = 64;
 
-/// A quarter of [`LANES`].
 pub(super) const QUARTER: usize = LANES / 4;
 
 /// Independent accumulators along a row of fewer than [`LANES`] elements.
@@ -21,7 +20,7 @@ pub(super) const BLOCK_ROWS: usize = 128;
 /// Elements of a contiguous run that one task reduces.
 pub(super) const TASK: usize = 64 * 1024;
 
-/// Rows from this length on are split among tasks; a task takes several shorter rows.
+/// Rows from this length on are split among tasks.
 pub(super) const LONG_ROW: usize = 2 * TASK;
 
 /// Rows whose results are finished together.

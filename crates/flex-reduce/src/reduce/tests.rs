@@ -211,8 +211,8 @@ fn integer_extremes_and_means_do_not_wrap() {
 
 #[test]
 fn long_sums_keep_their_digits() {
-    // A plain running sum of 30 M x 1e-3 would be 32768. The number is scaled down to keep the debug build
-    // fast, and every kernel is checked.
+    // A running sum of 30 M x 1e-3 would be 32768; scaled down to keep the debug build fast, and over every
+    // kernel.
     let n = 3_000_000;
     let ones = Tensor::from_slice(&vec![1e-3f32; n], [n]).unwrap();
     let want = 1e-3f32 as f64 * n as f64;

@@ -41,7 +41,6 @@ pub(super) struct Traversal {
     pub stride: isize,
     /// How often each of these elements counts.
     pub copies: usize,
-    /// The kernels that fit.
     pub path: AccessPath,
     /// Axes of the tensor in the order of the output.
     order: Axes,
@@ -51,7 +50,6 @@ pub(super) struct Traversal {
     result: Axes,
 }
 
-/// A number per axis.
 type Axes = SmallVec<[usize; 6]>;
 
 impl Traversal {

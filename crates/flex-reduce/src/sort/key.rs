@@ -9,15 +9,11 @@ use flex_math::simd::vectorize;
 
 /// The raw bits of an element, or its key.
 pub(super) trait Key: Element + Digits {
-    /// A pair of a key and an index, as one integer that orders by the key first.
+    /// A key and an index in one integer, ordered by the key first.
     type Packed: Digits + Default;
-    /// Number of bits.
     const BITS: u32;
-    /// Packs a key with an index.
     fn pack(self, index: u32) -> Self::Packed;
-    /// The key of a packed pair.
     fn key(packed: Self::Packed) -> Self;
-    /// The index of a packed pair.
     fn index(packed: Self::Packed) -> u32;
     /// The key of a float's bits; `inf` is the magnitude of infinity.
     fn of_float(self, inf: Self) -> Self;
@@ -25,7 +21,7 @@ pub(super) trait Key: Element + Digits {
     fn of_signed(self) -> Self;
     /// The bits of a float from its key; NaN and zero become canonical.
     fn to_float(self) -> Self;
-    /// Inverts all bits if `flip` is all ones; leaves them if it is 0.
+    /// Inverts all bits if `flip` is all ones.
     fn xor(self, flip: Self) -> Self;
     /// Whether these bits of a float cannot be restored from the key: NaN and -0.0.
     fn is_special_float(self, inf: Self) -> bool;
@@ -139,8 +135,7 @@ impl<B: Key> KeyMap<B> {
         )
     }
 
-    /// [`keys`](Self::keys) without a dispatch over instruction sets, for callers that are vectorised
-    /// themselves.
+    /// [`keys`](Self::keys), for callers that are vectorised themselves.
     #[inline(always)]
     pub fn keys_inline(&self, bits: &[B], keys: &mut [B]) -> bool {
         let flip = self.flip;
@@ -198,7 +193,6 @@ impl<B: Key> KeyMap<B> {
         [B::ZERO.of_float(self.inf).xor(self.flip), B::from_u64(u64::MAX).xor(self.flip)]
     }
 
-    /// The key of one element.
     pub fn key(&self, bits: B) -> B {
         let mut key = [B::ZERO];
         self.keys_inline(&[bits], &mut key);

@@ -42,7 +42,7 @@ fn axis_back(tensor: Tensor, axis: usize) -> Result<Tensor> {
     tensor.swap_axes(axis, last)
 }
 
-/// The tensor if nothing shares its buffer, otherwise a copy; expects it to be contiguous.
+/// A contiguous tensor, copied if its buffer is shared.
 fn into_unique(op: &'static str, mut tensor: Tensor) -> Result<Tensor> {
     dispatch!(bits op, tensor.dtype(), B => {
         if tensor.dense_mut::<B>().is_some() {
@@ -73,8 +73,7 @@ pub fn sort(tensor: Tensor, axis: usize, descending: bool) -> Result<Tensor> {
     axis_back(values, axis)
 }
 
-/// Sorts along `axis`; returns the sorted elements, and for each its index along the axis before the sort.
-/// See [`sort`].
+/// Sorts along `axis` and returns the elements and their original indices along the axis; see [`sort`].
 ///
 /// # Errors
 /// An axis out of range or longer than 2^32 - 1, or an index dtype that is not an integer or too small for
@@ -161,7 +160,7 @@ enum Wanted {
     Both,
 }
 
-/// Values and indices of the `k` largest elements; an output that is not wanted is empty.
+/// The `k` largest elements and their indices; an unwanted output is empty.
 fn largest(
     op: &'static str,
     tensor: Tensor,

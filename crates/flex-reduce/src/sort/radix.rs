@@ -12,10 +12,10 @@ use alloc::vec::Vec;
 /// Fewer items than this are sorted by comparison. Measured on Zen 5: 128 random u32 cost 1.0 us either way.
 const MIN_RADIX: usize = 160;
 
-/// From this number of items on, digits of eleven bits save more by fewer passes than their tables cost.
+/// From this number of items on, eleven-bit digits save more passes than their tables cost.
 const MIN_WIDE_DIGITS: usize = 2048;
 
-/// Items that one task distributes; twice as many are the least that is sorted in parallel.
+/// Items that one task distributes; from twice as many on, sorting is parallel.
 const CHUNK: usize = 64 * 1024;
 
 /// Fewest threads with which the parallel sort is faster. Measured: 1 Mi u32 cost 3.1 ms serially and 5.1 ms
@@ -95,8 +95,7 @@ fn sort_parallel<I: Digits>(items: &mut [I], scratch: &mut [I], low: u32, bits: 
     let mut swapped = false;
     for shift in (low..low + bits).step_by(NARROW.ilog2() as usize) {
         let counts = parallel::map_blocks(n, CHUNK, work, |range| {
-            // Two tables, because the count of an item equal to its neighbour would wait for the neighbour's
-            // count.
+            // Two tables: the counts of equal neighbours would wait for each other.
             let mut tables = [[0u32; NARROW]; 2];
             let (pairs, rest) = from[range].as_chunks::<2>();
             for [a, b] in pairs {

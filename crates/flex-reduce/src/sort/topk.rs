@@ -13,10 +13,8 @@ use crate::parallel::{self, Work};
 use alloc::vec::Vec;
 use flex_math::simd::vectorize;
 
-/// Elements of a group.
 const GROUP: usize = 16;
 
-/// Elements of a task.
 const TASK: usize = 32 * 1024;
 
 /// Rows from this length on are split among tasks if k is small.
@@ -83,7 +81,7 @@ struct Finder<B: Key> {
     keys: Vec<B>,
     bests: Vec<B>,
     selection: Vec<B>,
-    /// The best pairs of a key and an index so far.
+    /// The best keys with their indices.
     pairs: Vec<B::Packed>,
 }
 
@@ -119,7 +117,6 @@ impl<B: Key> Finder<B> {
         self.keep_best();
     }
 
-    /// Keeps only the `k` best pairs.
     fn keep_best(&mut self) {
         if self.pairs.len() > self.k {
             self.pairs.select_nth_unstable(self.k - 1);
