@@ -91,7 +91,6 @@ static HARD_SIGMOID: Kernels<3> = Kernels::floats(light3::<HardSigmoid>());
 static PRELU: Kernels<2> = Kernels::floats(light2::<Prelu>());
 
 number_fn! {
-    /// `x` clamped between two bounds.
     Clamp<Selection>: |x, low, high| {
         let x = x.if_less(low, low, x);
         high.if_less(x, high, x)
@@ -101,6 +100,6 @@ number_fn! {
 }
 
 number_fn! {
-    /// A comparison rather than a maximum, so that NaN stays.
+    /// Not a maximum, so that NaN stays.
     Prelu<Arithmetic>: |x, slope| x.if_less(T::zero(), x.mul(slope), x);
 }

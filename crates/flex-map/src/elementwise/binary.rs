@@ -166,7 +166,7 @@ fn run_op(op: &'static Definition, dtype: DType, inputs: [Input; 2]) -> Result<T
     run(Op { name: op.name, kernel, dtype, cost, reuse: [true; 2] }, inputs)
 }
 
-/// Powers with one exponent; those of floats with exponent -1, 1, 2 or 3 are computed by arithmetic.
+/// Powers with one exponent; of floats to -1, 1, 2 and 3 by arithmetic.
 fn power(base: Tensor, exponent: Scalar) -> Result<Tensor> {
     static SQUARE: Kernels<1> = Kernels::floats(light1::<Square>());
     static CUBE: Kernels<1> = Kernels::floats(light1::<Cube>());
@@ -207,17 +207,11 @@ fn representable_exponent(exponent: Scalar, dtype: DType) -> Scalar {
 }
 
 number_fn! {
-    /// Sum.
     Add<Arithmetic>: |a, b| a.add(b);
-    /// Difference.
     Sub<Arithmetic>: |a, b| a.sub(b);
-    /// Product.
     Mul<Arithmetic>: |a, b| a.mul(b);
-    /// Quotient.
     Div<Arithmetic>: |a, b| a.div(b);
-    /// The larger one.
     Max<Arithmetic>: |a, b| a.max(b);
-    /// The smaller one.
     Min<Arithmetic>: |a, b| a.min(b);
     /// Burn zeroes the gradient where the output is at most zero, so a gradient passes where the output is
     /// NaN.
@@ -227,9 +221,7 @@ number_fn! {
 }
 
 number_fn! {
-    /// `a^2`.
     Square<Arithmetic>: |a| a.mul(a);
-    /// `a^3`.
     Cube<Arithmetic>: |a| a.mul(a).mul(a);
 }
 

@@ -36,7 +36,6 @@ pub fn cast(tensor: Tensor, dtype: DType) -> Result<Tensor> {
     run(op, [Input::Tensor(tensor)])
 }
 
-/// The kernel from one dtype to another.
 fn kernel(from: DType, to: DType) -> Result<&'static dyn Kernel<1>> {
     // Booleans are bytes holding the numbers 0 and 1.
     let from = if let DType::Bool(BoolStore::Native | BoolStore::U8) = from { DType::U8 } else { from };
@@ -231,7 +230,6 @@ where
     }
 }
 
-/// Converts by `as`.
 struct As<D>(PhantomData<D>);
 impl<S: Source, D: Element> Fn1<S> for As<D>
 where

@@ -208,7 +208,7 @@ fn integer_bounds<T: Element>() -> (i128, i128) {
     (min.to_i64().into(), max)
 }
 
-/// The dtype of booleans stored as `store`, if it is one byte per boolean.
+/// The dtype of booleans stored as `store`.
 fn bool_dtype(name: &'static str, store: BoolStore) -> Result<DType> {
     check_bool(name, DType::Bool(store))
 }

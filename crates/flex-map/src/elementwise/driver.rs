@@ -24,9 +24,7 @@ pub(crate) struct Op<const N: usize> {
     pub name: &'static str,
     /// The loops.
     pub kernel: &'static dyn Kernel<N>,
-    /// Dtype of the output.
     pub dtype: DType,
-    /// The cost per element.
     pub cost: Cost,
     /// Operands whose buffer the output may take over, if the element sizes are equal.
     pub reuse: [bool; N],
@@ -65,7 +63,6 @@ impl Cost {
 /// An operand of [`run`].
 #[derive(Debug)]
 pub(crate) enum Input {
-    /// A tensor.
     Tensor(Tensor),
     /// A number that stands for every element.
     Scalar(ScalarBytes),
@@ -73,7 +70,6 @@ pub(crate) enum Input {
     Output,
 }
 
-/// The bytes of one number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ScalarBytes {
     /// The bytes in memory order, followed by zeros.
@@ -82,7 +78,6 @@ pub(crate) struct ScalarBytes {
 }
 
 impl ScalarBytes {
-    /// The bytes of `value`.
     #[inline]
     pub(crate) fn new<T: Element>(value: T) -> Self {
         let mut bytes = [0; 8];
@@ -90,7 +85,6 @@ impl ScalarBytes {
         Self::from_bits(u64::from_ne_bytes(bytes), size_of::<T>())
     }
 
-    /// The first `len` bytes of `bits`.
     #[inline]
     pub(super) fn from_bits(bits: u64, len: usize) -> Self {
         Self { bits, len }
@@ -111,8 +105,8 @@ pub(super) fn number(name: &'static str, dtype: DType, value: Scalar) -> Result<
     }
 }
 
-/// The bits of a number, as an `Option` that is returned in a register: a [`Result`], with room for an error,
-/// would be returned through memory, and the caller would wait for it.
+/// The bits of a number, returned in a register: a [`Result`], with room for an error, would be returned
+/// through memory and waited for.
 fn number_bits(name: &'static str, dtype: DType, value: Scalar) -> Option<u64> {
     dispatch!(number name, dtype, T => Ok(ScalarBytes::new(value.cast::<T>()).bits)).ok()
 }
@@ -277,7 +271,6 @@ fn same_order(operand: &Layout, output: &Layout) -> bool {
     }
 }
 
-/// The layout of a fresh output.
 fn output_layout<const N: usize>(shape: Shape, inputs: &[Input; N]) -> Layout {
     let full = || inputs.iter().filter_map(Input::tensor).map(Tensor::layout).filter(|l| *l.shape() == shape);
     if full().all(Layout::is_contiguous) && full().next().is_some() {
@@ -320,8 +313,8 @@ fn output_layout<const N: usize>(shape: Shape, inputs: &[Input; N]) -> Layout {
     Layout::new(shape, output, 0)
 }
 
-/// Whether axis `a` should vary faster than axis `b`: decided by the first operand that has different strides
-/// along the two, neither of them zero. `None` if there is no such operand.
+/// Whether axis `a` should vary faster than axis `b`: decided by the first operand with different, non-zero
+/// strides along the two. `None` without such an operand.
 fn faster(strides: &[Strides], shape: &[usize], a: usize, b: usize) -> Option<bool> {
     if shape[a] == 1 || shape[b] == 1 {
         return None;

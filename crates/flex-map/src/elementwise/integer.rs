@@ -33,15 +33,11 @@ integer_fn! {
     Shl<Integer> on Lean: |a, b| a.shl(b);
     /// Right shift; the sign for counts out of range.
     Shr<Integer> on Lean: |a, b| a.shr(b);
-    /// Bitwise and.
     BitAnd<BitLogic> on Lean: |a, b| a & b;
-    /// Bitwise or.
     BitOr<BitLogic> on Lean: |a, b| a | b;
-    /// Bitwise exclusive or.
     BitXor<BitLogic> on Lean: |a, b| a ^ b;
 }
 
-/// Elements with bitwise operators.
 pub(super) trait BitLogic:
     Element + ops::BitAnd<Output = Self> + ops::BitOr<Output = Self> + ops::BitXor<Output = Self>
 {

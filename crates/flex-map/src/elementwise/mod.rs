@@ -5,10 +5,9 @@
 //! functions of whole vectors of floats (`float.rs`) or of single elements (`element.rs`). A new function is
 //! one expression, and one row of the table in `unary.rs` or `binary.rs`.
 //!
-//! All operations have in common: operands broadcast together; the output takes over the buffer of an operand
-//! of the output's shape that nothing else shares; and the order of a dense operand's axes in memory is kept,
-//! so that a transposed tensor costs as much as a contiguous one. Results do not depend on layouts or on the
-//! number of threads.
+//! Operands broadcast together. The output takes over the buffer of an operand of the output's shape that
+//! nothing else shares. A dense operand's order of axes is kept, so a transposed tensor costs as much as a
+//! contiguous one. Results do not depend on layouts or on the number of threads.
 
 mod activation;
 mod binary;

@@ -9,13 +9,9 @@ use crate::{Element, bf16, f16};
 use flex_math::Float;
 use flex_math::simd::{Simd, Vector, abs, neg};
 
-/// Elements that can be compared.
 pub(crate) trait Compared: Element {
-    /// `==`.
     fn equal(self, other: Self) -> bool;
-    /// `<`.
     fn less(self, other: Self) -> bool;
-    /// `<=`.
     fn at_most(self, other: Self) -> bool;
 }
 
@@ -75,9 +71,7 @@ fn rank<T: Element>(x: T) -> i16 {
     ((bits & i16::MAX) ^ negative) - negative
 }
 
-/// Floats as bits.
 pub(super) trait FloatBits: Element {
-    /// An integer of the same size.
     type Bits: PartialOrd;
     /// The bits of infinity; greater magnitudes are NaN.
     const INFINITE: Self::Bits;
@@ -107,11 +101,8 @@ float_bits! {
 
 /// Choice among numbers and change of signs: no result is rounded, so halves are not converted.
 pub(crate) trait Selection: Copy {
-    /// The additive identity.
     fn zero() -> Self;
-    /// Absolute value.
     fn abs(self) -> Self;
-    /// Negation.
     fn neg(self) -> Self;
     /// `yes` where this is less than `than`, and `no` elsewhere.
     fn if_less(self, than: Self, yes: Self, no: Self) -> Self;
@@ -121,13 +112,9 @@ pub(crate) trait Selection: Copy {
 
 /// Arithmetic: of integers, and of vectors of f32 and f64.
 pub(crate) trait Arithmetic: Selection {
-    /// The multiplicative identity.
     fn one() -> Self;
-    /// Sum.
     fn add(self, rhs: Self) -> Self;
-    /// Difference.
     fn sub(self, rhs: Self) -> Self;
-    /// Product.
     fn mul(self, rhs: Self) -> Self;
     /// Quotient, truncated for integers.
     fn div(self, rhs: Self) -> Self;
@@ -247,7 +234,6 @@ impl<S: Simd, T: Float> Arithmetic for Vector<S, T> {
     }
 }
 
-/// Integer elements.
 pub(crate) trait Integer: Arithmetic + Element {
     /// Remainder with the sign of the divisor.
     fn rem(self, rhs: Self) -> Self;

@@ -1,8 +1,8 @@
 //! The remainder of floats, with the sign of the divisor.
 //!
-//! `a - floor(a / b) * b`, which is exact while the quotient is small, is computed with vectors; other
-//! elements are computed one by one with the exact `fmod` of the language. As in PyTorch, a remainder of zero
-//! has the sign of `a`, and a remainder that rounds up to the divisor is left there.
+//! `a - floor(a / b) * b`, which is exact while the quotient is small, is vectorised; other elements use the
+//! exact `fmod` of the language. As in PyTorch, a remainder of zero has the sign of `a`, and a remainder that
+//! rounds up to the divisor is left there.
 
 use super::float::ThroughSingle;
 use super::kernel::{FloatKernels, Kernel, Src, Typed};
@@ -13,7 +13,6 @@ use flex_math::simd::vectorize_lean;
 /// Elements that are computed by the fast formula before the few that need `fmod` are corrected.
 const BLOCK: usize = 64;
 
-/// The kernels of the remainder.
 pub(super) const REMAINDER: FloatKernels<2> = [
     &Rem::<f64>(PhantomData),
     SINGLE,
@@ -23,7 +22,6 @@ pub(super) const REMAINDER: FloatKernels<2> = [
 
 const SINGLE: &dyn Kernel<2> = &Rem::<f32>(PhantomData);
 
-/// Floats with a remainder.
 trait FloatRem: Element {
     /// The remainder by the fast formula, and whether it is right: wrong for a huge quotient, or if anything
     /// is not finite.
@@ -45,9 +43,8 @@ fn floor(q: f64) -> f64 {
 impl FloatRem for f32 {
     #[inline(always)]
     fn fast(a: f32, b: f32) -> (f32, bool) {
-        // In f64. A quotient of two f32 that is not an integer differs from every integer by at least 2^-24,
-        // so rounding to f64 does not reach an integer for quotients up to 2^28, and the product of the floor
-        // and b is exact.
+        // In f64. A quotient of f32 that is not an integer is at least 2^-24 from one, so up to 2^28 rounding
+        // does not reach an integer, and the product of the floor and b is exact.
         let q = a as f64 / b as f64;
         let r = (a as f64 - floor(q) * b as f64) as f32;
         let r = if r == 0.0 { f32::from_bits(a.to_bits() & (1 << 31)) } else { r };
@@ -92,7 +89,7 @@ impl<T: FloatRem> Kernel<2> for Rem<T> {
 
 #[inline(always)]
 fn remainders<T: FloatRem>(out: &mut [T], from_a: Typed<'_, T>, from_b: Typed<'_, T>) {
-    // The unused end of the last block is filled with ones, for which the fast formula is right.
+    // Ones in the unused end of the last block suit the fast formula.
     let mut a = [T::ONE; BLOCK];
     let mut b = [T::ONE; BLOCK];
     for (k, out) in out.chunks_mut(BLOCK).enumerate() {

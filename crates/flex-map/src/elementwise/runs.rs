@@ -35,7 +35,6 @@ const MAX_GROWTH: usize = 4;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Operand<'a> {
     bytes: &'a [u8],
-    /// Bytes per element.
     size: usize,
     kind: Kind<'a>,
 }
@@ -53,10 +52,8 @@ enum Kind<'a> {
 }
 
 impl<'a> Operand<'a> {
-    /// An operand that lies in the output.
     pub(super) const OUTPUT: Self = Operand { bytes: &[], size: 0, kind: Kind::Output };
 
-    /// One element that stands for all.
     pub(super) fn same(bytes: &'a [u8]) -> Self {
         Self { bytes, size: bytes.len(), kind: Kind::Same }
     }
@@ -208,8 +205,8 @@ fn run_rows<const N: usize>(
     });
 }
 
-/// Gathers strided operands into contiguous blocks: chunk by chunk, or the whole operand at once where chunks
-/// would use only parts of cache lines.
+/// Gathers strided operands into contiguous blocks: per chunk, or at once if chunks would use only parts of
+/// cache lines.
 fn run_gathered<const N: usize>(
     kernel: &dyn Kernel<N>,
     out: &mut [u8],
@@ -260,7 +257,6 @@ fn run_gathered<const N: usize>(
 /// How the output is cut when operands are gathered: a chunk is several steps of one axis of the nest, or a
 /// part of a row.
 struct Chunks {
-    /// Elements of a chunk.
     len: usize,
     /// The axis whose steps make up a chunk.
     axis: usize,
@@ -269,7 +265,6 @@ struct Chunks {
 }
 
 impl Chunks {
-    /// Chunks of about `target` elements.
     fn new<const N: usize>(axes: &[Axis<N>], target: usize) -> Self {
         let (mut axis, mut step) = (axes.len() - 1, 1);
         while axis > 0 && step * axes[axis].size <= target {
@@ -307,7 +302,7 @@ impl Nest {
         step * neighbours.min(self.sizes[unit]) <= len
     }
 
-    /// Whether the operand is the same for all indices of the axes up to `axis`, counted from the outermost.
+    /// Whether the operand is the same for all indices of the axes `0..=axis`.
     fn repeats(&self, axis: usize) -> bool {
         self.strides[..=axis].iter().zip(&self.sizes).all(|(&stride, &size)| stride == 0 || size == 1)
     }

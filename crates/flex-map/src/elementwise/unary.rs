@@ -70,8 +70,8 @@ macro_rules! unary_table {
     };
 }
 
-/// Division and square roots of f64 are not fully pipelined on any processor: a square root takes 1.04 ns on
-/// Zen 4 (of f32, 0.19 ns on Zen 4 and 0.26 ns on a Xeon).
+/// No processor fully pipelines division and square roots of f64: a root takes 1.04 ns on Zen 4 (of f32: 0.19
+/// ns, and 0.26 on a Xeon).
 const DIVIDER: Cost = Cost::Flops(64);
 
 unary_table! {
@@ -166,13 +166,10 @@ fn apply(op: &'static Definition, tensor: Tensor) -> Result<Tensor> {
 }
 
 number_fn! {
-    /// Absolute value.
     Abs<Selection>: |a| a.abs();
-    /// Negation.
     Neg<Selection>: |a| a.neg();
-    /// -1, 0 or 1.
     Sign<Arithmetic>: |a| a.sign();
-    /// A comparison rather than a maximum with zero, so that NaN stays.
+    /// Not a maximum with zero, so that NaN stays.
     Relu<Selection>: |a| a.if_less(T::zero(), T::zero(), a);
 }
 

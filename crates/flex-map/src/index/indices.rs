@@ -43,7 +43,6 @@ impl<'a> Indices<'a> {
         Ok(Self { data, layout: tensor.layout() })
     }
 
-    /// The index at `position` of the buffer.
     #[inline]
     pub(super) fn get(&self, position: usize) -> usize {
         match self.data {

@@ -37,7 +37,7 @@ pub enum Update {
     Assign,
     /// Sum. Integers wrap; half precision sums in `f32` and rounds once.
     Add,
-    /// Product. Integers wrap; half precision multiplies in `f32` and rounds once.
+    /// Product, with the rules of [`Add`](Self::Add).
     Mul,
     /// Smaller of the two; NaN when either is NaN.
     Min,

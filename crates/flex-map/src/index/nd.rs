@@ -94,7 +94,7 @@ fn slices_shape(tensor: &Tensor, indices: &Tensor, k: usize) -> Shape {
     batch.iter().chain(&tensor.shape()[k..]).copied().collect()
 }
 
-/// Whether the axes from `k` on are row-major without gaps, so that each slice is contiguous.
+/// Whether the axes from `k` on are contiguous.
 fn is_run(tensor: &Tensor, k: usize) -> bool {
     let layout = tensor.layout();
     let wanted = crate::layout::contiguous_strides(&layout.shape()[k..]);

@@ -57,7 +57,6 @@ pub fn nonzero(tensor: Tensor, index_dtype: DType) -> Result<Tensor> {
     })
 }
 
-/// Number of nonzero bytes.
 fn count(mask: &[u8]) -> usize {
     vectorize_lean(
         #[inline(always)]

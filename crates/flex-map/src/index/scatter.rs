@@ -81,7 +81,7 @@ struct Plan {
     update_inner: usize,
     /// For each outer block of the updates, the outer block of the target; `None` if the two are equal.
     outer_at: Option<Vec<usize>>,
-    /// For each inner element of the updates, the inner element of the target; `None` if the two are equal.
+    /// Likewise for the inner elements.
     inner_at: Option<Vec<usize>>,
 }
 

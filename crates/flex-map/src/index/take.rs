@@ -1,10 +1,9 @@
 //! Reading by index along one axis.
 //!
-//! [`gather`] and [`select`] are one loop over the output. Along with the output's layout, the loop walks two
-//! more layouts of the same shape: the tensor's layout, with stride zero on the indexed axis, and the index
-//! tensor's layout, which in `select` has stride zero on all other axes. If the index does not change along
-//! the innermost axis, a row is one copy; so it is in `select`, and in `gather` with an expanded index
-//! tensor.
+//! [`gather`] and [`select`] are one loop over the output. It walks two more layouts of the output's shape:
+//! the tensor's, with stride zero on the indexed axis, and the index tensor's, which in `select` has stride
+//! zero on all other axes. If the index is constant along the innermost axis, as in `select` and in `gather`
+//! with an expanded index tensor, a row is one copy.
 
 use super::indices::{BLOCK, Indices, repeated};
 use crate::error::{Error, Result, check_axis, check_rank};
@@ -51,7 +50,6 @@ pub fn embedding(weights: Tensor, indices: Tensor) -> Result<Tensor> {
     select_named(OP, weights, 0, indices)?.reshape(shape)
 }
 
-/// Reshapes to one axis.
 pub(super) fn flatten(tensor: Tensor) -> Result<Tensor> {
     let count = tensor.num_elements();
     tensor.reshape([count])
@@ -133,9 +131,8 @@ fn take_rows<T: Element>(
     let in_line = axis_stride == 1 && step == 0;
     let bytes = axis_size * size_of::<T>();
     for_each_row(walk, out, 2 * size_of::<T>() + size_of::<usize>(), |[_, start, index], row| {
-        // The memory behind this line of the tensor is, in most cases, the line that is read next. Its
-        // elements are read in the order of the indices, which the hardware cannot predict, so the line is
-        // prefetched.
+        // In most cases, the memory behind this line of the tensor is read next, in the order of the indices,
+        // which the hardware cannot predict: it is prefetched.
         let next = src.as_ptr().wrapping_add(start + axis_size).cast::<u8>();
         let worthwhile = in_line && bytes <= MAX_LINE && bytes <= row.len() * CACHE_LINE;
         let part = if worthwhile { (bytes * BLOCK / row.len()).min(bytes) } else { 0 };

@@ -53,7 +53,7 @@ pub fn cat(tensors: Vec<Tensor>, axis: usize) -> Result<Tensor> {
     })
 }
 
-/// Concatenates along the first axis of size above one: each tensor is one block of the output.
+/// Concatenates along the outermost axis: each tensor is one block of the output.
 fn copy_blocks<T: Element>(parts: &[Tensor], out: &mut [T]) {
     let work = Work::Bytes(2 * size_of_val(out));
     let mut rest = out;

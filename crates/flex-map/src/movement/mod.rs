@@ -54,7 +54,7 @@ pub fn slice_assign(tensor: Tensor, slices: &[Slice], value: Tensor) -> Result<T
     let mut tensor =
         if tensor.is_unique() && tensor.layout().is_dense() { tensor } else { tensor.materialise()? };
     let region = tensor.layout().clone().slice(slices)?;
-    // Transposed values are made contiguous, which reads columns in tiles instead of one by one.
+    // A contiguous copy reads columns in tiles, not one by one.
     let steps = value.shape().iter().zip(value.layout().strides()).rev();
     let inner = steps.filter(|(size, _)| **size != 1).map(|(_, stride)| *stride).next();
     let value = if matches!(inner, None | Some(0 | 1)) { value } else { value.into_contiguous()? };
