@@ -59,7 +59,7 @@ pub fn to_burn(dtype: DType) -> burn::DType {
     }
 }
 
-/// The error for a dtype of Burn that the engine does not store.
+/// The error for a dtype that the engine lacks.
 #[cold]
 pub fn refusal(op: &'static str, got: burn::DType, expected: &'static str) -> Error {
     Error::DType { op, got: got.name(), expected }
