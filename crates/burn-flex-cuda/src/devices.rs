@@ -1,4 +1,4 @@
-//! Which devices can be used, found out before one is used.
+//! Checks of devices, to be made before a device is used.
 
 use crate::driver::{API, Driver};
 use crate::{Cuda, CudaDevice, DTypeTable, DeviceError, DeviceInfo};
@@ -8,12 +8,12 @@ use burn_flex_gpu::{Cache, Scratch, probe};
 /// The devices that tensors can live on.
 ///
 /// # Errors
-/// When there is none: what is missing, and what to install.
+/// If there is no device: what is missing, and what to install.
 pub fn devices() -> Result<Vec<DeviceInfo>, DeviceError> {
     Driver::start()?.devices()
 }
 
-/// Whether tensors can live on a device, and kernels be compiled for it. A positive answer is remembered.
+/// Checks whether tensors can be stored on a device, and kernels compiled for it. A success is remembered.
 ///
 /// # Errors
 /// When the device cannot be used: what is missing, which devices there are instead, or what the driver said.
@@ -64,7 +64,7 @@ pub fn supported(device: &CudaDevice) -> Result<DTypeTable, DeviceError> {
     check(device)?;
     TABLES.get_or_find(device, || {
         let device = device.clone();
-        // Streams belong to threads.
+        // Each thread has its own stream.
         let probing = std::thread::spawn(move || {
             probe::<Cuda>(|| Ok(Scratch { device: device.clone(), complaints: Box::new(|| None) }))
         });

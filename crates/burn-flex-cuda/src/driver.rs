@@ -1,4 +1,4 @@
-//! The CUDA driver, called in an order in which no call panics.
+//! The CUDA driver, called in an order that avoids panics.
 
 use crate::{CudaDevice, DeviceError, DeviceInfo};
 use burn_flex_gpu::{DeviceKind, KernelLimits, MemoryLimits};
@@ -48,9 +48,10 @@ impl Driver {
         Ok(Self { version, count })
     }
 
-    /// Whether NVRTC and the headers are installed. No kernel compiles without them.
+    /// Checks that NVRTC and the headers are installed; no kernel compiles without them.
     pub(crate) fn check_compiler(&self) -> Result<(), DeviceError> {
-        // SAFETY: as for the driver.
+        // SAFETY: loading runs the initialisers of the library, which is the NVRTC that cubecl loads right
+        // afterwards.
         if !unsafe { cudarc::nvrtc::sys::is_culib_present() } {
             return Err(DeviceError::Library {
                 api: API,
@@ -73,7 +74,7 @@ impl Driver {
         let handle = device::get(index).map_err(failed)?;
         // SAFETY: the handle comes from `device::get`.
         let attribute = |which| unsafe { device::get_attribute(handle, which) }.map_err(failed);
-        // SAFETY: likewise.
+        // SAFETY: the handle comes from `device::get`.
         let total = unsafe { device::total_mem(handle) }.map_err(failed)? as u64;
         let (major, minor) = (
             attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
@@ -106,7 +107,7 @@ fn no_device() -> DeviceError {
     }
 }
 
-/// Whether a CUDA installation has the headers that kernels include.
+/// Checks that a CUDA installation has the headers that kernels include.
 fn check_headers(installation: Option<&Path>) -> Result<(), DeviceError> {
     if installation.is_some_and(|path| path.join("include/cuda_fp16.h").exists()) {
         return Ok(());
@@ -116,7 +117,7 @@ fn check_headers(installation: Option<&Path>) -> Result<(), DeviceError> {
     Err(DeviceError::Library { api: API, library: "include/cuda_fp16.h", remedy })
 }
 
-/// What the driver calls an error.
+/// The driver's description of an error, or else its code.
 fn reason(error: DriverError) -> String {
     let text = error.error_string().map(|text| text.to_string_lossy().into_owned());
     text.unwrap_or_else(|_| format!("{:?}", error.0))

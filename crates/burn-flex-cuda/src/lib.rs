@@ -4,7 +4,7 @@
 //! into one kernel. Both are in every build, and both train inside of `Autodiff`.
 //!
 //! The crate is built and linked without CUDA. At run time it loads the driver, NVRTC (which compiles the
-//! kernels), and the headers that the kernels include.
+//! kernels), and the headers that kernels include.
 //!
 //! ```no_run
 //! use burn_flex_cuda::{Cuda, CudaDevice, checked, devices, supported};
@@ -16,7 +16,7 @@
 //! # Ok::<(), burn_flex_cuda::DeviceError>(())
 //! ```
 //!
-//! # What goes wrong without a word
+//! # Failures that no call reports
 //!
 //! Kernels run long after the call that asked for them, on another thread, so most failures are not reported
 //! to any caller. [`Cuda`] is an alias of Burn's own backend, so this crate cannot put checks inside of its
@@ -49,12 +49,12 @@ pub use devices::{check, checked, devices, info, supported};
 
 use burn_cubecl::CubeBackend;
 
-/// A device, and the value that selects it.
+/// A device description with the value that selects the device.
 pub type DeviceInfo = burn_flex_gpu::DeviceInfo<CudaDevice>;
 
-/// Each operation as a kernel of its own. `F` and `I` are the default elements, `BT` is the element that
+/// Runs each operation as a separate kernel. `F` and `I` are the default elements; `BT` is the element that
 /// stores a boolean.
 pub type Cuda<F = f32, I = i32, BT = u8> = CubeBackend<CudaRuntime, F, I, BT>;
 
-/// Chains of operations as one kernel.
+/// Runs chains of operations as one kernel.
 pub type CudaFused<F = f32, I = i32, BT = u8> = burn_fusion::Fusion<Cuda<F, I, BT>>;

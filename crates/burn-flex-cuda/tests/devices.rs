@@ -1,4 +1,4 @@
-//! Devices: found, described, refused with a reason, and given tensors that come back bit by bit.
+//! Devices are found, described or refused with a reason, and tensors come back bit by bit.
 //!
 //! Without a GPU the tests pass, and say in one line that they were skipped and why.
 #![allow(missing_docs)]

@@ -6,7 +6,7 @@ use burn_flex_cuda::{Cuda, CudaDevice, CudaFused, DeviceError, check, checked, d
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// The messages of all panics, whichever thread they are on.
+/// The messages of all panics during `run`, on any thread.
 fn panics_during(run: impl FnOnce()) -> Vec<String> {
     static PANICS: Mutex<Vec<String>> = Mutex::new(Vec::new());
     std::panic::set_hook(Box::new(|info| {
@@ -17,7 +17,7 @@ fn panics_during(run: impl FnOnce()) -> Vec<String> {
     std::mem::take(&mut PANICS.lock().expect("the hook does not panic"))
 }
 
-// One test, since the hook belongs to the process.
+// A single test, since the panic hook is global.
 #[test]
 fn there_is_an_answer_and_no_panic() {
     let start = Instant::now();

@@ -1,4 +1,4 @@
-//! Answers that are found once per device.
+//! A cache of answers per device.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -19,7 +19,7 @@ impl<D: Clone + PartialEq, V: Clone> Cache<D, V> {
     /// # Errors
     /// The errors of `find`.
     pub fn get_or_find<E>(&self, device: &D, find: impl FnOnce() -> Result<V, E>) -> Result<V, E> {
-        // Entries are pushed whole, so a panic in `find` leaves nothing half done.
+        // Entries are pushed complete, so a panic in `find` leaves the list intact.
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, value)) = entries.iter().find(|(d, _)| d == device) {
             return Ok(value.clone());

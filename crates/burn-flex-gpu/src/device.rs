@@ -60,17 +60,17 @@ impl<D: fmt::Debug> fmt::Display for DeviceInfo<D> {
 /// Bounds on memory, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryLimits {
-    /// Memory of the device, where the driver says.
+    /// The device's memory, if the driver reports it.
     pub total: Option<u64>,
     /// The largest tensor that kernels can read and write.
     ///
-    /// No call refuses a larger tensor: the driver does not run the kernel, and zeros are read back. Use
-    /// [`check`](Self::check) before.
+    /// No call refuses a larger tensor: the driver does not run the kernel, and zeros are read back. Call
+    /// [`check`](Self::check) first.
     pub largest_tensor: u64,
 }
 
 impl MemoryLimits {
-    /// Whether kernels can work on a tensor of this shape.
+    /// Checks whether kernels can work on a tensor of this shape and dtype.
     ///
     /// # Errors
     /// [`DeviceError::TooLarge`] when they cannot.
@@ -96,11 +96,11 @@ impl fmt::Display for MemoryLimits {
 /// Bounds on kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelLimits {
-    /// Invocations that share memory (a workgroup, a block).
+    /// Most invocations that share memory (a workgroup, a block).
     pub workgroup: u32,
-    /// Bytes that these invocations share.
+    /// Bytes of memory that these invocations share.
     pub shared_memory: u32,
-    /// Invocations that run in step (a subgroup, a warp), fewest and most.
+    /// Fewest and most invocations that run in lockstep (a subgroup, a warp).
     pub subgroup: (u32, u32),
 }
 

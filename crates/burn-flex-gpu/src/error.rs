@@ -1,4 +1,4 @@
-//! What can be missing between a program and its GPU.
+//! Reasons why a program cannot use its GPU.
 
 use burn_backend::DType;
 use thiserror::Error;
@@ -6,17 +6,17 @@ use thiserror::Error;
 /// Why a device cannot be used. The message says what is missing and what to do about it.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum DeviceError {
-    /// A library that has to be on the machine cannot be loaded.
+    /// A required library cannot be loaded.
     #[error("{api}: the library {library} is missing. {remedy}")]
     Library {
         /// The interface to the GPU.
         api: &'static str,
-        /// File that was looked for.
+        /// The file that was looked for.
         library: &'static str,
         /// What to install.
         remedy: &'static str,
     },
-    /// The library is there, but finds no driver, or the driver does not start.
+    /// The library is installed, but finds no driver, or the driver does not start.
     #[error("{api}: the driver does not start: {reason}. {remedy}")]
     Driver {
         /// The interface to the GPU.
@@ -26,7 +26,7 @@ pub enum DeviceError {
         /// What to install or start.
         remedy: &'static str,
     },
-    /// The driver runs and knows no device.
+    /// The driver runs, but reports no device.
     #[error("{api}: no device was found. {remedy}")]
     NoDevice {
         /// The interface to the GPU.
@@ -34,22 +34,22 @@ pub enum DeviceError {
         /// What to check.
         remedy: &'static str,
     },
-    /// There are devices, but not this one.
+    /// There are devices, but not the requested one.
     #[error("{api}: there is no device {device}; there is {}", .present.join(", "))]
     Absent {
         /// The interface to the GPU.
         api: &'static str,
-        /// The device that was asked for.
+        /// The requested device.
         device: String,
         /// The devices that exist.
         present: Vec<String>,
     },
-    /// The device is there, but does not do what was asked.
+    /// The device exists, but fails to do what was asked.
     #[error("{device}: {reason}")]
     Failed {
         /// The device.
         device: String,
-        /// What it said.
+        /// The device's message.
         reason: String,
     },
     /// The device computes a dtype wrong, or has no kernels for it.

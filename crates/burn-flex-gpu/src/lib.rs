@@ -1,4 +1,4 @@
-//! What `burn-flex-wgpu` and `burn-flex-cuda` share: reports on devices, errors that say what is missing, and
+//! Shared by `burn-flex-wgpu` and `burn-flex-cuda`: reports on devices, errors that say what is missing, and
 //! tables of the dtypes that a device computes correctly.
 #![deny(missing_docs)]
 
@@ -12,7 +12,8 @@ pub use device::{DeviceInfo, DeviceKind, KernelLimits, MemoryLimits};
 pub use error::DeviceError;
 pub use table::{DTYPES, DTypeTable, Support};
 
-// For the two crates above. Their users see neither item, so both may change with any version.
+// For `burn-flex-wgpu` and `burn-flex-cuda` only. Their users see neither item, so both may change with any
+// version.
 #[doc(hidden)]
 pub use cache::Cache;
 #[doc(hidden)]

@@ -1,4 +1,4 @@
-//! Finds out what a device computes correctly, by letting it compute results that are known.
+//! Finds out which dtypes a device computes correctly, by comparing its results with known ones.
 //!
 //! Drivers and compilers claim dtypes that they get wrong: kernels that did not compile leave their outputs
 //! as zeros, and 64-bit functions that exist on paper return 32-bit accuracy. So a claim to support a dtype
@@ -11,17 +11,16 @@ use burn_backend::tensor::Device;
 use burn_backend::{Backend, BoolStore, DType, DTypeUsage, ExecutionError, Shape, TensorData, bf16, f16};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// A device that a failing kernel may break. Public for the crates that open devices only.
+/// A device that a failing kernel may break. Public only for the crates that open devices.
 pub struct Scratch<B: Backend> {
     /// The device.
     pub device: Device<B>,
-    /// Takes the errors of the device since the last call, other than the errors that [`Backend::sync`]
-    /// reports.
+    /// Returns the device's errors since the last call, except the errors that [`Backend::sync`] reports.
     pub complaints: Box<dyn Fn() -> Option<String>>,
 }
 
-/// Probes all dtypes. `fresh` is asked for another device after each failure, since a kernel that fails can
-/// leave its device unusable. Public for the crates that open devices only.
+/// Probes all dtypes and returns what works. `fresh` opens another device after each failure, since a failing
+/// kernel can leave its device unusable. Public only for the crates that open devices.
 ///
 /// # Errors
 /// When there is no device to probe.
@@ -73,7 +72,7 @@ fn probe_dtype<B: Backend>(scratch: &Scratch<B>, dtype: DType) -> Support {
 
 type Outcome = Result<(), String>;
 
-/// Bytes come back as they were sent, in numbers that do not fill a word.
+/// Sends bytes and checks that they come back unchanged, for numbers of elements that do not fill a word.
 fn transfer<B: Backend>(device: &Device<B>, dtype: DType) -> Outcome {
     for n in [1, 3, 33] {
         let sent = sample(dtype, n);
@@ -103,12 +102,12 @@ fn sample(dtype: DType, n: usize) -> TensorData {
 const ROWS: usize = 3;
 const COLUMNS: usize = 11;
 
-/// `(a * b - a)` of transposed operands, and sums of rows: integers that every dtype represents.
+/// Checks `a * b - a` of transposed operands, and sums of rows, with integers that every dtype represents.
 fn arithmetic<B: Backend>(device: &Device<B>, dtype: DType) -> Outcome {
     if matches!(dtype, DType::Bool(_)) {
         return logic::<B>(device, dtype);
     }
-    // In 64 bits with products beyond 32.
+    // For 64 bits, products exceed 32 bits.
     let unit = if dtype.size() == 8 { (1u64 << 33) as f64 } else { 1.0 };
     let a = |i: usize| unit * (i % 7 + 1) as f64;
     let b = |i: usize| (i % 5 + 2) as f64;
@@ -147,7 +146,7 @@ fn logic<B: Backend>(device: &Device<B>, dtype: DType) -> Outcome {
     compare("a and not b", &decode(&computed)?, &want, 0.0)
 }
 
-/// A function of the backend, by name, with the code that computes it here.
+/// A function of the backend: its name, the function, and a reference on the CPU.
 type Function<B> = (
     &'static str,
     fn(burn_backend::tensor::FloatTensor<B>) -> burn_backend::tensor::FloatTensor<B>,

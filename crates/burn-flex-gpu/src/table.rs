@@ -1,4 +1,4 @@
-//! Which dtypes a device computes correctly.
+//! The table of the dtypes that a device computes correctly.
 
 use crate::DeviceError;
 use burn_backend::{Backend, BoolDType, BoolStore, DType, Element};
@@ -22,7 +22,7 @@ pub const DTYPES: [DType; 14] = [
     DType::Bool(BoolStore::U8),
 ];
 
-/// The findings of the probes of one dtype; each probe that failed holds its first error.
+/// The results of the probes of one dtype; each failed probe holds its first error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Support {
     /// The dtype.

@@ -1,4 +1,4 @@
-//! From wgpu's adapters to the devices that cubecl selects by kind and number.
+//! Maps wgpu's adapters to the devices that cubecl selects by kind and number.
 
 use crate::{DeviceError, DeviceInfo, WgpuDevice};
 use burn_flex_gpu::{DeviceKind, KernelLimits, MemoryLimits};
@@ -14,14 +14,14 @@ pub(crate) fn api() -> &'static str {
     }
 }
 
-/// The adapters of that interface.
+/// The adapters of the interface [`api`].
 pub(crate) struct Adapters {
     pub(crate) instance: wgpu::Instance,
-    /// Each adapter with the device that selects it; adapters that no device selects are left out.
+    /// Each adapter with the device value that selects it, except adapters that no device value selects.
     pub(crate) all: Vec<(WgpuDevice, wgpu::Adapter)>,
 }
 
-/// All adapters of that interface.
+/// All adapters of the interface [`api`].
 pub(crate) fn adapters() -> Result<Adapters, DeviceError> {
     library()?;
     let backends = AutoGraphicsApi::backend().into();
@@ -40,7 +40,7 @@ pub(crate) fn adapters() -> Result<Adapters, DeviceError> {
     Ok(Adapters { instance, all })
 }
 
-/// Whether the library that loads the drivers is installed, on systems where it is a library of its own.
+/// Checks that the library that loads the drivers is installed, on systems where it is a separate library.
 fn library() -> Result<(), DeviceError> {
     let (library, remedy) = match std::env::consts::OS {
         "linux" => (
@@ -58,9 +58,9 @@ fn library() -> Result<(), DeviceError> {
     }
 }
 
-/// The value by which cubecl selects each adapter: the adapter's number among the adapters of its kind. Of
-/// software adapters cubecl takes the first. It takes an adapter of unknown kind when there are no more
-/// adapters of another kind.
+/// For each adapter, the device value by which cubecl selects it: the adapter's number among the adapters of
+/// its kind. Of software adapters, cubecl takes the first. It takes an adapter of unknown kind only when no
+/// adapters of other kinds are left.
 fn selectors(kinds: &[DeviceKind]) -> Vec<Option<WgpuDevice>> {
     let count = |kind| kinds.iter().filter(|&&k| k == kind).count();
     let before = |at: usize| kinds[..at].iter().filter(|&&k| k == kinds[at]).count();
@@ -117,10 +117,10 @@ pub(crate) fn describe(device: WgpuDevice, adapter: &wgpu::Adapter) -> DeviceInf
     }
 }
 
-/// Memory of the device, which Vulkan reports and wgpu does not.
+/// The device's memory in bytes, which Vulkan reports and wgpu does not.
 #[cfg(any(target_os = "linux", target_os = "windows"))]
 fn memory(adapter: &wgpu::Adapter) -> Option<u64> {
-    // SAFETY: the adapter is only asked for its properties, and outlives what it hands out.
+    // SAFETY: the handle is only used to query properties of the adapter, which outlives the handle.
     let vulkan = unsafe { adapter.as_hal::<wgpu::hal::api::Vulkan>() }?;
     let instance = vulkan.shared_instance().raw_instance();
     // SAFETY: the physical device was made by this instance, which the adapter keeps alive.

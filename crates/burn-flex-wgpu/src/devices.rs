@@ -1,4 +1,4 @@
-//! Which devices can be used, found out before one is used.
+//! Checks of devices, to be made before a device is used.
 
 use crate::adapter::{Adapters, adapters, api, describe};
 use crate::{DeviceError, DeviceInfo, WgpuDevice, supported};
@@ -9,7 +9,7 @@ use cubecl::future::block_on;
 /// The devices that tensors can live on.
 ///
 /// # Errors
-/// When there is none: what is missing, and what to install.
+/// If there is no device: what is missing, and what to install.
 pub fn devices() -> Result<Vec<DeviceInfo>, DeviceError> {
     Ok(adapters()?.all.into_iter().map(|(device, adapter)| describe(device, &adapter)).collect())
 }
@@ -41,7 +41,8 @@ pub fn checked<B: Backend<Device = WgpuDevice>>(device: WgpuDevice) -> Result<Wg
     Ok(device)
 }
 
-/// Whether tensors can live on a device. Opens the device on the first call, and remembers a success.
+/// Checks whether tensors can be stored on a device. The first call opens the device; a success is
+/// remembered.
 ///
 /// A device made from a setup of wgpu ([`WgpuDevice::Existing`]) is open already.
 ///
@@ -56,7 +57,7 @@ pub fn check(device: &WgpuDevice) -> Result<(), DeviceError> {
     OPENED.get_or_find(device, || open(device, &select(device)?.1).map(|_| ()))
 }
 
-/// The adapter that cubecl takes for a device, and where it comes from.
+/// The adapter that cubecl selects for a device, and the instance that the adapter belongs to.
 pub(crate) fn select(device: &WgpuDevice) -> Result<(wgpu::Instance, wgpu::Adapter), DeviceError> {
     let Adapters { instance, all: mut present } = adapters()?;
     let names = present.iter().map(|(device, _)| format!("{device:?}")).collect();
@@ -76,7 +77,7 @@ pub(crate) fn select(device: &WgpuDevice) -> Result<(wgpu::Instance, wgpu::Adapt
     }
 }
 
-/// The device that is meant; `None` for the best one.
+/// The device that the value stands for; `None` for the best device.
 #[allow(deprecated)]
 fn chosen(device: &WgpuDevice) -> Option<WgpuDevice> {
     match device {
@@ -87,8 +88,7 @@ fn chosen(device: &WgpuDevice) -> Option<WgpuDevice> {
     }
 }
 
-/// A device by the name that `CUBECL_WGPU_DEFAULT_DEVICE` gives it. As cubecl does, takes no notice of other
-/// names.
+/// The device for a name in `CUBECL_WGPU_DEFAULT_DEVICE`. Other names are ignored, as in cubecl.
 fn named(name: &str) -> Option<WgpuDevice> {
     let number = |kind: &str| name.strip_prefix(kind)?.strip_prefix('(')?.strip_suffix(')')?.parse().ok();
     match name {

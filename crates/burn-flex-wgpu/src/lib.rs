@@ -13,7 +13,7 @@
 //! # Ok::<(), burn_flex_wgpu::DeviceError>(())
 //! ```
 //!
-//! # What goes wrong without a word
+//! # Failures that no call reports
 //!
 //! Kernels run long after the call that asked for them, on another thread, so most failures are not reported
 //! to any caller: the output keeps the zeros that it was made of. [`Wgpu`] is an alias of Burn's own backend,
@@ -59,12 +59,12 @@ pub use scratch::supported;
 
 use burn_cubecl::CubeBackend;
 
-/// An adapter, and the value that selects it.
+/// A device description with the value that selects the device.
 pub type DeviceInfo = burn_flex_gpu::DeviceInfo<WgpuDevice>;
 
-/// Each operation as a kernel of its own. `F` and `I` are the default elements, `BT` is the element that
+/// Runs each operation as a separate kernel. `F` and `I` are the default elements; `BT` is the element that
 /// stores a boolean.
 pub type Wgpu<F = f32, I = i32, BT = u32> = CubeBackend<WgpuRuntime, F, I, BT>;
 
-/// Chains of operations as one kernel.
+/// Runs chains of operations as one kernel.
 pub type WgpuFused<F = f32, I = i32, BT = u32> = burn_fusion::Fusion<Wgpu<F, I, BT>>;

@@ -1,4 +1,4 @@
-//! Probing on devices of its own.
+//! Probes a device on separate handles to its adapter.
 
 use crate::devices::{open, select};
 use crate::{DTypeTable, DeviceError, Wgpu, WgpuDevice};
@@ -25,7 +25,7 @@ pub fn supported(device: &WgpuDevice) -> Result<DTypeTable, DeviceError> {
     TABLES.get_or_find(device, || probe::<Wgpu>(|| scratch(device)))
 }
 
-/// Another handle to the adapter of a device. Errors that would panic on the runtime's thread are collected.
+/// A new handle to a device's adapter. Errors that would panic on the runtime's thread are collected.
 fn scratch(device: &WgpuDevice) -> Result<Scratch<Wgpu>, DeviceError> {
     let (instance, adapter) = select(device)?;
     let backend = adapter.get_info().backend;

@@ -99,8 +99,8 @@ fn some() -> Capabilities {
     }
 }
 
-/// The same for fused operations. They run on the thread of a queue, so a known panic happens on that thread,
-/// and its message stays there.
+/// The capabilities for fused operations. These run on a queue's thread, so a known panic happens there, and
+/// its message stays there.
 fn isolated(asked: Capabilities) -> Capabilities {
     const ELSEWHERE: &str = "a panic on the queue's thread, of one of the limits above: the caller only learns that its call failed";
     const SIGMOID: &str = "as if exp(a log x) within one kernel were pow(x, a), which drops NaN on llvmpipe";

@@ -1,4 +1,4 @@
-//! Devices: found, described, refused with a reason, and given tensors that come back bit by bit.
+//! Devices are found, described or refused with a reason, and tensors come back bit by bit.
 //!
 //! Without an adapter the tests pass, and say in one line that they were skipped and why.
 #![allow(missing_docs)]
@@ -92,7 +92,7 @@ fn a_tensor_that_no_kernel_can_be_given_is_refused() {
     }
 }
 
-/// In every dtype that has kernels: kernels make the views.
+/// In every dtype that has kernels, since views are made by kernels.
 #[test]
 fn tensors_come_back_as_they_were_sent() {
     if present() {

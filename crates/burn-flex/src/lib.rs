@@ -9,14 +9,14 @@
 //! assert_eq!(x.clone().matmul(x.transpose()).sum().into_scalar(), 52.0);
 //! ```
 //!
-//! `Autodiff<Flex>` trains. `Flex<f64, i64>` is the same backend with other default element types; every
-//! float and integer dtype works in either.
+//! `Autodiff<Flex>` trains. `Flex<f64, i64>` is the same backend with other default element types; both
+//! support every float and integer dtype.
 //!
-//! This crate only translates: Burn's traits on one side, the engine `flex-core` on the other. A refusal of
-//! the engine (shapes that do not fit, an index out of range, ...) becomes a panic with the engine's message,
-//! which starts with the operation's name; other tensors remain usable after it.
+//! This crate only translates between Burn's traits and the engine `flex-core`. An error of the engine
+//! (shapes that do not fit, an index out of range, ...) becomes a panic with the engine's message, which
+//! starts with the operation's name; other tensors remain usable after it.
 //!
-//! Features: `std`, `simd` and `rayon`, all on by default. Without `std` the crate needs `alloc` only.
+//! Features: `std`, `simd` and `rayon`, all on by default. Without `std` the crate needs only `alloc`.
 //! `autodiff` adds the module of that name.
 #![cfg_attr(not(feature = "std"), no_std)]
 #![deny(missing_docs)]

@@ -1,13 +1,13 @@
-//! How often operations call the allocator, at most. An operation that makes a tensor allocates twice: the
-//! buffer together with its owner, and the handle that tensors share. A view, or a result in its operand's
-//! buffer, allocates nothing.
+//! The most calls of the allocator that operations may make. An operation that makes a tensor allocates
+//! twice: the buffer together with its owner, and the handle that tensors share. A view, or a result in its
+//! operand's buffer, allocates nothing.
 
 use allocation_counter::measure;
 use burn_flex::Flex;
 use burn_tensor::activation::{relu, softmax};
 use burn_tensor::{Bool, Distribution, Int, Tensor, TensorData};
 
-/// What operations are called on: two matrices, a mask of their shape, and the numbers of their rows.
+/// The operands: two matrices, a mask of their shape, and the numbers of their rows.
 struct Operands {
     a: Tensor<Flex, 2>,
     b: Tensor<Flex, 2>,
@@ -28,9 +28,9 @@ impl Operands {
 /// An operation, whose result is dropped.
 type Call = fn(&Operands);
 
-/// Counts, for 8 x 8 and 64 x 64 elements: buffers of up to 256 bytes lie in the box of their owner, larger
-/// buffers come from the pool, which has blocks of their size after some calls. Both sizes are far below the
-/// sizes at which threads are used, and threads need memory of their own.
+/// Checks the counts for 8 x 8 and 64 x 64 elements: buffers of up to 256 bytes are stored in their owner's
+/// allocation, larger buffers come from the pool, which has blocks of their size after some calls. Both sizes
+/// are far below the sizes at which threads are used, since threads allocate memory of their own.
 fn expect(limit: u64, cases: &[(&str, Call)]) {
     let mut wrong = Vec::new();
     for n in [8, 64] {
@@ -48,7 +48,7 @@ fn expect(limit: u64, cases: &[(&str, Call)]) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// One test, since others would take blocks from the pool meanwhile.
+/// A single test, since parallel tests would take blocks from the pool.
 #[test]
 fn operations_allocate_for_their_result() {
     expect(0, &[("clone", |o| drop(o.a.clone())), ("transpose", |o| drop(o.a.clone().transpose()))]);
@@ -78,7 +78,7 @@ fn operations_allocate_for_their_result() {
         ],
     );
 
-    // The lists of arguments that Burn makes.
+    // Burn allocates the lists of arguments.
     expect(
         1,
         &[
@@ -88,7 +88,7 @@ fn operations_allocate_for_their_result() {
         ],
     );
     expect(2, &[("narrow", |o| drop(o.a.clone().narrow(0, 1, 4)))]);
-    // Two for the narrowed row.
+    // Two of these are for the narrowed row.
     expect(4, &[("expand", |o| drop(o.a.clone().narrow(0, 0, 1).expand(o.a.dims())))]);
 
     // Working memory.
@@ -98,7 +98,7 @@ fn operations_allocate_for_their_result() {
         &[
             ("matmul", |o| drop(o.a.clone().matmul(o.b.clone()))),
             ("select", |o| drop(o.a.clone().select(0, o.rows.clone()))),
-            // One of them is the list that Burn is called with.
+            // One of these is the list that Burn is called with.
             ("cat", |o| drop(Tensor::cat(vec![o.a.clone(), o.b.clone()], 0))),
         ],
     );

@@ -1,5 +1,5 @@
-//! `Autodiff<Flex>` trains: gradients against the oracle's, and where the oracle approximates, against
-//! differences.
+//! `Autodiff<Flex>` trains: gradients are compared with the oracle's, or with finite differences where the
+//! oracle approximates.
 #![allow(missing_docs)]
 
 mod common;
@@ -15,8 +15,7 @@ use common::{assert_same, float, int};
 
 const CLOSE: f64 = 1e-4;
 
-/// Gradients of the sum of squares of an expression with respect to its inputs, which are given by their
-/// shapes.
+/// Gradients of the sum of squares of an expression with respect to its inputs, whose shapes are given.
 macro_rules! gradients {
     ($B:ident, ($($x:ident: $shape:expr),*), $body:expr) => {{
         $(let $x = float::<$B, _>($shape, stringify!($x).len() as u64 + stringify!($x).as_bytes()[0] as u64).require_grad();)*
@@ -46,7 +45,7 @@ macro_rules! same_gradients {
 
 #[test]
 fn elementwise_gradients_agree() {
-    // Not far from zero, where the slope 1 - tanh^2 would be a few rounding errors of tanh.
+    // Arguments near zero: far from it, the slope 1 - tanh^2 would be a few rounding errors of tanh.
     same_gradients!(B => (x: [5, 7], y: [1, 7]), (x.exp() * y.sin() / 4.0 + 0.2).tanh());
     same_gradients!(B => (x: [5, 7]), (x.abs() + 0.1).log().powf_scalar(2.0));
     same_gradients!(B => (x: [5, 7]), activation::relu(x));
@@ -118,7 +117,7 @@ fn transposed_convolution_gradients_agree() {
     }
 }
 
-/// Against central differences in f64: the oracle's offset gradients go wrong near the border.
+/// Compared with central differences in f64: the oracle's offset gradients are wrong near the border.
 #[test]
 fn deformable_convolution_gradients_are_slopes() {
     type A = Autodiff<Flex>;
@@ -185,7 +184,8 @@ fn pooling_and_resampling_gradients_agree() {
         module::interpolate(x, [7, 9], InterpolateOptions::new(InterpolateMode::Nearest)));
 }
 
-/// The oracle has no gradient for bilinear resampling, but it is linear: its gradient is its transpose.
+/// The oracle has no gradient for bilinear resampling. Resampling is linear, so its gradient is its
+/// transpose.
 #[test]
 fn the_gradient_of_resampling_is_its_transpose() {
     type A = Autodiff<Flex>;

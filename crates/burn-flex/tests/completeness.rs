@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Defaults that are meant, by trait: a method, or a prefix and a star.
+/// Defaults that are left on purpose, by trait: a method, or a prefix and a star.
 const LEFT_TO_DEFAULTS: &[(&str, &str, &str)] = &[
     ("Backend", "ad_enabled", "false is the truth: Autodiff wraps this backend"),
     ("Backend", "memory_persistent_allocations", "the pool has one mode"),
@@ -82,14 +82,14 @@ fn matches(pattern: &str, method: &str) -> bool {
     }
 }
 
-/// Names that the adapter's sources define: `fn name` anywhere, and `name(...)` at the start of a line of an
-/// `ops!` table, where calls are never at the start of a line.
+/// Method names that the adapter's sources define: `fn name` anywhere, and `name(...)` at the start of a line
+/// of an `ops!` table, where calls never are.
 fn defined_names() -> BTreeSet<String> {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/v0_21");
     let mut names = BTreeSet::new();
     for entry in std::fs::read_dir(sources).expect("the adapter's sources") {
         let path = entry.expect("an entry").path();
-        // The folders hold conversions, which define no method of Burn's.
+        // The folders hold conversions, which define no methods of Burn.
         if path.is_dir() {
             continue;
         }

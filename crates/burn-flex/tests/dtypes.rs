@@ -1,4 +1,4 @@
-//! Every dtype through the basic operations, and what `dtype_usage` promises.
+//! Every dtype through the basic operations, and checks of what `dtype_usage` promises.
 #![allow(missing_docs)]
 
 mod common;
@@ -159,7 +159,7 @@ fn data_of_wider_bools_and_flex32_is_read() {
     assert_eq!((tensor.dtype(), tensor.into_core().to_vec::<f32>()), (DType::F32, vec![1.5, 2.5]));
 }
 
-/// Compiles: any pair of element types is a backend, with and without autodiff.
+/// Has to compile: any pair of element types is a backend, with and without autodiff.
 #[test]
 fn default_element_types_are_selectable() {
     fn check<B>(float: DType, int: DType)
@@ -167,7 +167,7 @@ fn default_element_types_are_selectable() {
         B: Backend + BackendTypes<Device = FlexDevice, QuantizedTensorPrimitive = FlexQTensor>,
     {
         assert_eq!((B::FloatElem::dtype(), B::IntElem::dtype()), (float, int));
-        // Scalars come as the backend's element type whatever the tensor's dtype.
+        // Scalars have the backend's element type, whatever the tensor's dtype.
         let x = Tensor::<B, 1>::from_data([1.5, 2.0], &FlexDevice).sum().into_scalar();
         assert_eq!(x.elem::<f32>(), 3.5);
     }

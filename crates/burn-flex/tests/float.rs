@@ -191,7 +191,7 @@ fn orderings_agree() {
         agree!(0.0, B => float::<B, 3>([5, 9, 33], 1).argsort_descending(dim));
         agree!(0.0, B => float::<B, 3>([5, 9, 33], 1).topk(3, dim));
     }
-    // The oracle lacks arg-top-k; sorting tells the same.
+    // The oracle lacks arg-top-k; it is compared with sorting.
     let x = float::<burn_flex::Flex, 2>([5, 33], 1);
     let expected = x.clone().argsort_descending(1).slice([0..5, 0..4]);
     common::assert_same(&x.clone().argtopk(4, 1).into_data(), &expected.clone().into_data(), 0.0, "argtopk");

@@ -1,5 +1,5 @@
-//! Gradients of softmax, log_softmax and layer_norm in one pass, against the gradients that Burn composes
-//! from small operations.
+//! Gradients of softmax, log_softmax and layer_norm in one pass, compared with the gradients that Burn
+//! composes from small operations.
 
 mod common;
 
@@ -17,7 +17,7 @@ fn double<B: Backend, const D: usize>(shape: [usize; D], seed: u64) -> Tensor<B,
     float::<B, D>(shape, seed).cast(DType::F64)
 }
 
-/// The result of `f` for leaves and weights of its output, and the gradients of the leaves.
+/// The result of `f`, and the gradients of the leaves when the result is weighted.
 fn with_gradients<B: AutodiffBackend, const D: usize>(
     x: Tensor<B, D>,
     f: impl Fn(Tensor<B, D>) -> Tensor<B, D>,
@@ -63,7 +63,7 @@ fn every_strategy_and_backend_is_served() {
     let got =
         with_gradients(double::<Autodiff<Flex<f64, i64>>, 2>([5, 7], 1), |x| autodiff::softmax(x.exp(), 1));
     same(got, want(), 0.0, "Flex<f64, i64>");
-    // Tensors without gradients of Flex use Burn's functions.
+    // Tensors that are not `Autodiff<Flex>` use Burn's functions.
     let got =
         with_gradients(double::<Autodiff<Flex<f32, u8>>, 2>([5, 7], 1), |x| autodiff::softmax(x.exp(), 1));
     same(got, want(), 1e-11, "Flex<f32, u8>");
@@ -73,7 +73,7 @@ fn every_strategy_and_backend_is_served() {
     assert_eq!(plain.into_data(), want()[0].to_data());
 }
 
-/// Burn's own function, which Burn differentiates part by part.
+/// Burn's own function, which Burn differentiates operation by operation.
 fn plain_layer_norm<B: Backend, const D: usize>(
     x: Tensor<B, D>,
     gamma: Tensor<B, 1>,
@@ -117,18 +117,18 @@ fn layer_norm_has_the_gradients_of_burns_own() {
 
 #[test]
 fn a_leaf_may_stand_for_two_operands_or_for_none() {
-    // Gamma and beta are one tensor, whose gradient is the sum of both; the input wants none.
+    // Gamma and beta are the same tensor, whose gradient is the sum of both; the input is not tracked.
     let x = double::<B, 2>([4, 6], 1);
     let both = double::<B, 1>([6], 2).require_grad();
     let gradient = |y: Tensor<B, 2>| both.grad(&y.powi_scalar(2).sum().backward()).unwrap().into_data();
     let got = gradient(autodiff::layer_norm(x.clone(), both.clone(), Some(both.clone()), 1e-5));
     let want = gradient(plain_layer_norm(x.clone(), both.clone(), Some(both.clone())));
     assert_same(&got, &want, 1e-11, "gamma and beta");
-    // Without any leaf there is nothing to keep.
+    // Without tracked leaves, no state is kept.
     let y = autodiff::layer_norm(x.clone(), both.clone().detach(), None, 1e-5);
     assert!(!y.is_require_grad());
     assert_eq!(y.inner().dims(), [4, 6]);
-    // The gradient reaches the operations before.
+    // The gradient reaches the operations before the layer normalisation.
     let scale = Tensor::<B, 1>::ones([6], &Default::default()).cast(DType::F64).require_grad();
     let through = |f: &dyn Fn(Tensor<B, 2>) -> Tensor<B, 2>| {
         let y = f(x.clone() * scale.clone().unsqueeze());

@@ -1,4 +1,4 @@
-//! Sharing, copying and recycling of buffers; seeds; tensors that remain usable after a refused call.
+//! Sharing, copying and recycling of buffers; seeds; tensors that remain usable after an error.
 #![allow(missing_docs)]
 
 mod common;
@@ -82,7 +82,7 @@ fn data_moves_in_and_out_without_a_copy() {
     assert_eq!(primitive(&x).as_core().storage::<f32>().as_ptr().cast(), address);
     assert_eq!(x.into_data().bytes.as_ptr(), address);
 
-    // As from a memory-mapped file of weights: bytes with another owner.
+    // As from a memory-mapped file of weights: bytes with a foreign owner.
     let raw: Vec<u8> = common::values(1000, 1).iter().flat_map(|v| v.to_le_bytes()).collect();
     let owner = bytes::Bytes::from(raw);
     let shared = Bytes::from_shared(owner.clone(), AllocationProperty::File);
@@ -109,7 +109,7 @@ fn a_buffer_that_is_not_aligned_is_copied_once() {
 
 #[test]
 fn a_seed_fixes_the_numbers_of_every_distribution() {
-    // The stream is global, and other tests of this file draw from it: one test at a time may seed.
+    // The stream is global, and other tests of this file draw from it: only one test at a time may seed.
     static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
     let _guard = ONE_AT_A_TIME.lock().unwrap();
     let device = Default::default();
@@ -145,7 +145,7 @@ fn a_seed_fixes_the_numbers_of_every_distribution() {
     assert!((mean(&first[0]) - 0.5).abs() < 0.03, "{}", mean(&first[0]));
     assert!((mean(&first[2]) - 1.0).abs() < 0.15, "{}", mean(&first[2]));
     assert!((mean(&first[3]) - 0.3).abs() < 0.04, "{}", mean(&first[3]));
-    // Without a call of `seed` in between, numbers go on.
+    // Without a call of `seed` in between, the stream continues.
     let again = Tensor::<Flex, 1>::random([3000], Distribution::Default, &device).into_data();
     assert_ne!(again, first[0]);
 }
@@ -207,7 +207,7 @@ fn refusals_name_the_operation_and_leave_other_tensors_usable() {
 
 #[test]
 fn the_pool_is_readable_and_bounded() {
-    // Sizes that no other test uses: the pool is the process's.
+    // Sizes that no other test uses, since the pool is global.
     let bytes = 4 * 3_000_017;
     let make = || Tensor::<Flex, 1>::zeros([3_000_017], &Default::default());
     let live = memory::stats().live_bytes;

@@ -1,4 +1,4 @@
-//! The bytes of quantized tensors against Burn's own reader and writer of them.
+//! The bytes of quantized tensors, checked with Burn's own reader and writer.
 #![allow(missing_docs)]
 
 use burn_backend::ops::{FloatTensorOps, QTensorOps};
@@ -49,7 +49,7 @@ fn parts(tensor: &FlexQTensor) -> (Vec<i8>, Vec<f32>) {
     (tensor.values.to_vec(), tensor.scales.to_vec())
 }
 
-/// What Burn reads out of the tensor's data, after a check that the backend reads it back too.
+/// What Burn reads from the tensor's data, after a check that the backend reads the data back too.
 fn read_by_burn(tensor: FlexQTensor) -> (Vec<i8>, Vec<f32>) {
     let (own, scheme, num_elements) =
         (parts(&tensor), tensor.as_core().scheme, tensor.shape().num_elements());

@@ -1,4 +1,4 @@
-//! Dtypes that Burn has and the engine does not store: what operations say that are asked for them.
+//! Dtypes of Burn that the engine does not store: the error messages of operations that are asked for them.
 #![allow(missing_docs)]
 
 mod common;

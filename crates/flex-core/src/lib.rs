@@ -1,10 +1,11 @@
-//! The engine of Flex: a CPU tensor library in pure Rust, free of any deep-learning framework's traits and types.
+//! The engine of Flex: a CPU tensor library in pure Rust, independent of any deep-learning framework's traits
+//! and types.
 //!
 //! A [`Tensor`] is a shared byte buffer plus a [`Layout`] of signed strides. View operations move no data;
-//! compute operations take tensors by value, reuse a buffer that nobody else holds, and otherwise write into a
-//! pooled one. Every operation validates its arguments at the door and returns [`Result`].
+//! compute operations take tensors by value, reuse a buffer that nothing else shares, and otherwise write to
+//! a pooled one. Every operation validates its arguments first and returns [`Result`].
 //!
-//! The engine lies in crates by concern, so that they compile side by side; this one is their face.
+//! The engine is divided into crates by concern, which compile in parallel; this crate re-exports them.
 //!
 //! `flex-core` builds without `std` (it needs `alloc`).
 #![no_std]

@@ -1,5 +1,5 @@
-//! Operations of the Flex engine that compute or move each element by itself: elementwise functions, indexing, and copies into
-//! another shape.
+//! Operations of the Flex engine that compute or move elements one by one: elementwise functions, indexing,
+//! and copies into another shape.
 #![cfg_attr(not(any(feature = "std", test)), no_std)]
 #![deny(missing_docs)]
 

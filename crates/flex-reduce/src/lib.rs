@@ -1,4 +1,5 @@
-//! Operations of the Flex engine that make one value of many: reductions, running sums, sorting.
+//! Operations of the Flex engine that combine many elements: reductions, scans (running sums and the like)
+//! and sorting.
 #![cfg_attr(not(any(feature = "std", test)), no_std)]
 #![deny(missing_docs)]
 

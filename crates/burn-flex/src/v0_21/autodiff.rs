@@ -1,4 +1,4 @@
-//! Softmax and layer normalisation whose gradients are one pass.
+//! Softmax and layer normalisation whose gradients are computed in one pass.
 //!
 //! `burn-autodiff` 0.21 breaks these functions into small operations, and the gradient of each takes one pass
 //! through memory or several. Here each function is one operation forward and one operation backward, for
@@ -86,15 +86,15 @@ fn wrapped<B: Backend, const D: usize>(tensor: FloatTensor<B>) -> Tensor<B, D> {
     Tensor::from_primitive(TensorPrimitive::Float(tensor))
 }
 
-/// A tensor of a `Flex` in a graph of gradients.
+/// A tensor of `Flex` that is tracked for gradients.
 type Tracked<F, I> = FloatTensor<Autodiff<Flex<F, I>>>;
 
-/// An operation of `N` tensors that has a gradient of its own.
+/// An operation of `N` tensors with a gradient of its own.
 trait Fused<const N: usize> {
     fn call<F: FlexFloat, I: FlexInt>(self, operands: [Tracked<F, I>; N]) -> Tracked<F, I>;
 }
 
-/// The operation, when `B` tracks tensors of a `Flex`; the operands again, when it does not.
+/// The result of the operation, if `B` is `Autodiff` of a `Flex`; otherwise the operands, as `Err`.
 fn on_flex<B: Backend, const N: usize>(
     op: impl Fused<N>,
     mut operands: [FloatTensor<B>; N],
@@ -114,7 +114,7 @@ fn on_flex<B: Backend, const N: usize>(
     Err(operands)
 }
 
-/// The value under another name of its type; the value itself, as `Err`, if its type is another one.
+/// The value, if `A` and `B` are the same type; otherwise the value as `Err`.
 fn same_type<A: 'static, B: 'static>(value: A) -> Result<B, A> {
     let mut slot = Some(value);
     match (&mut slot as &mut dyn Any).downcast_mut::<Option<B>>() {
@@ -123,8 +123,8 @@ fn same_type<A: 'static, B: 'static>(value: A) -> Result<B, A> {
     }
 }
 
-/// Asks for a node of the graph of gradients. Nothing is checkpointed, so the strategy of the operands'
-/// backend makes no difference.
+/// Prepares a node of the graph of gradients. Nothing is checkpointed, so the checkpointing strategy of the
+/// operands' backend makes no difference.
 fn prepare<F: FlexFloat, I: FlexInt, Op: Backward<Flex<F, I>, N>, const N: usize>(
     op: Op,
     operands: &[Tracked<F, I>; N],
@@ -165,7 +165,7 @@ impl<F: FlexFloat, I: FlexInt> Backward<Flex<F, I>, 1> for RowFunction {
     }
 }
 
-/// Layer normalisation of a tensor, with gamma and, if there is one, beta.
+/// Layer normalisation of a tensor with gamma and, optionally, beta.
 #[derive(Clone, Copy, Debug)]
 struct LayerNorm {
     epsilon: f64,

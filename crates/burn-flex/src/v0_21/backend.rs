@@ -12,12 +12,12 @@ use flex_core::quant;
 
 /// The CPU backend. `F` and `I` are the element types of tensors created without naming a dtype.
 ///
-/// In types the two have defaults (`type B = Flex;`). In expressions Rust infers them instead, so that a call
-/// needs an alias such as `B::seed(&device, 42)`, or angle brackets: `<Flex>::seed(&device, 42)`.
+/// In types, both parameters have defaults (`type B = Flex;`). In expressions Rust infers them instead, so a
+/// call needs an alias, as in `B::seed(&device, 42)`, or angle brackets: `<Flex>::seed(&device, 42)`.
 ///
-/// Burn keeps the default dtypes per device for the life of the process: among several `Flex<_, _>` in one
-/// program, the one that touches the device first (or a call of `set_default_dtypes`) decides for all of
-/// them. The types that scalars are read as (`into_scalar`) are always those named here.
+/// Burn keeps the default dtypes per device for the life of the process. If a program uses several
+/// `Flex<_, _>`, the first to use the device (or a call of `set_default_dtypes`) decides for all of them. The
+/// types that scalars are read as (`into_scalar`) are always `F` and `I`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Flex<F = f32, I = i32> {
     elements: PhantomData<(F, I)>,
@@ -103,7 +103,8 @@ impl<F: FlexFloat, I: FlexInt> Backend for Flex<F, I> {
 
     fn dtype_usage(_: &FlexDevice, dtype: DType) -> DTypeUsageSet {
         match dtype {
-            // Quantized arithmetic works too: on the codes where they decide, else by way of floats.
+            // Quantized arithmetic works too: on the codes where they suffice, otherwise on dequantized
+            // floats.
             DType::QFloat(scheme) if quant::is_supported(&convert::scheme(&scheme)) => DTypeUsage::general(),
             _ if convert::dtype::stored(dtype).is_some() => DTypeUsage::general(),
             _ => DTypeUsageSet::empty(),

@@ -1,4 +1,4 @@
-//! Between Burn's vocabulary and the engine's.
+//! Conversions between Burn's types and the engine's.
 
 mod bytes;
 pub(super) mod dtype;
@@ -18,12 +18,12 @@ use flex_core::vision::{GridPadding, Interpolation};
 use flex_core::{BoolStore, DType, Error, Result, Slice, Tensor, attention, conv, norm};
 use smallvec::SmallVec;
 
-/// Turns the engine's refusal into a panic that carries its message: Burn's traits return no `Result`.
+/// Turns an error of the engine into a panic with its message, since Burn's traits return no `Result`.
 pub(super) trait OrPanic {
-    /// What comes out when the engine accepted.
+    /// The type of the result.
     type Output;
 
-    /// The wrapped result.
+    /// Wraps the result for Burn.
     ///
     /// # Panics
     /// With the engine's message, which starts with the operation's name.
@@ -76,11 +76,12 @@ pub(super) fn scalar(value: Scalar) -> flex_core::Scalar {
     }
 }
 
-/// Burn's shape. The engine's comes of `into`, since it is made of whatever reads as a slice of sizes.
+/// The engine's shape as Burn's. The opposite direction is `into`: the engine's shape is made from any slice
+/// of sizes.
 #[inline]
 pub(super) fn burn_shape(shape: &flex_core::Shape) -> Shape {
-    // Known to the compiler, since a shape is asked for with most operations: one that copies the sizes of a slice
-    // calls `memcpy`.
+    // Ranks that the compiler knows: copying a slice of unknown length would call `memcpy`, and most
+    // operations ask for a shape.
     let (sizes, rank) = match *shape.as_slice() {
         [a] => ([a, 1, 1, 1, 1], 1),
         [a, b] => ([a, b, 1, 1, 1], 2),
@@ -98,7 +99,7 @@ pub(super) fn slices(slices: &[burn_backend::Slice]) -> SmallVec<[Slice; 5]> {
     slices.iter().map(|&burn_backend::Slice { start, end, step }| Slice { start, end, step }).collect()
 }
 
-/// A tensor of data whose dtype `accepts` admits; the buffer is adopted without a copy.
+/// A tensor of data whose dtype `accepts` admits; the engine adopts the buffer without a copy.
 pub(super) fn from_data(
     data: TensorData,
     op: &'static str,
@@ -112,7 +113,7 @@ pub(super) fn from_data(
     Tensor::from_bytes(bytes::to_engine(data.bytes), data.shape, dtype)
 }
 
-/// The tensor's data; the buffer is handed out without a copy when nobody else holds it.
+/// The tensor's data; without a copy if nothing else shares the buffer.
 pub(super) fn into_data(tensor: FlexTensor) -> core::result::Result<TensorData, ExecutionError> {
     let (shape, dtype) = (burn_shape(tensor.0.shape()), dtype::to_burn(tensor.0.dtype()));
     let bytes = tensor.0.into_bytes().map_err(execution_error)?;
@@ -138,7 +139,7 @@ pub(super) fn execution_error(error: Error) -> ExecutionError {
     ExecutionError::WithContext { reason: error.to_string() }
 }
 
-/// Exchanges the last two axes.
+/// Swaps the last two axes.
 pub(super) fn transpose(tensor: FlexTensor) -> Result<Tensor> {
     match tensor.0.rank() {
         rank @ 2.. => tensor.0.swap_axes(rank - 2, rank - 1),
@@ -146,7 +147,7 @@ pub(super) fn transpose(tensor: FlexTensor) -> Result<Tensor> {
     }
 }
 
-/// How a bool tensor is stored, for operations whose result is stored like their input.
+/// How the booleans of a bool tensor are stored, for operations whose result is stored like their input.
 pub(super) fn store_of(tensor: &FlexTensor) -> BoolStore {
     match tensor.0.dtype() {
         DType::Bool(store) => store,
@@ -154,8 +155,8 @@ pub(super) fn store_of(tensor: &FlexTensor) -> BoolStore {
     }
 }
 
-/// The dtype of index outputs where Burn's trait has no argument for it: `preferred`, unless the largest of `size`
-/// indices does not fit, which takes `i64` instead of wrapping.
+/// The dtype of index outputs where Burn's trait has no argument for it: `preferred` if it can hold `size`
+/// indices, otherwise `i64`.
 pub(super) fn index_dtype(preferred: DType, size: usize) -> DType {
     let largest: u64 = match preferred {
         DType::I8 => i8::MAX as u64,
@@ -169,9 +170,9 @@ pub(super) fn index_dtype(preferred: DType, size: usize) -> DType {
     if size as u64 <= largest.saturating_add(1) { preferred } else { DType::I64 }
 }
 
-/// [`index_dtype`] of indices along an axis of an integer tensor, preferring the tensor's own dtype.
+/// [`index_dtype`] for indices along an axis of an integer tensor; prefers the tensor's dtype.
 pub(super) fn axis_index_dtype(tensor: &FlexTensor, axis: usize) -> DType {
-    // An axis out of range is left to the operation to refuse.
+    // The operation itself refuses an axis out of range.
     index_dtype(tensor.0.dtype(), tensor.0.shape().get(axis).copied().unwrap_or(0))
 }
 

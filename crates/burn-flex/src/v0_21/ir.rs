@@ -1,4 +1,4 @@
-//! Handles for the layers that pass tensors around by id: remote, router, fusion.
+//! Handles for the layers that pass tensors by id: remote, router, fusion.
 
 use super::backend::{Flex, FlexFloat, FlexInt};
 use super::{FlexQTensor, FlexTensor};

@@ -1,7 +1,7 @@
 //! The backend traits of Burn 0.21.
 //!
-//! One file per trait. An operation is one line: unwrap the tensors, call the engine, wrap the result. Apart
-//! from the traits, `autodiff` has operations that bring their gradients to `burn-autodiff`.
+//! One file per trait. An operation is one line: unwrap the tensors, call the engine, wrap the result. In
+//! addition to the traits, `autodiff` has operations that supply their own gradients to `burn-autodiff`.
 
 #[cfg(feature = "autodiff")]
 pub mod autodiff;

@@ -25,7 +25,7 @@ impl<F: FlexFloat, I: FlexInt> BoolTensorOps<Self> for Flex<F, I> {
     }
 
     fn bool_from_data(data: TensorData, _device: &FlexDevice) -> T {
-        // The four-byte bools that GPU backends hand out are read, though not computed on.
+        // Booleans of four bytes, which GPU backends return, are accepted as data and converted.
         let data = match data.dtype {
             DType::Bool(BoolStore::U32) => data.convert_dtype(DType::Bool(BoolStore::Native)),
             _ => data,

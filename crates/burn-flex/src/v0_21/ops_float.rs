@@ -33,7 +33,7 @@ impl<F: FlexFloat, I: FlexInt> FloatTensorOps<Self> for Flex<F, I> {
     }
 
     fn float_from_data(mut data: TensorData, _device: &FlexDevice) -> T {
-        // `Flex32` is stored as `f32`; only kernels of GPU backends tell them apart.
+        // `Flex32` is stored as `f32`; only kernels of GPU backends distinguish the two.
         if data.dtype == DType::Flex32 {
             data.dtype = DType::F32;
         }

@@ -1,7 +1,7 @@
 //! Operations on integer tensors. Arithmetic wraps as two's complement.
 //!
-//! Where the trait names no dtype for indices (`int_argmax`, `int_argsort`, ...) they have the dtype of the
-//! tensor, as in the trait's own defaults, unless it is too narrow for the axis.
+//! If the trait names no dtype for indices (`int_argmax`, `int_argsort`, ...), they have the tensor's dtype,
+//! as in the trait's own defaults, unless it is too narrow for the axis.
 
 use super::backend::{Flex, FlexDevice, FlexFloat, FlexInt};
 use super::convert::{

@@ -265,8 +265,8 @@ fn max<const N: usize>(
     MaxPoolOptions { kernel, stride, padding, dilation, ceil_mode }
 }
 
-/// Indices of max pooling address the flattened spatial axes, and have the device's default integer dtype
-/// where that holds them.
+/// Indices of max pooling address the flattened spatial axes. Their dtype is the device's default integer
+/// dtype if it holds them.
 fn pool_index_dtype<F: FlexFloat, I: FlexInt>(x: &T) -> DType {
     let preferred = get_device_settings::<Flex<F, I>>(&FlexDevice).int_dtype;
     let spatial = x.0.shape().iter().skip(2).product();

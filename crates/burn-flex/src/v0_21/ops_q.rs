@@ -1,7 +1,7 @@
 //! Operations on quantized tensors.
 //!
-//! Arithmetic keeps the trait's defaults: dequantize, compute on floats, quantize where the scheme
-//! propagates. Layout and selection move the codes, and the scales with them, wherever blocks stay whole.
+//! Arithmetic keeps the trait's defaults: dequantize, compute on floats, and quantize again if the scheme
+//! propagates. Layout and selection move the codes and scales if blocks stay whole.
 
 use super::backend::{Flex, FlexDevice, FlexFloat, FlexInt};
 use super::convert::{self, OrPanic, dtype, from_quantized_data, into_quantized_data};
@@ -13,7 +13,7 @@ use burn_backend::{ExecutionError, FloatDType, IntDType, Shape, Slice, TensorDat
 use flex_core::quant::{self, QTensor, QuantValue};
 use flex_core::{DType, Error, Result, Tensor, reduce, sort};
 
-/// As `ops!`, for methods that return a quantized tensor.
+/// Like `ops!`, for methods that return a quantized tensor.
 macro_rules! q_ops {
     ($($name:ident($($arg:ident: $ty:ty),* $(,)?) => $call:expr;)*) => {$(
         fn $name($($arg: $ty),*) -> Q {
@@ -66,7 +66,7 @@ impl<F: FlexFloat, I: FlexInt> QTensorOps<Self> for Flex<F, I> {
         q_cat(tensors: Vec<Q>, dim: usize) => quant::cat(tensors.into_iter().map(|t| t.into_core()).collect(), dim);
     }
 
-    // Order: indices from the tensor that compares, elements by index.
+    // Order: indices come from the tensor of `comparable`, elements are selected by index.
     ops! {
         q_argmax(tensor: Q, dim: usize, out_dtype: IntDType) =>
             comparable(tensor.into_core()).and_then(|t| reduce::argmax(t, dim, dtype::int(out_dtype)));
@@ -79,10 +79,10 @@ impl<F: FlexFloat, I: FlexInt> QTensorOps<Self> for Flex<F, I> {
     }
 
     q_ops! {
-        // The trait's defaults return the element of the largest magnitude with its sign.
+        // The trait's default returns the element of the largest magnitude, with its sign.
         q_max_abs(tensor: Q) => tensor.into_core().map_numbers(reduce::max_abs);
         q_max_abs_dim(tensor: Q, dim: usize) => tensor.into_core().map_numbers(|t| reduce::max_abs_dim(t, dim));
-        // The trait's defaults ask for indices of the default dtype, which may be too narrow for the axis.
+        // The trait's default asks for indices of the default dtype, which may be too narrow for the axis.
         q_max_dim(tensor: Q, dim: usize) =>
             picked("max_dim", tensor.into_core(), dim, |t| reduce::argmax(t, dim, DType::I64));
         q_min_dim(tensor: Q, dim: usize) =>
@@ -99,8 +99,8 @@ impl<F: FlexFloat, I: FlexInt> QTensorOps<Self> for Flex<F, I> {
     }
 }
 
-/// A tensor whose elements compare as the quantized ones do: the codes, where these are integers under one
-/// scale (which is positive), otherwise the numbers.
+/// A tensor whose elements compare like the quantized ones: the codes if they are integers with a single
+/// scale (which is positive), otherwise the dequantized numbers.
 fn comparable(tensor: QTensor) -> Result<Tensor> {
     match tensor.scheme.value {
         QuantValue::E4M3 | QuantValue::E5M2 | QuantValue::E2M1 => quant::dequantize(tensor, DType::F32),
@@ -109,7 +109,7 @@ fn comparable(tensor: QTensor) -> Result<Tensor> {
     }
 }
 
-/// The elements that `pick` names along an axis. Refusals carry the name of `op`.
+/// The elements along an axis at the indices from `pick`. Errors name `op`.
 fn picked(
     op: &'static str,
     tensor: QTensor,
@@ -119,7 +119,7 @@ fn picked(
     by_index(op, tensor, axis, pick).map(|(picked, _)| picked)
 }
 
-/// The elements that `pick` names along an axis, and their indices. Refusals carry the name of `op`.
+/// The elements along an axis at the indices from `pick`, and the indices. Errors name `op`.
 fn by_index(
     op: &'static str,
     tensor: QTensor,

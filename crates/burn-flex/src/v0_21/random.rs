@@ -1,8 +1,8 @@
 //! The backend's random state: one generator for the process.
 //!
-//! An operation cuts its part off the stream under the lock, and draws from it after releasing the lock, so
-//! that threads do not wait for each other's numbers. What a part holds depends on the seed and on what was
-//! drawn before, not on the number of threads.
+//! An operation takes its part of the stream under the lock, and draws numbers from that part after releasing
+//! the lock, so that threads do not wait for each other. The numbers in a part depend on the seed and on what
+//! was drawn before, not on the number of threads.
 
 use super::FlexTensor;
 use super::convert::{OrPanic, dtype};
@@ -14,26 +14,26 @@ use flex_core::random::{self, Generator};
 
 static GENERATOR: Mutex<Option<Generator>> = Mutex::new(None);
 
-/// Starts the stream of a seed.
+/// Starts the stream of the seed.
 pub(super) fn seed(seed: u64) {
     // The lock cannot be poisoned: nothing panics under it.
     *GENERATOR.lock().expect("random: the generator's lock") = Some(Generator::new(seed));
 }
 
-/// The part of the stream that a tensor of `elements` uses.
+/// The part of the stream for a tensor of `elements` elements.
 fn take(elements: usize) -> Generator {
     let mut guard = GENERATOR.lock().expect("random: the generator's lock");
     guard.get_or_insert_with(|| Generator::new(entropy())).take(elements)
 }
 
-/// A seed for programs that set none: the keys of the standard hasher come from the system's entropy.
+/// A seed for programs that set none. The keys of the standard hasher come from the system's entropy.
 #[cfg(feature = "std")]
 fn entropy() -> u64 {
     use core::hash::BuildHasher;
     std::collections::hash_map::RandomState::new().hash_one(std::thread::current().id())
 }
 
-/// Without an operating system there is no entropy to ask for; programs seed themselves.
+/// Without an operating system there is no entropy; programs have to set a seed.
 #[cfg(not(feature = "std"))]
 fn entropy() -> u64 {
     0x5DEE_CE66_D1CE_4E5B
@@ -47,7 +47,8 @@ pub(super) fn float(shape: Shape, distribution: Distribution, dtype: FloatDType)
     draw(shape, convert(distribution, random::Distribution::Standard), dtype)
 }
 
-/// By default integers come from `[0, 255)`, as in Burn's other backends, or as much of it as the dtype holds.
+/// The default distribution of integers is `[0, 255)`, as in Burn's other backends, or the part of it that
+/// the dtype holds.
 pub(super) fn int(shape: Shape, distribution: Distribution, dtype: IntDType) -> FlexTensor {
     let default = random::Distribution::Uniform { low: 0.0, high: 255.0 };
     draw(shape, convert(distribution, default), dtype::int(dtype))

@@ -1,4 +1,4 @@
-//! The tensor primitives: the engine's tensors in types of this crate, which can implement Burn's traits.
+//! The tensor primitives: newtypes of the engine's tensors, since Burn's traits need types of this crate.
 
 use super::convert::{burn_scheme, burn_shape, dtype};
 use alloc::boxed::Box;
@@ -9,7 +9,7 @@ use flex_core::quant::QTensor;
 
 /// A float, integer or bool tensor of [`Flex`](crate::Flex).
 ///
-/// Clones and views share one buffer; a write goes to a buffer that nobody else holds.
+/// Clones and views share one buffer; writes go to a buffer that nothing else shares.
 #[derive(Clone, Debug)]
 pub struct FlexTensor(pub(super) Tensor);
 
@@ -19,7 +19,7 @@ impl FlexTensor {
         &self.0
     }
 
-    /// Hands out the engine's tensor without a copy.
+    /// The engine's tensor, without a copy.
     pub fn into_core(self) -> Tensor {
         self.0
     }
@@ -52,17 +52,17 @@ impl TensorMetadata for FlexTensor {
     }
 }
 
-/// A quantized tensor of [`Flex`](crate::Flex): values, scales, and the scheme that ties them.
+/// A quantized tensor of [`Flex`](crate::Flex): codes, scales, and their scheme.
 ///
-/// Boxed, since Burn passes float tensors around as an enum of both kinds. Unboxed, a quantized tensor would
-/// make that enum 320 bytes long; a float tensor has 120 bytes.
+/// Boxed, since Burn passes float tensors as an enum of both kinds. Unboxed, a quantized tensor would make
+/// that enum 320 bytes long; a float tensor has 120 bytes.
 #[derive(Clone, Debug)]
 pub struct FlexQTensor(Box<Quantized>);
 
 #[derive(Clone, Debug)]
 struct Quantized {
     tensor: QTensor,
-    /// Its scheme in Burn's words, which Burn asks for by reference.
+    /// The scheme as Burn's type, since Burn asks for a reference to it.
     scheme: QuantScheme,
 }
 
@@ -72,7 +72,7 @@ impl FlexQTensor {
         &self.0.tensor
     }
 
-    /// Hands out the engine's quantized tensor without a copy.
+    /// The engine's quantized tensor, without a copy.
     pub fn into_core(self) -> QTensor {
         self.0.tensor
     }

@@ -1,11 +1,11 @@
-//! What the tests share: deterministic inputs, and comparison with the oracle `burn-ndarray`.
+//! Shared by the tests: deterministic inputs, and comparison with the oracle `burn-ndarray`.
 #![allow(dead_code, unused_macros, unused_imports, missing_docs)]
 
 use burn_tensor::backend::Backend;
 use burn_tensor::{Bool, Int, Shape, Tensor, TensorData};
 
-/// Evaluates an expression once per backend and asks for the same values, up to `tolerance` relative to the
-/// largest.
+/// Evaluates an expression once per backend and checks that the values agree, up to `tolerance` relative to
+/// the largest.
 macro_rules! agree {
     ($tolerance:expr, $B:ident => $body:expr) => {{
         let flex: burn_tensor::TensorData = {
@@ -21,7 +21,7 @@ macro_rules! agree {
 }
 pub(crate) use agree;
 
-/// `count` values in `[-2, 2)`, no two alike for any count below 2^20.
+/// `count` values in `[-2, 2)`, all different for any count below 2^20.
 pub fn values(count: usize, seed: u64) -> Vec<f32> {
     let start = seed.wrapping_mul(0x9E37_79B9).wrapping_add(12_345);
     (0..count as u64)
@@ -44,9 +44,9 @@ pub fn bool<B: Backend, const D: usize>(shape: [usize; D], seed: u64) -> Tensor<
     float::<B, D>(shape, seed).greater_elem(0.0)
 }
 
-/// Same shape and values. NaN equals NaN only, an infinity only itself; finite values may differ by
-/// `tolerance` of their own size, plus a thousandth of `tolerance` of the largest value for those that cancel
-/// to almost nothing.
+/// Checks that shapes and values agree. NaN equals only NaN, an infinity only itself. Finite values may
+/// differ by `tolerance` of their own size, plus a thousandth of `tolerance` of the largest value, for values
+/// that cancel to almost nothing.
 pub fn assert_same(got: &TensorData, expected: &TensorData, tolerance: f64, what: &str) {
     assert_eq!(got.shape, expected.shape, "{what}: shapes");
     let (got, expected): (Vec<f64>, Vec<f64>) =
@@ -59,7 +59,7 @@ pub fn assert_same(got: &TensorData, expected: &TensorData, tolerance: f64, what
     }
 }
 
-/// The message of the panic that `f` must cause.
+/// The message of the panic that `f` has to cause.
 pub fn panic_message(f: impl FnOnce()) -> String {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| ()));

@@ -11,9 +11,9 @@ use crate::{Element, Scalar, Tensor};
 use flex_math::Float;
 use flex_math::simd::{Simd, Vector};
 
-/// Holds each element between two bounds, either of which may be left out. As in PyTorch, the result is `max` where
-/// `min` exceeds it, NaN elements stay NaN, and a bound of NaN makes every float NaN. Bounds outside of an integer
-/// dtype are held to it first.
+/// Clamps each element between two bounds, either of which may be left out. As in PyTorch, the result is
+/// `max` where `min` exceeds it, NaN elements stay NaN, and a bound of NaN makes every float NaN. Bounds
+/// outside the range of an integer dtype are clamped to that range first.
 ///
 /// # Errors
 /// A tensor of booleans, or a bound of NaN for integers.
@@ -24,7 +24,7 @@ pub fn clamp(tensor: Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result
     if has_nan && !dtype.is_float() {
         return Err(Error::argument(name, "bound", "NaN", "a number, since the tensor holds integers"));
     }
-    // Either bound alone is a maximum or minimum with two equal bounds on the open side.
+    // A missing bound becomes the least or greatest value of the dtype.
     let [low, high] = dispatch!(number name, dtype, T => {
         let (least, greatest) = T::bounds();
         let (open_low, open_high) = if T::IS_FLOAT {
@@ -56,8 +56,8 @@ pub fn leaky_relu(tensor: Tensor, slope: f64) -> Result<Tensor> {
     run(op, [Input::Tensor(tensor), Input::Scalar(slope)])
 }
 
-/// [`leaky_relu`] with a slope per element; `alpha` broadcasts to the tensor's shape, so one slope has shape `[1]` and
-/// slopes per channel of `[N, C, ...]` have shape `[1, C, 1, ...]`.
+/// [`leaky_relu`] with a slope per element. `alpha` broadcasts to the tensor's shape: one slope has shape
+/// `[1]`, and slopes per channel of `[N, C, ...]` have shape `[1, C, 1, ...]`.
 ///
 /// # Errors
 /// Tensors that are not of one float dtype, or an `alpha` that does not broadcast to the tensor's shape.
@@ -73,7 +73,7 @@ pub fn prelu(tensor: Tensor, alpha: Tensor) -> Result<Tensor> {
     run(op, [Input::Tensor(tensor), Input::Tensor(alpha)])
 }
 
-/// `alpha * x + beta`, held between 0 and 1. NaN stays.
+/// `alpha * x + beta`, clamped between 0 and 1. NaN stays.
 ///
 /// # Errors
 /// A tensor that is not of floats.
@@ -91,16 +91,15 @@ static HARD_SIGMOID: Kernels<3> = Kernels::floats(light3::<HardSigmoid>());
 static PRELU: Kernels<2> = Kernels::floats(light2::<Prelu>());
 
 number_fn! {
-    /// The nearest number between two bounds.
     Clamp<Selection>: |x, low, high| {
         let x = x.if_less(low, low, x);
         high.if_less(x, high, x)
     };
-    /// `alpha * x + beta`, held between 0 and 1.
+    /// `alpha * x + beta`, clamped between 0 and 1.
     HardSigmoid<Arithmetic>: |x, alpha, beta| Clamp::of(x.mul(alpha).add(beta), T::zero(), T::one());
 }
 
 number_fn! {
-    /// Not a maximum: NaN stays.
+    /// Not a maximum, so that NaN stays.
     Prelu<Arithmetic>: |x, slope| x.if_less(T::zero(), x.mul(slope), x);
 }

@@ -1,7 +1,8 @@
-//! Functions of two elements: the table of them, and those that are defined here.
+//! Functions of two elements: their table, and the functions that are defined here.
 //!
-//! A new function is one row of [`binary_table`]. A row names the kernels: [`light2`] or [`heavy2`] of a function of flex-math
-//! or of one below, and [`integers2`] or [`wrapping2`] where the operation takes integers.
+//! A new function is one row of [`binary_table`]. The row names the kernels: [`light2`] or [`heavy2`] of a
+//! function of flex-math or of this module, and [`integers2`] or [`wrapping2`] if the operation takes
+//! integers.
 
 use super::Compare;
 use super::cast::cast;
@@ -19,29 +20,29 @@ use crate::{BoolStore, DType, Element, Scalar, Tensor};
 use flex_math::simd::{Simd, Vector};
 use flex_math::{BinaryFn, Float, UnaryFn};
 
-/// What an operation needs to run.
+/// The name, the kernels and the costs of an operation.
 struct Definition {
-    /// The name that errors use.
+    /// The operation's name in errors.
     name: &'static str,
     kernels: Kernels<2>,
-    /// The cost of a float.
+    /// The cost per float.
     cost: Cost,
-    /// The cost of an integer.
+    /// The cost per integer.
     integer_cost: Cost,
 }
 
-/// The operations. A row has the variant, the name that errors use, the kernels, and the cost of an element (and of an integer
-/// where it differs).
+/// The operations. A row has the variant, the name in errors, the kernels, and the cost per element (and per
+/// integer if it differs).
 macro_rules! binary_table {
     ($($(#[$doc:meta])* $op:ident = $name:literal, $kernels:expr, $cost:expr $(, integers $integer_cost:expr)?;)*) => {
-        /// Two-operand operations. See [`binary()`] for the outcomes at the edges.
+        /// Two-operand operations. See [`binary()`] for the results in edge cases.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Binary {
             $($(#[$doc])* $op,)*
         }
 
         impl Binary {
-            // Inlined, so that a program links the kernels of the operations that it names, and no others.
+            // Inlined, so that a program links only the kernels of the operations that it names.
             #[inline(always)]
             fn definition(self) -> &'static Definition {
                 match self {
@@ -78,9 +79,9 @@ binary_table! {
     Pow = "pow", Kernels::numbers(heavy2::<flex_math::Pow>(), integers2::<Pow>()), Cost::Flops(110), integers Cost::MATH;
     /// Angle of the point `(rhs, lhs)`: the operands are y, x.
     Atan2 = "atan2", Kernels::floats(heavy2::<flex_math::Atan2>()), Cost::MATH;
-    /// The larger one, NaN when either is.
+    /// The larger one; NaN if either is NaN.
     Max = "max_pair", Kernels::numbers(light2::<Max>(), integers2::<Max>()), Cost::Memory;
-    /// The smaller one, NaN when either is.
+    /// The smaller one; NaN if either is NaN.
     Min = "min_pair", Kernels::numbers(light2::<Min>(), integers2::<Min>()), Cost::Memory;
     /// Bitwise and.
     BitAnd = "bitwise_and", Kernels::integers(wrapping2::<BitAnd>()), Cost::Memory;
@@ -104,17 +105,18 @@ binary_table! {
 
 /// Applies `op` to each pair of elements of two tensors of one dtype, which broadcast together.
 ///
-/// `Add`, `Sub`, `Mul`, `Div`, `Rem`, `Pow`, `Max` and `Min` take floats and integers; the bitwise ones integers;
-/// `Atan2` and the gradients floats. Every outcome is defined:
+/// `Add`, `Sub`, `Mul`, `Div`, `Rem`, `Pow`, `Max` and `Min` take floats and integers; bitwise operations
+/// take integers; `Atan2` and the gradients take floats. Every result is defined:
 ///
 /// * Integers wrap. `x / 0` and `x % 0` are 0, `MIN / -1` is `MIN`. `Div` of integers truncates.
 /// * `Rem` has the sign of the divisor.
 /// * `Pow` of integers is exact and wraps; a negative exponent gives 0, except for bases 1 and -1.
-/// * `Shl` and `Shr` by a negative count or one not below the width leave 0, or the sign for `Shr`.
-/// * `Max` and `Min` are NaN when either operand is.
+/// * `Shl` and `Shr` by a negative count, or by at least the width, give 0; `Shr` of a negative number gives
+///   -1.
+/// * `Max` and `Min` are NaN if either operand is NaN.
 ///
 /// # Errors
-/// Different dtypes, one that `op` does not take, or shapes that do not broadcast.
+/// Different dtypes, a dtype that `op` does not take, or shapes that do not broadcast.
 #[inline(always)]
 pub fn binary(op: Binary, lhs: Tensor, rhs: Tensor) -> Result<Tensor> {
     binary_by(op.definition(), lhs, rhs)
@@ -125,8 +127,8 @@ fn binary_by(op: &'static Definition, lhs: Tensor, rhs: Tensor) -> Result<Tensor
     run_op(op, lhs.dtype(), [Input::Tensor(lhs), Input::Tensor(rhs)])
 }
 
-/// [`binary`] with a number on the right, cast to the tensor's dtype. Half precision computes in f32 and keeps the
-/// number in f32.
+/// [`binary`] with a number on the right, cast to the tensor's dtype. For half precision, the number is kept
+/// in f32, in which the operation computes.
 ///
 /// # Errors
 /// A dtype that `op` does not take.
@@ -156,7 +158,7 @@ fn scalar_binary_by(op: &'static Definition, lhs: Scalar, rhs: Tensor) -> Result
     run_op(op, dtype, [Input::Scalar(lhs), Input::Tensor(rhs)])
 }
 
-// Always: a call would move both inputs once more, 8 of 170 ns of a product with a number.
+// Always inlined: a call would move both inputs once more, 8 of 170 ns of a product with a number.
 #[inline(always)]
 fn run_op(op: &'static Definition, dtype: DType, inputs: [Input; 2]) -> Result<Tensor> {
     let kernel = op.kernels.get(op.name, dtype)?;
@@ -164,7 +166,7 @@ fn run_op(op: &'static Definition, dtype: DType, inputs: [Input; 2]) -> Result<T
     run(Op { name: op.name, kernel, dtype, cost, reuse: [true; 2] }, inputs)
 }
 
-/// Powers with one exponent: the common ones of floats by arithmetic.
+/// Powers with one exponent; of floats to -1, 1, 2 and 3 by arithmetic.
 fn power(base: Tensor, exponent: Scalar) -> Result<Tensor> {
     static SQUARE: Kernels<1> = Kernels::floats(light1::<Square>());
     static CUBE: Kernels<1> = Kernels::floats(light1::<Cube>());
@@ -192,8 +194,8 @@ fn power(base: Tensor, exponent: Scalar) -> Result<Tensor> {
 
 /// An exponent that an integer dtype can hold and that gives the same powers.
 ///
-/// Modulo `2^bits`, powers of odd numbers repeat with a period that divides `2^(bits-2)`, and those of even numbers are
-/// zero from the exponent `bits` on. Negative exponents count by their parity alone.
+/// Modulo `2^bits`, powers of odd numbers repeat with a period that divides `2^(bits-2)`, and powers of even
+/// numbers are zero from the exponent `bits` on. Only the parity of a negative exponent matters.
 fn representable_exponent(exponent: Scalar, dtype: DType) -> Scalar {
     let (period, signed) = (1u64 << (8 * dtype.size() - 2), dtype.is_int());
     match exponent {
@@ -205,28 +207,21 @@ fn representable_exponent(exponent: Scalar, dtype: DType) -> Scalar {
 }
 
 number_fn! {
-    /// Sum.
     Add<Arithmetic>: |a, b| a.add(b);
-    /// Difference.
     Sub<Arithmetic>: |a, b| a.sub(b);
-    /// Product.
     Mul<Arithmetic>: |a, b| a.mul(b);
-    /// Quotient.
     Div<Arithmetic>: |a, b| a.div(b);
-    /// The larger one.
     Max<Arithmetic>: |a, b| a.max(b);
-    /// The smaller one.
     Min<Arithmetic>: |a, b| a.min(b);
-    /// Burn masks the gradient where the output is not above zero, so NaN outputs let it pass.
+    /// Burn zeroes the gradient where the output is at most zero, so a gradient passes where the output is
+    /// NaN.
     ReluGrad<Selection>: |output, grad| output.if_at_most(T::zero(), T::zero(), grad);
     /// The gradient of sigmoid, from its output.
     SigmoidGrad<Arithmetic>: |output, grad| output.mul(T::one().sub(output)).mul(grad);
 }
 
 number_fn! {
-    /// `a^2`.
     Square<Arithmetic>: |a| a.mul(a);
-    /// `a^3`.
     Cube<Arithmetic>: |a| a.mul(a).mul(a);
 }
 

@@ -11,12 +11,12 @@ use flex_math::half::{Half, convert, from_f32, from_f64, to_f32, to_odd};
 use flex_math::simd::vectorize_lean;
 use num_traits::AsPrimitive;
 
-/// Converts each element to `dtype`, with the rules of Rust's `as`: floats to integers truncate and saturate (NaN
-/// becomes 0), integers to narrower integers wrap, and what becomes a float is rounded once, to nearest even. Numbers
-/// become true unless they are zero; booleans become 0 and 1.
+/// Converts each element to `dtype`, with the rules of Rust's `as`. Floats to integers truncate and saturate
+/// (NaN becomes 0), integers to narrower integers wrap, and conversions to a float round once, to nearest
+/// even. A number becomes false if it is zero, otherwise true; booleans become 0 and 1.
 ///
-/// Nothing is copied where the bits stay the same: to the same dtype, between integers of one width, and between the
-/// two ways of storing booleans.
+/// Nothing is copied if the bits stay the same: to the same dtype, between integers of one width, between the
+/// two ways of storing booleans, and from booleans to integers of 8 bits.
 ///
 /// # Errors
 /// A dtype that the engine does not store.
@@ -36,7 +36,6 @@ pub fn cast(tensor: Tensor, dtype: DType) -> Result<Tensor> {
     run(op, [Input::Tensor(tensor)])
 }
 
-/// The kernel from one dtype to another.
 fn kernel(from: DType, to: DType) -> Result<&'static dyn Kernel<1>> {
     // Booleans are bytes holding the numbers 0 and 1.
     let from = if let DType::Bool(BoolStore::Native | BoolStore::U8) = from { DType::U8 } else { from };
@@ -54,19 +53,19 @@ fn kernel(from: DType, to: DType) -> Result<&'static dyn Kernel<1>> {
     if from.is_float() {
         return dispatch!(float "cast", from, S => dispatch!(int "cast", to, D => Ok(D::kernel_from::<S>())));
     }
-    // Signed or unsigned, the target gets the same bits.
+    // Signed and unsigned targets get the same bits.
     dispatch!(int "cast", from, S => dispatch!(bits "cast", to, D => Ok(Map1::<S, As<D>>::KERNEL)))
 }
 
-/// Elements to convert.
+/// An element type to convert from.
 trait Source: Element {
     /// The type that the element converts from: f32 for halves, itself otherwise.
     type Wide: Copy + AsPrimitive<f32> + AsPrimitive<f64> + AsPrimitive<i64> + AsPrimitive<u64>;
-    /// The element in that type, exactly.
+    /// The element as `Wide`, exactly.
     fn wide(self) -> Self::Wide;
-    /// The element rounded to f32 as [`to_odd`] does, so that it can be rounded once more.
+    /// The element as f32, rounded to odd by [`to_odd`], so that it can be rounded once more.
     fn to_odd(self) -> f32;
-    /// All elements, rounded once.
+    /// Converts all elements to halves, each rounded once.
     #[inline]
     fn round<H: Half>(src: &[Self], dst: &mut [H]) {
         let mut block = [0f32; BLOCK];
@@ -79,9 +78,10 @@ trait Source: Element {
             from_f32(block, dst);
         }
     }
-    /// The kernel to f32.
+    /// The kernel that converts to f32.
     const TO_SINGLE: &'static dyn Kernel<1>;
-    /// The kernel of a function of the number that the element is, which f32 holds too when the element is a half.
+    /// The kernel of a function of the element's number; for halves, of the function in f32, which represents
+    /// them exactly.
     fn through<F: Fn1<Self> + Fn1<f32> + 'static>() -> &'static dyn Kernel<1> {
         Map1::<Self, F>::KERNEL
     }
@@ -116,7 +116,7 @@ impl_source! {
     u8: |x| x as f32;
     u16: |x| x as f32;
     u32: |x| to_odd(x as f64);
-    // The bits that f64 has no room for count only as zero or not zero.
+    // The low 11 bits, for which f64 has no room, are replaced by one bit: whether any of them is set.
     u64: |x| to_odd(if x < 1 << 53 { x } else { x & !0x7ff | (((x & 0x7ff != 0) as u64) << 11) } as f64);
 }
 
@@ -154,9 +154,9 @@ impl<H: Half + Element, F: Fn1<f32> + 'static> Converted<H, F> {
         &ThroughSingle::<H, 1>::converted(Map1::<f32, F>::KERNEL, size_of::<F::Out>());
 }
 
-/// Dtypes to convert to, from floats, or from anything when they are floats themselves.
+/// A dtype to convert to: an integer from floats, a float from any number.
 trait Target: Element {
-    /// The kernel from `S`.
+    /// The kernel that converts from `S`.
     fn kernel_from<S: Source>() -> &'static dyn Kernel<1>;
 }
 
@@ -205,9 +205,8 @@ impl_integer_target! {
     u64: As<u64>;
 }
 
-/// Conversion of a float to an integer of at most 32 bits, with the results of `as`. The saturating conversion of the
-/// language does not vectorise; this does: 4096 f32 to i32 take 0.9 us
-/// instead of 2.3.
+/// Converts a float to an integer of at most 32 bits, with the results of `as`. The language's saturating
+/// conversion does not vectorise; this one does: 4096 f32 to i32 take 0.9 us instead of 2.3.
 struct Truncate<D>(PhantomData<D>);
 impl<S: Source, D: Element> Fn1<S> for Truncate<D>
 where
@@ -231,7 +230,6 @@ where
     }
 }
 
-/// Conversion by `as`.
 struct As<D>(PhantomData<D>);
 impl<S: Source, D: Element> Fn1<S> for As<D>
 where
@@ -244,7 +242,7 @@ where
     }
 }
 
-/// A half as f32.
+/// Converts a half to f32.
 struct Widen<H>(PhantomData<fn(H)>);
 
 impl<H: Half + Element> Kernel<1> for Widen<H> {
@@ -258,7 +256,7 @@ impl<H: Half + Element> Kernel<1> for Widen<H> {
     }
 }
 
-/// Rounding to a half.
+/// Rounds to a half.
 struct Round<S, H>(PhantomData<fn(S) -> H>);
 
 impl<S: Source, H: Half + Element> Round<S, H> {
@@ -274,7 +272,7 @@ impl<S: Source, H: Half + Element> Kernel<1> for Round<S, H> {
     }
 }
 
-/// Anything but zero is true, NaN included.
+/// True for all but zero, NaN included.
 struct NotZero;
 impl<S: Source> Fn1<S> for NotZero
 where

@@ -10,8 +10,8 @@ use crate::error::{Error, Result, check_same_dtype};
 use crate::{BoolStore, DType, Element, Scalar, Tensor};
 use core::cmp::Ordering;
 
-/// Compares pairs of elements of two tensors of one dtype, which broadcast together. NaN is unequal to everything.
-/// Booleans compare with each other however they are stored.
+/// Compares pairs of elements of two tensors of one dtype, which broadcast together. NaN is unequal to
+/// everything. Booleans may be stored in different ways.
 ///
 /// # Errors
 /// Different dtypes, shapes that do not broadcast, or a `store` other than one byte per boolean.
@@ -24,9 +24,10 @@ pub fn compare(op: Compare, lhs: Tensor, rhs: Tensor, store: BoolStore) -> Resul
     compare_inputs(op, dtype, [Input::Tensor(lhs), Input::Tensor(rhs)], store)
 }
 
-/// Compares each element with a number, as numbers: an `i8` is less than 300, a `u8` greater than -1, no integer
-/// equals 2.5, and NaN is unequal to everything. For float tensors the number is rounded to their dtype first, so
-/// that `0.1` equals what a tensor stores for it, but a finite number beyond the dtype's range stays finite.
+/// Compares each element with a number by value: an `i8` is less than 300, a `u8` greater than -1, no integer
+/// equals 2.5, and NaN is unequal to everything. For float tensors the number is rounded to their dtype
+/// first, so that `0.1` equals a tensor's 0.1; but a finite number beyond the dtype's range does not become
+/// infinite.
 ///
 /// # Errors
 /// A dtype that the engine does not store, or a `store` other than one byte per boolean.
@@ -44,7 +45,8 @@ pub fn compare_scalar(op: Compare, lhs: Tensor, rhs: Scalar, store: BoolStore) -
     }
 }
 
-/// Applies a connective to two boolean tensors, which broadcast together. The result is stored as the left one is.
+/// Applies a connective to two boolean tensors, which broadcast together. The result is stored in the way of
+/// `lhs`.
 ///
 /// # Errors
 /// A tensor that is not boolean, or shapes that do not broadcast.
@@ -106,7 +108,7 @@ fn test(
 
 fn compare_inputs(op: Compare, dtype: DType, [lhs, rhs]: [Input; 2], store: BoolStore) -> Result<Tensor> {
     let name = op.name();
-    // Booleans are bytes, which compare as numbers do.
+    // Booleans are bytes, which compare like numbers.
     let number = if dtype.is_bool() { check_bool(name, dtype).map(|_| DType::U8)? } else { dtype };
     let (kernels, swap) = match op {
         Compare::Eq => (&EQUAL, false),
@@ -118,7 +120,7 @@ fn compare_inputs(op: Compare, dtype: DType, [lhs, rhs]: [Input; 2], store: Bool
     };
     let kernel = kernels.get(name, number)?;
     let inputs = if swap { [rhs, lhs] } else { [lhs, rhs] };
-    // One byte each: a comparison of bytes may take the place of an operand.
+    // A boolean is one byte: a comparison of bytes may be written over an operand.
     let op = Op { name, kernel, dtype: bool_dtype(name, store)?, cost: Cost::Memory, reuse: [true; 2] };
     run(op, inputs)
 }
@@ -128,10 +130,10 @@ static NOT_EQUAL: Kernels<2> = Kernels::numbers(predicate2::<Ne>(), wrapping2::<
 static LESS: Kernels<2> = Kernels::numbers(predicate2::<Lt>(), integers2::<Lt>());
 static AT_MOST: Kernels<2> = Kernels::numbers(predicate2::<Le>(), integers2::<Le>());
 
-/// What is left of a comparison with a number once the dtype is known.
+/// A comparison with a number, resolved for a dtype.
 #[derive(Clone, Copy, Debug)]
 enum ScalarPlan {
-    /// A comparison with a number of the dtype.
+    /// A comparison with a number that the dtype holds.
     Compare(Compare, ScalarBytes),
     /// The same answer for every element.
     Always(bool),
@@ -146,7 +148,7 @@ fn plan_float<T: Element>(op: Compare, value: Scalar) -> ScalarPlan {
     let number = ScalarBytes::new(own);
     let rounded = own.to_f64();
     if rounded.is_infinite() && value.to_f64().is_finite() {
-        // Too large for the dtype: between its largest number and infinity.
+        // Too large for the dtype: the number lies between the dtype's largest number and infinity.
         let op = match (op, rounded > 0.0) {
             (Compare::Eq, _) => return ScalarPlan::Always(false),
             (Compare::Ne, _) => return ScalarPlan::Always(true),
@@ -165,7 +167,7 @@ fn plan_integer<T: Element>(op: Compare, value: Scalar) -> ScalarPlan {
     let (floor, fractional) = match value {
         Scalar::Float(v) if v.is_nan() => return ScalarPlan::Always(op == Compare::Ne),
         Scalar::Float(v) => {
-            // Saturates far outside of every integer dtype; there no fraction matters.
+            // Saturates far outside of every integer dtype, where the fraction does not matter.
             let whole = v as i128;
             let above = v - whole as f64;
             (if above < 0.0 { whole.saturating_sub(1) } else { whole }, above != 0.0)
@@ -175,7 +177,7 @@ fn plan_integer<T: Element>(op: Compare, value: Scalar) -> ScalarPlan {
         Scalar::Bool(v) => (v.into(), false),
     };
     let (min, max) = integer_bounds::<T>();
-    // x < 2.5 and x <= 2.5 say x <= 2; x > 2.5 and x >= 2.5 say x > 2.
+    // For integers, x < 2.5 and x <= 2.5 mean x <= 2; x > 2.5 and x >= 2.5 mean x > 2.
     let op = match (op, fractional) {
         (Compare::Eq, true) => return ScalarPlan::Always(false),
         (Compare::Ne, true) => return ScalarPlan::Always(true),
@@ -201,17 +203,17 @@ fn plan_integer<T: Element>(op: Compare, value: Scalar) -> ScalarPlan {
 
 fn integer_bounds<T: Element>() -> (i128, i128) {
     let (min, max) = T::bounds();
-    // The largest u64 does not pass through i64.
+    // The largest u64, read as i64, would be negative.
     let max = if min == T::ZERO { max.to_i64() as u64 as i128 } else { max.to_i64() as i128 };
     (min.to_i64().into(), max)
 }
 
-/// The dtype of booleans stored in this way.
+/// The dtype of booleans stored as `store`.
 fn bool_dtype(name: &'static str, store: BoolStore) -> Result<DType> {
     check_bool(name, DType::Bool(store))
 }
 
-/// A boolean dtype of one byte.
+/// `dtype` if it is a boolean dtype of one byte.
 pub(super) fn check_bool(name: &'static str, dtype: DType) -> Result<DType> {
     match dtype {
         DType::Bool(BoolStore::Native | BoolStore::U8) => Ok(dtype),
@@ -220,7 +222,7 @@ pub(super) fn check_bool(name: &'static str, dtype: DType) -> Result<DType> {
 }
 
 impl Compare {
-    /// The name that errors use.
+    /// The name of the operation in errors.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Compare::Eq => "equal",
@@ -233,7 +235,7 @@ impl Compare {
     }
 }
 
-/// Comparisons as kernels.
+/// Comparisons as functions that kernels are made of.
 macro_rules! comparison {
     ($($name:ident: |$a:ident, $b:ident| $value:expr;)*) => {$(
         struct $name;

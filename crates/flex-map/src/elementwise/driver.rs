@@ -1,9 +1,11 @@
-//! The one way from tensors to kernels: where the output lies, and which runs of elements the kernel sees.
+//! The one path from tensors to kernels: decides where the output is written, and which runs of elements a
+//! kernel gets.
 //!
-//! Operands broadcast together. The output is, in this order of preference, the buffer of an operand that nobody
-//! else holds; the dense layout that all full-sized operands share, so that `x.T + 1` costs what `x + 1` does; or a
-//! fresh buffer whose axes follow the operands' strides, as PyTorch's `TensorIterator` orders them. In each case it
-//! is written from its first to its last element in memory, chunk by chunk, and chunks are what threads share.
+//! Operands broadcast together. The output takes, in this order of preference, the buffer of an operand that
+//! nothing else shares; the dense layout that all full-sized operands share, so that `x.T + 1` costs as much
+//! as `x + 1`; or a fresh buffer whose axes are ordered by the operands' strides, as in PyTorch's
+//! `TensorIterator`. In each case the output is written from its first to its last element in memory, in
+//! chunks that are distributed over threads.
 
 use super::kernel::Kernel;
 use super::runs;
@@ -15,31 +17,29 @@ use crate::parallel::Work;
 use crate::{DType, Element, Scalar, Shape, Tensor};
 use smallvec::SmallVec;
 
-/// What an operation does to elements, and what it costs.
+/// An operation on elements: its kernel, the dtype of its output, and its cost.
 #[derive(Clone, Copy)]
 pub(crate) struct Op<const N: usize> {
-    /// Name for errors.
+    /// The name in errors.
     pub name: &'static str,
     /// The loops.
     pub kernel: &'static dyn Kernel<N>,
-    /// Dtype of the output.
     pub dtype: DType,
-    /// What one element costs.
     pub cost: Cost,
-    /// Operands in whose buffer the output may lie, if it has the same element size.
+    /// Operands whose buffer the output may take over, if the element sizes are equal.
     pub reuse: [bool; N],
 }
 
-/// Bytes that an element counts as where moving it is what it costs. Halves are converted, which takes about as long as moving
-/// the f32: adding 65,536 f16 takes 7 us on one thread of Zen 4, as many f32 8.
+/// Bytes that an element counts as in [`Cost::Memory`]. Halves are converted, which takes about as long as
+/// moving f32: adding 65,536 f16 takes 7 us on one thread of Zen 4, as many f32 8.
 fn moved(dtype: DType) -> usize {
     if matches!(dtype, DType::F16 | DType::BF16) { size_of::<f32>() } else { dtype.size() }
 }
 
-/// What one element costs.
+/// The cost of one element.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Cost {
-    /// Less than moving it.
+    /// Less than the cost of moving the element.
     Memory,
     /// About this many floating-point operations.
     Flops(usize),
@@ -51,7 +51,7 @@ impl Cost {
     /// Arithmetic that does not vectorise, such as 64-bit integer division.
     pub(crate) const SCALAR: Self = Cost::Flops(8);
 
-    /// The work on `n` elements, of which each moves `bytes`.
+    /// The work on `n` elements, each of which moves `bytes` bytes.
     pub(crate) fn work(self, n: usize, bytes: usize) -> Work {
         match self {
             Cost::Memory => Work::Bytes(n.saturating_mul(bytes)),
@@ -60,27 +60,24 @@ impl Cost {
     }
 }
 
-/// An operand as it comes to [`run`].
+/// An operand of [`run`].
 #[derive(Debug)]
 pub(crate) enum Input {
-    /// A tensor.
     Tensor(Tensor),
-    /// A number that the kernel takes for every element.
+    /// A number that stands for every element.
     Scalar(ScalarBytes),
-    /// Taken out of the operands: it lies in the output.
+    /// The operand was moved to the output, whose buffer holds it.
     Output,
 }
 
-/// The bytes of one number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ScalarBytes {
-    /// The bytes, in the order of memory, and zeros.
+    /// The bytes in memory order, followed by zeros.
     pub(super) bits: u64,
     len: usize,
 }
 
 impl ScalarBytes {
-    /// The bytes of `value`.
     #[inline]
     pub(crate) fn new<T: Element>(value: T) -> Self {
         let mut bytes = [0; 8];
@@ -88,7 +85,6 @@ impl ScalarBytes {
         Self::from_bits(u64::from_ne_bytes(bytes), size_of::<T>())
     }
 
-    /// The first `len` bytes of `bits`.
     #[inline]
     pub(super) fn from_bits(bits: u64, len: usize) -> Self {
         Self { bits, len }
@@ -99,7 +95,7 @@ impl ScalarBytes {
     }
 }
 
-/// A scalar as an operand of tensors of `dtype`; for halves it stays f32.
+/// A scalar as an operand of tensors of `dtype`; f32 for halves.
 #[inline]
 pub(super) fn number(name: &'static str, dtype: DType, value: Scalar) -> Result<ScalarBytes> {
     let dtype = if matches!(dtype, DType::F16 | DType::BF16) { DType::F32 } else { dtype };
@@ -109,7 +105,8 @@ pub(super) fn number(name: &'static str, dtype: DType, value: Scalar) -> Result<
     }
 }
 
-/// The bytes of a number, in a register: one that comes in a [`Result`], with room for an error, is waited for in memory.
+/// The bits of a number, returned in a register: a [`Result`], with room for an error, would be returned
+/// through memory and waited for.
 fn number_bits(name: &'static str, dtype: DType, value: Scalar) -> Option<u64> {
     dispatch!(number name, dtype, T => Ok(ScalarBytes::new(value.cast::<T>()).bits)).ok()
 }
@@ -123,12 +120,12 @@ impl Input {
     }
 }
 
-/// Runs a kernel over operands that broadcast together; at least one is a tensor.
+/// Runs a kernel over operands that broadcast together; at least one is a tensor. Returns the output.
 ///
 /// # Errors
-/// Shapes that do not broadcast, in the name of the operation.
+/// Shapes that do not broadcast.
 pub(crate) fn run<const N: usize>(op: Op<N>, mut inputs: [Input; N]) -> Result<Tensor> {
-    // Handed on by reference: moves of several tensors cost as much as a small operation.
+    // Passed on by reference: moving several tensors costs as much as a small operation.
     if is_flat(&inputs) { run_flat(op, &mut inputs) } else { run_general(op, &mut inputs) }
 }
 
@@ -140,7 +137,7 @@ fn is_flat<const N: usize>(inputs: &[Input; N]) -> bool {
     first.is_contiguous() && tensors.all(|t| t.shape().as_slice() == shape && t.is_contiguous())
 }
 
-/// [`run`] where no layout has to be looked at; what small tensors cost is decided here.
+/// [`run`] for tensors that need no look at their layouts; its overhead dominates the cost of small tensors.
 fn run_flat<const N: usize>(op: Op<N>, inputs: &mut [Input; N]) -> Result<Tensor> {
     let (mut count, mut bytes) = (0, moved(op.dtype));
     for tensor in inputs.iter().filter_map(Input::tensor) {
@@ -222,7 +219,7 @@ fn run_general<const N: usize>(op: Op<N>, inputs: &mut [Input; N]) -> Result<Ten
     Ok(out.with_layout(layout))
 }
 
-/// Computes the output `out`, whose elements `layout` names, in the order in which they lie in memory.
+/// Computes the output `out`, whose layout is `layout`, in memory order.
 fn fill<const N: usize>(op: Op<N>, out: &mut [u8], layout: &Layout, inputs: &[Input; N], work: Work) {
     let size = op.dtype.size();
     let mut operands: [runs::Operand<'_>; N] = [const { runs::Operand::OUTPUT }; N];
@@ -263,17 +260,17 @@ fn common_shape<const N: usize>(op: &'static str, inputs: &[Input; N]) -> Result
     Ok(shape)
 }
 
-/// Whether `operand`, dense, has the shape of `output` and its elements in the same order in memory. `output` is
-/// dense.
+/// Whether `operand` is dense, has the shape of the dense layout `output`, and has its elements in the same
+/// order in memory.
 fn same_order(operand: &Layout, output: &Layout) -> bool {
     operand.shape() == output.shape() && {
         let axes = operand.shape().iter().zip(operand.strides()).zip(output.strides());
-        // Axes of size one are never stepped along. Equal strides also make the operand dense, as the output is.
+        // There are no steps along axes of size one. Equal strides imply that the operand is dense, as the
+        // output is.
         axes.into_iter().all(|((&size, a), b)| size == 1 || a == b)
     }
 }
 
-/// The layout of a fresh output.
 fn output_layout<const N: usize>(shape: Shape, inputs: &[Input; N]) -> Layout {
     let full = || inputs.iter().filter_map(Input::tensor).map(Tensor::layout).filter(|l| *l.shape() == shape);
     if full().all(Layout::is_contiguous) && full().next().is_some() {
@@ -316,8 +313,8 @@ fn output_layout<const N: usize>(shape: Shape, inputs: &[Input; N]) -> Layout {
     Layout::new(shape, output, 0)
 }
 
-/// Whether axis `a` should be stepped along before axis `b`: the first operand that moves along both decides. `None`
-/// when no operand can tell.
+/// Whether axis `a` should vary faster than axis `b`: decided by the first operand with different, non-zero
+/// strides along the two. `None` without such an operand.
 fn faster(strides: &[Strides], shape: &[usize], a: usize, b: usize) -> Option<bool> {
     if shape[a] == 1 || shape[b] == 1 {
         return None;

@@ -6,7 +6,8 @@ use crate::Element;
 use core::ops;
 use flex_math::simd::Levels;
 
-/// Functions of two integers as kernels. They are slower than memory, or rare, so a constant on the right gets no loop of its own.
+/// Functions of two integers as kernels. They are compute-bound, or rare, so a constant on the right gets no
+/// loop of its own.
 macro_rules! integer_fn {
     ($($(#[$doc:meta])* $name:ident<$bound:ident> on $levels:ident: |$a:ident, $b:ident| $value:expr;)*) => {$(
         $(#[$doc])*
@@ -32,15 +33,11 @@ integer_fn! {
     Shl<Integer> on Lean: |a, b| a.shl(b);
     /// Right shift; the sign for counts out of range.
     Shr<Integer> on Lean: |a, b| a.shr(b);
-    /// Bitwise and.
     BitAnd<BitLogic> on Lean: |a, b| a & b;
-    /// Bitwise or.
     BitOr<BitLogic> on Lean: |a, b| a | b;
-    /// Bitwise exclusive or.
     BitXor<BitLogic> on Lean: |a, b| a ^ b;
 }
 
-/// Elements with bitwise operators.
 pub(super) trait BitLogic:
     Element + ops::BitAnd<Output = Self> + ops::BitOr<Output = Self> + ops::BitXor<Output = Self>
 {

@@ -1,13 +1,13 @@
 //! Elementwise operations: unary, binary, comparison, logic, mask, cast and activation.
 //!
-//! An operation picks a kernel by dtype (`kernel.rs`) and hands it to the one driver (`driver.rs`), which decides where the
-//! output lies and cuts the operands into runs (`runs.rs`). Kernels are made of functions: of whole vectors of floats
-//! (`float.rs`), or of single elements (`element.rs`). So a new function is one expression, and one row of the table in
-//! `unary.rs` or `binary.rs`.
+//! An operation picks a kernel by dtype (`kernel.rs`) and passes it to the one driver (`driver.rs`), which
+//! decides where the output is written and cuts the operands into runs (`runs.rs`). Kernels are made of
+//! functions of whole vectors of floats (`float.rs`) or of single elements (`element.rs`). A new function is
+//! one expression, and one row of the table in `unary.rs` or `binary.rs`.
 //!
-//! What all operations share: operands broadcast together; the output takes over the buffer of an operand that
-//! nobody else holds, if it has the output's shape; and a dense operand's order of axes in memory is kept, so that a
-//! transposed tensor costs what a contiguous one does. Results do not depend on layouts or on the number of threads.
+//! Operands broadcast together. The output takes over the buffer of an operand of the output's shape that
+//! nothing else shares. A dense operand's order of axes is kept, so a transposed tensor costs as much as a
+//! contiguous one. Results do not depend on layouts or on the number of threads.
 
 mod activation;
 mod binary;

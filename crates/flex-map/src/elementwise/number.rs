@@ -1,20 +1,17 @@
 //! Comparison and arithmetic of single elements, and of vectors of floats, with every outcome defined.
 //!
-//! Integers wrap as two's complement. Division by zero gives 0, and so does the remainder (NumPy's choice; PyTorch
-//! raises an error and Burn says nothing); `MIN / -1` wraps to `MIN`, with remainder 0. Division truncates; the
-//! remainder has the sign of the divisor, as Python's and PyTorch's, so it belongs to a division that rounds down.
+//! Integers wrap as two's complement. Division by zero gives 0, and so does its remainder (NumPy's choice;
+//! PyTorch raises an error and Burn does not specify it); `MIN / -1` wraps to `MIN`, with remainder 0.
+//! Division truncates; the remainder has the sign of the divisor, as in Python and PyTorch, so it belongs to
+//! a division that rounds down.
 
 use crate::{Element, bf16, f16};
 use flex_math::Float;
 use flex_math::simd::{Simd, Vector, abs, neg};
 
-/// Elements that compare.
 pub(crate) trait Compared: Element {
-    /// `==`.
     fn equal(self, other: Self) -> bool;
-    /// `<`.
     fn less(self, other: Self) -> bool;
-    /// `<=`.
     fn at_most(self, other: Self) -> bool;
 }
 
@@ -39,8 +36,8 @@ macro_rules! compared_by_operators {
 
 compared_by_operators!(f32 f64 i8 i16 i32 i64 u8 u16 u32 u64);
 
-/// By integer operations that vectorise: the bits, with those of negative numbers negated, stand in the order of the numbers
-/// and are 0 for both zeros. NaN is told by its magnitude.
+/// Comparisons by integer operations, which vectorise: the magnitude, negated for negative numbers, has the
+/// order of the numbers and is 0 for both zeros. NaN is recognised by its magnitude.
 macro_rules! compared_by_bits {
     ($($ty:ty)*) => {$(
         impl Compared for $ty {
@@ -74,9 +71,7 @@ fn rank<T: Element>(x: T) -> i16 {
     ((bits & i16::MAX) ^ negative) - negative
 }
 
-/// Floats by their bits.
 pub(super) trait FloatBits: Element {
-    /// An integer of the same size.
     type Bits: PartialOrd;
     /// The bits of infinity; greater magnitudes are NaN.
     const INFINITE: Self::Bits;
@@ -104,13 +99,10 @@ float_bits! {
     bf16: u16;
 }
 
-/// What functions need that choose among numbers or change signs: no result is rounded, and halves stay as they are.
+/// Choice among numbers and change of signs: no result is rounded, so halves are not converted.
 pub(crate) trait Selection: Copy {
-    /// The additive identity.
     fn zero() -> Self;
-    /// Absolute value.
     fn abs(self) -> Self;
-    /// Negation.
     fn neg(self) -> Self;
     /// `yes` where this is less than `than`, and `no` elsewhere.
     fn if_less(self, than: Self, yes: Self, no: Self) -> Self;
@@ -118,21 +110,17 @@ pub(crate) trait Selection: Copy {
     fn if_at_most(self, limit: Self, yes: Self, no: Self) -> Self;
 }
 
-/// What has arithmetic: integers, and vectors of f32 and f64.
+/// Arithmetic: of integers, and of vectors of f32 and f64.
 pub(crate) trait Arithmetic: Selection {
-    /// The multiplicative identity.
     fn one() -> Self;
-    /// Sum.
     fn add(self, rhs: Self) -> Self;
-    /// Difference.
     fn sub(self, rhs: Self) -> Self;
-    /// Product.
     fn mul(self, rhs: Self) -> Self;
     /// Quotient, truncated for integers.
     fn div(self, rhs: Self) -> Self;
-    /// The larger one; NaN when either is.
+    /// The larger one; NaN if either is NaN.
     fn max(self, rhs: Self) -> Self;
-    /// The smaller one; NaN when either is.
+    /// The smaller one; NaN if either is NaN.
     fn min(self, rhs: Self) -> Self;
     /// -1, 0 or 1; 0 for NaN, as in PyTorch and in Burn's default.
     fn sign(self) -> Self;
@@ -168,7 +156,7 @@ macro_rules! impl_select {
     };
 }
 
-/// [`Selection`] for halves, by their bits.
+/// [`Selection`] for halves, by operations on bits.
 macro_rules! impl_select_half {
     ($($ty:ty: $bits:ty;)*) => {$(
         impl_select!(
@@ -231,7 +219,8 @@ impl<S: Simd, T: Float> Arithmetic for Vector<S, T> {
     }
     #[inline(always)]
     fn max(self, rhs: Self) -> Self {
-        // A NaN on the right fails the comparison, and one on the left is found by itself.
+        // With NaN on the right, the comparison is false and selects it; NaN on the left is selected by
+        // `self.eq(self)`.
         self.eq(self).select(self.gt(rhs).select(self, rhs), self)
     }
     #[inline(always)]
@@ -245,21 +234,21 @@ impl<S: Simd, T: Float> Arithmetic for Vector<S, T> {
     }
 }
 
-/// Integer elements.
 pub(crate) trait Integer: Arithmetic + Element {
     /// Remainder with the sign of the divisor.
     fn rem(self, rhs: Self) -> Self;
-    /// Exact power, wrapped. A negative exponent gives the reciprocal truncated: 0, except for bases 1 and -1.
+    /// Exact power, wrapped. A negative exponent gives the reciprocal truncated: 0, except for bases 1 and
+    /// -1.
     fn pow(self, exponent: Self) -> Self;
-    /// Bits moved up; 0 for a count that is negative or not below the width.
+    /// Left shift; 0 for a count that is negative or at least the width.
     fn shl(self, count: Self) -> Self;
-    /// Bits moved down, the sign filling; a count that is negative or not below the width leaves nothing but the
-    /// sign (-1 or 0).
+    /// Right shift that copies the sign bit; the sign alone (-1 or 0) for a count that is negative or at
+    /// least the width.
     fn shr(self, count: Self) -> Self;
 }
 
-/// `$wide` is a float that divides two values of the type without rounding across an integer: it has more bits than
-/// they have together below their leading one, and unlike integer division it vectorises.
+/// Implements the operations of an integer type; `$quotient` is the truncated `$a / $b`, and 0 for a divisor
+/// of 0.
 macro_rules! impl_integer {
     ($ty:ty, $unsigned:ty, signed: $signed:literal, |$a:ident, $b:ident| $quotient:expr) => {
         impl_select!(
@@ -367,10 +356,10 @@ macro_rules! impl_integer {
     };
 }
 
-/// Quotients through a float that divides two values of the type without rounding across an integer: the gap between
-/// `a / b` and the next integer is at least `1 / b`, more than half an ULP of the float. Unlike integer division this
-/// vectorises. The saturating cast turns `x / 0` into something finite, replaced by 0, and `MIN / -1` into `MAX`, so
-/// the division is made in the next wider integer.
+/// The quotient of integers by way of a float that does not round across an integer: the gap between `a / b`
+/// and the next integer is at least `1 / b`, more than half an ULP of the float. Unlike integer division,
+/// this vectorises. A divisor of 0 is replaced by 1, and the quotient by 0. The saturating cast would turn
+/// `MIN / -1` into `MAX`, so it goes to the wider integer `$wide`.
 macro_rules! through_float {
     ($a:ident, $b:ident, $ty:ty, $float:ty, $wide:ty) => {{
         let divisor = if $b == 0 { 1 } else { $b };
@@ -382,7 +371,8 @@ macro_rules! through_float {
 impl_integer!(i8, u8, signed: true, |a, b| through_float!(a, b, i8, f32, i32));
 impl_integer!(i16, u16, signed: true, |a, b| through_float!(a, b, i16, f32, i32));
 impl_integer!(i32, u32, signed: true, |a, b| {
-    // Not through i64: the cast to it vectorises on AVX-512 alone. MIN / -1 is the one quotient that saturates.
+    // Not through i64: the cast to i64 vectorises only with AVX-512. MIN / -1 is the only quotient that
+    // saturates.
     let quotient = through_float!(a, b, i32, f64, i32);
     if a == i32::MIN && b == -1 { i32::MIN } else { quotient }
 });

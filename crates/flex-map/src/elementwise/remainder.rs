@@ -1,8 +1,8 @@
 //! The remainder of floats, with the sign of the divisor.
 //!
-//! `a - floor(a / b) * b`, which is exact while the quotient is small, vectorised; the rest element by element with
-//! the exact `fmod` of the language. As in PyTorch, a remainder of zero has the sign of `a`, and one that rounds up to
-//! the divisor stays there.
+//! `a - floor(a / b) * b`, which is exact while the quotient is small, is vectorised; other elements use the
+//! exact `fmod` of the language. As in PyTorch, a remainder of zero has the sign of `a`, and a remainder that
+//! rounds up to the divisor is left there.
 
 use super::float::ThroughSingle;
 use super::kernel::{FloatKernels, Kernel, Src, Typed};
@@ -10,10 +10,9 @@ use crate::{Element, bf16, f16};
 use core::marker::PhantomData;
 use flex_math::simd::vectorize_lean;
 
-/// Elements that are computed before the few that need the slow way are mended.
+/// Elements that are computed by the fast formula before the few that need `fmod` are corrected.
 const BLOCK: usize = 64;
 
-/// The kernels of the remainder.
 pub(super) const REMAINDER: FloatKernels<2> = [
     &Rem::<f64>(PhantomData),
     SINGLE,
@@ -23,9 +22,9 @@ pub(super) const REMAINDER: FloatKernels<2> = [
 
 const SINGLE: &dyn Kernel<2> = &Rem::<f32>(PhantomData);
 
-/// Floats with a remainder.
 trait FloatRem: Element {
-    /// The remainder, and whether it is right: it is unless the quotient is huge or something is not finite.
+    /// The remainder by the fast formula, and whether it is right: wrong for a huge quotient, or if anything
+    /// is not finite.
     fn fast(a: Self, b: Self) -> (Self, bool);
     /// The remainder by `fmod`.
     fn exact(a: Self, b: Self) -> Self;
@@ -34,7 +33,7 @@ trait FloatRem: Element {
 /// 1.5 * 2^52: adding and subtracting it rounds to an integer, on every instruction set.
 const MAGIC: f64 = 6_755_399_441_055_744.0;
 
-/// Largest integer not above `q`, for `|q| < 2^51`.
+/// The largest integer not above `q`, for `|q| < 2^51`.
 #[inline(always)]
 fn floor(q: f64) -> f64 {
     let nearest = (q + MAGIC) - MAGIC;
@@ -44,8 +43,8 @@ fn floor(q: f64) -> f64 {
 impl FloatRem for f32 {
     #[inline(always)]
     fn fast(a: f32, b: f32) -> (f32, bool) {
-        // In f64. Quotients of f32 that are not integers stay 2^-24 away from them, so up to 2^28 rounding does not
-        // reach one, and its product with b is exact.
+        // In f64. A quotient of f32 that is not an integer is at least 2^-24 from one, so up to 2^28 rounding
+        // does not reach an integer, and the product of the floor and b is exact.
         let q = a as f64 / b as f64;
         let r = (a as f64 - floor(q) * b as f64) as f32;
         let r = if r == 0.0 { f32::from_bits(a.to_bits() & (1 << 31)) } else { r };
@@ -62,8 +61,8 @@ impl FloatRem for f64 {
     #[inline(always)]
     fn fast(a: f64, b: f64) -> (f64, bool) {
         let q = a / b;
-        // One rounding, of the final result. The quotient may have rounded up to the next integer; then the remainder
-        // comes out a little below zero, exactly, and one more divisor mends it.
+        // Only the final result is rounded. If the quotient was rounded up to the next integer, the remainder
+        // is exact and a little below zero; adding the divisor once corrects it.
         let r = num_traits::Float::mul_add(-floor(q), b, a);
         let r = if r != 0.0 && (r < 0.0) != (b < 0.0) { r + b } else { r };
         let r = if r == 0.0 { f64::from_bits(a.to_bits() & (1 << 63)) } else { r };
@@ -90,7 +89,7 @@ impl<T: FloatRem> Kernel<2> for Rem<T> {
 
 #[inline(always)]
 fn remainders<T: FloatRem>(out: &mut [T], from_a: Typed<'_, T>, from_b: Typed<'_, T>) {
-    // Ones make the unused end of the last block ordinary.
+    // Ones in the unused end of the last block suit the fast formula.
     let mut a = [T::ONE; BLOCK];
     let mut b = [T::ONE; BLOCK];
     for (k, out) in out.chunks_mut(BLOCK).enumerate() {

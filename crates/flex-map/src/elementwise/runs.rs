@@ -1,8 +1,8 @@
-//! From strided operands to the runs that kernels see.
+//! From strided operands to the runs that kernels get.
 //!
-//! The output is one flat run, cut into chunks of fixed size. Within a chunk an operand is a slice of the same
-//! length or one element, where its layout allows; row by row, where only its rows do; and otherwise gathered into a
-//! contiguous block first, small enough to stay in the cache.
+//! The output is one flat run, cut into chunks of fixed size. Within a chunk, an operand is a slice of the
+//! same length or one element if its layout allows; otherwise the kernel runs row by row if its rows allow;
+//! otherwise the operand is gathered into a contiguous block first, small enough to stay in the cache.
 
 use super::kernel::{self, Kernel, RowSrc, Rows, Src};
 use crate::layout::{Layout, Strides, stretched_stride};
@@ -15,27 +15,26 @@ use core::ops::Range;
 use flex_math::simd::CACHE_LINE;
 use smallvec::SmallVec;
 
-/// Bytes of the output that one task computes, at most. Estimated, not tuned: with two operands of the same type a task
-/// moves 192 KiB, some 10 us from memory, beside which handing it out (1 us) is small; an operand gathered for it stays in the
-/// second cache.
+/// Most bytes of the output that one task computes. Estimated, not tuned: with two operands of the same type,
+/// a task moves 192 KiB, some 10 us from memory, so the cost of a task (1 us) is small beside it; a gathered
+/// operand stays in the second-level cache.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Shortest row that kernels see; operands of shorter ones are gathered into blocks.
+/// Shortest row that a kernel gets; operands with shorter rows are gathered into blocks.
 const MIN_ROW: usize = 16;
 
-/// Rows up to this length are handed to the kernel many at a time. Adding a row to a matrix of 256 columns took 8.0 us
-/// for 65,536 elements with a call per row, and takes 3.4.
+/// Rows up to this length are passed to the kernel many at a time. Adding a row to a matrix of 256 columns
+/// took 8.0 us for 65,536 elements with a call per row, and takes 3.4.
 const MAX_SHORT_ROW: usize = 4096;
 
-/// Chunks may grow by this factor when that lets them use whole cache lines of a transposed operand. Four blocks of
-/// 256 KiB still share a second cache of 1 MiB.
+/// Chunks may grow by this factor to use whole cache lines of a transposed operand. Four blocks of 256 KiB
+/// still fit in a second-level cache of 1 MiB.
 const MAX_GROWTH: usize = 4;
 
 /// An operand of [`run`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Operand<'a> {
     bytes: &'a [u8],
-    /// Bytes per element.
     size: usize,
     kind: Kind<'a>,
 }
@@ -44,19 +43,17 @@ pub(super) struct Operand<'a> {
 enum Kind<'a> {
     /// The operand lies in the output.
     Output,
-    /// One element for all.
+    /// One element stands for all.
     Same,
     /// As many elements as the output, in the same order.
     Each,
-    /// A layout over the bytes that broadcasts to the output's.
+    /// A layout over the bytes that broadcasts to the output's shape.
     Strided(&'a Layout),
 }
 
 impl<'a> Operand<'a> {
-    /// The operand lies in the output.
     pub(super) const OUTPUT: Self = Operand { bytes: &[], size: 0, kind: Kind::Output };
 
-    /// One element for all.
     pub(super) fn same(bytes: &'a [u8]) -> Self {
         Self { bytes, size: bytes.len(), kind: Kind::Same }
     }
@@ -66,12 +63,12 @@ impl<'a> Operand<'a> {
         Self { bytes, size, kind: Kind::Each }
     }
 
-    /// A layout over the bytes that broadcasts to the output's.
+    /// A layout over the bytes that broadcasts to the output's shape.
     pub(super) fn strided(bytes: &'a [u8], size: usize, layout: &'a Layout) -> Self {
         Self { bytes, size, kind: Kind::Strided(layout) }
     }
 
-    /// The run of an operand that needs no layout: elements `range` of the output.
+    /// Elements `range` of an operand that is not strided.
     fn run(&self, range: Range<usize>) -> Src<'a> {
         match self.kind {
             Kind::Output => Src::Out,
@@ -85,8 +82,8 @@ impl<'a> Operand<'a> {
     }
 }
 
-/// Computes `out`, elements of `size` bytes, from operands that broadcast to `layout`, which says where each element
-/// lies in `out`.
+/// Computes `out`, whose elements of `size` bytes have the layout `layout`, from operands that broadcast to
+/// its shape.
 pub(super) fn run<const N: usize>(
     kernel: &dyn Kernel<N>,
     out: &mut [u8],
@@ -105,7 +102,7 @@ pub(super) fn run<const N: usize>(
     let walk = Walk::following(layout, offsets, |n, axis| match operands[n].kind {
         Kind::Strided(from) => stretched_stride(from, layout.shape(), axis),
         Kind::Same => 0,
-        // These follow the output, whichever way its axes run.
+        // These have the output's order in memory, whichever way its axes run.
         Kind::Each | Kind::Output => layout.strides()[axis],
     });
     let inner = walk.inner();
@@ -120,7 +117,7 @@ pub(super) fn run<const N: usize>(
     run_gathered(kernel, out, size, &walk, &operands, work);
 }
 
-/// Every operand is one run; there is at least one element.
+/// No operand is strided; there is at least one element.
 pub(super) fn run_flat<const N: usize>(
     kernel: &dyn Kernel<N>,
     out: &mut [u8],
@@ -135,7 +132,8 @@ pub(super) fn run_flat<const N: usize>(
     });
 }
 
-/// Every operand is a slice or one element within a row, and the rows are short: the kernel gets many at once.
+/// Within a row, every operand is a slice or one element, and the rows are short: the kernel gets many rows
+/// at once.
 fn run_short_rows<const N: usize>(
     kernel: &dyn Kernel<N>,
     out: &mut [u8],
@@ -167,7 +165,7 @@ fn run_short_rows<const N: usize>(
     });
 }
 
-/// Every operand is a slice or one element within a row.
+/// Within a row, every operand is a slice or one element.
 fn run_rows<const N: usize>(
     kernel: &dyn Kernel<N>,
     out: &mut [u8],
@@ -182,7 +180,7 @@ fn run_rows<const N: usize>(
         let (start, end) = (k * chunk, k * chunk + out.len() / size);
         let mut row = start / inner.size;
         walk.for_each_row(row..end.div_ceil(inner.size), |at| {
-            // The chunk may begin and end inside of a row.
+            // The chunk may begin and end inside a row.
             let first = start.max(row * inner.size);
             let last = end.min((row + 1) * inner.size);
             let skip = first - row * inner.size;
@@ -207,7 +205,8 @@ fn run_rows<const N: usize>(
     });
 }
 
-/// Strided operands are gathered into contiguous blocks: for each chunk, or once when that is better.
+/// Gathers strided operands into contiguous blocks: per chunk, or at once if chunks would use only parts of
+/// cache lines.
 fn run_gathered<const N: usize>(
     kernel: &dyn Kernel<N>,
     out: &mut [u8],
@@ -233,7 +232,7 @@ fn run_gathered<const N: usize>(
         Some(block) => Operand::each(block, operands[n].size),
         None => operands[n],
     });
-    // Operands that do not move from chunk to chunk.
+    // Operands whose elements are the same in every chunk are gathered once.
     let first = chunks.len.min(out.len() / size);
     let repeated: [Option<Bytes>; N] = core::array::from_fn(|n| {
         let repeats = operands[n].is_strided() && nests[n].repeats(chunks.axis);
@@ -255,18 +254,17 @@ fn run_gathered<const N: usize>(
     });
 }
 
-/// How the output is cut when operands are gathered: into `rows` steps of one axis of the nest, or within a row.
+/// How the output is cut when operands are gathered: a chunk is several steps of one axis of the nest, or a
+/// part of a row.
 struct Chunks {
-    /// Elements of a chunk.
     len: usize,
     /// The axis whose steps make up a chunk.
     axis: usize,
-    /// Elements per step of that axis.
+    /// Elements per step of this axis.
     step: usize,
 }
 
 impl Chunks {
-    /// Chunks of about `target` elements.
     fn new<const N: usize>(axes: &[Axis<N>], target: usize) -> Self {
         let (mut axis, mut step) = (axes.len() - 1, 1);
         while axis > 0 && step * axes[axis].size <= target {
@@ -293,8 +291,8 @@ impl Nest {
         }
     }
 
-    /// Whether a chunk of `len` elements reads whole cache lines: it spans enough steps of the axis along which the
-    /// elements are neighbours.
+    /// Whether a chunk of `len` elements reads whole cache lines, of `neighbours` elements each: whether it
+    /// spans enough steps of the axis with the smallest stride.
     fn is_local(&self, len: usize, neighbours: usize) -> bool {
         let moving = (0..self.sizes.len()).filter(|&k| self.strides[k] != 0 && self.sizes[k] > 1);
         let Some(unit) = moving.min_by_key(|&k| self.strides[k].unsigned_abs()) else {
@@ -304,12 +302,12 @@ impl Nest {
         step * neighbours.min(self.sizes[unit]) <= len
     }
 
-    /// Whether the operand does not move along the axes from `axis` outwards.
+    /// Whether the operand is the same for all indices of the axes `0..=axis`.
     fn repeats(&self, axis: usize) -> bool {
         self.strides[..=axis].iter().zip(&self.sizes).all(|(&stride, &size)| stride == 0 || size == 1)
     }
 
-    /// The whole operand in the output's order.
+    /// The whole operand, in the output's order.
     fn gather_all(&self, operand: &Operand<'_>) -> Bytes {
         let count: usize = self.sizes.iter().product();
         let mut block = storage::alloc(count * operand.size);
@@ -318,11 +316,11 @@ impl Nest {
         block
     }
 
-    /// The `len` elements from `start` on, which is the start of a chunk.
+    /// The `len` elements from `start` on; `start` is the start of a chunk.
     fn gather(&self, operand: &Operand<'_>, chunks: &Chunks, start: usize, len: usize) -> Bytes {
         let mut block = storage::alloc(len * operand.size);
         let Chunks { axis, step, .. } = *chunks;
-        // Steps of the chunk's axis, cut where that axis ends and the next outer one moves.
+        // Steps of the chunk's axis, split where that axis ends and the next outer axis advances.
         let (mut at, end) = (start / step, (start + len) / step);
         let mut rest: &mut [u8] = &mut block;
         while at < end {
@@ -350,7 +348,7 @@ fn copy(operand: &Operand<'_>, layout: &Layout, out: &mut [u8]) {
     fn typed<T: Element>(src: &[u8], layout: &Layout, out: &mut [u8]) {
         let (src, out): (&[T], &mut [T]) = (bytemuck::cast_slice(src), bytemuck::cast_slice_mut(out));
         if let (&[rows, times], [1, 0]) = (layout.shape().as_slice(), layout.strides()) {
-            // `[N, 1]` stretched to `[N, 3]`, too short for a call per row.
+            // `[N, 1]` broadcast to `[N, 3]`: rows too short for a call each.
             let src = &src[layout.offset()..][..rows];
             return match times {
                 2 => repeat::<T, 2>(src, out),

@@ -1,7 +1,7 @@
-//! Functions of one element: the table of them, and the few that are defined here.
+//! Functions of one element: their table, and the few functions that are defined here.
 //!
-//! A new function is one row of [`unary_table`]. A row names the kernels: [`light1`] or [`heavy1`] of a function of flex-math,
-//! or of one below.
+//! A new function is one row of [`unary_table`]. The row names the kernels: [`light1`] or [`heavy1`] of a
+//! function of flex-math or of this module.
 
 use super::driver::{Cost, Input, Op, run};
 use super::element::{Fn1, integers1, wrapping1};
@@ -14,19 +14,19 @@ use flex_math as m;
 use flex_math::simd::{Simd, Vector};
 use flex_math::{Float, UnaryFn};
 
-/// What an operation needs to run.
+/// The name, the kernels and the costs of an operation.
 struct Definition {
-    /// The name that errors use.
+    /// The operation's name in errors.
     name: &'static str,
     kernels: Kernels<1>,
-    /// The cost of an element.
+    /// The cost per element.
     cost: Cost,
-    /// The cost of an element of f64.
+    /// The cost per element of f64.
     cost_f64: Cost,
 }
 
-/// The operations. A row has the variant, the name that errors use, the kernels, the cost of an element (and of one of f64 where
-/// it differs), and the function in f64, which the tests compare with.
+/// The operations. A row has the variant, the name in errors, the kernels, the cost per element (and per
+/// element of f64 if it differs), and the function in f64 that the tests compare with.
 macro_rules! unary_table {
     ($($(#[$doc:meta])* $op:ident = $name:literal, $kernels:expr, $cost:expr $(, $cost_f64:expr)? => $reference:expr;)*) => {
         /// One-operand operations.
@@ -36,7 +36,7 @@ macro_rules! unary_table {
         }
 
         impl Unary {
-            // Inlined, so that a program links the kernels of the operations that it names, and no others.
+            // Inlined, so that a program links only the kernels of the operations that it names.
             #[inline(always)]
             fn definition(self) -> &'static Definition {
                 match self {
@@ -70,8 +70,8 @@ macro_rules! unary_table {
     };
 }
 
-/// No processor pipelines division and roots of f64 fully: a square root takes 1.04 ns on Zen 4 (of f32 0.19 there, and 0.26 on
-/// a Xeon).
+/// No processor fully pipelines division and square roots of f64: a root takes 1.04 ns on Zen 4 (of f32: 0.19
+/// ns, and 0.26 on a Xeon).
 const DIVIDER: Cost = Cost::Flops(64);
 
 unary_table! {
@@ -119,13 +119,13 @@ unary_table! {
     Atanh = "atanh", Kernels::floats(heavy1::<m::Atanh>()), Cost::MATH => libm::atanh;
     /// Error function.
     Erf = "erf", Kernels::floats(heavy1::<m::Erf>()), Cost::Flops(30) => libm::erf;
-    /// Largest integer not above.
+    /// Largest integer not above `x`.
     Floor = "floor", Kernels::floats(light1::<Floor>()), Cost::Memory => libm::floor;
-    /// Smallest integer not below.
+    /// Smallest integer not below `x`.
     Ceil = "ceil", Kernels::floats(light1::<Ceil>()), Cost::Memory => libm::ceil;
     /// Integer part, towards zero.
     Trunc = "trunc", Kernels::floats(light1::<Trunc>()), Cost::Memory => libm::trunc;
-    /// Nearest integer, halves to even.
+    /// Nearest integer, ties to even.
     Round = "round", Kernels::floats(light1::<Round>()), Cost::Memory => libm::rint;
     /// `max(x, 0)`; NaN stays.
     Relu = "relu", Kernels::floats(selecting1::<Relu>()), Cost::Memory => |x| if x < 0.0 { 0.0 } else { x };
@@ -143,9 +143,10 @@ unary_table! {
 
 /// Applies `op` to each element.
 ///
-/// `Abs`, `Neg` and `Sign` take floats and integers (which wrap: `-MIN` is `MIN`), `BitNot` integers, the rest
-/// floats. `Round` rounds half to even. `Sign` of NaN is 0, as in PyTorch; all others propagate NaN. The output has
-/// the dtype and the shape of the input; a dense input keeps its order in memory.
+/// `Abs`, `Neg` and `Sign` take floats and integers (which wrap: `-MIN` is `MIN`), `BitNot` takes integers,
+/// the others take floats. `Round` rounds ties to even. `Sign` of NaN is 0, as in PyTorch; all others
+/// propagate NaN. The output has the dtype and the shape of the input; a dense input keeps its order in
+/// memory.
 ///
 /// # Errors
 /// A dtype that `op` does not take.
@@ -165,13 +166,10 @@ fn apply(op: &'static Definition, tensor: Tensor) -> Result<Tensor> {
 }
 
 number_fn! {
-    /// Absolute value.
     Abs<Selection>: |a| a.abs();
-    /// Negation.
     Neg<Selection>: |a| a.neg();
-    /// -1, 0 or 1.
     Sign<Arithmetic>: |a| a.sign();
-    /// Not a maximum with zero: NaN stays.
+    /// Not a maximum with zero, so that NaN stays.
     Relu<Selection>: |a| a.if_less(T::zero(), T::zero(), a);
 }
 
@@ -184,7 +182,7 @@ impl<T: Element + core::ops::Not<Output = T>> Fn1<T> for BitNot {
     }
 }
 
-/// A rounding as a vector function: one instruction, which plain loops reach only with `std`.
+/// Rounding as a vector function: one instruction, which plain loops compile to only with `std`.
 macro_rules! rounding {
     ($($name:ident: |$x:ident| $value:expr;)*) => {$(
         #[derive(Clone, Copy, Default)]
@@ -201,7 +199,7 @@ macro_rules! rounding {
 
 rounding! {
     Floor: |x| x.floor();
-    // By way of floor, with the sign of zero kept: -0.5 rounds up to -0.
+    // Computed by floor, with the sign of zero kept: -0.5 rounds up to -0.
     Ceil: |x| negate(negate(x).floor());
     Trunc: |x| x.trunc();
     Round: |x| x.round_ties_even();

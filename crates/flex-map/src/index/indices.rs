@@ -1,4 +1,4 @@
-//! Index tensors: checked once, then read as `usize`.
+//! Index tensors: range-checked once, then read as `usize`.
 
 use crate::error::{Error, Result};
 use crate::layout::Layout;
@@ -7,12 +7,13 @@ use crate::walk::Walk;
 use crate::{Bytes, DType, Element, Tensor, storage};
 use flex_math::simd::vectorize_lean;
 
-/// Indices that are converted at a time: 2 KiB, well inside the first cache.
+/// Indices that are converted at a time: 2 KiB, well inside the first-level cache.
 pub(super) const BLOCK: usize = 256;
 
 /// The elements of an integer tensor that [`Indices::checked`] found to be in range.
 ///
-/// They are not negative, so their bits read as an unsigned integer are their value: four widths are all there is.
+/// The indices are not negative, so their bits, read as an unsigned integer, are their value: four widths
+/// suffice.
 pub(super) struct Indices<'a> {
     data: Data<'a>,
     layout: &'a Layout,
@@ -26,10 +27,11 @@ enum Data<'a> {
 }
 
 impl<'a> Indices<'a> {
-    /// Reads `tensor` after checking that its elements lie in `0..size`, where `size` is that of `axis`.
+    /// Reads `tensor` after checking that its elements lie in `0..size`; `size` is the size of the indexed
+    /// `axis`.
     ///
     /// # Errors
-    /// A dtype that is not an integer; the first index, in row-major order, that is out of range.
+    /// A dtype that is not an integer, or an index out of range (the first in row-major order is reported).
     pub(super) fn checked(op: &'static str, tensor: &'a Tensor, axis: usize, size: usize) -> Result<Self> {
         check(op, tensor, axis, size)?;
         let data = match tensor.dtype().size() {
@@ -41,7 +43,6 @@ impl<'a> Indices<'a> {
         Ok(Self { data, layout: tensor.layout() })
     }
 
-    /// The index at one position of the buffer.
     #[inline]
     pub(super) fn get(&self, position: usize) -> usize {
         match self.data {
@@ -52,7 +53,7 @@ impl<'a> Indices<'a> {
         }
     }
 
-    /// `out.len()` indices, `stride` apart in the buffer from `start` on.
+    /// Reads `out.len()` indices from the buffer, from `start` on with stride `stride`.
     pub(super) fn read(&self, start: usize, stride: isize, out: &mut [usize]) {
         fn convert<T: Copy>(
             data: &[T],
@@ -80,8 +81,8 @@ impl<'a> Indices<'a> {
         }
     }
 
-    /// The `out.len()` indices from the `first` on, of a tensor that is contiguous, though not always from the start of
-    /// its buffer.
+    /// Reads `out.len()` indices from index `first` on. The tensor must be contiguous, but may start anywhere
+    /// in its buffer.
     pub(super) fn read_contiguous(&self, first: usize, out: &mut [usize]) {
         self.read(self.layout.offset() + first, 1, out);
     }
@@ -93,7 +94,8 @@ impl<'a> Indices<'a> {
         list
     }
 
-    /// Calls `f` with blocks of `out`, an element for each index in row-major order, and the indices that go with them.
+    /// Splits `out`, which has one element per index in row-major order, into blocks; calls `f` with each and
+    /// its indices.
     pub(super) fn for_each_block(&self, out: &mut [usize], f: impl Fn(&mut [usize], &[usize]) + Sync) {
         if out.is_empty() {
             return;
@@ -112,8 +114,9 @@ impl<'a> Indices<'a> {
     }
 }
 
-/// The index that all of `indices` are, if they are one and the same: index tensors are often repeated along an axis to name
-/// whole slices, and a slice is moved faster than its elements. Fewer than 16 are not looked at.
+/// The value that all `indices` have, if they are equal. Index tensors are often repeated along an axis to
+/// address whole slices, and a slice is moved faster than its elements one by one. `None` for fewer than 16
+/// indices.
 pub(super) fn repeated(indices: &[usize]) -> Option<usize> {
     let (&first, &last) = (indices.first()?, indices.last()?);
     if indices.len() < 16 || first != last {
@@ -126,11 +129,12 @@ pub(super) fn repeated(indices: &[usize]) -> Option<usize> {
     (differ == 0).then_some(first)
 }
 
-/// A list of numbers in a pooled buffer: a fresh one of the system would cost more, page by page, than filling it.
+/// A list of numbers in a pooled buffer: fresh memory from the system would cost more, page by page, than
+/// filling it.
 pub(super) struct List(Bytes);
 
 impl List {
-    /// `len` arbitrary numbers.
+    /// `len` numbers of arbitrary value.
     pub(super) fn new(len: usize) -> Self {
         Self(storage::alloc(len * size_of::<usize>()))
     }
@@ -148,7 +152,7 @@ impl AsMut<[usize]> for List {
     }
 }
 
-/// `Ok` when all elements of an integer tensor lie in `0..size`.
+/// `Ok` if all elements of an integer tensor lie in `0..size`.
 pub(super) fn check(op: &'static str, tensor: &Tensor, axis: usize, size: usize) -> Result<()> {
     dispatch!(int op, tensor.dtype(), T => match first_outside::<T>(tensor, size) {
         None => Ok(()),
@@ -166,7 +170,7 @@ fn first_outside<T: Element>(tensor: &Tensor, size: usize) -> Option<T> {
         return None;
     }
     let data = tensor.storage::<T>();
-    // Axes that only repeat elements need no second look.
+    // Axes that only repeat elements are checked once.
     let mut layout = tensor.layout().clone();
     for axis in 0..layout.rank() {
         if layout.strides()[axis] == 0 {
@@ -175,7 +179,7 @@ fn first_outside<T: Element>(tensor: &Tensor, size: usize) -> Option<T> {
     }
     let walk = Walk::new([&Layout::contiguous(layout.shape().clone()), &layout]);
     let inner = walk.inner();
-    // Negative numbers become the largest unsigned ones.
+    // Negative numbers become the largest unsigned numbers.
     let outside = |v: T| v.to_i64() as u64 >= size as u64;
     let row_outside = |start: usize, len: usize| {
         let stride = inner.strides[1];
@@ -211,7 +215,7 @@ fn first_outside<T: Element>(tensor: &Tensor, size: usize) -> Option<T> {
     found.into_iter().flatten().next()
 }
 
-/// `Ok` when the dtype is one of the integers.
+/// `Ok` if the dtype is an integer dtype.
 pub(super) fn check_index_dtype(op: &'static str, dtype: DType) -> Result<()> {
     dispatch!(int op, dtype, T => {
         let _ = T::DTYPE;

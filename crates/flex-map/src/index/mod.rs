@@ -2,16 +2,16 @@
 //!
 //! | reads | updates | the index tensor holds |
 //! | --- | --- | --- |
-//! | [`gather`] | [`scatter`] | one index along one axis for each element |
-//! | [`select`], [`embedding`] | [`select_update`], [`embedding_backward`] | one index along one axis for each slice |
+//! | [`gather`] | [`scatter`] | one index per element, along one axis |
+//! | [`select`], [`embedding`] | [`select_update`], [`embedding_backward`] | one index per slice of an axis |
 //! | [`gather_nd`] | [`scatter_nd`] | the indices of the leading axes, in its last axis |
 //!
-//! and [`nonzero`] goes the other way, from a mask to indices.
+//! [`nonzero`] does the opposite: it makes indices from a mask.
 //!
-//! Indices may have any integer dtype. They are checked before anything is written, so a bad one (negative ones
-//! included) is an [`Error::Index`](crate::Error::Index) and leaves no trace. Updates that meet in one element are
-//! applied in the row-major order of the index tensor, whatever the number of threads: threads share out the
-//! elements that are written, never the updates.
+//! Indices may have any integer dtype. They are checked before anything is written: an index out of range
+//! (every negative one is) returns an [`Error::Index`](crate::Error::Index), and nothing changes. Updates of
+//! one element are applied in the row-major order of the index tensor for any number of threads, since
+//! threads divide the written elements among them, never the updates.
 
 mod indices;
 mod nd;
@@ -29,15 +29,15 @@ pub use rows::{embedding_backward, select_update};
 pub use scatter::scatter;
 pub use take::{embedding, gather, select};
 
-/// How an update combines with what is there. For booleans [`Add`](Self::Add) and [`Max`](Self::Max) mean "or",
-/// [`Mul`](Self::Mul) and [`Min`](Self::Min) mean "and".
+/// How an update combines with the element that is there. For booleans, [`Add`](Self::Add) and
+/// [`Max`](Self::Max) mean "or", [`Mul`](Self::Mul) and [`Min`](Self::Min) mean "and".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Update {
     /// The last update wins.
     Assign,
     /// Sum. Integers wrap; half precision sums in `f32` and rounds once.
     Add,
-    /// Product, with the same rules.
+    /// Product, with the rules of [`Add`](Self::Add).
     Mul,
     /// Smaller of the two; NaN when either is NaN.
     Min,

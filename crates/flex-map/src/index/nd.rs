@@ -1,4 +1,5 @@
-//! Indexing by coordinates: the last axis of the index tensor, of size `k`, addresses the `k` leading axes of the data.
+//! Indexing by coordinates: the last axis of the index tensor, of size `k`, addresses the `k` leading axes of
+//! the data.
 
 use super::Update;
 use super::indices::{Indices, List, check_index_dtype};
@@ -9,18 +10,19 @@ use crate::parallel::{self, Work};
 use crate::{Shape, Tensor};
 use alloc::vec::Vec;
 
-/// The slices of `tensor` at the coordinates in `indices`, of shape `[batch..., k]`: a tensor of shape
+/// The slices of `tensor` at the coordinates in `indices`. `indices` has shape `[batch..., k]`, the result
 /// `[batch..., tensor.shape[k..]...]`.
 ///
 /// # Errors
-/// An index tensor without axes or not of an integer dtype, more coordinates than axes, an index out of range.
+/// An index tensor without axes or not of an integer dtype, more coordinates than axes, an index out of
+/// range.
 pub fn gather_nd(tensor: Tensor, indices: Tensor) -> Result<Tensor> {
     const OP: &str = "gather_nd";
     let k = check(OP, &tensor, &indices)?;
     let shape = slices_shape(&tensor, &indices, k);
     checked_num_elements(OP, &shape)?;
     let len: usize = tensor.shape()[k..].iter().product();
-    // Strides of the leading axes serve as they are when a slice is one run.
+    // If each slice is contiguous, the strides of the leading axes can be used as they are.
     let tensor = if is_run(&tensor, k) { tensor } else { tensor.into_contiguous()? };
     let strides = &tensor.layout().strides()[..k];
     let starts = positions(OP, &tensor, &indices, strides)?;
@@ -50,13 +52,14 @@ pub fn gather_nd(tensor: Tensor, indices: Tensor) -> Result<Tensor> {
     })
 }
 
-/// `tensor` with its slices at the coordinates in `indices`, of shape `[batch..., k]`, updated with `values`, of shape
-/// `[batch..., tensor.shape[k..]...]`. Updates that meet are applied in row-major order.
+/// `tensor` with the slices at the coordinates in `indices` updated with `values`. `indices` has shape
+/// `[batch..., k]`, `values` `[batch..., tensor.shape[k..]...]`. Updates of one slice are applied in
+/// row-major order.
 ///
-/// Writes in place when nobody else holds the buffer.
+/// Writes in place if nothing else shares the buffer.
 ///
 /// # Errors
-/// Those of [`gather_nd`], values of another dtype or shape, [`Update::Or`] of floats.
+/// The errors of [`gather_nd`], values of another dtype or shape, [`Update::Or`] of floats.
 pub fn scatter_nd(tensor: Tensor, indices: Tensor, values: Tensor, update: Update) -> Result<Tensor> {
     const OP: &str = "scatter_nd";
     check_same_dtype(OP, tensor.dtype(), values.dtype())?;
@@ -73,7 +76,7 @@ pub fn scatter_nd(tensor: Tensor, indices: Tensor, values: Tensor, update: Updat
     update_slices(OP, tensor, values, dims, rows.as_ref(), update)
 }
 
-/// Checks what does not need the values of the indices; the number of coordinates.
+/// Checks all but the values of the indices; returns the number of coordinates.
 fn check(op: &'static str, tensor: &Tensor, indices: &Tensor) -> Result<usize> {
     check_index_dtype(op, indices.dtype())?;
     match indices.shape().last() {
@@ -91,15 +94,15 @@ fn slices_shape(tensor: &Tensor, indices: &Tensor, k: usize) -> Shape {
     batch.iter().chain(&tensor.shape()[k..]).copied().collect()
 }
 
-/// Whether the axes from `k` on are row-major without gaps.
+/// Whether the axes from `k` on are contiguous.
 fn is_run(tensor: &Tensor, k: usize) -> bool {
     let layout = tensor.layout();
     let wanted = crate::layout::contiguous_strides(&layout.shape()[k..]);
     (k..layout.rank()).all(|axis| layout.shape()[axis] == 1 || layout.strides()[axis] == wanted[axis - k])
 }
 
-/// For each row of coordinates, the sum of their products with `strides` (as two's complement), after checking each
-/// against its axis.
+/// For each row of coordinates, the sum of the coordinates times `strides` (wrapping, as two's complement).
+/// Checks each coordinate against its axis.
 fn positions(op: &'static str, tensor: &Tensor, indices: &Tensor, strides: &[isize]) -> Result<List> {
     let last = indices.rank() - 1;
     let columns: Vec<Tensor> =

@@ -9,10 +9,10 @@ use flex_math::simd::vectorize_lean;
 
 const OP: &str = "nonzero";
 
-/// Mask elements that one task looks at.
+/// Mask elements that one task reads.
 const BLOCK: usize = 1 << 16;
 
-/// The indices of the elements of a boolean tensor that are true, in row-major order: `[count, rank]`.
+/// The indices of the true elements of a boolean tensor, in row-major order, with shape `[count, rank]`.
 ///
 /// # Errors
 /// A tensor that is not boolean, an index dtype that is not an integer or cannot hold the sizes.
@@ -24,7 +24,7 @@ pub fn nonzero(tensor: Tensor, index_dtype: DType) -> Result<Tensor> {
     let (shape, rank) = (tensor.shape().clone(), tensor.rank());
     let mask = tensor.as_slice::<u8>().expect("contiguous");
     dispatch!(int OP, index_dtype, I => {
-        // The largest index on each axis.
+        // Whether the dtype holds the largest index of an axis.
         let holds = |size: &usize| {
             let last = size.saturating_sub(1) as u64;
             let index = I::from_u64(last);
@@ -57,18 +57,18 @@ pub fn nonzero(tensor: Tensor, index_dtype: DType) -> Result<Tensor> {
     })
 }
 
-/// Number of nonzero bytes.
 fn count(mask: &[u8]) -> usize {
     vectorize_lean(
         #[inline(always)]
         || {
-            // Runs short enough for sums of bytes not to overflow.
+            // Runs short enough that sums of bytes do not overflow.
             mask.chunks(128).map(|run| run.iter().fold(0u8, |sum, &b| sum + (b != 0) as u8) as usize).sum()
         },
     )
 }
 
-/// Writes the indices of the true elements of `mask`, which starts at flat position `first` of a tensor of this shape.
+/// Writes the indices of the true elements of `mask`, which starts at flat position `first` of a tensor of
+/// shape `shape`.
 fn list<I: Element>(mask: &[u8], first: usize, shape: &[usize], out: &mut [I]) {
     let (&width, outer) = shape.split_last().expect("elements without axes have no indices");
     let rank = shape.len();
@@ -100,11 +100,11 @@ fn list<I: Element>(mask: &[u8], first: usize, shape: &[usize], out: &mut [I]) {
     }
 }
 
-/// Bytes whose true positions are listed before they are used.
+/// Mask elements whose true positions are listed at a time.
 const GROUP: usize = 64;
 
-/// Calls `f` with the position of each nonzero byte. Positions are collected without branches, which no processor could
-/// predict; groups of zeros are passed over.
+/// Calls `f` with the position of each nonzero byte. Positions are collected without branches, which would be
+/// mispredicted; groups of zeros are skipped.
 #[inline(always)]
 fn for_each_true(mask: &[u8], mut f: impl FnMut(usize)) {
     for (k, group) in mask.chunks(GROUP).enumerate() {
@@ -114,7 +114,7 @@ fn for_each_true(mask: &[u8], mut f: impl FnMut(usize)) {
         let mut list = [0u8; GROUP];
         let mut len = 0;
         for (i, &b) in group.iter().enumerate() {
-            // Never past the end: `len` counts elements before `i`.
+            // Within bounds: `len` counts only elements before `i`.
             list[len & (GROUP - 1)] = i as u8;
             len += (b != 0) as usize;
         }

@@ -12,14 +12,14 @@ use crate::{Element, Tensor};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// `tensor[i, indices[j], k] = update(tensor[i, indices[j], k], values[i, j, k])` (for axis 1 of three). `values` has the
-/// shape of `tensor` with as many slices along `axis` as there are indices.
+/// `tensor[i, indices[j], k] = update(tensor[i, indices[j], k], values[i, j, k])` (for axis 1 of three).
+/// `values` has the shape of `tensor`, except that its size along `axis` is the number of indices.
 ///
-/// Writes in place when nobody else holds the buffer.
+/// Writes in place if nothing else shares the buffer.
 ///
 /// # Errors
-/// An axis out of range, an index tensor that is not 1-D or not of an integer dtype, values of another dtype or shape,
-/// an index out of range, [`Update::Or`] of floats.
+/// An axis out of range, an index tensor that is not 1-D or not of an integer dtype, values of another dtype
+/// or shape, an index out of range, [`Update::Or`] of floats.
 pub fn select_update(
     tensor: Tensor,
     axis: usize,
@@ -30,11 +30,13 @@ pub fn select_update(
     select_update_named("select_update", tensor, axis, indices, values, update)
 }
 
-/// The gradient of [`embedding`](super::embedding) with respect to its weights: zeros of the shape of `weights` (`[n, d]`)
-/// to which each row of `grad` (`[..., d]`) is added at its index (`indices` of shape `[...]`). It has the dtype of `grad`.
+/// The gradient of [`embedding`](super::embedding) with respect to its weights: zeros of the shape of
+/// `weights` (`[n, d]`), to which each row of `grad` (`[..., d]`) is added at its index (`indices` of shape
+/// `[...]`). The result has the dtype of `grad`.
 ///
 /// # Errors
-/// Weights that are not 2-D, shapes that do not fit, an index dtype that is not an integer, an index out of range.
+/// Weights that are not 2-D, shapes that do not fit, an index dtype that is not an integer, an index out of
+/// range.
 pub fn embedding_backward(weights: Tensor, grad: Tensor, indices: Tensor) -> Result<Tensor> {
     const OP: &str = "embedding_backward";
     check_rank(OP, weights.shape(), 2, "weights of two axes")?;
@@ -47,7 +49,7 @@ pub fn embedding_backward(weights: Tensor, grad: Tensor, indices: Tensor) -> Res
     }
     let indices = flatten(indices)?;
     let grad = grad.reshape([indices.num_elements(), width])?;
-    // The bits of zero are zeros in every dtype.
+    // Zero is all zero bits in every dtype.
     let (shape, dtype) = (weights.shape().clone(), grad.dtype());
     let zeros = dispatch!(bits OP, dtype, B => Tensor::filled::<B>(OP, shape, B::ZERO, dtype))?;
     select_update_named(OP, zeros, 0, indices, grad, Update::Add)
@@ -77,8 +79,8 @@ fn select_update_named(
     update_slices(op, tensor, values, [outer, size, inner], rows.as_ref(), update)
 }
 
-/// Updates the slices `rows` of a tensor taken as row-major `[outer, size, inner]` with values taken as
-/// `[outer, rows.len(), inner]`. The caller has checked all sizes, and that each row is below `size`.
+/// Updates the slices `rows` of a tensor, read as row-major `[outer, size, inner]`, with values read as
+/// `[outer, rows.len(), inner]`. The caller has checked all sizes, and that each row is less than `size`.
 pub(super) fn update_slices(
     op: &'static str,
     tensor: Tensor,
@@ -105,8 +107,8 @@ pub(super) fn update_slices(
     })
 }
 
-/// Blocks of rows that threads share when there are few outer blocks. Enough to balance threads, few enough that
-/// listing the updates of each costs nothing beside the updates.
+/// Blocks of rows that are distributed over threads if there are few outer blocks. Enough to balance the
+/// threads, and few enough that listing each block's updates costs nothing compared with the updates.
 const BUCKETS: usize = 32;
 
 fn update_rows<B: Element>(
@@ -136,7 +138,7 @@ fn update_rows<B: Element>(
         });
         return;
     }
-    // Threads own ranges of rows; each gets the list of the updates that fall into its range, in their order.
+    // Each thread owns ranges of rows and gets the ordered list of the updates that fall into them.
     let shift = size.div_ceil(BUCKETS).next_power_of_two().trailing_zeros();
     let bucket_rows = 1usize << shift;
     let buckets = list_buckets(rows, shift, size.div_ceil(bucket_rows));
@@ -155,7 +157,7 @@ fn update_rows<B: Element>(
     });
 }
 
-/// For each block of `1 << shift` rows, which entries of `rows` fall into it.
+/// For each block of `1 << shift` rows, the positions in `rows` of the entries that fall into it.
 fn list_buckets(rows: &[usize], shift: u32, count: usize) -> Vec<Vec<usize>> {
     let mut sizes = vec![0usize; count];
     rows.iter().for_each(|row| sizes[row >> shift] += 1);

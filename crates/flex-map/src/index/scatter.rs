@@ -14,14 +14,15 @@ use alloc::vec::Vec;
 
 const OP: &str = "scatter";
 
-/// `tensor[i, indices[i, j, k], k] = update(tensor[i, indices[i, j, k], k], values[i, j, k])` (for axis 1 of three).
-/// `values` has the shape of `indices`, which has the rank of `tensor`, and on the other axes at most its sizes.
+/// `tensor[i, indices[i, j, k], k] = update(tensor[i, indices[i, j, k], k], values[i, j, k])` (for axis 1 of
+/// three). `values` has the shape of `indices`; `indices` has the rank of `tensor`, and is at most as large
+/// on the other axes.
 ///
-/// Writes in place when nobody else holds the buffer.
+/// Writes in place if nothing else shares the buffer.
 ///
 /// # Errors
-/// An axis out of range, shapes or dtypes that do not fit, an index dtype that is not an integer, an index out of
-/// range, [`Update::Or`] of floats.
+/// An axis out of range, shapes or dtypes that do not fit, an index dtype that is not an integer, an index
+/// out of range, [`Update::Or`] of floats.
 pub fn scatter(
     axis: usize,
     tensor: Tensor,
@@ -57,26 +58,28 @@ pub fn scatter(
     })
 }
 
-/// What an update costs, as [`Work::Flops`] counts: some 1 ns.
+/// The cost of an update in the unit of [`Work::Flops`]: some 1 ns.
 const FLOPS: usize = 96;
 
-/// What a task's share of the updates is reckoned in: an index, a value and a target.
+/// Bytes that an update counts as when updates are divided into tasks: an index, a value and a target.
 const BYTES: usize = 16;
 
-/// Fewest and most columns that a thread owns when threads share the columns of one block.
+/// Fewest and most columns per thread when threads share the columns of one block.
 const COLUMNS: [usize; 2] = [16, 256];
 
-/// Bytes of the copy that such a thread works on; within the second cache. A `[1024, 1024]` scatter of 1 Mi updates along axis 0
-/// then costs 1.5 ns per update on two cores, as much as one along the last axis.
+/// Bytes of the copy of its columns that such a thread works on; fits the second-level cache. A
+/// `[1024, 1024]` scatter of 1 Mi updates along axis 0 then costs 1.5 ns per update on two cores, as much as
+/// one along the last axis.
 const COLUMN_BYTES: usize = 256 * 1024;
 
-/// The target as row-major `[outer, size, inner]`, the updates as row-major `[update_outer, count, update_inner]`.
+/// The target read as row-major `[outer, size, inner]`, the updates as row-major
+/// `[update_outer, count, update_inner]`.
 struct Plan {
     size: usize,
     inner: usize,
     count: usize,
     update_inner: usize,
-    /// Outer block of the target for each outer block of the updates; `None` when they are the same.
+    /// For each outer block of the updates, the outer block of the target; `None` if the two are equal.
     outer_at: Option<Vec<usize>>,
     /// Likewise for the inner elements.
     inner_at: Option<Vec<usize>>,
@@ -123,7 +126,7 @@ impl Plan {
         });
     }
 
-    /// One outer block; its indices begin at `first`.
+    /// Applies the updates of one outer block; its indices begin at `first`.
     fn run_block<B: Element>(
         &self,
         kernel: &Kernel<B>,
@@ -137,7 +140,7 @@ impl Plan {
         for (k, values) in values.chunks(BLOCK).enumerate() {
             let positions = &mut buffer[..values.len()];
             indices.read_contiguous(first + k * BLOCK, positions);
-            // Updates before this one are made.
+            // Updates before `done` have been applied.
             let mut done = 0;
             let mut at = if self.inner == 1 { values.len() } else { 0 };
             while at < values.len() {
@@ -161,8 +164,8 @@ impl Plan {
         }
     }
 
-    /// A single outer block with many columns: each thread copies some columns together, updates the copy and writes it
-    /// back.
+    /// Applies the updates of a single outer block with many columns: each thread copies several columns,
+    /// updates the copy and writes it back.
     fn run_columns<B: Element>(
         &self,
         kernel: &Kernel<B>,
@@ -198,7 +201,8 @@ impl Plan {
     }
 }
 
-/// Row-major positions in `shape` of the elements of its corner of shape `corner`; `None` when that is all of it.
+/// Row-major positions, in `shape`, of the elements of its leading corner of shape `corner`; `None` if they
+/// are equal.
 fn positions(shape: &[usize], corner: &[usize]) -> Option<Vec<usize>> {
     if shape == corner {
         return None;

@@ -1,9 +1,9 @@
 //! Reading by index along one axis.
 //!
-//! [`gather`] and [`select`] are one loop over the output. Beside the output's own layout it walks two more of the same
-//! shape: the tensor's, whose indexed axis gets stride zero, and the index tensor's, which in `select` has stride zero
-//! on all other axes. Where the index does not change along the innermost axis, a row is one copy; that holds for
-//! `select`, and for `gather` with an expanded index tensor alike.
+//! [`gather`] and [`select`] are one loop over the output. It walks two more layouts of the output's shape:
+//! the tensor's, with stride zero on the indexed axis, and the index tensor's, which in `select` has stride
+//! zero on all other axes. If the index is constant along the innermost axis, as in `select` and in `gather`
+//! with an expanded index tensor, a row is one copy.
 
 use super::indices::{BLOCK, Indices, repeated};
 use crate::error::{Error, Result, check_axis, check_rank};
@@ -13,11 +13,12 @@ use crate::walk::{Walk, gather_row};
 use crate::{Element, Shape, Tensor};
 use flex_math::simd::{CACHE_LINE, prefetch};
 
-/// `out[i, j, k] = tensor[i, indices[i, j, k], k]` (for axis 1 of three). The result has the shape of `indices`, which
-/// has the rank of `tensor`, and on the other axes at most its sizes.
+/// `out[i, j, k] = tensor[i, indices[i, j, k], k]` (for axis 1 of three). The result has the shape of
+/// `indices`, which has the rank of `tensor` and is at most as large on the other axes.
 ///
 /// # Errors
-/// An axis out of range, shapes that do not fit, an index dtype that is not an integer, an index out of range.
+/// An axis out of range, shapes that do not fit, an index dtype that is not an integer, an index out of
+/// range.
 pub fn gather(axis: usize, tensor: Tensor, indices: Tensor) -> Result<Tensor> {
     const OP: &str = "gather";
     check_axis(OP, axis, tensor.rank())?;
@@ -27,7 +28,8 @@ pub fn gather(axis: usize, tensor: Tensor, indices: Tensor) -> Result<Tensor> {
     take(OP, axis, &tensor, &indices, index_layout, shape)
 }
 
-/// `out[i, j, k] = tensor[i, indices[j], k]` (for axis 1 of three): the slices that a 1-D index tensor names.
+/// `out[i, j, k] = tensor[i, indices[j], k]` (for axis 1 of three): the slices at the indices in a 1-D
+/// tensor.
 ///
 /// # Errors
 /// An axis out of range, an index tensor that is not 1-D or not of an integer dtype, an index out of range.
@@ -35,7 +37,7 @@ pub fn select(tensor: Tensor, axis: usize, indices: Tensor) -> Result<Tensor> {
     select_named("select", tensor, axis, indices)
 }
 
-/// Rows of `weights` (`[n, d]`) for each index: `[..., d]` for `indices` of shape `[...]`.
+/// The rows of `weights` (`[n, d]`) at the indices: a tensor `[..., d]` for `indices` of shape `[...]`.
 ///
 /// # Errors
 /// Weights that are not 2-D, an index dtype that is not an integer, an index out of range.
@@ -48,13 +50,12 @@ pub fn embedding(weights: Tensor, indices: Tensor) -> Result<Tensor> {
     select_named(OP, weights, 0, indices)?.reshape(shape)
 }
 
-/// All elements as one axis.
 pub(super) fn flatten(tensor: Tensor) -> Result<Tensor> {
     let count = tensor.num_elements();
     tensor.reshape([count])
 }
 
-/// The rule for the index tensor of `gather` and `scatter`.
+/// Checks the shape of the index tensor of `gather` and `scatter`.
 pub(super) fn check_index_shape(
     op: &'static str,
     axis: usize,
@@ -70,7 +71,7 @@ pub(super) fn check_index_shape(
     Err(Error::shapes(op, shape, indices, expected))
 }
 
-/// [`select`] in the name of another operation.
+/// [`select`] with the name of another operation in errors.
 fn select_named(op: &'static str, tensor: Tensor, axis: usize, indices: Tensor) -> Result<Tensor> {
     check_axis(op, axis, tensor.rank())?;
     check_rank(op, indices.shape(), 1, "indices of one axis")?;
@@ -83,7 +84,8 @@ fn select_named(op: &'static str, tensor: Tensor, axis: usize, indices: Tensor) 
     take(op, axis, &tensor, &indices, index_layout, shape)
 }
 
-/// The loop of this module: an output of `shape`, each element of which reads the index that `index_layout` has there.
+/// The loop of this module: makes an output of `shape`. `index_layout`, of the same shape, locates each
+/// element's index.
 fn take(
     op: &'static str,
     axis: usize,
@@ -109,7 +111,7 @@ fn take(
     })
 }
 
-/// Rows are read along an axis of this size and stride.
+/// Reads the rows of the output along an axis with this size and stride.
 fn take_rows<T: Element>(
     src: &[T],
     (axis_size, axis_stride): (usize, isize),
@@ -125,12 +127,12 @@ fn take_rows<T: Element>(
         });
         return;
     }
-    // A row of the output then reads from one line of the tensor, which is contiguous.
+    // Each row of the output then reads from one contiguous line of the tensor.
     let in_line = axis_stride == 1 && step == 0;
     let bytes = axis_size * size_of::<T>();
     for_each_row(walk, out, 2 * size_of::<T>() + size_of::<usize>(), |[_, start, index], row| {
-        // What lies behind this line of the tensor is, in most cases, the next one that is read from, in an order that only the
-        // indices know.
+        // In most cases, the memory behind this line of the tensor is read next, in the order of the indices,
+        // which the hardware cannot predict: it is prefetched.
         let next = src.as_ptr().wrapping_add(start + axis_size).cast::<u8>();
         let worthwhile = in_line && bytes <= MAX_LINE && bytes <= row.len() * CACHE_LINE;
         let part = if worthwhile { (bytes * BLOCK / row.len()).min(bytes) } else { 0 };
@@ -162,15 +164,15 @@ fn take_rows<T: Element>(
     });
 }
 
-/// Bytes of a line of the tensor that is asked for ahead, at most: half of the first cache. It is asked for when there are as
-/// many reads of it as it has cache lines.
+/// Longest line of the tensor, in bytes, that is prefetched: half of the first-level cache. A line is
+/// prefetched if it is read at least as often as it has cache lines.
 const MAX_LINE: usize = 16 * 1024;
 
-/// What an element costs that is fetched from where an index says, as [`Work::Flops`] counts: some 1.5 ns.
+/// The cost of an element that is fetched by index, in the unit of [`Work::Flops`]: some 1.5 ns.
 const FLOPS: usize = 128;
 
-/// Calls `f` with the positions and the elements of each row of a row-major output, the walk's first operand. Long rows
-/// come in several pieces, so that threads can share them.
+/// Calls `f` with the positions and the elements of each row of a row-major output, which is the walk's first
+/// operand. Long rows are split into several pieces, so that threads can share them.
 pub(super) fn for_each_row<T: Send, const N: usize>(
     walk: &Walk<N>,
     out: &mut [T],
@@ -179,7 +181,7 @@ pub(super) fn for_each_row<T: Send, const N: usize>(
 ) {
     let inner = walk.inner();
     let task = parallel::rows_per_task(bytes_per_element);
-    // Whole rows where they are short.
+    // Short rows stay whole.
     let task = if inner.size < task { task - task % inner.size } else { task };
     let work = Work::Flops(FLOPS * out.len());
     parallel::for_each_chunk(out, task, work, |k, chunk| {

@@ -1,7 +1,7 @@
-//! What an update does to one element, as kernels over rows and over lists of positions.
+//! The updates of single elements, as kernels over rows and over lists of positions.
 //!
-//! The loops that decide who updates what are compiled for raw bits of four widths; the kernels are the only code that
-//! knows the dtype, and are reached through two function pointers per dtype and [`Update`].
+//! The loops that distribute the updates are compiled for raw bits of four widths. Only the kernels know the
+//! dtype; they are called through two function pointers per dtype and [`Update`].
 
 use super::Update;
 use crate::error::{Error, Result};
@@ -9,7 +9,7 @@ use crate::{DType, Element, bf16, f16};
 use core::marker::PhantomData;
 use flex_math::simd::vectorize_lean;
 
-/// One kind of update on one dtype, whose elements are handed over as bits of type `B`.
+/// One kind of update of one dtype, whose elements are passed as bits of type `B`.
 pub(super) struct Kernel<B> {
     /// `out[i] = combine(out[i], values[i])`.
     pub row: fn(out: &mut [B], values: &[B]),
@@ -17,7 +17,7 @@ pub(super) struct Kernel<B> {
     pub at: fn(out: &mut [B], positions: &[usize], values: &[B]),
 }
 
-/// The kernel for a dtype as wide as `B`.
+/// The kernel for a dtype whose elements have the size of `B`.
 pub(super) fn kernel<B: Element>(op: &'static str, dtype: DType, update: Update) -> Result<Kernel<B>> {
     let update = match (dtype.is_bool(), update) {
         (true, Update::Add | Update::Max) => Update::Or,
@@ -33,7 +33,7 @@ pub(super) fn kernel<B: Element>(op: &'static str, dtype: DType, update: Update)
     })
 }
 
-/// Whether `B` can hold the bits of `T`; a constant, so that kernels for pairs that cannot are never compiled.
+/// Whether `B` has the size of `T`; a constant, so that kernels for other pairs are never compiled.
 struct Widths<B, T>(PhantomData<(B, T)>);
 
 impl<B, T> Widths<B, T> {
@@ -92,8 +92,8 @@ macro_rules! combine {
 }
 combine!(Assign assign  Add add  Mul mul  Min min  Max max  Or or);
 
-/// The arithmetic of the updates. Not the operators of `core`, whose integers may panic on overflow and whose `min`
-/// drops NaN.
+/// The arithmetic of the updates. Not the operators of `core`: integer operators may panic on overflow, and
+/// `min` drops NaN.
 trait Number: Element {
     #[inline(always)]
     fn assign(self, value: Self) -> Self {
@@ -121,7 +121,7 @@ macro_rules! float {
             fn add(self, value: Self) -> Self { self + value }
             #[inline(always)]
             fn mul(self, value: Self) -> Self { self * value }
-            // Refused before a kernel is chosen.
+            // Never called: `make` refuses floats.
             #[inline(always)]
             fn or(self, _: Self) -> Self { self }
         }
@@ -143,7 +143,8 @@ macro_rules! int {
 }
 int!(i64 i32 i16 i8 u64 u32 u16 u8);
 
-/// Whether many updates of one element would lose precision in this dtype, so that they are to be computed in `f32`.
+/// Whether many updates of one element would lose precision in this dtype, so that they are computed in
+/// `f32`.
 pub(super) fn widens(dtype: DType, update: Update) -> bool {
     matches!(dtype, DType::F16 | DType::BF16) && matches!(update, Update::Add | Update::Mul)
 }

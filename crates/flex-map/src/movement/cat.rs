@@ -9,8 +9,8 @@ use alloc::vec::Vec;
 
 const OP: &str = "cat";
 
-/// The tensors one after another along `axis`. They have the same dtype, rank and sizes of the other axes; those of
-/// size zero along `axis` add nothing.
+/// Concatenates the tensors along `axis`. They have the same dtype, the same rank and the same sizes of the
+/// other axes. A tensor of size zero along `axis` adds nothing.
 ///
 /// # Errors
 /// No tensors, an axis out of range, or tensors that do not fit together.
@@ -53,7 +53,7 @@ pub fn cat(tensors: Vec<Tensor>, axis: usize) -> Result<Tensor> {
     })
 }
 
-/// The outermost real axis: each tensor is one block of the output.
+/// Concatenates along the outermost axis: each tensor is one block of the output.
 fn copy_blocks<T: Element>(parts: &[Tensor], out: &mut [T]) {
     let work = Work::Bytes(2 * size_of_val(out));
     let mut rest = out;
@@ -69,7 +69,7 @@ fn copy_blocks<T: Element>(parts: &[Tensor], out: &mut [T]) {
     });
 }
 
-/// An inner axis: each row of the output takes one run of elements of each tensor.
+/// Concatenates along an inner axis: each row of the output takes one run of elements from each tensor.
 fn copy_rows<T: Element>(parts: Vec<Tensor>, axis: usize, shape: &Shape, out: &mut [T]) -> Result<()> {
     let runs = parts.into_iter().map(|tensor| Runs::new(tensor, axis)).collect::<Result<Vec<_>>>()?;
     let sources: Vec<(&[T], &Runs)> = runs.iter().map(|run| (run.tensor.storage::<T>(), run)).collect();
@@ -89,7 +89,7 @@ fn copy_rows<T: Element>(parts: Vec<Tensor>, axis: usize, shape: &Shape, out: &m
     Ok(())
 }
 
-/// `copy_from_slice`, without the call for the lengths at which the call costs more than the copy.
+/// `copy_from_slice`, without the call for lengths at which the call costs more than the copy.
 #[inline(always)]
 fn copy_run<T: Copy>(to: &mut [T], from: &[T]) {
     if to.len() <= 4 {
@@ -99,7 +99,7 @@ fn copy_run<T: Copy>(to: &mut [T], from: &[T]) {
     }
 }
 
-/// A tensor as gapless runs of `len` elements, one for each index of the axes before the concatenated one.
+/// A tensor as contiguous runs of `len` elements, one run per index of the axes before the concatenated one.
 struct Runs {
     tensor: Tensor,
     len: usize,
@@ -107,9 +107,9 @@ struct Runs {
 }
 
 enum Starts {
-    /// At `offset + row * stride`.
+    /// Run `row` starts at `offset + row * stride`.
     Even { offset: usize, stride: isize },
-    /// One by one.
+    /// The start of each run.
     Listed(Vec<usize>),
 }
 

@@ -1,4 +1,4 @@
-//! Any float dtype as `f32` and back, in whole vectors.
+//! Converts any float dtype to `f32` and back, in whole vectors.
 
 use crate::error::Result;
 use crate::parallel::{self, Work};
@@ -55,7 +55,7 @@ impl FloatBlock for bf16 {
     }
 }
 
-/// A float tensor as `f32`: itself when it is one, otherwise a row-major copy.
+/// A float tensor as `f32`: the tensor itself if it is one, otherwise a row-major copy.
 pub fn into_f32(op: &'static str, tensor: Tensor) -> Result<Tensor> {
     if tensor.dtype() == DType::F32 {
         return Ok(tensor);
@@ -73,7 +73,7 @@ pub fn into_f32(op: &'static str, tensor: Tensor) -> Result<Tensor> {
     })
 }
 
-/// An `f32` tensor in another float dtype: itself when that is `f32`, otherwise a row-major copy.
+/// An `f32` tensor in another float dtype: the tensor itself if that is `f32`, otherwise a row-major copy.
 pub fn from_f32(op: &'static str, tensor: Tensor, dtype: DType) -> Result<Tensor> {
     if dtype == DType::F32 {
         return Ok(tensor);

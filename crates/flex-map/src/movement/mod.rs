@@ -1,9 +1,10 @@
-//! Data movement: copies that change where elements lie, never what they are. Every dtype is moved as the unsigned
-//! integer of its width.
+//! Data movement: copies that change the positions of elements, never their values. Every dtype is moved as
+//! the unsigned integer of its width.
 //!
-//! * [`cat`] and [`repeat`] build larger tensors, [`slice_assign`] overwrites a part of one, [`arange`] counts.
-//! * `materialise` and `region` are the two copies that the rest is made of: any layout to row-major, and any layout
-//!   into a strided region of a buffer.
+//! * [`cat`] and [`repeat`] build larger tensors, [`slice_assign`] overwrites a part of one, [`arange`]
+//!   counts.
+//! * Other operations are built from two copies: `Tensor::materialise` copies any layout to row-major order,
+//!   and `region` copies any layout into a strided region of a buffer.
 
 mod cat;
 pub mod convert;
@@ -20,19 +21,20 @@ use crate::parallel::{self, Work};
 use crate::{DType, Element, Slice, Tensor};
 use region::copy_into_view;
 
-/// The same tensor in row-major order over a buffer that nobody else holds: itself when it already is, otherwise a
-/// copy.
+/// The tensor in row-major order over a buffer that nothing else shares: the tensor itself if possible,
+/// otherwise a copy.
 pub fn into_writable(tensor: Tensor) -> Result<Tensor> {
     if tensor.is_contiguous() && tensor.is_unique() { Ok(tensor) } else { tensor.materialise() }
 }
 
-/// `tensor` with the elements that `slices` select (see [`Layout::slice`](crate::Layout::slice)) replaced by `value`,
-/// which has the shape of the slice. Steps may be negative: the slice's last element then comes first.
+/// `tensor` with the elements that `slices` select (see [`Layout::slice`](crate::Layout::slice)) replaced by
+/// `value`, which has the shape of the slice. With a negative step, the slice begins with its last element.
 ///
-/// Writes in place when nobody else holds the buffer.
+/// Writes in place if nothing else shares the buffer.
 ///
 /// # Errors
-/// Different dtypes or ranks, more slices than axes, a step of zero, or a value of another shape than the slice.
+/// Different dtypes or ranks, more slices than axes, a step of zero, or a value of another shape than the
+/// slice.
 pub fn slice_assign(tensor: Tensor, slices: &[Slice], value: Tensor) -> Result<Tensor> {
     const OP: &str = "slice_assign";
     crate::error::check_same_dtype(OP, tensor.dtype(), value.dtype())?;
@@ -48,11 +50,11 @@ pub fn slice_assign(tensor: Tensor, slices: &[Slice], value: Tensor) -> Result<T
         // Everything is overwritten: the value is the result.
         return Ok(value);
     }
-    // Dense layouts address each position once, so they can be written in any order of axes.
+    // Dense layouts address each position once, so their elements can be written in any order of the axes.
     let mut tensor =
         if tensor.is_unique() && tensor.layout().is_dense() { tensor } else { tensor.materialise()? };
     let region = tensor.layout().clone().slice(slices)?;
-    // Columns are read in tiles, not one by one.
+    // A contiguous copy reads columns in tiles, not one by one.
     let steps = value.shape().iter().zip(value.layout().strides()).rev();
     let inner = steps.filter(|(size, _)| **size != 1).map(|(_, stride)| *stride).next();
     let value = if matches!(inner, None | Some(0 | 1)) { value } else { value.into_contiguous()? };
@@ -64,10 +66,10 @@ pub fn slice_assign(tensor: Tensor, slices: &[Slice], value: Tensor) -> Result<T
     Ok(tensor)
 }
 
-/// Elements that [`arange`] writes at a time; a multiple of every vector width.
+/// Elements that [`arange`] writes per chunk; a multiple of every vector width.
 const ARANGE_BLOCK: usize = 1 << 15;
 
-/// `[start, start + step, ...]` up to `end`, which is not reached: `[ceil((end - start) / step)]` elements, none when
+/// `[start, start + step, ...]`, excluding `end`: `ceil((end - start) / step)` elements, none if
 /// `end <= start`.
 ///
 /// # Errors
@@ -82,7 +84,7 @@ pub fn arange(start: i64, end: i64, step: usize, dtype: DType) -> Result<Tensor>
     let too_long = || Error::argument(OP, "range", format_args!("{start}..{end}"), "fewer elements");
     let count = usize::try_from(count).map_err(|_| too_long())?;
     dispatch!(int OP, dtype, T => {
-        // The values lie in start..end, so the last one fits i64.
+        // The values lie in `start..end`, so the last one fits i64.
         let last = start.wrapping_add((count.saturating_sub(1) as i64).wrapping_mul(step as i64));
         let holds = |v: i64| (v >= 0 || T::bounds().0 != T::ZERO) && T::from_i64(v).to_i64() == v;
         if count > 0 && !(holds(start) && holds(last)) {

@@ -4,13 +4,14 @@ use crate::layout::Layout;
 use crate::parallel::{self, Work};
 use crate::walk::{Walk, gather_row};
 
-/// Copies the elements of `src_layout` over `src` to the positions of `dst_layout` over `dst`, index by index.
+/// Copies the elements of `src_layout` over `src` to the positions of `dst_layout` over `dst`, index by
+/// index.
 ///
-/// `dst_layout` must address each of its positions once; otherwise which element stays there is unspecified.
-/// Elements of `dst` that the layout does not address are left alone.
+/// `dst_layout` must address each position at most once; otherwise it is unspecified which element a position
+/// gets. Elements of `dst` that the layout does not address are unchanged.
 ///
 /// # Panics
-/// When the shapes differ or a layout leaves its slice.
+/// If the shapes differ or a layout exceeds its slice.
 pub(crate) fn copy_into_view<T: Copy + Send + Sync>(
     dst: &mut [T],
     dst_layout: &Layout,
@@ -21,7 +22,7 @@ pub(crate) fn copy_into_view<T: Copy + Send + Sync>(
     if dst_layout.num_elements() == 0 {
         return;
     }
-    // The order of the visit does not matter, so let every step through the destination be forward.
+    // The order of the copies does not matter, so negative strides of the destination are flipped.
     let backward: alloc::vec::Vec<usize> =
         (0..dst_layout.rank()).filter(|&axis| dst_layout.strides()[axis] < 0).collect();
     let flip = |layout: &Layout| layout.clone().flip(&backward).expect("axes of the layout, each once");
@@ -34,7 +35,7 @@ pub(crate) fn copy_into_view<T: Copy + Send + Sync>(
     let outer_step = outermost.strides[0] as usize;
     let rows = walk.rows();
     let rows_per_step = if axes.len() == 1 { 0 } else { rows / outermost.size };
-    // How far the inner axes reach beyond the start of a step of the outermost one.
+    // How far the inner axes reach beyond the start of a step of the outermost axis.
     let reach: usize = axes[1..].iter().map(|a| (a.size - 1) * a.strides[0] as usize).sum();
     let end = first + (outermost.size - 1) * outer_step + reach + 1;
 
@@ -54,7 +55,7 @@ pub(crate) fn copy_into_view<T: Copy + Send + Sync>(
 
     let bytes = 2 * dst_layout.num_elements() * size_of::<T>();
     if outer_step <= reach {
-        // Steps of the outermost axis interleave: one thread walks them all.
+        // Steps of the outermost axis overlap in memory: one thread copies them all.
         copy(0..outermost.size, 0, dst);
         return;
     }
@@ -65,7 +66,8 @@ pub(crate) fn copy_into_view<T: Copy + Send + Sync>(
     });
 }
 
-/// Copies `len` elements from `src`, `src_stride` apart from `s` on, to `dst`, `dst_stride` apart from `d` on.
+/// Copies `len` elements from `src` (from `s` on, stride `src_stride`) to `dst` (from `d` on, stride
+/// `dst_stride`).
 fn copy_row<T: Copy>(
     dst: &mut [T],
     d: usize,

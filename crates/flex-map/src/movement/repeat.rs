@@ -7,10 +7,10 @@ use crate::parallel::{self, Work};
 
 const OP: &str = "repeat";
 
-/// Longest run of bytes that is repeated by doubling; longer ones are copied one by one.
+/// Longest run, in bytes, that is repeated by doubling; longer runs are copied once per repetition.
 const MAX_DOUBLED: usize = 256;
 
-/// The tensor `times` times over, one copy after another along `axis`. Zero times gives an axis of size zero.
+/// Repeats the tensor `times` times along `axis`. Zero times gives an axis of size zero.
 ///
 /// # Errors
 /// An axis out of range, or a result too large to address.
@@ -43,14 +43,14 @@ pub fn repeat(tensor: Tensor, axis: usize, times: usize) -> Result<Tensor> {
             })
         });
     }
-    // A view with the copies as an axis of stride zero, made row-major.
+    // A view that repeats along an axis of stride zero, made row-major.
     let (mut split, mut target) = (tensor.shape().to_vec(), tensor.shape().to_vec());
     split.insert(axis, 1);
     target.insert(axis, times);
     tensor.reshape(split)?.expand(&target)?.into_contiguous()?.reshape(shape)
 }
 
-/// Fills `out` with `src` over and over, in copies that double in length.
+/// Fills `out` with repetitions of `src`, by copies that double in length.
 fn double<T: Copy>(out: &mut [T], src: &[T]) {
     out[..src.len()].copy_from_slice(src);
     let mut done = src.len();

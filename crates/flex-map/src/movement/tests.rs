@@ -7,7 +7,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use proptest::prelude::*;
 
-/// The elements in row-major order, read one by one through the layout.
+/// The elements in row-major order, read one by one by the layout.
 fn elements<T: Element>(tensor: &Tensor) -> Vec<T> {
     coordinates(tensor.shape()).iter().map(|i| tensor.storage::<T>()[tensor.layout().position(i)]).collect()
 }
@@ -123,7 +123,7 @@ fn cat_refuses_what_does_not_fit() {
     assert!(message(vec![iota(&[2, 3]), iota(&[2, 3, 1])], 0).starts_with("cat: shapes"));
     let float = Tensor::from_slice(&[1f32], [1]).unwrap();
     assert!(message(vec![iota(&[1]), float], 0).starts_with("cat: operands have dtypes"));
-    // Sizes of zero do not hide an overflow.
+    // An axis of size zero does not hide an overflow.
     let huge = Tensor::empty([0, 1usize << 59], DType::U8).unwrap();
     assert!(message(vec![huge.clone(); 8], 1).starts_with("cat: a tensor of shape"));
     assert_eq!(cat(vec![iota(&[0, 3]), iota(&[0, 3])], 1).unwrap().shape().as_slice(), [0, 6]);
@@ -197,7 +197,7 @@ fn check_assign(tensor: &Tensor, slices: &[Slice]) {
         let got = slice_assign(tensor.clone(), slices, value.clone()).unwrap();
         assert_eq!(elements::<i32>(&got), want, "shared, {slices:?}");
         assert_eq!(elements::<i32>(tensor), before, "the shared original changed");
-        // Alone: a copy of the same layout that nobody else holds.
+        // A copy of the same layout in a buffer that nothing else shares.
         let mut unique = tensor.to_contiguous().unwrap();
         if !unique.is_unique() {
             unique = tensor.materialise().unwrap();

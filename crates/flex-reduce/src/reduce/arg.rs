@@ -1,5 +1,5 @@
-//! Positions of the largest and smallest elements along an axis: the first of equals, and the first NaN when there is
-//! one.
+//! Positions of the largest and smallest elements along an axis: of equal elements the first, and the first
+//! NaN if there is one.
 
 use super::arg_kernel::{ArgKernel, ByOrder};
 use super::columns::{ColumnKernel, ReductionSizes, drive_columns};
@@ -16,7 +16,7 @@ use crate::{DType, Tensor, bf16, f16};
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// Indices, and the elements there when `values` is set, of the extremes along `axis`.
+/// The indices of the extremes along `axis`; with `values`, also the elements there.
 pub(super) fn extreme(
     op: &'static str,
     tensor: Tensor,
@@ -35,12 +35,12 @@ pub(super) fn extreme(
             return Err(Error::shape(op, tensor.shape(), "at least one element along the reduced axis"));
         }
         let indices = Tensor::empty(shape.clone(), index_dtype)?;
-        // The dtype still has to be one that can be compared.
+        // An error all the same for a dtype that cannot be compared.
         return dispatch_ring!(op, dtype, T => Ok((indices, Some(Tensor::build::<T>(op, shape, dtype, |_| ())?))));
     }
     let traversal = Traversal::ordered(tensor, axis)?;
-    // Indices are not negative, so signed and unsigned dtypes hold the same bits. Those of 32 bits, the default, are
-    // written as such.
+    // Indices are not negative, so signed and unsigned dtypes hold the same bits. Indices of 32 bits, the
+    // default, are written without a detour over I64.
     let narrow = index_dtype.size() == 4 && !values;
     let written = if narrow { index_dtype } else { DType::I64 };
     let indices = dispatch_order!(op, dtype, want, true, [Max, _ => Min], T, order => {
@@ -56,7 +56,7 @@ pub(super) fn extreme(
     Ok((traversal.restore(into_index_dtype(op, indices, index_dtype)?)?, values))
 }
 
-/// The elements at `indices`, which are in the order of the traversal's output.
+/// The elements at `indices`, which have the order of the traversal's output.
 fn pick(op: &'static str, traversal: &Traversal, indices: &[i64]) -> Result<Tensor> {
     let dtype = traversal.tensor.dtype();
     let size = dtype.size();
@@ -64,7 +64,7 @@ fn pick(op: &'static str, traversal: &Traversal, indices: &[i64]) -> Result<Tens
         let src = traversal.tensor.storage_bytes();
         let sizes = ReductionSizes { n: 1, element: 3 * size_of::<u64>(), output: size };
         for_each_output(&traversal.walk, sizes, out, &|first, starts, out| {
-            // A size that the compiler knows makes a copy one load and one store.
+            // With a size known to the compiler, a copy is one load and one store.
             match size {
                 1 => pick_elements::<1>(src, starts, traversal.stride, &indices[first..], out),
                 2 => pick_elements::<2>(src, starts, traversal.stride, &indices[first..], out),
@@ -75,7 +75,7 @@ fn pick(op: &'static str, traversal: &Traversal, indices: &[i64]) -> Result<Tens
     })
 }
 
-/// Writes the elements of `SIZE` bytes at `indices` along rows of `src`, one for each row, to `out`.
+/// For each row of `src`, writes the element of `SIZE` bytes at the row's index in `indices` to `out`.
 fn pick_elements<const SIZE: usize>(
     src: &[u8],
     starts: RowStarts,
@@ -89,7 +89,7 @@ fn pick_elements<const SIZE: usize>(
     }
 }
 
-/// The indices as a tensor of `dtype`, which has 4 or 8 bytes.
+/// The indices of the extremes, as a tensor of `dtype`, whose elements have 4 or 8 bytes.
 fn search(op: &'static str, traversal: &Traversal, kernel: &dyn ArgKernel, dtype: DType) -> Result<Tensor> {
     build_bytes(op, traversal.output_shape(), dtype, &mut |out| {
         let sizes = ReductionSizes { n: traversal.n, element: kernel.element_size(), output: dtype.size() };
@@ -104,7 +104,7 @@ fn search(op: &'static str, traversal: &Traversal, kernel: &dyn ArgKernel, dtype
     })
 }
 
-/// Writes indices as integers of the size that `out` has room for.
+/// Writes indices as integers of 8 bytes if they fill `out`, otherwise of 4.
 fn store(indices: &[i64], out: &mut [u8]) {
     if out.len() == size_of_val(indices) {
         out.copy_from_slice(bytemuck::cast_slice(indices));
@@ -133,10 +133,11 @@ fn arg_rows(traversal: &Traversal, kernel: &dyn ArgKernel, sizes: ReductionSizes
     });
 }
 
-/// Finds the best block of the `n` elements from position `start` on, then the element in it.
+/// The index of the extreme of `n` elements from position `start` on: finds the best block, then the element
+/// in that block.
 fn arg_long_row(kernel: &dyn ArgKernel, src: &[u8], start: usize, n: usize) -> usize {
     let work = Work::Bytes(n * kernel.element_size());
-    // The key and the first element of the best of the blocks in `range`.
+    // The best key of the blocks in `range`, and the first element of the block that has it.
     let best_of = |range: Range<usize>| -> (Packed, usize) {
         let mut best: Option<(Packed, usize)> = None;
         for first in range.clone().step_by(BLOCK) {
@@ -155,7 +156,7 @@ fn arg_long_row(kernel: &dyn ArgKernel, src: &[u8], start: usize, n: usize) -> u
     first + kernel.locate(src, start + first, BLOCK.min(n - first), key)
 }
 
-/// Extremes down columns. The partial result of a tile is an index for each column, and then their keys.
+/// Extremes down columns. The partial result of a tile is an index per column, followed by a key per column.
 struct ArgColumns<'a> {
     kernel: &'a dyn ArgKernel,
     src: &'a [u8],

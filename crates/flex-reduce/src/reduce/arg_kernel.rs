@@ -1,4 +1,5 @@
-//! The loops that find where extremes are, over bytes and behind `dyn`, so that what drives them is compiled once.
+//! The loops that search for extremes, over bytes and behind `dyn`, so that the code that drives them is
+//! compiled once.
 
 use super::kernel::{RowStarts, fold_rows};
 use super::lift::{Arith, Lift};
@@ -10,34 +11,35 @@ use core::marker::PhantomData;
 use core::ops::Range;
 use flex_math::simd::vectorize;
 
-/// Short rows that are searched at once, one per lane.
+/// Number of short rows that are searched at once, one per lane.
 const SIDE_BY_SIDE: usize = 16;
 
 /// Rows shorter than this are searched side by side.
 const MIN_VECTOR_ROW: usize = 24;
 
-/// Rows shorter than this are searched to the end: a mispredicted exit costs more.
+/// Rows shorter than this are searched to the end: a mispredicted early exit costs more.
 const MIN_EARLY_EXIT: usize = 512;
 
 /// Rows between two conversions of 32-bit row numbers to indices.
 const MAX_ROWS: usize = 1 << 30;
 
-/// A search for extremes. Positions, and lengths of rows, count elements.
+/// A search for extremes. Positions and row lengths are counted in elements.
 pub(super) trait ArgKernel: Sync {
     /// Bytes of an element.
     fn element_size(&self) -> usize;
     /// Bytes of a key.
     fn key_size(&self) -> usize;
-    /// The indices of the extremes of rows of `n` elements, up to [`BATCH`] rows and a [`BLOCK`](super::sizes::BLOCK)
-    /// of elements.
+    /// Writes the indices of the extremes of rows of `n` elements: at most [`BATCH`] rows of at most a
+    /// [`BLOCK`](super::sizes::BLOCK) of elements.
     fn find_rows(&self, src: &[u8], starts: RowStarts, n: usize, indices: &mut [i64]);
     /// The key of the extreme of `n` elements from `start` on, at most a [`BLOCK`](super::sizes::BLOCK).
     fn best_key(&self, src: &[u8], start: usize, n: usize) -> Packed;
-    /// Whether what comes `later` replaces the `best` so far.
+    /// Whether the key `later` replaces the `best` key so far.
     fn beats(&self, later: Packed, best: Packed) -> bool;
-    /// The index of the first of `n` elements from `start` on that has this key.
+    /// The index, relative to `start`, of the first of `n` elements that has this key.
     fn locate(&self, src: &[u8], start: usize, n: usize, key: Packed) -> usize;
-    /// The indices, and the `keys`, of the extremes of columns over some rows. `numbers` is working memory.
+    /// Writes the `keys` and `indices` of the extremes of columns over some rows. `numbers` is working
+    /// memory.
     fn track_rows(
         &self,
         src: &[u8],
@@ -47,18 +49,17 @@ pub(super) trait ArgKernel: Sync {
         indices: &mut [i64],
         numbers: &mut [u32],
     );
-    /// Replaces the keys and indices of columns by those of earlier rows, which they do not beat.
+    /// Replaces the keys and indices of columns by the `earlier` ones where they do not beat them.
     fn absorb(&self, earlier_keys: &[u8], earlier: &[i64], keys: &mut [u8], indices: &mut [i64]);
 }
 
-/// The search for elements `T` that come last in the order `O`.
+/// The search for the elements `T` that come last in the order `O`.
 pub(super) struct ByOrder<T, O> {
     order: O,
     element: PhantomData<fn(T)>,
 }
 
 impl<T, O> ByOrder<T, O> {
-    /// The search by `order`.
     pub fn new(order: O) -> Self {
         Self { order, element: PhantomData }
     }
@@ -125,8 +126,8 @@ impl<T: Lift, O: Order<T>> ArgKernel for ByOrder<T, O> {
     }
 }
 
-/// Tracks the best value and its index along several rows at once, without branches: where an extreme lies is
-/// unpredictable.
+/// Tracks the best value and its index along several rows at once. Without branches, since the position of an
+/// extreme is unpredictable.
 fn find_short_rows<T: Lift, O: Order<T>>(order: O, src: &[T], starts: RowStarts, n: usize, out: &mut [i64]) {
     vectorize(
         #[inline(always)]
@@ -156,7 +157,8 @@ fn find_short_rows<T: Lift, O: Order<T>>(order: O, src: &[T], starts: RowStarts,
     );
 }
 
-/// The index in each row of the first element that equals the row's best value, or of the first NaN when that is NaN.
+/// The index in each row of the first element that equals the row's best value, or of the first NaN if that
+/// value is NaN.
 fn locate_rows<T: Lift, O: Order<T>>(
     order: O,
     src: &[T],
@@ -214,7 +216,7 @@ fn same<T: Lift, O: Order<T>>(order: O, x: T, value: T::Wide) -> bool {
     (x == value) | (x.is_nan() & value.is_nan())
 }
 
-/// The best keys of columns over some rows, and their indices.
+/// Writes the best keys of columns over some rows, and the rows' indices.
 fn track_rows<T: Lift, O: Order<T>>(
     order: O,
     src: &[T],
@@ -245,7 +247,7 @@ fn track_rows<T: Lift, O: Order<T>>(
     );
 }
 
-/// Replaces the best values and their row numbers by those of row `i` where it beats them.
+/// Where row `i` beats the best values, replaces them and their row numbers.
 #[inline(always)]
 fn track<T: Lift, O: Order<T>>(order: O, row: &[T], i: u32, best: &mut [T::Wide], number: &mut [u32]) {
     let width = row.len();

@@ -1,5 +1,5 @@
-//! Down the columns of matrices: how tiles, tasks and blocks of rows are cut, and in which order partial results
-//! meet.
+//! Reductions down the columns of matrices: the tiles, tasks and blocks of rows, and the order of combining
+//! partial results.
 
 use super::kernel::{KernelFacts, ReduceKernel, RowStarts};
 use super::scratch::{WORD, Word, whole_words, with_scratch, words};
@@ -9,27 +9,29 @@ use crate::walk::Walk;
 use alloc::vec::Vec;
 use core::ops::{Range, RangeInclusive};
 
-/// Number of tasks that is enough to split by outer index, or by tile, rather than along the reduced axis.
+/// With this many tasks, matrices or tiles are split among tasks whole, instead of along the reduced axis.
 const ENOUGH_TASKS: usize = 8;
 
-/// Rows that a task takes at least, when the reduced axis is split; and at most, unless they are short. A task leaves
-/// a partial row, which is written, and read to be merged by one thread: with 64 of 1024 rows of f32 instead of 32,
-/// their sum takes 50 us instead of 60 on two threads of a Xeon (Emerald Rapids).
+/// Bounds for the least number of rows per task when the reduced axis is split; short rows get more. Each
+/// task leaves a partial row, which is written to memory and then merged by one thread: with 64 of 1024 rows
+/// of f32 per task instead of 32, their sum takes 50 us instead of 60 on two threads of a Xeon (Emerald
+/// Rapids).
 const TASK_ROWS: RangeInclusive<usize> = 32..=256;
 
-/// The number of rows of `bytes` that a task takes, when `n` of them are split.
+/// The number of rows of `bytes` bytes per task, when `n` rows are split.
 fn rows_of_a_task(n: usize, bytes: usize) -> usize {
     let few = (n / (2 * ENOUGH_TASKS)).clamp(*TASK_ROWS.start(), *TASK_ROWS.end());
     parallel::rows_per_task(bytes).max(few)
 }
 
-/// What to do down the columns of a matrix. A partial result is that of some rows, over a tile of columns: bytes that
-/// start at a [`Word`].
+/// A reduction down the columns of a matrix. A partial result covers some rows of a tile of columns; it is
+/// bytes that start at a [`Word`].
 pub(super) trait ColumnKernel: Sync {
     /// Bytes of the partial result of a tile of `width` columns.
     fn partial_size(&self, width: usize) -> usize;
-    /// Reduces rows `rows` of the tile of `width` columns whose row 0 starts at position `start`, to `partial`, which
-    /// holds anything before. `scratch` is for the kernel alone, and holds what the previous call left.
+    /// Reduces rows `rows` of a tile of `width` columns, whose row 0 starts at position `start`, to
+    /// `partial`, whose previous contents are ignored. `scratch` is for the kernel alone, and holds what the
+    /// kernel's previous call left there.
     fn fold(
         &self,
         start: usize,
@@ -38,16 +40,16 @@ pub(super) trait ColumnKernel: Sync {
         partial: &mut [u8],
         scratch: &mut Vec<Word>,
     );
-    /// Combines a partial result of `width` columns with one of `earlier` rows.
+    /// Combines `partial`, of `width` columns, with the partial result of `earlier` rows.
     fn absorb(&self, width: usize, earlier: &[u8], partial: &mut [u8]);
-    /// Writes the outputs of a tile of `width` columns.
+    /// Writes the outputs of a tile of `width` columns to `out`.
     fn write(&self, width: usize, partial: &[u8], out: &mut [u8]);
 }
 
 /// The sizes of a reduction along an axis.
 #[derive(Clone, Copy)]
 pub(super) struct ReductionSizes {
-    /// Elements that become one: of a row, or of a column.
+    /// Elements that are reduced to one: of a row, or of a column.
     pub n: usize,
     /// Bytes of an element.
     pub element: usize,
@@ -55,10 +57,11 @@ pub(super) struct ReductionSizes {
     pub output: usize,
 }
 
-/// Reduces the columns of the matrices of `n` rows whose columns are the walk's inner axis, to the outputs `out`.
+/// Reduces the columns of matrices of `n` rows to the outputs `out`. The rows of `walk` are the matrices, its
+/// inner axis their columns.
 ///
-/// Many matrices are split among tasks whole, wide ones by tiles of columns, and long ones by blocks of rows whose
-/// partial results are merged pairwise. What is done depends on the sizes alone.
+/// Many matrices are split among tasks whole, wide ones by tiles of columns, long ones by blocks of rows
+/// whose partial results are merged pairwise. The split depends on the sizes alone.
 pub(super) fn drive_columns(
     walk: &Walk<1>,
     sizes: ReductionSizes,
@@ -122,7 +125,7 @@ pub(super) fn drive_columns(
     });
 }
 
-/// Merges partial results of blocks of rows, which lie `each` words apart, pairwise and in order.
+/// Merges the partial results of blocks of rows, `each` words apart, pairwise and in order.
 fn merge_partials<'a>(
     kernel: &dyn ColumnKernel,
     width: usize,
@@ -130,7 +133,7 @@ fn merge_partials<'a>(
     each: usize,
 ) -> &'a [u8] {
     let (size, blocks) = (kernel.partial_size(width), partials.len() / each);
-    // The partial result of a pair replaces the later one of the two: these are the ends of what is still to be
+    // The merged result of a pair replaces the later of the two: `ends` holds the positions still to be
     // merged.
     let mut ends: Vec<usize> = (0..blocks).collect();
     while ends.len() > 1 {
@@ -147,19 +150,17 @@ fn merge_partials<'a>(
 
 /// A reduction down the columns of `src`.
 pub(super) struct ReduceColumns<'a> {
-    /// The reduction.
     pub kernel: &'a dyn ReduceKernel,
-    /// Its [facts](ReduceKernel::facts).
+    /// The kernel's [facts](ReduceKernel::facts).
     pub facts: KernelFacts,
-    /// The elements that positions count.
+    /// The tensor's elements, in which positions count.
     pub src: &'a [u8],
     /// Distance between rows.
     pub stride: isize,
-    /// Whether rows are too short for vectors, and lie one after the other.
+    /// Whether rows are too short for vectors, and contiguous in memory.
     pub narrow: bool,
-    /// Number of rows.
     pub n: usize,
-    /// How often each of them counts.
+    /// How often each row counts.
     pub copies: usize,
 }
 
@@ -193,7 +194,7 @@ impl ColumnKernel for ReduceColumns<'_> {
 }
 
 impl ReduceColumns<'_> {
-    /// Reduces rows `rows` at `starts` to the accumulators `acc`, as many as a row has elements.
+    /// Reduces rows `rows` at `starts` to `acc`, which holds one accumulator per column.
     fn fold_wide(&self, starts: RowStarts, rows: Range<usize>, acc: &mut [u8], scratch: &mut Vec<Word>) {
         let kernel = self.kernel;
         if !self.facts.rounds || rows.len() <= BLOCK_ROWS {
@@ -201,8 +202,8 @@ impl ReduceColumns<'_> {
             kernel.add_rows(self.src, starts, rows, acc);
             return;
         }
-        // Blocks of rows meet as the carries of a binary counter run: `levels` are the results of 1, 2, 4, ...
-        // blocks, and `acc` is that of the latest ones.
+        // Blocks of rows are combined like the carries of a binary counter: `levels` is a stack of the
+        // results of 1, 2, 4, ... blocks, and `acc` is the result of the latest blocks.
         let (size, each) = (acc.len(), whole_words(acc.len()));
         let levels = rows.len().div_ceil(BLOCK_ROWS).ilog2() as usize + 1;
         if scratch.len() < levels * each / WORD {
@@ -225,13 +226,14 @@ impl ReduceColumns<'_> {
             count += 1;
             i = end;
         }
-        // `acc` is the top of the stack.
+        // `acc` equals the top of the stack.
         for level in (0..depth - 1).rev() {
             kernel.absorb(&levels[level * each..level * each + size], acc);
         }
     }
 
-    /// Reduces rows of `width` elements that lie one after the other, by taking several as one wide row first.
+    /// Reduces contiguous rows of `width` elements: first takes several as one wide row, then combines the
+    /// parts of the result.
     fn fold_narrow(
         &self,
         start: usize,
@@ -240,7 +242,7 @@ impl ReduceColumns<'_> {
         acc: &mut [u8],
         scratch: &mut Vec<Word>,
     ) {
-        /// Elements of a wide row.
+        /// Most elements of a wide row.
         const WIDE: usize = 256;
         let together = (WIDE / width).min(rows.len()).max(1);
         let (wide, size) = (together * width, self.facts.accumulator);

@@ -1,5 +1,5 @@
-//! Reductions over all elements, and along an axis: they are cut into tasks of fixed size, whose results are combined
-//! in a fixed order. Compiled once for all of them.
+//! Drivers of reductions over all elements and along an axis. They cut the work into tasks of fixed size and
+//! combine the tasks' results in a fixed order. Compiled once for all reductions.
 
 use super::columns::{ReduceColumns, ReductionSizes, drive_columns};
 use super::kernel::{ReduceKernel, RowStarts};
@@ -13,7 +13,8 @@ use crate::walk::Walk;
 use crate::{DType, Shape, Tensor};
 use core::ops::Range;
 
-/// Shortest inner rows that a full reduction of a tensor with gaps reads in place; shorter ones are gathered first.
+/// Shortest inner rows that a full reduction of a tensor with gaps reads in place; a tensor of shorter rows
+/// is copied first.
 const MIN_ROW: usize = 64;
 
 /// Reduces all elements to a tensor of shape `[1]`.
@@ -46,7 +47,7 @@ pub(super) fn reduce_all(tensor: Tensor, kernel: &dyn ReduceKernel, dtype: DType
     })
 }
 
-/// Reduces the elements of a tensor, which has some, to one accumulator.
+/// Reduces the elements of a non-empty tensor to one accumulator.
 fn fold_tensor(tensor: Tensor, kernel: &dyn ReduceKernel, acc: &mut [u8]) -> Result<()> {
     let walk = Walk::new([tensor.layout()]);
     let (inner, rows) = (walk.inner(), walk.rows());
@@ -57,7 +58,7 @@ fn fold_tensor(tensor: Tensor, kernel: &dyn ReduceKernel, acc: &mut [u8]) -> Res
     let src = tensor.storage_bytes();
     let facts = kernel.facts();
     let each = facts.accumulator;
-    // The accumulators of `range` of the rows, merged to the first of them.
+    // Reduces the rows `range` to `acc`.
     let fold_range = |range: Range<usize>, acc: &mut [u8]| {
         with_scratch(range.len() * each, &mut |partials| {
             let mut next = partials.chunks_exact_mut(each);
@@ -82,8 +83,8 @@ fn fold_tensor(tensor: Tensor, kernel: &dyn ReduceKernel, acc: &mut [u8]) -> Res
     Ok(())
 }
 
-/// Folds each block of at most `block` indices of `0..n`, in parallel when `work` pays, and merges the results in
-/// order.
+/// Folds each block of at most `block` indices of `0..n`, in parallel when `work` pays, and merges the
+/// results in order.
 fn fold_tasks(
     kernel: &dyn ReduceKernel,
     n: usize,
@@ -106,7 +107,8 @@ fn fold_tasks(
     });
 }
 
-/// Reduces `n` contiguous elements of `src` from position `start` on, split over tasks when they are many.
+/// Reduces `n` contiguous elements of `src` from position `start` on; splits them among tasks from
+/// [`LONG_ROW`] on.
 fn fold_long(kernel: &dyn ReduceKernel, src: &[u8], start: usize, n: usize, acc: &mut [u8]) {
     if n < LONG_ROW {
         return fold_run(kernel, src, start, n, acc);
@@ -118,7 +120,7 @@ fn fold_long(kernel: &dyn ReduceKernel, src: &[u8], start: usize, n: usize, acc:
     fold_tasks(kernel, n, TASK, work, &fold, acc);
 }
 
-/// Reduces `n` contiguous elements of `src` from position `start` on, on this thread.
+/// Reduces `n` contiguous elements of `src` from position `start` on, on the calling thread.
 pub(super) fn fold_run(kernel: &dyn ReduceKernel, src: &[u8], start: usize, n: usize, acc: &mut [u8]) {
     let (longest, each) = (kernel.facts().longest, acc.len());
     let starts = RowStarts { first: start, stride: longest as isize };
@@ -136,7 +138,7 @@ pub(super) fn fold_run(kernel: &dyn ReduceKernel, src: &[u8], start: usize, n: u
     });
 }
 
-/// Reduces along `axis`, which stays with size one.
+/// Reduces along `axis`, which is kept with size 1.
 pub(super) fn reduce_axis(
     op: &'static str,
     tensor: Tensor,
@@ -170,7 +172,7 @@ pub(super) fn reduce_axis(
     traversal.restore(output)
 }
 
-/// The results of no elements.
+/// Writes the results of reducing no elements.
 fn fill_with_nothing(kernel: &dyn ReduceKernel, out: &mut [u8]) {
     let facts = kernel.facts();
     with_scratch(facts.accumulator, &mut |acc| {
@@ -220,9 +222,9 @@ fn reduce_rows(traversal: &Traversal, kernel: &dyn ReduceKernel, out: &mut [u8])
     });
 }
 
-/// Hands out the outputs of a reduction along contiguous rows, as runs whose rows start a constant stride apart:
-/// `f(index of the first output, starts, outputs)`. Runs are processed in parallel, except that long rows are left to
-/// `f` to split.
+/// Splits the outputs of a reduction along contiguous rows into runs whose rows start a constant stride
+/// apart, and calls `f(index of the first output, starts, outputs)` for each run. Runs are processed in
+/// parallel, except that rows from [`LONG_ROW`] on are left to `f` to split.
 pub(super) fn for_each_output(
     walk: &Walk<1>,
     sizes: ReductionSizes,

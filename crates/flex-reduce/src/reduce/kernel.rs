@@ -1,11 +1,12 @@
-//! What the drivers know about a reduction: loops over bytes, behind `dyn`.
+//! The interface between the drivers and a reduction: loops over bytes, behind `dyn`.
 //!
-//! The drivers are compiled once. They call a kernel once per batch of rows or block of columns, never per element,
-//! and hold its accumulators as bytes. [`Typed`] makes a kernel of a [`Reducer`]; what it adds are the loops.
+//! The drivers are compiled once. They call a kernel once per batch of rows or block of columns, never per
+//! element, and hold the kernel's accumulators as bytes. [`Typed`] turns a [`Reducer`] into a kernel by
+//! adding the loops.
 //!
-//! Accuracy of sums: the drivers split their input into blocks and combine the blocks' accumulators pairwise, so the
-//! error grows with the logarithm of the number of blocks, as in Higham, "The accuracy of floating point summation",
-//! SIAM J. Sci. Comput. 14 (1993).
+//! Accuracy of sums: the drivers split their input into blocks and combine the blocks' accumulators pairwise,
+//! so the error grows with the logarithm of the number of blocks, as in Higham, "The accuracy of floating
+//! point summation", SIAM J. Sci. Comput. 14 (1993).
 
 use super::lift::{HalfWidening, InVectors, OneByOne};
 use super::reducer::{Reducer, fold_any_row};
@@ -15,17 +16,16 @@ use core::marker::PhantomData;
 use core::ops::Range;
 use flex_math::simd::{Levels, Simd, WithSimd, dispatch, dispatch_lean, prefetch};
 
-/// Where rows start that lie a constant stride apart.
+/// The start positions of rows that lie a constant stride apart.
 #[derive(Clone, Copy)]
 pub(super) struct RowStarts {
-    /// The position of the first one.
+    /// The position of row 0.
     pub first: usize,
-    /// The distance to the next.
+    /// The distance between starts of rows.
     pub stride: isize,
 }
 
 impl RowStarts {
-    /// The position of row `i`.
     #[inline(always)]
     pub fn at(self, i: usize) -> usize {
         self.first.wrapping_add_signed(i as isize * self.stride)
@@ -44,7 +44,7 @@ impl RowStarts {
     }
 }
 
-/// What drivers have to know about the types of a kernel.
+/// The sizes and constants of a kernel that the drivers need.
 #[derive(Clone, Copy)]
 pub(super) struct KernelFacts {
     /// Bytes of an element.
@@ -59,26 +59,27 @@ pub(super) struct KernelFacts {
     pub rounds: bool,
 }
 
-/// A reduction over bytes. Accumulators lie one after the other, from the start of a [`Word`](super::scratch::Word)
-/// on. Positions, and lengths of rows, count elements.
+/// A reduction over bytes. Accumulators lie one after the other, the first at the start of a
+/// [`Word`](super::scratch::Word). Positions and row lengths are counted in elements.
 pub(super) trait ReduceKernel: Sync {
-    /// The sizes.
+    /// The kernel's facts.
     fn facts(&self) -> KernelFacts;
-    /// The result of `n` elements from position `start` on as a tensor of `dtype`; `None` when they are so many that
-    /// they have to be split. Saves small reductions the calls between fold and result, a fifth of their time.
+    /// The result of `n` elements from position `start` on, as a tensor of `dtype`; `None` when `n` is so
+    /// large that the elements have to be split. Spares small reductions the calls between fold and result, a
+    /// fifth of their time.
     fn reduce_short(&self, src: &[u8], start: usize, n: usize, dtype: DType) -> Option<Tensor>;
     /// Fills `acc` with accumulators of no elements.
     fn clear(&self, acc: &mut [u8]);
-    /// Reduces rows of `n` elements of `src` to the accumulators `acc`, one for each.
+    /// Reduces rows of `n` elements of `src`, each to its own accumulator in `acc`.
     fn fold_rows(&self, src: &[u8], starts: RowStarts, n: usize, acc: &mut [u8]);
-    /// Adds rows `rows` of `src`, element by element, to the accumulators `acc`, which are as many as a row has
-    /// elements.
+    /// Adds rows `rows` of `src`, element by element, to `acc`, which holds one accumulator per column.
     fn add_rows(&self, src: &[u8], starts: RowStarts, rows: Range<usize>, acc: &mut [u8]);
-    /// Combines `acc`, element by element, with each row of accumulators of `earlier`, all of which come before.
+    /// Combines `acc`, element by element, with each row of accumulators in `earlier`, all of which precede
+    /// `acc` in order.
     fn absorb(&self, earlier: &[u8], acc: &mut [u8]);
     /// Combines accumulators pairwise, in order, into the first one.
     fn merge(&self, acc: &mut [u8]);
-    /// Writes the results of the accumulators `acc`, each of `n` elements that occur `copies` times, to `out`.
+    /// Writes to `out` the results of the accumulators `acc`, each of `n` elements that count `copies` times.
     fn finish(&self, acc: &[u8], n: usize, copies: usize, out: &mut [u8]);
 }
 
@@ -89,7 +90,6 @@ pub(super) struct Typed<T, R> {
 }
 
 impl<T, R> Typed<T, R> {
-    /// The kernel of `reducer`.
     pub fn new(reducer: R) -> Self {
         Self { reducer, element: PhantomData }
     }
@@ -160,11 +160,11 @@ impl<T: Element, R: Reducer<T>> ReduceKernel for Typed<T, R> {
 
 /// A loop that may be compiled for several instruction sets.
 trait VectorLoop {
-    /// Runs the loop; `W` widens halves by the instruction set that the loop is compiled for.
+    /// Runs the loop; `W` widens halves with the instruction set that the loop is compiled for.
     fn run<W: HalfWidening>(self);
 }
 
-/// A loop as an operation of an instruction set.
+/// Adapts a [`VectorLoop`] to the dispatch over instruction sets.
 struct InLevel<L>(L);
 
 impl<L: VectorLoop> WithSimd for InLevel<L> {
@@ -179,7 +179,7 @@ impl<L: VectorLoop> WithSimd for InLevel<L> {
 /// Runs the loop of a reducer, compiled for the instruction sets that the reducer names.
 #[inline(always)]
 fn run<T: Element, R: Reducer<T>, L: VectorLoop>(body: L) {
-    // Constants, so that the compiler leaves out the branches not taken.
+    // Constants, so that the compiler removes the branches not taken.
     if const { matches!(R::LEVELS, Levels::All) } {
         dispatch(InLevel(body));
     } else if const { matches!(R::LEVELS, Levels::Lean) } {
@@ -207,7 +207,7 @@ impl<T: Element, R: Reducer<T>> VectorLoop for FoldRows<'_, T, R> {
     }
 }
 
-/// Reduces rows of `n` elements of `src` to the accumulators `acc`, one for each.
+/// [`ReduceKernel::fold_rows`] on typed slices.
 pub(super) fn fold_rows<T: Element, R: Reducer<T>>(
     r: R,
     src: &[T],
@@ -236,7 +236,8 @@ impl<T: Element, R: Reducer<T>> VectorLoop for AddRows<'_, T, R> {
         while i + GROUP <= rows.end {
             let rows = core::array::from_fn(|k| starts.row(src, i + k, width));
             let group = RowGroup { rows, next: GROUP as isize * starts.stride };
-            // Two AVX-512 vectors of each row stay in registers, of f32 that halves become; of others, four.
+            // Of each row, two AVX-512 vectors stay in registers if halves are widened to f32, four
+            // otherwise.
             if R::LIFTS_SLICES {
                 add_group::<W, { LANES / 2 }, T, R>(r, group, acc);
             } else {
@@ -253,27 +254,28 @@ impl<T: Element, R: Reducer<T>> VectorLoop for AddRows<'_, T, R> {
     }
 }
 
-/// Rows added together before they go to the accumulators, to save loads and stores of these. Rows often lie a
-/// multiple of 4 KiB apart: more of them at a time would compete for the same sets of the first-level cache.
+/// Rows added together before the accumulators are updated, which saves loads and stores of accumulators.
+/// Rows often lie a multiple of 4 KiB apart: more rows at a time would compete for the same sets of the
+/// first-level cache.
 const GROUP: usize = 4;
 
-/// Rows of one length that go into the accumulators together.
+/// Rows of equal length that are added to the accumulators together.
 #[derive(Clone, Copy)]
 struct RowGroup<'a, T> {
     rows: [&'a [T]; GROUP],
-    /// Distance to the rows that come next.
+    /// Distance to the corresponding rows of the next group.
     next: isize,
 }
 
-/// Bytes of each row of a [`RowGroup`] between what is folded and what is asked for. The sums of the columns of 1024
-/// x 1024 f64, 8 MB from the third cache of a Xeon (Emerald Rapids), take two threads 114 us with 1 or 2 KiB, 128
-/// with 4, and 150 to 168 with a whole row, of which four and the next four leave the first cache before they are
-/// read; those of f32 take 43 with 1 KiB, and 51.
+/// Prefetch distance in each row of a [`RowGroup`], in bytes. Measured on two threads of a Xeon (Emerald
+/// Rapids): the sums of the columns of 1024 x 1024 f64, 8 MB in the third-level cache, take 114 us with 1 or
+/// 2 KiB, 128 with 4, and 150 to 168 with a whole row, since these four rows and the next four are evicted
+/// from the first-level cache before they are read. Sums of f32 columns take 43 us with 1 KiB, and took 51.
 const AHEAD: usize = 1024;
 
 impl<'a, T: Copy> RowGroup<'a, T> {
-    /// `N` elements of each row from `at` on. Asks for what will be folded soon, in these rows or in the next ones:
-    /// they begin other pages, where the hardware's own prefetchers stop.
+    /// `N` elements of each row from `at` on. Prefetches the elements that will be folded soon, in these rows
+    /// or in the next group's: the next rows begin other pages, where the hardware's own prefetchers stop.
     #[inline(always)]
     fn chunks<const N: usize>(self, at: usize) -> [&'a [T; N]; GROUP] {
         let width = self.rows[0].len();
@@ -286,7 +288,6 @@ impl<'a, T: Copy> RowGroup<'a, T> {
         })
     }
 
-    /// The elements at `at`.
     #[inline(always)]
     fn column(self, at: usize) -> [T; GROUP] {
         self.rows.map(|row| row[at])
@@ -323,7 +324,7 @@ fn add_group<W: HalfWidening, const N: usize, T: Element, R: Reducer<T>>(
     }
 }
 
-/// A group pairwise, and then with what was before.
+/// Combines a group pairwise, and then with `acc`, which comes before.
 #[inline(always)]
 fn combine_group<T: Element, R: Reducer<T>>(r: R, acc: R::Acc, [a, b, c, d]: [R::Acc; GROUP]) -> R::Acc {
     r.combine(acc, r.combine(r.combine(a, b), r.combine(c, d)))

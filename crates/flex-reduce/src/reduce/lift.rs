@@ -1,6 +1,6 @@
-//! The types that reductions compute in. Halves are computed in f32. Integers are handled as unsigned: sums and
-//! products wrap the same, and comparisons see them through an [`Order`](super::order::Order), so four kernels serve
-//! all eight integer dtypes.
+//! The types that reductions compute in. Halves are computed in f32. Integers are handled as unsigned: sums
+//! and products wrap the same way, and comparisons go through an [`Order`](super::order::Order), so four
+//! kernels serve all eight integer dtypes.
 
 use super::sizes::{BLOCK, LONG_ROW};
 use crate::{Element, bf16, f16};
@@ -15,9 +15,7 @@ use flex_math::simd::Simd;
 pub(crate) trait Arith: Pod + PartialOrd + Default + Send + Sync {
     /// Not above any other value: the identity of a maximum.
     const LOWEST: Self;
-    /// The additive identity.
     const ZERO: Self;
-    /// The multiplicative identity.
     const ONE: Self;
     /// A value that is NaN; zero for integers, which have none.
     const NAN: Self;
@@ -25,7 +23,6 @@ pub(crate) trait Arith: Pod + PartialOrd + Default + Send + Sync {
     fn add(self, other: Self) -> Self;
     /// Product; wraps for integers.
     fn mul(self, other: Self) -> Self;
-    /// The value as f64.
     fn to_f64(self) -> f64;
 
     /// The larger one; NaN when either is NaN.
@@ -40,7 +37,6 @@ pub(crate) trait Arith: Pod + PartialOrd + Default + Send + Sync {
         ((self > best) | self.is_nan()) & !best.is_nan()
     }
 
-    /// Whether this is NaN.
     #[inline(always)]
     #[allow(clippy::eq_op)] // The portable test for NaN, constant false for integers.
     fn is_nan(self) -> bool {
@@ -85,15 +81,17 @@ macro_rules! impl_arith_uint {
 impl_arith_float!(f32, f64);
 impl_arith_uint!(u8, u16, u32, u64);
 
-/// How a loop turns halves into f32: by the vectors of the instruction set that the loop is compiled for, if any.
+/// How a loop widens halves to f32: with the vectors of the instruction set that the loop is compiled for, if
+/// any.
 ///
-/// Widened one by one in lanes that the compiler vectorises, the sums of 1,024 rows of 1,024 bf16 took 126 us.
+/// Widened one by one in lanes that the compiler vectorises, the sums of 1,024 rows of 1,024 bf16 took 126
+/// us.
 pub(crate) trait HalfWidening {
-    /// Writes the values of `from` to `to`, which is as long.
+    /// Writes the values of `from` to `to`, which has the same length.
     fn widen<H: Half>(from: &[H], to: &mut [f32]);
 }
 
-/// Whole vectors of `S`.
+/// Widens whole vectors of `S`.
 pub(crate) struct InVectors<S>(PhantomData<S>);
 
 impl<S: Simd> HalfWidening for InVectors<S> {
@@ -103,7 +101,7 @@ impl<S: Simd> HalfWidening for InVectors<S> {
     }
 }
 
-/// One at a time, in loops that are compiled once for all instruction sets.
+/// Widens one half at a time, in loops that are compiled once for all instruction sets.
 pub(crate) struct OneByOne;
 
 impl HalfWidening for OneByOne {
@@ -115,25 +113,28 @@ impl HalfWidening for OneByOne {
     }
 }
 
-/// An element and the type it is computed in.
+/// An element type and the type that it is computed in.
 pub(crate) trait Lift: Element {
     /// f32 for the halves, the type itself otherwise.
     type Wide: Arith;
-    /// Whether the two types differ, so that [`widen_all`](Self::widen_all) is worth its array of results.
+    /// Whether `Wide` differs from the element type, so that [`widen_all`](Self::widen_all) is worth its
+    /// array of results.
     const CONVERTS: bool = false;
-    /// The instruction sets that loops of products are compiled for. Those of short integers are too rare for more than
-    /// the baseline; products of i64 have vectors on AVX-512 alone: 65,536 took 27 us on the baseline, and 7 there.
+    /// The instruction sets that loops of products are compiled for. Products of short integers are too rare
+    /// for more than the baseline. Products of i64 are vectorised by AVX-512 alone: 65,536 took 27 us on the
+    /// baseline, and 7 with AVX-512.
     const PRODUCT_LEVELS: Levels = match (Self::IS_FLOAT, size_of::<Self>()) {
         (true, _) | (false, 8) => Levels::All,
         (false, 4) => Levels::Lean,
         _ => Levels::Baseline,
     };
-    /// The longest row whose sum or product one fold takes without losing accuracy: of floats a block, or more where
-    /// the explicit code below keeps errors small by itself.
+    /// The longest row whose sum or product one fold computes without losing accuracy: a block for floats, or
+    /// more where [`sum_row`](Self::sum_row) and [`product_row`](Self::product_row) keep errors small by
+    /// themselves.
     const LONGEST: usize = if Self::IS_FLOAT { BLOCK } else { usize::MAX };
     /// Exact conversion, in code that vectorises.
     fn widen(self) -> Self::Wide;
-    /// Exact conversion of all of `from` to `to`, which is as long.
+    /// Exact conversion of all of `from` to `to`, which has the same length.
     #[inline(always)]
     fn widen_all<W: HalfWidening>(from: &[Self], to: &mut [Self::Wide]) {
         for (to, from) in to.iter_mut().zip(from) {
@@ -142,9 +143,9 @@ pub(crate) trait Lift: Element {
     }
     /// Rounds to nearest.
     fn narrow(wide: Self::Wide) -> Self;
-    /// The sum of a row in explicit vectors, where there is such code and the row is worth it. Loops of lanes that
-    /// the compiler vectorises reach half of its speed for f32: 4.9 against 1.9 us for 65,536 elements. The sum of
-    /// integers wraps.
+    /// The sum of a row in explicit vector code; `None` if there is no such code or the row is too short for
+    /// it. Loops over lanes that the compiler vectorises reach half the speed for f32: 4.9 against 1.9 us for
+    /// 65,536 elements. The sum of integers wraps.
     #[inline(always)]
     fn sum_row(_row: &[Self]) -> Option<Self::Wide> {
         None
@@ -156,7 +157,7 @@ pub(crate) trait Lift: Element {
     }
 }
 
-/// Rows from this length on are worth another choice of the instruction set (3 ns).
+/// Rows from this length on are worth a second dispatch over instruction sets (3 ns).
 const MIN_VECTOR_ROW: usize = 256;
 
 macro_rules! impl_lift_self {
@@ -203,15 +204,15 @@ impl_lift_self! {
 }
 impl_lift_half!(f16, bf16);
 
-/// The bits of an integer and the type that sums of them are taken in.
+/// The bits of an integer, and the type in which sums are accumulated.
 pub(crate) trait WideSum: Element {
     /// u64 up to 32 bits, u128 for 64.
     type Sum: Pod + Default + Send + Sync;
-    /// The value plus half the range when it is `signed`, which makes it non-negative.
+    /// The value; if `signed`, plus half the range, which makes it non-negative.
     fn widen_biased(self, signed: bool) -> Self::Sum;
-    /// The sum. Overflows beyond 2^32 elements of 32 bits.
+    /// The sum of two sums. Overflows beyond 2^32 elements of 32 bits.
     fn add_wide(a: Self::Sum, b: Self::Sum) -> Self::Sum;
-    /// The mean of `n` such values, truncated toward zero; zero when there are none.
+    /// The mean of `n` biased values, truncated toward zero; 0 if `n` is 0.
     fn mean(sum: Self::Sum, n: usize, signed: bool) -> Self;
 }
 
@@ -235,7 +236,7 @@ macro_rules! impl_wide_sum {
 
 impl_wide_sum! { u8 => u64; u16 => u64; u32 => u64; u64 => u128; }
 
-/// The magnitude bits of a float, for tests of zero.
+/// The magnitude bits of a float of `size` bytes, which are 0 for both zeros.
 pub(crate) fn magnitude_mask(size: usize) -> u64 {
     u64::MAX >> (65 - 8 * size)
 }

@@ -1,30 +1,35 @@
 //! Reductions and scans.
 //!
-//! A reduction is a [`Reducer`](reducer::Reducer): an identity, a lift of one element and an associative combination.
-//! The code grows with these alone. From the bottom up, and each module uses only those before it:
+//! A reduction is a [`Reducer`](reducer::Reducer): an identity, a lift of one element and an associative
+//! combination. A new reduction adds no other code. The modules from the bottom up, each using only those
+//! before it:
 //!
-//! * [`sizes`] what blocks are cut to; [`scratch`] memory for accumulators of any type
-//! * [`lift`] the types that are computed in; [`order`] how extremes compare
-//! * [`reducer`] the trait, and the loops along a row; [`operations`] the reducers
-//! * [`kernel`] a reducer's loops over bytes, behind `dyn`: all that is compiled per type and instruction set
-//! * [`traversal`] finds out from the strides which way to go; [`columns`] and [`drivers`] cut the work into tasks of
-//!   fixed size and combine their results in a fixed order, so results are the same bits for any number of threads.
-//!   They are compiled once, and call a kernel once per batch of rows or block of columns
+//! * [`sizes`]: the sizes that work is cut to; [`scratch`]: memory for accumulators of any type
+//! * [`lift`]: the types that reductions compute in; [`order`]: how extremes compare
+//! * [`reducer`]: the trait, and the loops along a row; [`operations`]: the reducers
+//! * [`kernel`]: a reducer's loops over bytes, behind `dyn`: all that is compiled per type and instruction
+//!   set
+//! * [`traversal`]: picks, from the strides, reduction along rows or down columns; [`columns`] and
+//!   [`drivers`]: cut the work into tasks of fixed size and combine the tasks' results in a fixed order, so
+//!   that results are bit-identical for any number of threads. They are compiled once, and call a kernel once
+//!   per batch of rows or block of columns
 //!
-//! Positions of extremes ([`arg`] over [`arg_kernel`]) and scans ([`scan`] over [`scan_kernel`] and [`scanner`]) are
-//! built alike. A reduction in two passes, such as a variance, is a reducer too: see there.
+//! Positions of extremes ([`arg`] over [`arg_kernel`]) and scans ([`scan`] over [`scan_kernel`] and
+//! [`scanner`]) have the same structure. A reduction in two passes, such as a variance, is a reducer too: see
+//! [`Reducer`](reducer::Reducer).
 //!
 //! Common rules:
-//! * Along an axis, the axis stays with size one; over all elements, the result has shape `[1]`. A result along an
-//!   axis may be a permuted or expanded view, with the memory order of the input.
-//! * Sums and products of integers wrap in their dtype. Float sums are pairwise; halves are computed in f32 and
-//!   rounded once. Integer means accumulate wide and truncate toward zero.
-//! * NaN propagates through maxima and minima, and its first position is their index; otherwise the index is that of
-//!   the first of equal elements.
-//! * Of no elements, the sum is 0, the product 1, the mean NaN (0 for integers), `any` false and `all` true; maxima,
-//!   minima and their indices are refused.
+//! * Along an axis, the axis is kept with size 1; over all elements, the result has shape `[1]`. A result
+//!   along an axis may be a permuted or expanded view, with the memory order of the input.
+//! * Sums and products of integers wrap in their dtype. Float sums are pairwise; halves are computed in f32
+//!   and rounded once. Integer means accumulate in a wider type and truncate toward zero.
+//! * Maxima and minima propagate NaN, and their index is that of the first NaN; without NaN, the first of
+//!   equal elements.
+//! * Without elements, the sum is 0, the product 1, the mean NaN (0 for integers), `any` false and `all`
+//!   true; maxima, minima and their indices are errors.
 
-/// Binds `$T` to the type that numbers of `$dtype` are read as: floats as themselves, integers as unsigned ones.
+/// Binds `$T` to the type that elements of `$dtype` are read as: floats as themselves, integers as unsigned
+/// integers.
 macro_rules! dispatch_ring {
     ($op:expr, $dtype:expr, $T:ident => $body:expr) => {
         if $dtype.is_int() || $dtype.is_uint() {
@@ -36,13 +41,13 @@ macro_rules! dispatch_ring {
     };
 }
 
-/// Binds `$T` to a float type or to unsigned bits, and `$order` to the [`Order`](order::Order) for an extreme of
-/// them. Those of floats that are `$wanted` are listed, the last one for everything else; `$equal_zeros` is that of
-/// [`order::FloatOrder`].
+/// Binds `$T` to a float type or to unsigned bits, and `$order` to the [`Order`](order::Order) of the extreme
+/// `$want`. `$wanted` lists the extremes that get a loop of their own for floats; its last entry serves all
+/// others. `$equal_zeros` is the parameter of [`order::FloatOrder`].
 macro_rules! dispatch_order {
     ($op:expr, $dtype:expr, $want:expr, $equal_zeros:literal, $wanted:tt, $T:ident, $order:ident => $body:expr) => {
         match $dtype {
-            // Those compare zeros as equal anyway: one loop serves both.
+            // f64 and f32 compare zeros as equal anyway: one loop serves both values of `$equal_zeros`.
             DType::F64 => dispatch_order!(@float f64, f64, $want, false, $wanted, $T, $order => $body),
             DType::F32 => dispatch_order!(@float f32, f32, $want, false, $wanted, $T, $order => $body),
             DType::F16 => dispatch_order!(@float f16, u16, $want, $equal_zeros, $wanted, $T, $order => $body),
@@ -89,7 +94,7 @@ use order::{FloatOrder, IntOrder, Want};
 use scan_kernel::TypedScan;
 use scanner::{CumExtreme, CumProd, CumSum};
 
-/// Over all elements, or along an axis.
+/// What is reduced: all elements, or the elements along an axis.
 #[derive(Clone, Copy)]
 enum Over {
     All,
@@ -97,7 +102,7 @@ enum Over {
 }
 
 impl Over {
-    /// Number of elements that become one.
+    /// Number of elements that are reduced to one.
     fn count(self, op: &'static str, tensor: &Tensor) -> Result<usize> {
         match self {
             Over::All => Ok(tensor.num_elements()),
@@ -108,7 +113,7 @@ impl Over {
         }
     }
 
-    /// Reduces to a tensor of `dtype`.
+    /// Runs the reduction; the result has dtype `dtype`.
     fn reduce(
         self,
         op: &'static str,
@@ -156,7 +161,7 @@ fn mean_over(op: &'static str, tensor: Tensor, over: Over) -> Result<Tensor> {
     dispatch!(bits op, dtype, T => over.reduce(op, tensor, &Typed::<T, _>::new(IntMean { signed }), dtype))
 }
 
-/// Refuses what has no largest element. An empty result is fine.
+/// Refuses a reduction of no elements, which has no extreme, unless its result is empty.
 fn check_extreme(op: &'static str, tensor: &Tensor, over: Over) -> Result<()> {
     let empty_result = match over {
         Over::All => false,
@@ -196,7 +201,7 @@ pub fn sum(tensor: Tensor) -> Result<Tensor> {
 /// Mean of all elements, shape `[1]`.
 ///
 /// # Errors
-/// A dtype that is not a number.
+/// A dtype that is not a number, or more than 2^32 integers of 32 bits.
 pub fn mean(tensor: Tensor) -> Result<Tensor> {
     mean_over("mean", tensor, Over::All)
 }
@@ -244,7 +249,7 @@ pub fn sum_dim(tensor: Tensor, axis: usize) -> Result<Tensor> {
 /// Mean along an axis, which is kept with size 1.
 ///
 /// # Errors
-/// An axis out of range, or a dtype that is not a number.
+/// An axis out of range, a dtype that is not a number, or more than 2^32 integers of 32 bits along the axis.
 pub fn mean_dim(tensor: Tensor, axis: usize) -> Result<Tensor> {
     mean_over("mean_dim", tensor, Over::Axis(axis))
 }
@@ -281,12 +286,12 @@ pub fn max_abs_dim(tensor: Tensor, axis: usize) -> Result<Tensor> {
     extreme_over("max_abs_dim", tensor, Over::Axis(axis), Want::MaxAbs)
 }
 
-/// Indices of the largest elements along an axis, which is kept with size 1: the first of equals, the first NaN if
-/// there is one.
+/// Indices of the largest elements along an axis, which is kept with size 1: of equal elements the first; the
+/// first NaN if there is one.
 ///
 /// # Errors
-/// An axis out of range or of size 0 (unless the result is empty too), a dtype that is not a number, or an index
-/// dtype that is not an integer or too small for the axis.
+/// An axis out of range or of size 0 (unless the result is empty too), a dtype that is not a number, or an
+/// index dtype that is not an integer or too small for the axis.
 pub fn argmax(tensor: Tensor, axis: usize, index_dtype: DType) -> Result<Tensor> {
     Ok(arg::extreme("argmax", tensor, axis, Want::Max, index_dtype, false)?.0)
 }
@@ -294,7 +299,7 @@ pub fn argmax(tensor: Tensor, axis: usize, index_dtype: DType) -> Result<Tensor>
 /// Indices of the smallest elements along an axis; see [`argmax`].
 ///
 /// # Errors
-/// Those of [`argmax`].
+/// The errors of [`argmax`].
 pub fn argmin(tensor: Tensor, axis: usize, index_dtype: DType) -> Result<Tensor> {
     Ok(arg::extreme("argmin", tensor, axis, Want::Min, index_dtype, false)?.0)
 }
@@ -315,7 +320,7 @@ fn with_indices(
 /// The largest elements along an axis, which is kept with size 1, and their [indices](argmax).
 ///
 /// # Errors
-/// Those of [`argmax`].
+/// The errors of [`argmax`].
 pub fn max_dim_with_indices(tensor: Tensor, axis: usize, index_dtype: DType) -> Result<(Tensor, Tensor)> {
     with_indices("max_dim_with_indices", tensor, axis, Want::Max, index_dtype)
 }
@@ -323,7 +328,7 @@ pub fn max_dim_with_indices(tensor: Tensor, axis: usize, index_dtype: DType) -> 
 /// The smallest elements along an axis, which is kept with size 1, and their [indices](argmin).
 ///
 /// # Errors
-/// Those of [`argmax`].
+/// The errors of [`argmax`].
 pub fn min_dim_with_indices(tensor: Tensor, axis: usize, index_dtype: DType) -> Result<(Tensor, Tensor)> {
     with_indices("min_dim_with_indices", tensor, axis, Want::Min, index_dtype)
 }
@@ -368,7 +373,8 @@ pub fn cumsum(tensor: Tensor, axis: usize) -> Result<Tensor> {
     dispatch_ring!("cumsum", tensor.dtype(), T => scan::scan("cumsum", tensor, axis, &TypedScan::<T, _>::new(CumSum)))
 }
 
-/// Running product along an axis, in the dtype and shape of the tensor. Floats accumulate in f64, integers wrap.
+/// Running product along an axis, in the dtype and shape of the tensor. Floats accumulate in f64, integers
+/// wrap.
 ///
 /// # Errors
 /// An axis out of range, or a dtype that is not a number.

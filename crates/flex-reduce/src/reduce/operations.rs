@@ -1,7 +1,7 @@
 //! The reductions: sums, means, products, extremes, and whether any or all elements are true.
 //!
-//! Variants that share their inner loop (sum and mean; maximum, minimum and largest absolute value; any and all) are
-//! one type with a field, so that the loop is compiled once.
+//! Variants that share their inner loop are one type with a field, so that the loop is compiled once: sum and
+//! mean; maximum, minimum and largest absolute value; any and all.
 
 use super::lift::{Arith, HalfWidening, Lift, WideSum};
 use super::order::Order;
@@ -12,7 +12,7 @@ use flex_math::fold_halves;
 use flex_math::simd::Levels;
 use flex_math::simd::prefetch_ahead;
 
-/// The partial result of `copies >= 1` times the same elements, by doubling.
+/// The partial result `acc` of elements, combined `copies >= 1` times, by doubling.
 fn repeat<A: Copy>(acc: A, copies: usize, combine: impl Fn(A, A) -> A) -> A {
     let (mut base, mut rest, mut result) = (acc, copies - 1, acc);
     while rest > 0 {
@@ -27,14 +27,15 @@ fn repeat<A: Copy>(acc: A, copies: usize, combine: impl Fn(A, A) -> A) -> A {
     result
 }
 
-/// What explicit code made of a row, or the row in lanes where there is none.
+/// The result of explicit vector code, or of a loop over lanes if there is no such code.
 #[inline(always)]
 fn explicit_or_lanes<W: HalfWidening, T: Element, R: Reducer<T>>(
     r: R,
     explicit: Option<R::Acc>,
     row: &[T],
 ) -> R::Acc {
-    // Not `unwrap_or_else`: its closure would be a function of its own, compiled for no instruction set.
+    // Not `unwrap_or_else`: its closure would be a separate function, compiled for the baseline instruction
+    // set.
     match explicit {
         Some(value) => value,
         None => fold_lanes::<W, LANES, T, R>(r, row),
@@ -85,7 +86,7 @@ impl<T: Lift> Reducer<T> for Sum {
     }
 }
 
-/// Product; halves in f32.
+/// Product; halves are computed in f32.
 #[derive(Clone, Copy)]
 pub(crate) struct Prod;
 
@@ -122,10 +123,10 @@ impl<T: Lift> Reducer<T> for Prod {
     }
 }
 
-/// Mean of integers, summed wide.
+/// Mean of integers, accumulated in a wider type.
 #[derive(Clone, Copy)]
 pub(crate) struct IntMean {
-    /// Whether the bits are those of signed integers.
+    /// Whether the bits are signed integers.
     pub signed: bool,
 }
 
@@ -151,10 +152,10 @@ impl<T: WideSum> Reducer<T> for IntMean {
     }
 }
 
-/// The extreme that comes last in an order; NaN when there is one.
+/// The extreme that comes last in an order; NaN if any element is NaN.
 #[derive(Clone, Copy)]
 pub(crate) struct Extreme<O> {
-    /// The order, in which NaN is above all.
+    /// The order, in which NaN is above all numbers.
     pub order: O,
 }
 
@@ -174,14 +175,15 @@ impl<T: Lift, O: Order<T>> Reducer<T> for Extreme<O> {
     fn combine(self, a: T::Wide, b: T::Wide) -> T::Wide {
         a.max(b)
     }
-    /// Propagating NaN takes four instructions per vector. For floats, one finds the maximum of the numbers, and NaN
-    /// is noted apart for two vectors at once.
+    /// Propagating NaN takes four instructions per vector. For floats, one instruction finds the maximum of
+    /// the numbers, and NaN is recorded separately, for two vectors at once.
     #[inline(always)]
     fn fold_row<W: HalfWidening>(self, row: &[T]) -> T::Wide {
         if !T::IS_FLOAT {
             return fold_lanes::<W, LANES, T, Self>(self, row);
         }
-        // Separate short arrays: loops over longer ones are not unrolled in time to be kept in registers.
+        // Separate short arrays: loops over longer arrays are unrolled too late for the arrays to be kept in
+        // registers.
         let [mut a, mut b, mut c, mut d, mut nan, mut nan2] = [[T::Wide::LOWEST; QUARTER]; 6];
         let (quarters, rest) = row.as_chunks::<QUARTER>();
         let (chunks, quarters) = quarters.as_chunks::<4>();
@@ -208,7 +210,8 @@ impl<T: Lift, O: Order<T>> Reducer<T> for Extreme<O> {
 }
 
 impl<O> Extreme<O> {
-    /// Larger numbers of `x` and `y` replace those of `a` and `b`; NaN in either goes to `nan`.
+    /// Replaces elements of `a` and `b` by larger numbers of `x` and `y`; where either `x` or `y` is NaN,
+    /// sets `nan` to NaN.
     #[inline(always)]
     fn fold_pair<T: Lift>(
         self,
@@ -237,11 +240,8 @@ impl<O> Extreme<O> {
 
 /// Raw bits, for the logical reductions.
 pub(crate) trait Bits: Element {
-    /// Every bit set.
     const EVERY: Self;
-    /// Bitwise and.
     fn and(self, other: Self) -> Self;
-    /// Bitwise or.
     fn or(self, other: Self) -> Self;
 }
 
@@ -259,12 +259,11 @@ macro_rules! impl_bits {
 
 impl_bits!(u8, u16, u32, u64);
 
-/// Whether any element is non-zero; or, as that no element is zero, whether all are.
+/// Whether any element is non-zero; or all are, as the negation of "any is zero".
 #[derive(Clone, Copy)]
 pub(crate) struct Truth<B> {
-    /// The bits that make a value non-zero; not the sign of a float.
+    /// The bits that make a value non-zero: all but the sign of a float.
     pub mask: B,
-    /// Whether all have to be non-zero.
     pub all: bool,
 }
 

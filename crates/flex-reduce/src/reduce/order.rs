@@ -1,35 +1,30 @@
-//! The order of elements: every extreme is the maximum of some key of them.
+//! The order of elements. Every extreme is the maximum of a key of the elements.
 //!
-//! Integers and halves are compared as unsigned integers of the same order, which takes a few operations on bits; a
-//! vector holds twice as many halves as it would of f32, and none is converted. The maxima of 1,024 rows of 1,024 f16
-//! take 34 us on two threads of a Xeon (f32: 54), and took 112 in f32.
+//! Integers and halves are compared by keys that are unsigned integers, which take a few operations on bits.
+//! For halves, a vector holds twice as many keys as f32 values, and nothing is converted: the maxima of 1,024
+//! rows of 1,024 f16 take 34 us on two threads of a Xeon (f32: 54), and took 112 in f32.
 
 use super::lift::Lift;
 use crate::{bf16, f16};
 use core::marker::PhantomData;
 
-/// Which extreme is wanted. All are maxima of some key of the elements.
+/// The extreme that is wanted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Want {
-    /// The largest element.
     Max,
-    /// The smallest element.
     Min,
-    /// The largest absolute value.
     MaxAbs,
 }
 
-/// An order of elements, by keys of which the wanted extreme has the largest.
+/// An order of elements by keys: the wanted extreme has the largest key.
 pub(crate) trait Order<T: Lift>: Copy + Send + Sync {
-    /// The key of an element.
     fn key(self, value: T) -> T::Wide;
-    /// The element of a key; a NaN for the key of a NaN.
+    /// The element of a key; for the key of a NaN, a NaN.
     fn element(self, wide: T::Wide) -> T;
 }
 
 /// An extreme that is known when the loops are compiled.
 pub(crate) trait Wanted: Copy + Send + Sync + 'static {
-    /// Which one.
     const WANT: Want;
 }
 
@@ -46,15 +41,15 @@ macro_rules! wanted {
 
 wanted!(Max Min MaxAbs);
 
-/// An extreme of floats of type `F`. Of halves, the zeros are equal when `EQUAL_ZEROS`, so that the first of them is
-/// found where positions are wanted; otherwise -0.0 comes before 0.0, so that its sign comes back.
+/// The order for the extreme `W` of floats of type `F`. With `EQUAL_ZEROS`, zeros of halves have equal keys,
+/// so that a search for positions finds the first; otherwise -0.0 comes before 0.0, which keeps the sign.
 ///
-/// The parameters are constants because the compiler computes with the bits of a structure in 64-bit lanes.
+/// The parameters are constants, not fields, because the compiler computes with the bits of a structure in
+/// 64-bit lanes.
 #[derive(Clone, Copy)]
 pub(crate) struct FloatOrder<F, W, const EQUAL_ZEROS: bool>(PhantomData<fn(F) -> W>);
 
 impl<F, W, const EQUAL_ZEROS: bool> FloatOrder<F, W, EQUAL_ZEROS> {
-    /// The order.
     pub(crate) const NEW: Self = Self(PhantomData);
 }
 
@@ -79,14 +74,14 @@ macro_rules! impl_float_order {
 
 impl_float_order!(f64, f32);
 
-/// The sign of a half.
 const SIGN: u16 = 0x8000;
 
 macro_rules! impl_half_order {
     ($($ty:ty: $infinity:literal;)*) => {$(
         impl<W: Wanted, const EQUAL_ZEROS: bool> Order<u16> for FloatOrder<$ty, W, EQUAL_ZEROS> {
-            /// NaN is above all; numbers become the complement of their magnitude when they are negative, by one or
-            /// (so that zeros are equal) by two, and then unsigned.
+            /// NaN gets the largest key. Negative numbers become the complement of their magnitude: two's
+            /// complement with `EQUAL_ZEROS`, which makes zeros equal, otherwise ones'. Then the sign bit is
+            /// inverted for unsigned order.
             #[inline(always)]
             fn key(self, value: u16) -> u16 {
                 let bits = match W::WANT {
@@ -106,7 +101,7 @@ macro_rules! impl_half_order {
                 let complement = wide ^ SIGN;
                 let negative = (complement as i16 >> 15) as u16;
                 let magnitude = if EQUAL_ZEROS { complement.wrapping_add(negative) } else { complement } ^ negative;
-                // The key of NaN has all bits of a magnitude, which make a NaN.
+                // The key of NaN gives a magnitude whose bits are all 1, which is a NaN.
                 let bits = magnitude & !SIGN | negative & SIGN;
                 if W::WANT == Want::Min { bits ^ SIGN } else { bits }
             }
@@ -116,19 +111,20 @@ macro_rules! impl_half_order {
 
 impl_half_order! { f16: 0x7c00; bf16: 0x7f80; }
 
-/// Any extreme of integers, read as unsigned.
+/// The order for an extreme of integers, which are read as unsigned.
 #[derive(Clone, Copy)]
 pub(crate) struct IntOrder<U> {
-    /// The bit whose presence negates: the sign when absolute values are compared.
+    /// Values with this bit are negated: the sign bit if absolute values are compared, otherwise none.
     negative: U,
-    /// Bits to invert: the sign makes the order of signed integers that of unsigned ones, all bits reverse it.
+    /// Bits to invert: the sign bit turns the signed order into an unsigned one; inverting all bits reverses
+    /// the order.
     flip: U,
 }
 
 macro_rules! impl_int_order {
     ($($ty:ty),*) => {$(
         impl IntOrder<$ty> {
-            /// The order for an extreme of integers that may be `signed`.
+            /// The order for the extreme `want` of integers, which may be `signed`.
             pub fn new(want: Want, signed: bool) -> Self {
                 let sign = if signed { !(<$ty>::MAX >> 1) } else { 0 };
                 match want {
@@ -181,7 +177,7 @@ mod tests {
         }
     }
 
-    /// Every half against some others, as f32 orders them.
+    /// Checks that the key of every half compares with a few other keys as the values do in f32.
     fn halves_order_as_their_values<F, W: Wanted>(value: fn(u16) -> f32, [infinity, one]: [u16; 2])
     where
         FloatOrder<F, W, true>: Order<u16>,

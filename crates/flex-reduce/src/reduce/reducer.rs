@@ -1,4 +1,4 @@
-//! What a reduction is, and the loops along a contiguous row that every reduction shares.
+//! The trait of reductions, and the loops along a contiguous row that all reductions share.
 
 use super::lift::HalfWidening;
 use super::sizes::{BLOCK, LANES, SHORT_LANES};
@@ -7,49 +7,50 @@ use bytemuck::Pod;
 use flex_math::fold_halves;
 use flex_math::simd::{Levels, prefetch_ahead};
 
-/// An associative and commutative reduction of elements `T`: an identity, a lift of one element, and a combination.
+/// An associative and commutative reduction of elements `T`: an identity, a lift of one element, and a
+/// combination.
 ///
-/// A reduction in two passes (log-sum-exp, variance) is a reducer as well: its accumulator holds what blocks can be
-/// merged by (the maximum and the sum relative to it; the count, the mean and the squared deviations), and its
-/// [`fold_row`](Self::fold_row) reads the block that it gets twice. Set [`LONGEST`](Self::LONGEST) so that a block
-/// stays in the first-level cache.
+/// A reduction in two passes (log-sum-exp, variance) is a reducer as well. Its accumulator holds what is
+/// needed to merge blocks: the maximum and the sum relative to it, or the count, the mean and the squared
+/// deviations. Its [`fold_row`](Self::fold_row) reads its block twice; set [`LONGEST`](Self::LONGEST) so that
+/// a block stays in the first-level cache.
 pub(crate) trait Reducer<T: Element>: Copy + Send + Sync {
-    /// What some elements come to: a partial result, which need not be an element. Aligned to 16 bytes at most.
+    /// The partial result of some elements; it need not be an element. Its alignment is 16 bytes at most.
     type Acc: Pod + Send + Sync;
-    /// Element of the result.
+    /// The element type of the result.
     type Out: Element;
-    /// Whether combining rounds, so that the shape of the tree of combinations matters for accuracy.
+    /// Whether a combination rounds, so that the shape of the tree of combinations matters for accuracy.
     const ROUNDS: bool;
-    /// The longest row that [`fold_row`](Self::fold_row) takes without losing accuracy.
+    /// The longest row that [`fold_row`](Self::fold_row) reduces without losing accuracy.
     const LONGEST: usize = if Self::ROUNDS { BLOCK } else { usize::MAX };
-    /// The instruction sets that the loops are compiled for. Those of integers wait for memory with vectors of 32 bytes
-    /// already.
+    /// The instruction sets that the loops are compiled for. Integer loops are bound by memory already with
+    /// vectors of 32 bytes.
     const LEVELS: Levels = if T::IS_FLOAT { Levels::All } else { Levels::Lean };
-    /// Whether [`lift_all`](Self::lift_all) is better at many elements than [`lift`](Self::lift) in a loop.
+    /// Whether [`lift_all`](Self::lift_all) is faster on many elements than [`lift`](Self::lift) in a loop.
     const LIFTS_SLICES: bool = false;
     /// The accumulator of no elements.
     fn identity(self) -> Self::Acc;
     /// The accumulator of one element.
     fn lift(self, value: T) -> Self::Acc;
-    /// Writes the accumulators of the elements `from` to `to`, which is as long.
+    /// Writes the accumulators of the elements `from` to `to`, which has the same length.
     #[inline(always)]
     fn lift_all<W: HalfWidening>(self, from: &[T], to: &mut [Self::Acc]) {
         for (to, &from) in to.iter_mut().zip(from) {
             *to = self.lift(from);
         }
     }
-    /// The accumulator of two sets, of which the elements of `a` come first.
+    /// The accumulator of two sets of elements; the elements of `a` come before those of `b`.
     fn combine(self, a: Self::Acc, b: Self::Acc) -> Self::Acc;
-    /// Reduces a row that is long enough for all lanes; meant to be inlined into a vectorised function.
+    /// Reduces a row of at least [`LANES`] elements; meant to be inlined into a vectorised function.
     #[inline(always)]
     fn fold_row<W: HalfWidening>(self, row: &[T]) -> Self::Acc {
         fold_lanes::<W, LANES, T, Self>(self, row)
     }
-    /// The result for `n` elements that occur `copies` times each.
+    /// The result for `n` elements that count `copies` times each.
     fn finish(self, acc: Self::Acc, n: usize, copies: usize) -> Self::Out;
 }
 
-/// Reduces a row of any length, which loses accuracy beyond [`Reducer::LONGEST`].
+/// Reduces a row of any length; loses accuracy beyond [`Reducer::LONGEST`].
 #[inline(always)]
 pub(super) fn fold_any_row<W: HalfWidening, T: Element, R: Reducer<T>>(r: R, row: &[T]) -> R::Acc {
     if row.len() < SHORT_LANES / 2 {
@@ -65,7 +66,7 @@ pub(super) fn fold_any_row<W: HalfWidening, T: Element, R: Reducer<T>>(r: R, row
     }
 }
 
-/// Reduces a row in `N` lanes, which only ever get constant indices, so that they stay in registers.
+/// Reduces a row in `N` lanes. The lanes are indexed by constants only, so that they stay in registers.
 #[inline(always)]
 pub(super) fn fold_lanes<W: HalfWidening, const N: usize, T: Element, R: Reducer<T>>(
     r: R,
@@ -94,7 +95,7 @@ pub(super) fn fold_lanes<W: HalfWidening, const N: usize, T: Element, R: Reducer
     fold_halves(&mut acc, |a, b| r.combine(a, b))
 }
 
-/// Fewer than `N` elements, lifted, followed by identities.
+/// The accumulators of fewer than `N` elements, padded with identities.
 #[inline(always)]
 pub(super) fn lift_padded<W: HalfWidening, const N: usize, T: Element, R: Reducer<T>>(
     r: R,

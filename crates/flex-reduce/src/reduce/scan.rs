@@ -1,6 +1,6 @@
-//! Scans along an axis: which rows or columns are scanned together, and by which task. Rows beyond [`BLOCK`] elements
-//! are scanned as blocks, in parallel, by the idea that [`scan_kernel`](super::scan_kernel) scans strips by. Compiled
-//! once for all scans.
+//! Scans along an axis: decides which rows or columns are scanned together, and by which task. Rows beyond
+//! [`BLOCK`] elements are scanned as blocks, in parallel, the way [`scan_kernel`](super::scan_kernel) scans
+//! strips. Compiled once for all scans.
 
 use super::drivers::build_bytes;
 use super::scan_kernel::ScanKernel;
@@ -16,10 +16,11 @@ const BLOCK: usize = 64 * 1024;
 /// Columns that are scanned together when a matrix is split by columns.
 const TILE: usize = 256;
 
-/// Number of tasks that is enough to split by outer index rather than by columns.
+/// With this many tasks, matrices are split among tasks whole rather than by columns.
 const ENOUGH_TASKS: usize = 8;
 
-/// Scans along `axis`. The result has the memory order of the tensor, and its buffer when nobody else holds it.
+/// Scans along `axis`. The result has the memory order of the tensor, and reuses its buffer if no other
+/// tensor shares it.
 pub(super) fn scan(op: &'static str, tensor: Tensor, axis: usize, kernel: &dyn ScanKernel) -> Result<Tensor> {
     check_axis(op, axis, tensor.rank())?;
     if tensor.num_elements() == 0 {
@@ -64,15 +65,15 @@ fn scan_contiguous(
     build_bytes(op, shape, tensor.dtype(), &mut |out| run(Some(src), out))
 }
 
-/// What a step of a scan costs, as [`Work::Flops`] counts: 0.25 to 0.4 ns, since each waits for the one before.
+/// The cost of a scan's step in [`Work::Flops`]: 0.25 to 0.4 ns, since it waits for the step before.
 const FLOPS: usize = 32;
 
-/// The work of scanning elements of `bytes` together.
+/// The work of scanning elements of `bytes` bytes in total.
 fn work_of(kernel: &dyn ScanKernel, bytes: usize) -> Work {
     Work::Flops(FLOPS * (bytes / kernel.element_size()))
 }
 
-/// Scans rows of `n` elements of `src`, or of `out` itself.
+/// Scans rows of `n` elements of `src` to `out`, or of `out` in place.
 fn scan_rows(kernel: &dyn ScanKernel, src: Option<&[u8]>, out: &mut [u8], n: usize) {
     let row = n * kernel.element_size();
     if n <= BLOCK {
@@ -91,7 +92,8 @@ fn scan_rows(kernel: &dyn ScanKernel, src: Option<&[u8]>, out: &mut [u8], n: usi
     }
 }
 
-/// Scans a row in blocks: in parallel once each block's total is known, or one block after the other.
+/// Scans a row in blocks: in parallel, after a first pass over the blocks' totals, or one block after the
+/// other.
 fn scan_long_row(kernel: &dyn ScanKernel, src: Option<&[u8]>, row: &mut [u8]) {
     let size = kernel.element_size();
     let block = BLOCK * size;

@@ -1,9 +1,9 @@
-//! The loops of scans, over bytes and behind `dyn`, so that what drives them is compiled once.
+//! The loops of scans, over bytes and behind `dyn`, so that the code that drives them is compiled once.
 //!
-//! A scan is a chain of dependent operations, so its speed is that of their latency. [`scan_group`] breaks the chain:
-//! it scans eight strips of a row side by side, each from the identity, and then adds what lies before each strip.
-//! The value at the end of a strip is computed exactly as what is added to the next one, so sums of non-negative
-//! numbers never decrease.
+//! A scan is a chain of dependent operations, so latency limits its speed. [`scan_group`] breaks the chain:
+//! it scans eight strips of a row side by side, each from the identity, and then adds to each the total of
+//! what precedes it. The end of a strip is computed exactly like the total added to the next strip, so sums
+//! of non-negative numbers never decrease.
 
 use super::scanner::Scanner;
 use super::scratch::Packed;
@@ -11,24 +11,25 @@ use crate::Element;
 use core::marker::PhantomData;
 use flex_math::simd::{Gains, Levels, vectorize_for};
 
-/// Strips that are scanned side by side.
+/// Number of strips that are scanned side by side.
 const STRIPS: usize = 8;
 
-/// Longest strip; the partial results of all strips stay in the first-level cache.
+/// Longest strip; the running values of all strips stay in the first-level cache.
 const MAX_STRIP: usize = 128;
 
-/// Longest strip of rows for which clearing room for longer ones costs more than the scan: cumsum of 64 elements took
-/// 0.39 us, and takes 0.2 without that and without a search for the order of its axis.
+/// Longest strip that uses a small buffer: clearing a buffer for [`MAX_STRIP`] would cost more than the scan.
+/// A cumsum of 64 elements took 0.39 us; without that and without a search for the order of its axes, it
+/// takes 0.2.
 const SHORT_STRIP: usize = 16;
 
-/// Elements that a chain takes at a step, where strips are not allowed but groups are: 4,096 products of f32 take 4.5
-/// us on one thread of a Xeon, and took 9.
+/// Elements that a chain takes per step, for scanners that allow groups but not strips: 4,096 products of f32
+/// take 4.5 us on one thread of a Xeon, and took 9 element by element.
 pub(super) const GROUP: usize = 4;
 
-/// Rows shorter than this are scanned as a plain chain.
+/// Rows shorter than this, and remainders, are scanned as a plain chain.
 const MIN_GROUP: usize = 32;
 
-/// A scan over bytes. Running values are passed [`Packed`], or as bytes of a carry that start at a
+/// A scan over bytes. Running values are passed as [`Packed`], or as bytes of a carry that starts at a
 /// [`Word`](super::scratch::Word).
 pub(super) trait ScanKernel: Sync {
     /// Bytes of an element.
@@ -39,16 +40,17 @@ pub(super) trait ScanKernel: Sync {
     fn has_strips(&self) -> bool;
     /// The running value of no elements.
     fn identity(&self) -> Packed;
-    /// The running value of two neighbouring sets.
+    /// The running value of `a` followed by `b`.
     fn combine(&self, a: Packed, b: Packed) -> Packed;
-    /// Scans each of the rows of `n` elements in place as if `base` came before it; the total of the last one, or
-    /// where there are no strips the running value at its end.
+    /// Scans each of the rows of `n` elements in place, continuing from the running value `base`. Returns the
+    /// total of the last row; without strips, the running value at its end.
     fn scan_rows(&self, rows: &mut [u8], n: usize, base: Packed) -> Packed;
-    /// The total of a row, by the same operations as those of [`scan_rows`](Self::scan_rows).
+    /// The total of a row, by the same operations as in [`scan_rows`](Self::scan_rows).
     fn total(&self, row: &[u8]) -> Packed;
     /// Fills `carry` with running values of no elements.
     fn clear(&self, carry: &mut [u8]);
-    /// Scans down the columns of rows that are as wide as `carry`, which holds the running values before and after.
+    /// Scans in place down the columns of rows as wide as `carry`, which holds the columns' running values on
+    /// entry and exit.
     fn advance(&self, carry: &mut [u8], rows: &mut [u8]);
 }
 
@@ -59,7 +61,6 @@ pub(super) struct TypedScan<T, S> {
 }
 
 impl<T, S> TypedScan<T, S> {
-    /// The kernel of `scanner`.
     pub fn new(scanner: S) -> Self {
         Self { scanner, element: PhantomData }
     }
@@ -118,8 +119,8 @@ impl<T: Element, S: Scanner<T>> ScanKernel for TypedScan<T, S> {
 }
 
 impl<T: Element, S: Scanner<T>> TypedScan<T, S> {
-    /// [`ScanKernel::scan_rows`] with room for the running values of strips of up to `M` elements. A room of any size
-    /// would save a copy of the loop, but sums of 4,096 i32 took 30% longer with it.
+    /// [`ScanKernel::scan_rows`] with a buffer for the running values of strips of up to `M` elements. A
+    /// buffer of variable size would save a copy of the loop, but sums of 4,096 i32 took 30% longer with it.
     #[inline(always)]
     fn scan_with<const M: usize>(
         &self,
@@ -152,14 +153,15 @@ impl<T: Element, S: Scanner<T>> Gains for TypedScan<T, S> {
     const LEVELS: Levels = S::LEVELS;
 }
 
-/// The sizes of the strips that a block is cut into; the rest of fewer than [`MIN_GROUP`] elements is a plain chain.
+/// Elements per strip of the next group, of `len` elements left; fewer than [`MIN_GROUP`] are left to a plain
+/// chain.
 #[inline(always)]
 fn strip_len(len: usize) -> usize {
     (len / STRIPS).min(MAX_STRIP)
 }
 
-/// Scans a block in place as if `base` came before it, and returns the total of the block (of everything up to its
-/// end when strips are not allowed).
+/// Scans a block in place, continuing from the running value `base`. Returns the total of the block; without
+/// strips, the running value at its end.
 #[inline(always)]
 fn scan_block<T: Element, S: Scanner<T>, const M: usize>(
     s: S,
@@ -199,8 +201,8 @@ fn scan_block<T: Element, S: Scanner<T>, const M: usize>(
     s.combine(carry, local)
 }
 
-/// Scans the strips of a group in place as if `base` and `carry` came before it; what comes before its end. `running`
-/// has room for a running value of each element.
+/// Scans the strips of a group in place, continuing from `base` combined with `carry`. Returns `carry`
+/// combined with the total of the group. `running` has room for the running value of each element.
 #[inline(always)]
 fn scan_group<T: Element, S: Scanner<T>, const M: usize>(
     s: S,
@@ -249,7 +251,8 @@ fn total<T: Element, S: Scanner<T>>(s: S, block: &[T]) -> S::Acc {
     s.combine(carry, local)
 }
 
-/// Accumulates the strips of a group side by side; `see(strip, index, value)` gets every running value.
+/// The totals of the strips of a group, accumulated side by side; `see(strip, index, value)` gets every
+/// running value.
 #[inline(always)]
 fn scan_strips<T: Element, S: Scanner<T>, const M: usize>(
     s: S,
@@ -268,7 +271,7 @@ fn scan_strips<T: Element, S: Scanner<T>, const M: usize>(
     acc
 }
 
-/// The running values of columns, over the rows of a matrix as wide as `carry`.
+/// Scans in place down the columns of a matrix as wide as `carry`, whose running values it updates.
 #[inline(always)]
 fn advance<T: Element, S: Scanner<T>>(s: S, carry: &mut [S::Acc], rows: &mut [T]) {
     for row in rows.chunks_exact_mut(carry.len()) {

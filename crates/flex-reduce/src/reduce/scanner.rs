@@ -1,40 +1,40 @@
-//! What a scan is: running sums, products, minima and maxima. Float sums and products accumulate in f64.
+//! The scans: running sums, products, minima and maxima. Float sums and products accumulate in f64.
 
 use super::lift::{Arith, Lift};
 use super::order::Order;
 use bytemuck::Pod;
 use flex_math::simd::Levels;
 
-/// An associative operation to accumulate.
+/// An associative operation that a scan accumulates with.
 pub(super) trait Scanner<T>: Copy + Send + Sync {
-    /// Running value, of at most 8 bytes.
+    /// The running value, of at most 8 bytes.
     type Acc: Pod + Send + Sync;
-    /// Whether strips may be combined after the fact: `a . (b . c)` overflows where `(a . b) . c` does not for
-    /// products of floats.
+    /// Whether the results of strips may be combined afterwards. Not for products of floats: `a * (b * c)`
+    /// can overflow where `(a * b) * c` does not.
     const STRIPS: bool;
-    /// Whether a [`GROUP`](super::scan_kernel::GROUP) of elements may be combined before it meets the running value:
-    /// where that has room for any group.
+    /// Whether the elements of a [`GROUP`](super::scan_kernel::GROUP) may be combined before the running
+    /// value: if `Acc` has the range for any group.
     const GROUPS: bool = false;
-    /// The instruction sets that the loops are compiled for. A scan is a chain of dependent operations: it waits for
-    /// their latency, which wider vectors do not shorten.
+    /// The instruction sets that the loops are compiled for. A scan is a chain of dependent operations, whose
+    /// latency wider vectors do not shorten.
     const LEVELS: Levels = Levels::Lean;
     /// The value of no elements.
     fn identity(self) -> Self::Acc;
     /// The value of one element.
     fn lift(self, value: T) -> Self::Acc;
-    /// The operation.
+    /// The operation; `a` comes before `b`.
     fn combine(self, a: Self::Acc, b: Self::Acc) -> Self::Acc;
-    /// The running value as an element.
+    /// The running value, converted to an element.
     fn lower(self, acc: Self::Acc) -> T;
 }
 
-/// A type that running sums and products are exact enough in.
+/// Element types, with a type exact enough for their running sums and products.
 pub(super) trait Accumulate: Lift {
     /// f64 for floats, the type itself for integers.
     type Acc: Arith;
-    /// Exact.
+    /// Converts exactly.
     fn raise(self) -> Self::Acc;
-    /// Rounds to nearest; halves through f32.
+    /// Rounds to nearest; halves are rounded to f32 first.
     fn lower(acc: Self::Acc) -> Self;
 }
 
@@ -55,7 +55,6 @@ impl_accumulate! {
     u64 => u64; u32 => u32; u16 => u16; u8 => u8;
 }
 
-/// Running sum.
 #[derive(Clone, Copy)]
 pub(super) struct CumSum;
 
@@ -80,7 +79,6 @@ impl<T: Accumulate> Scanner<T> for CumSum {
     }
 }
 
-/// Running product.
 #[derive(Clone, Copy)]
 pub(super) struct CumProd;
 
@@ -88,7 +86,7 @@ impl<T: Accumulate> Scanner<T> for CumProd {
     type Acc = T::Acc;
     const STRIPS: bool = !T::IS_FLOAT;
     const LEVELS: Levels = if T::IS_FLOAT || size_of::<T>() >= 4 { Levels::Lean } else { Levels::Baseline };
-    /// A product of four f32, or halves, is far from the ends of f64's range.
+    /// A product of four f32, or of four halves, is far from the ends of f64's range.
     const GROUPS: bool = T::IS_FLOAT && size_of::<T>() < size_of::<T::Acc>();
     #[inline(always)]
     fn identity(self) -> T::Acc {
@@ -111,7 +109,7 @@ impl<T: Accumulate> Scanner<T> for CumProd {
 /// Running extreme; NaN from the first NaN on.
 #[derive(Clone, Copy)]
 pub(super) struct CumExtreme<O> {
-    /// The order, in which NaN is above all.
+    /// The order, in which NaN is above all numbers.
     pub order: O,
 }
 

@@ -1,7 +1,7 @@
 //! Working memory for accumulators whose type the drivers do not know.
 //!
-//! An accumulator is any plain type with an alignment of at most [`Word`]'s; the drivers know its size alone. Memory
-//! comes in words, so that what starts at one can be read as any such type.
+//! An accumulator is any plain type whose alignment is at most [`Word`]'s; the drivers know only its size.
+//! Memory is allocated in words, so that bytes that start at a word can be read as any such type.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -10,19 +10,18 @@ use bytemuck::Pod;
 /// The unit of working memory, which has the largest alignment that an accumulator may have.
 pub(super) type Word = u128;
 
-/// Bytes of a word.
 pub(super) const WORD: usize = size_of::<Word>();
 
-/// Words that small reductions need: one accumulator of up to 64 bytes, or several of fewer.
+/// Words that small reductions need: one accumulator of up to 64 bytes, or several smaller ones.
 const FEW: usize = 4;
 
 /// Words for [`BATCH`](super::sizes::BATCH) accumulators of up to a word.
 const SOME: usize = 64;
 
-/// Words that are still taken from the stack: a [`TILE`](super::sizes::TILE) of accumulators of 4 bytes.
+/// Most words that are taken from the stack: a [`TILE`](super::sizes::TILE) of accumulators of 4 bytes.
 const MANY: usize = 256;
 
-/// Calls `f` with `len` zeroed bytes that start at a word. Small reductions allocate nothing for them.
+/// Calls `f` with `len` zeroed bytes that start at a word. Up to [`MANY`] words come from the stack.
 #[inline]
 pub(super) fn with_scratch<R>(len: usize, f: &mut dyn FnMut(&mut [u8]) -> R) -> R {
     if len <= FEW * WORD {
@@ -36,17 +35,16 @@ pub(super) fn with_scratch<R>(len: usize, f: &mut dyn FnMut(&mut [u8]) -> R) -> 
     }
 }
 
-/// Zeroed words for `len` bytes.
 pub(super) fn words(len: usize) -> Vec<Word> {
     vec![0; len.div_ceil(WORD)]
 }
 
-/// The smallest number of bytes, from `len` on, after which another accumulator may start.
+/// `len` rounded up to a multiple of [`WORD`], so that another accumulator may start there.
 pub(super) fn whole_words(len: usize) -> usize {
     len.next_multiple_of(WORD)
 }
 
-/// The bytes of a value of at most 8, whose type the drivers do not know.
+/// The bytes of a value of at most 8 bytes, whose type the drivers do not know.
 #[derive(Clone, Copy)]
 pub(super) struct Packed([u8; 8]);
 
@@ -59,7 +57,7 @@ impl Packed {
         Self(bytes)
     }
 
-    /// The value, of the type that it was made of.
+    /// The value, which must have been of type `A`.
     #[inline]
     pub fn get<A: Pod>(self) -> A {
         bytemuck::pod_read_unaligned(&self.0[..size_of::<A>()])

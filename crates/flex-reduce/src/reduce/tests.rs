@@ -1,4 +1,5 @@
-//! Against definitions written as plain loops in f64 (i128 for integers), over every dtype and kind of layout.
+//! Compares with definitions written as plain loops in f64 (i128 for integers), over every dtype and kind of
+//! layout.
 
 use super::*;
 use crate::dtype::Element;
@@ -30,7 +31,7 @@ fn lanes<T: Element>(t: &Tensor, axis: usize) -> Vec<Vec<T>> {
         .collect()
 }
 
-/// One tensor of each kind of layout, from element number to value.
+/// One tensor of each kind of layout; `value` maps the number of an element to its value.
 fn layouts<T: Element>(value: impl Fn(usize) -> T) -> Vec<Tensor> {
     let make = |shape: &[usize]| {
         let count: usize = shape.iter().product();
@@ -64,7 +65,7 @@ fn layouts<T: Element>(value: impl Fn(usize) -> T) -> Vec<Tensor> {
     list.push(wide.clone().narrow(1, 3, 90).unwrap().swap_axes(0, 1).unwrap());
     list.push(wide.narrow(0, 0, 1).unwrap().expand(&[300, 100]).unwrap());
     list.push(make(&[300, 40]));
-    // Around the longest rows that scans take as short ones.
+    // Row lengths around the limit of the small buffer of scans.
     list.extend([127, 135, 136].map(|n| make(&[2, n])));
     list.push(make(&[2, 2047]));
     list.push(make(&[2, 2048 + 133]));
@@ -210,7 +211,8 @@ fn integer_extremes_and_means_do_not_wrap() {
 
 #[test]
 fn long_sums_keep_their_digits() {
-    // 30 M x 1e-3 would be 32768 with a running sum; scaled down to keep the debug build fast, and over every kernel.
+    // A running sum of 30 M x 1e-3 would be 32768; scaled down to keep the debug build fast, and over every
+    // kernel.
     let n = 3_000_000;
     let ones = Tensor::from_slice(&vec![1e-3f32; n], [n]).unwrap();
     let want = 1e-3f32 as f64 * n as f64;

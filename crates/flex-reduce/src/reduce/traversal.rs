@@ -1,9 +1,9 @@
-//! How a reduction along an axis runs over a given layout: pure stride arithmetic.
+//! Decides from the strides of a layout how a reduction along an axis reads it.
 //!
-//! Whatever the order of the axes in memory, the kept ones are walked from the largest stride to the smallest and the
-//! result is laid out in that order, so that a reduction of a permuted tensor reads memory as it lies; the result is
-//! then a permuted view. Expanded axes are not walked at all: a kept one is expanded again in the result, a reduced
-//! one repeats the partial result.
+//! Whatever the order of the axes in memory, the kept axes are walked from the largest stride to the
+//! smallest, and the result is laid out in that order: a reduction of a permuted tensor reads memory in
+//! sequence, and its result is a permuted view. Expanded axes are not walked at all. A kept expanded axis is
+//! expanded again in the result; a reduced one repeats the partial result.
 
 use crate::error::Result;
 use crate::layout::Layout;
@@ -14,35 +14,35 @@ use smallvec::SmallVec;
 /// Kept rows narrower than this are not worth a vector loop of their own.
 const MIN_COLUMNS: usize = 16;
 
-/// When the reduced and a kept axis both have unit stride (overlapping windows), columns win from this width on.
+/// If both the reduced axis and a kept axis have unit stride (overlapping windows), columns are faster from
+/// this width on.
 const MIN_COLUMNS_OVER_ROWS: usize = 64;
 
-/// Which kernels fit.
+/// The kernels that fit a layout.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum AccessPath {
-    /// The reduced axis has unit stride: contiguous rows to one value each.
+    /// The reduced axis has unit stride: each contiguous row is reduced to one value.
     AlongRows,
-    /// A kept axis has unit stride: rows of it are combined element by element.
+    /// A kept axis has unit stride: rows along it are combined element by element.
     DownColumns,
-    /// As `DownColumns`, with rows too short for vectors, which lie one after the other.
+    /// As `DownColumns`, with rows that are too short for vectors and contiguous in memory.
     DownNarrowColumns,
 }
 
 /// A reduction of `tensor` along one axis.
 pub(super) struct Traversal {
-    /// The elements to read; a copy when no axis had unit stride.
+    /// The elements to read; a copy if no axis had unit stride.
     pub tensor: Tensor,
-    /// Over the kept axes, in the order of the output.
+    /// The walk over the kept axes, in the order of the output.
     pub walk: Walk<1>,
-    /// Number of elements to reduce to one.
+    /// Number of elements that are reduced to one.
     pub n: usize,
-    /// Distance between them.
+    /// Distance between these elements.
     pub stride: isize,
-    /// How often each of them counts.
+    /// How often each of these elements counts.
     pub copies: usize,
-    /// Which kernels fit.
     pub path: AccessPath,
-    /// Axes in the order of the output.
+    /// Axes of the tensor in the order of the output.
     order: Axes,
     /// Shape of the output in that order.
     shape: Axes,
@@ -50,11 +50,11 @@ pub(super) struct Traversal {
     result: Axes,
 }
 
-/// A number per axis.
 type Axes = SmallVec<[usize; 6]>;
 
 impl Traversal {
-    /// For a reduction that does not care about the order of the elements. No axis may be of size zero.
+    /// The traversal of a reduction in which the order of the elements does not matter. No axis may be of
+    /// size zero.
     pub fn unordered(tensor: Tensor, axis: usize) -> Result<Self> {
         let tensor = match tensor.layout().strides()[axis] < 0 {
             true => tensor.flip(&[axis])?,
@@ -63,8 +63,8 @@ impl Traversal {
         Self::new(tensor, axis, false)
     }
 
-    /// For a reduction that counts positions along the axis; it never runs as [`AccessPath::DownNarrowColumns`]. No
-    /// axis may be of size zero.
+    /// The traversal of a reduction that counts positions along the axis; its path is never
+    /// [`AccessPath::DownNarrowColumns`]. No axis may be of size zero.
     pub fn ordered(tensor: Tensor, axis: usize) -> Result<Self> {
         Self::new(tensor, axis, true)
     }
@@ -88,7 +88,7 @@ impl Traversal {
         let stride = if n == 1 { 1 } else { layout.strides()[axis] };
         let kept = layout.clone().narrow(axis, 0, 1)?;
         let walk = Walk::new([&kept]);
-        // As `Walk` orders them.
+        // The same order as that of `walk`.
         let order: Axes = kept.axes_by_stride();
         let shape: Axes = order.iter().map(|&k| kept.shape()[k]).collect();
         let Some(path) = choose(&walk, n, stride, ordered) else {
@@ -104,12 +104,12 @@ impl Traversal {
         Ok(Self { tensor, walk, n, stride, copies, path, order, shape, result })
     }
 
-    /// Shape of the output, in memory order.
+    /// Shape of the output, whose axes are in memory order.
     pub fn output_shape(&self) -> Shape {
         Shape::from(self.shape.as_slice())
     }
 
-    /// Turns an output of [`output_shape`](Self::output_shape) into the result.
+    /// Turns an output of shape [`output_shape`](Self::output_shape) into the result.
     pub fn restore(&self, output: Tensor) -> Result<Tensor> {
         let in_order = self.order.iter().is_sorted();
         if in_order && output.shape().as_slice() == self.result.as_slice() {
@@ -123,7 +123,7 @@ impl Traversal {
     }
 }
 
-/// The path for these strides; `None` when the elements have to be copied first.
+/// The path for these strides; `None` if the elements have to be copied first.
 fn choose(walk: &Walk<1>, n: usize, stride: isize, ordered: bool) -> Option<AccessPath> {
     let inner = walk.inner();
     let columns = if inner.strides[0] == 1 { inner.size } else { 0 };
@@ -138,8 +138,8 @@ fn choose(walk: &Walk<1>, n: usize, stride: isize, ordered: bool) -> Option<Acce
     }
 }
 
-/// The layout of all elements for a reduction that does not care about their order: expanded axes dropped, with the
-/// number of times that each remaining element counts, and all strides positive.
+/// The layout of all elements for a reduction in which their order does not matter: without expanded axes,
+/// and with positive strides. Also returns how often each remaining element counts.
 pub(super) fn unordered_elements(layout: &Layout) -> Result<(Layout, usize)> {
     let mut layout = layout.clone();
     let mut copies = 1;

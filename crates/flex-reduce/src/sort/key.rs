@@ -1,39 +1,35 @@
-//! Unsigned keys whose order is that of the elements.
+//! Unsigned keys that have the order of the elements.
 //!
-//! A key is a bijection of the element's bits, except where elements are equal without having equal bits: all NaN
-//! share the greatest key, and both zeros of a float share one. Keys of a descending order are complemented, so that
-//! a stable ascending sort of keys is a stable sort of the elements either way.
+//! A key is a bijection of the element's bits, except for equal elements with different bits: all NaN share
+//! the greatest key, and both zeros of a float share a key. The keys of a descending order are complemented,
+//! so that a stable ascending sort of keys is a stable sort of the elements in either direction.
 
 use crate::{DType, Element};
 use flex_math::simd::vectorize;
 
-/// Raw bits of an element, and the key made of them.
+/// The raw bits of an element, or its key.
 pub(super) trait Key: Element + Digits {
-    /// A key and an index, which orders by the key first.
+    /// A key and an index in one integer, ordered by the key first.
     type Packed: Digits + Default;
-    /// Number of bits.
     const BITS: u32;
-    /// Packs a key with an index.
     fn pack(self, index: u32) -> Self::Packed;
-    /// The key of a packed pair.
     fn key(packed: Self::Packed) -> Self;
-    /// The index of a packed pair.
     fn index(packed: Self::Packed) -> u32;
-    /// Key of the bits of a float; `inf` is the magnitude of infinity.
+    /// The key of a float's bits; `inf` is the magnitude of infinity.
     fn of_float(self, inf: Self) -> Self;
-    /// Key of the bits of a signed integer; its own inverse.
+    /// The key of a signed integer's bits; the function is its own inverse.
     fn of_signed(self) -> Self;
-    /// Bits of a float from its key, with canonical NaN and zero.
+    /// The bits of a float from its key; NaN and zero become canonical.
     fn to_float(self) -> Self;
-    /// All bits inverted when `flip` is all ones.
+    /// Inverts all bits if `flip` is all ones.
     fn xor(self, flip: Self) -> Self;
-    /// Whether the bits are those of a float that its key does not give back.
+    /// Whether these bits of a float cannot be restored from the key: NaN and -0.0.
     fn is_special_float(self, inf: Self) -> bool;
 }
 
-/// An unsigned integer that a radix sort takes apart.
+/// An unsigned integer that a radix sort splits into digits.
 pub(super) trait Digits: Copy + Ord + Send + Sync + bytemuck::Pod {
-    /// The digit of `MASK + 1` values at bit `shift`.
+    /// The digit at bit `shift`, one of `MASK + 1` values.
     fn digit<const MASK: usize>(self, shift: u32) -> usize;
 }
 
@@ -104,14 +100,14 @@ enum Kind {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct KeyMap<B> {
     kind: Kind,
-    /// All ones for descending order.
+    /// All ones for a descending order, otherwise 0.
     flip: B,
     /// Magnitude of infinity, for floats.
     inf: B,
 }
 
 impl<B: Key> KeyMap<B> {
-    /// The map for a dtype whose elements are `B` wide.
+    /// The map for a dtype whose elements have the size of `B`.
     pub fn new(dtype: DType, descending: bool) -> Self {
         let inf = match dtype {
             DType::F64 => f64::INFINITY.to_bits(),
@@ -129,7 +125,8 @@ impl<B: Key> KeyMap<B> {
         Self { kind, flip, inf: B::from_u64(inf) }
     }
 
-    /// Writes the key of each element, and tells whether [`elements`](Self::elements) gives all of them back.
+    /// Writes the key of each element; returns whether [`elements`](Self::elements) restores all elements
+    /// from the keys.
     #[inline]
     pub fn keys(&self, bits: &[B], keys: &mut [B]) -> bool {
         vectorize(
@@ -166,7 +163,7 @@ impl<B: Key> KeyMap<B> {
         }
     }
 
-    /// Writes the element of each key; NaN and zeros of floats are canonical.
+    /// Writes the element of each key; NaN and zeros of floats become canonical.
     pub fn elements(&self, keys: &[B], bits: &mut [B]) {
         let flip = self.flip;
         vectorize(
@@ -191,12 +188,11 @@ impl<B: Key> KeyMap<B> {
         );
     }
 
-    /// The keys that stand for several elements: that of the zeros and that of NaN.
+    /// The keys that elements of different bits share: of the zeros and of NaN.
     pub fn shared_keys(&self) -> [B; 2] {
         [B::ZERO.of_float(self.inf).xor(self.flip), B::from_u64(u64::MAX).xor(self.flip)]
     }
 
-    /// The key of one element.
     pub fn key(&self, bits: B) -> B {
         let mut key = [B::ZERO];
         self.keys_inline(&[bits], &mut key);

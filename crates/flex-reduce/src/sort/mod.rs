@@ -1,8 +1,9 @@
 //! Sorting and top-k (largest first).
 //!
-//! Elements become unsigned keys of the same order ([`key`]), rows of keys are sorted by digits ([`radix`]), and keys
-//! become elements again. Sorting is stable in both directions: equal elements keep their order. NaN is greater than
-//! every number and equal to every NaN, -0.0 equals 0.0. Numbers of every dtype can be sorted, and booleans.
+//! Elements become unsigned keys with the same order ([`key`]), rows of keys are radix-sorted ([`radix`]),
+//! and keys become elements again. Sorting is stable in both directions: equal elements keep their order. NaN
+//! is greater than every number and equal to every NaN; -0.0 equals 0.0. All dtypes can be sorted, booleans
+//! included.
 //!
 //! Axes other than the last one are moved there by a copy, and the result is a view of the sorted rows.
 
@@ -19,7 +20,7 @@ use crate::{DType, Tensor};
 use key::KeyMap;
 use rows::{Rows, sort_indices, sort_values};
 
-/// Validates the axis and its length, which the sort's indices have to hold.
+/// Checks the axis and its length: indices are sorted as u32 and have to fit `index_dtype`.
 fn check(op: &'static str, tensor: &Tensor, axis: usize, index_dtype: Option<DType>) -> Result<()> {
     check_axis(op, axis, tensor.rank())?;
     let size = tensor.shape()[axis];
@@ -29,19 +30,19 @@ fn check(op: &'static str, tensor: &Tensor, axis: usize, index_dtype: Option<DTy
     index_dtype.map_or(Ok(()), |dtype| check_index_dtype(op, dtype, size))
 }
 
-/// The tensor with `axis` last, contiguous.
+/// A contiguous tensor whose last axis is `axis`.
 fn axis_last(tensor: Tensor, axis: usize) -> Result<Tensor> {
     let last = tensor.rank() - 1;
     tensor.swap_axes(axis, last)?.into_contiguous()
 }
 
-/// Undoes the exchange of axes of [`axis_last`].
+/// Undoes the swap of axes of [`axis_last`].
 fn axis_back(tensor: Tensor, axis: usize) -> Result<Tensor> {
     let last = tensor.rank() - 1;
     tensor.swap_axes(axis, last)
 }
 
-/// A contiguous tensor that nobody else holds.
+/// A contiguous tensor, copied if its buffer is shared.
 fn into_unique(op: &'static str, mut tensor: Tensor) -> Result<Tensor> {
     dispatch!(bits op, tensor.dtype(), B => {
         if tensor.dense_mut::<B>().is_some() {
@@ -72,10 +73,11 @@ pub fn sort(tensor: Tensor, axis: usize, descending: bool) -> Result<Tensor> {
     axis_back(values, axis)
 }
 
-/// Sorts along `axis`, with the index along the axis that each element comes from; see [`sort`].
+/// Sorts along `axis` and returns the elements and their original indices along the axis; see [`sort`].
 ///
 /// # Errors
-/// An axis out of range or longer than 2^32 - 1, or an index dtype that is not an integer or too small for the axis.
+/// An axis out of range or longer than 2^32 - 1, or an index dtype that is not an integer or too small for
+/// the axis.
 pub fn sort_with_indices(
     tensor: Tensor,
     axis: usize,
@@ -98,10 +100,10 @@ pub fn sort_with_indices(
     Ok((axis_back(values, axis)?, axis_back(indices, axis)?))
 }
 
-/// The indices that would sort along `axis`; see [`sort`].
+/// The indices along `axis` that would sort the tensor; see [`sort`].
 ///
 /// # Errors
-/// Those of [`sort_with_indices`].
+/// The errors of [`sort_with_indices`].
 pub fn argsort(tensor: Tensor, axis: usize, descending: bool, index_dtype: DType) -> Result<Tensor> {
     let op = "argsort";
     check(op, &tensor, axis, Some(index_dtype))?;
@@ -120,7 +122,7 @@ pub fn argsort(tensor: Tensor, axis: usize, descending: bool, index_dtype: DType
     axis_back(indices, axis)
 }
 
-/// The `k` largest elements along `axis` in descending order: NaN first, and of equal elements those with the lowest
+/// The `k` largest elements along `axis` in descending order. NaN comes first; of equal elements, the lowest
 /// index.
 ///
 /// # Errors
@@ -132,7 +134,7 @@ pub fn topk(tensor: Tensor, axis: usize, k: usize) -> Result<Tensor> {
 /// The `k` largest elements along `axis` and their indices; see [`topk`].
 ///
 /// # Errors
-/// Those of [`topk`], or an index dtype that is not an integer or too small for the axis.
+/// The errors of [`topk`], or an index dtype that is not an integer or too small for the axis.
 pub fn topk_with_indices(
     tensor: Tensor,
     axis: usize,
@@ -145,12 +147,12 @@ pub fn topk_with_indices(
 /// The indices of the `k` largest elements along `axis`; see [`topk`].
 ///
 /// # Errors
-/// Those of [`topk_with_indices`].
+/// The errors of [`topk_with_indices`].
 pub fn argtopk(tensor: Tensor, axis: usize, k: usize, index_dtype: DType) -> Result<Tensor> {
     Ok(largest("argtopk", tensor, axis, k, index_dtype, Wanted::Indices)?.1)
 }
 
-/// Outputs of a top-k.
+/// The outputs of a top-k that are wanted.
 #[derive(Clone, Copy, PartialEq)]
 enum Wanted {
     Values,
@@ -158,7 +160,7 @@ enum Wanted {
     Both,
 }
 
-/// Values and indices; one that is not wanted has no elements.
+/// The `k` largest elements and their indices; an unwanted output is empty.
 fn largest(
     op: &'static str,
     tensor: Tensor,

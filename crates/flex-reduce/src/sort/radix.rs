@@ -1,35 +1,35 @@
-//! Sorting of unsigned integers by a range of their bits: least-significant-digit radix sort, serial or in parallel.
+//! Least-significant-digit radix sort of unsigned integers by a range of their bits, serial or in parallel.
 //!
-//! Each pass distributes all items by one digit, keeping the order of equal ones (Knuth, The Art of Computer
-//! Programming, vol. 3, 5.2.5). One read counts the digits of all passes, and passes in which all items share a digit
-//! are skipped. In parallel, the items are cut into chunks of fixed size; what a chunk sends to a bucket goes to a
-//! slice of its own, between those of the chunks before and after it.
+//! Each pass distributes all items by one digit and keeps the order of equal ones (Knuth, The Art of Computer
+//! Programming, vol. 3, 5.2.5). One read counts the digits of all passes; a pass in which all items share a
+//! digit is skipped. In parallel, the items are cut into chunks of fixed size, and each chunk writes its
+//! items of a bucket to a slice of its own, between the slices of the chunks before and after it.
 
 use super::key::Digits;
 use crate::parallel::{self, Work};
 use alloc::vec::Vec;
 
-/// Fewer items than this are sorted by comparisons. Measured on Zen 5: 128 random u32 cost 1.0 us either way.
+/// Fewer items than this are sorted by comparison. Measured on Zen 5: 128 random u32 cost 1.0 us either way.
 const MIN_RADIX: usize = 160;
 
 /// From this number of items on, eleven-bit digits save more passes than their tables cost.
 const MIN_WIDE_DIGITS: usize = 2048;
 
-/// Items that one task distributes; twice as many are sorted in parallel.
+/// Items that one task distributes; from twice as many on, sorting is parallel.
 const CHUNK: usize = 64 * 1024;
 
-/// Threads from which on the parallel sort is faster. Measured: 1 Mi u32 cost 3.1 ms serially and 5.1 ms with two.
-/// The order of a stable sort is unique, so this choice does not show in the result.
+/// Fewest threads with which the parallel sort is faster. Measured: 1 Mi u32 cost 3.1 ms serially and 5.1 ms
+/// with two threads. The order of a stable sort is unique, so the choice does not affect the result.
 const MIN_THREADS: usize = 4;
 
 const NARROW: usize = 1 << 8;
 const WIDE: usize = 1 << 11;
 
-/// Sorts `items` by the key in the `bits` bits from bit `low` on; equal keys keep their order, provided that the bits
-/// below `low` ascend where keys are equal. `scratch` is as long as `items`, its contents are lost.
+/// Sorts `items` by the key in the `bits` bits from bit `low` on. Items of equal keys keep their order,
+/// provided that their bits below `low` ascend. `scratch` has the length of `items`; its contents are lost.
 ///
-/// Inlined, with the serial sort, for the number of bits to be a constant there, and that of the tables: left to the compiler, this
-/// came and went with changes elsewhere, and 4,096 f32 took 333,000 or 391,000 instructions.
+/// Inlined, with the serial sort, so that the number of bits and of tables is constant. Left to the compiler,
+/// the inlining varied with changes elsewhere, and 4,096 f32 took 333,000 or 391,000 instructions.
 #[inline(always)]
 pub(super) fn sort<I: Digits>(items: &mut [I], scratch: &mut [I], low: u32, bits: u32) {
     let n = items.len();
@@ -95,7 +95,7 @@ fn sort_parallel<I: Digits>(items: &mut [I], scratch: &mut [I], low: u32, bits: 
     let mut swapped = false;
     for shift in (low..low + bits).step_by(NARROW.ilog2() as usize) {
         let counts = parallel::map_blocks(n, CHUNK, work, |range| {
-            // Two tables, because equal neighbours would wait for each other's count.
+            // Two tables: the counts of equal neighbours would wait for each other.
             let mut tables = [[0u32; NARROW]; 2];
             let (pairs, rest) = from[range].as_chunks::<2>();
             for [a, b] in pairs {
@@ -151,7 +151,7 @@ mod tests {
         for n in [0usize, 1, 2, 100, 159, 160, 2047, 2048, 5000, 2 * CHUNK, 2 * CHUNK + 77] {
             for mask in [u32::MAX, 0xff, 0xff00_0000, 0x00ff_f000, 0] {
                 let key = |i: usize| (i as u32).wrapping_mul(0x9e37_79b9) & mask;
-                // The index below the key tells whether equal keys keep their order.
+                // The index below the key shows whether equal keys keep their order.
                 let mut items: Vec<u64> = (0..n).map(|i| (key(i) as u64) << 32 | i as u64).collect();
                 let mut want = items.clone();
                 want.sort_unstable();

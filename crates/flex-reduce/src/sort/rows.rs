@@ -1,4 +1,4 @@
-//! Sorting of contiguous rows, with and without the indices that the elements came from.
+//! Sorting of contiguous rows, with and without the original indices of the elements.
 
 use super::key::{Digits, Key, KeyMap};
 use super::radix;
@@ -6,22 +6,22 @@ use crate::parallel::{self, Work};
 use crate::storage;
 use alloc::vec::Vec;
 
-/// Elements that one task sorts when rows are shorter.
+/// Elements that one task sorts, in whole rows, if rows are shorter.
 const TASK: usize = 8 * 1024;
 
 /// Rows from this length on are sorted one by one, each in parallel.
 const LONG_ROW: usize = 128 * 1024;
 
-/// Operations that sorting one element counts for.
+/// The number of operations that sorting one element is counted as.
 const OPERATIONS: usize = 32;
 
-/// Pooled working memory for `len` items.
+/// Calls `f` with pooled working memory for `len` items.
 pub(super) fn with_scratch<I: Digits, O>(len: usize, f: impl FnOnce(&mut [I]) -> O) -> O {
     let mut bytes = storage::alloc(len * size_of::<I>());
     f(bytemuck::cast_slice_mut(&mut bytes))
 }
 
-/// How rows of `n` elements are split: elements per task, and how much work there is in total.
+/// How `len` elements in rows of `n` are split: the elements per task, and the work in total.
 fn split(len: usize, n: usize) -> (usize, Work) {
     let rows = if n >= LONG_ROW { len / n } else { (TASK / n).max(1) };
     (rows * n, Work::Flops(len * OPERATIONS))
@@ -47,13 +47,13 @@ pub(super) fn sort_values<B: Key>(map: KeyMap<B>, rows: &mut [B], n: usize) {
     });
 }
 
-/// The elements of a row that share a key with others of different bits, in order, by key.
+/// The elements of a row whose bits their key does not determine, in order, grouped by key.
 fn shared_elements<B: Key>(map: KeyMap<B>, row: &[B]) -> Vec<(B, Vec<B>)> {
     let with_key = |key| (key, row.iter().copied().filter(|&bits| map.key(bits) == key).collect());
     map.shared_keys().map(with_key).into()
 }
 
-/// Writes the index that each element of the sorted rows of `n >= 1` elements comes from.
+/// Writes, for each element of the sorted rows of `n >= 1` elements, its index in the unsorted row.
 pub(super) fn sort_indices<B: Key, I: Key>(map: KeyMap<B>, rows: Rows<'_, B>, indices: &mut [I], n: usize) {
     let (chunk, work) = split(indices.len(), n);
     match rows {
@@ -91,9 +91,9 @@ pub(super) fn sort_indices<B: Key, I: Key>(map: KeyMap<B>, rows: Rows<'_, B>, in
 
 /// The rows whose order is wanted.
 pub(super) enum Rows<'a, B> {
-    /// Only the indices are.
+    /// Only the indices are wanted.
     Read(&'a [B]),
-    /// They are to be sorted in place as well.
+    /// The rows are to be sorted in place as well.
     Sort(&'a mut [B]),
 }
 
@@ -112,7 +112,8 @@ struct PairSorter<'a, B: Key> {
 }
 
 impl<B: Key> PairSorter<'_, B> {
-    /// The sorted pairs of a row, room for its keys, and whether the keys give back all elements.
+    /// The sorted pairs of a row, a buffer for its keys, and whether all elements can be restored from the
+    /// keys.
     fn sort(&mut self, row: &[B]) -> (&[B::Packed], &mut [B], bool) {
         let exact = self.map.keys(row, self.keys);
         for (i, (pair, &key)) in self.pairs.iter_mut().zip(&*self.keys).enumerate() {

@@ -1,9 +1,10 @@
-//! The k first elements of a row in sorted order, without sorting the row.
+//! The first k elements of a row in sorted order, without sorting the row.
 //!
-//! A row is cut into groups. The k-th best of the groups' best keys bounds the k-th best key of the row, since k
-//! groups have an element as good as that. So one vectorised pass finds the groups' bests, a selection among them (a
-//! sixteenth of the row) finds the bound, and only groups whose best meets it are looked at again. Few more than k
-//! elements pass the bound unless many are equal; those that do are selected from and sorted.
+//! A row is cut into groups. The k-th best of the groups' best keys bounds the k-th best key of the row,
+//! since k groups have an element at least as good. So one vectorised pass finds the best key of each group,
+//! a selection among these keys (a sixteenth of the row) finds the bound, and only groups whose best key
+//! meets the bound are read again. Unless many elements are equal, few more than k meet the bound; the k best
+//! are selected from these and sorted.
 
 use super::key::{Key, KeyMap};
 use super::radix;
@@ -12,17 +13,16 @@ use crate::parallel::{self, Work};
 use alloc::vec::Vec;
 use flex_math::simd::vectorize;
 
-/// Elements of a group.
 const GROUP: usize = 16;
 
-/// Elements of a task.
 const TASK: usize = 32 * 1024;
 
-/// Rows from this length on are split, when k is small.
+/// Rows from this length on are split among tasks if k is small.
 const LONG_ROW: usize = 256 * 1024;
 
-/// Writes the `k >= 1` first elements of each row of `n >= k` elements, and their indices, in sorted order (`map` says
-/// which); of equal elements, those with the lowest index come first. Either output may be empty if it is not wanted.
+/// Writes the first `k >= 1` elements of each row of `n >= k` elements, and their indices, in the sorted
+/// order of `map`; of equal elements, the lowest index comes first. Either output may be empty if it is not
+/// wanted.
 pub(super) fn topk_rows<B: Key, I: Key>(
     map: KeyMap<B>,
     rows: &[B],
@@ -62,7 +62,7 @@ pub(super) fn topk_rows<B: Key, I: Key>(
                 finder.collect(row, 0);
             }
             let pairs = &mut finder.pairs;
-            // By key, then by index: selecting has shuffled them.
+            // Sorted by key, then by index, since the selection has shuffled the pairs.
             with_scratch(pairs.len(), |scratch| radix::sort(pairs, scratch, 0, 32 + B::BITS));
             for (o, &pair) in values.iter_mut().skip(r * k).zip(&*pairs) {
                 *o = row[B::index(pair) as usize];
@@ -74,14 +74,14 @@ pub(super) fn topk_rows<B: Key, I: Key>(
     });
 }
 
-/// Finds the best elements of one row after the other.
+/// Finds the best elements of rows, one row after the other.
 struct Finder<B: Key> {
     map: KeyMap<B>,
     k: usize,
     keys: Vec<B>,
     bests: Vec<B>,
     selection: Vec<B>,
-    /// What was found.
+    /// The best keys with their indices.
     pairs: Vec<B::Packed>,
 }
 
@@ -90,7 +90,8 @@ impl<B: Key> Finder<B> {
         Self { map, k, keys: Vec::new(), bests: Vec::new(), selection: Vec::new(), pairs: Vec::new() }
     }
 
-    /// Adds the `k` best pairs of `row` (all, when it is shorter), whose first element has index `first`.
+    /// Adds the `k` best pairs of `row` (all, if it is shorter); the first element of `row` has index
+    /// `first`.
     fn collect(&mut self, row: &[B], first: usize) {
         let k = self.k;
         self.keys.resize(row.len(), B::ZERO);
@@ -116,7 +117,6 @@ impl<B: Key> Finder<B> {
         self.keep_best();
     }
 
-    /// Cuts the pairs down to the `k` best.
     fn keep_best(&mut self) {
         if self.pairs.len() > self.k {
             self.pairs.select_nth_unstable(self.k - 1);
@@ -125,7 +125,7 @@ impl<B: Key> Finder<B> {
     }
 }
 
-/// Computes the keys of a row, and the least key of each group.
+/// Computes the keys of a row, and the least key, which is the best, of each group.
 fn keys_and_bests<B: Key>(map: &KeyMap<B>, row: &[B], keys: &mut [B], bests: &mut [B]) {
     vectorize(
         #[inline(always)]

@@ -1,4 +1,5 @@
-//! Buffers, which neither side copies: the engine adopts Burn's, and Burn gets the engine's behind a controller.
+//! Buffers, passed without a copy: the engine adopts Burn's buffers, and Burn gets the engine's behind a
+//! controller.
 
 use alloc::boxed::Box;
 use burn_std::{AllocationController, AllocationProperty, Bytes};
@@ -10,19 +11,20 @@ pub fn to_engine(bytes: Bytes) -> flex_core::Bytes {
     flex_core::Bytes::adopt(Lent(bytes))
 }
 
-/// The engine's buffer as Burn's: the very one that came in, where the engine adopted it from Burn.
+/// The engine's buffer as Burn's; a buffer that the engine adopted from Burn is returned as it was.
 pub fn to_burn(bytes: flex_core::Bytes) -> Bytes {
     match bytes.release::<Lent>() {
         Ok(Lent(bytes)) => bytes,
         Err(bytes) => {
             let len = bytes.len();
-            // SAFETY: the memory of the controller is that of `bytes`, of which all `len` bytes are initialised.
+            // SAFETY: the controller's memory is the memory of `bytes`, whose `len` bytes are all
+            // initialised.
             unsafe { Bytes::from_controller(Box::new(Controller(bytes)), len) }
         }
     }
 }
 
-/// A buffer of Burn's that the engine has adopted.
+/// A buffer of Burn that the engine has adopted.
 struct Lent(Bytes);
 
 impl Adopted for Lent {
@@ -31,7 +33,7 @@ impl Adopted for Lent {
         &self.0
     }
 
-    /// Files are copied when they are written to, and pinned memory is a device's.
+    /// Not writable: files, which are copied on write, and pinned memory, which belongs to a device.
     fn is_writable(&self) -> bool {
         matches!(self.0.property(), AllocationProperty::Native | AllocationProperty::Other)
     }
@@ -41,11 +43,11 @@ impl Adopted for Lent {
     }
 }
 
-/// A buffer of the engine's that Burn has, and returns to the engine's pool in the end.
+/// A buffer of the engine that is lent to Burn, and returns to the engine's pool when Burn drops it.
 struct Controller(flex_core::Bytes);
 
 impl AllocationController for Controller {
-    /// The alignment that copies of the bytes are to have. `Bytes` refuses to copy to a stricter one than this.
+    /// The alignment of copies of the bytes. `Bytes` refuses a copy with a stricter alignment.
     fn alloc_align(&self) -> usize {
         align_of::<u128>()
     }
@@ -56,14 +58,14 @@ impl AllocationController for Controller {
 
     unsafe fn memory_mut(&mut self) -> &mut [MaybeUninit<u8>] {
         let bytes: &mut [u8] = &mut self.0;
-        // SAFETY: the two types have one layout, `&mut self` makes the access exclusive, and the caller vouches that it
-        // writes initialised bytes.
+        // SAFETY: `u8` and `MaybeUninit<u8>` have the same layout, `&mut self` makes the access exclusive,
+        // and the caller guarantees that it writes initialised bytes.
         unsafe { core::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), bytes.len()) }
     }
 
     fn memory(&self) -> &[MaybeUninit<u8>] {
         let bytes: &[u8] = &self.0;
-        // SAFETY: the two types have one layout, and what is initialised may be read as what need not be.
+        // SAFETY: the two types have the same layout, and initialised bytes may be read as `MaybeUninit`.
         unsafe { core::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len()) }
     }
 }
@@ -80,7 +82,7 @@ mod tests {
         let address = bytes.as_ptr();
         let adopted = to_engine(bytes);
         assert!(adopted.is_writable() && adopted.as_ptr() == address);
-        // Of the same controller, which can be taken apart into the vector that it was made from.
+        // It still has Burn's controller, so it can be turned back into the vector that it was made from.
         let values = to_burn(adopted).try_into_vec::<f32>().expect("the buffer of a vector");
         assert_eq!(values.as_ptr().cast(), address);
     }
@@ -91,13 +93,13 @@ mod tests {
             let tensor = Tensor::full([len], 2.0, flex_core::DType::F32).unwrap();
             let address = tensor.storage::<u32>().as_ptr();
             let mut bytes = to_burn(tensor.into_bytes().unwrap());
-            // A number lies beside its length, and moves with it.
+            // A single number is stored beside its length, and moves with it.
             assert!(len == 1 || bytes.as_ptr() == address.cast());
             assert_eq!((bytes.len(), bytes.property()), (4 * len, AllocationProperty::Native));
             bytes[0] = 7;
             let (address, copy) = (bytes.as_ptr(), bytes.clone());
             assert_eq!(copy, bytes);
-            // However often it goes there and back.
+            // It may be passed back and forth any number of times.
             let bytes = to_burn(to_engine(to_burn(to_engine(bytes))));
             assert_eq!((bytes.as_ptr(), bytes), (address, copy));
         }

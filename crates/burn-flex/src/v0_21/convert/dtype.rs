@@ -1,20 +1,20 @@
-//! Dtypes. Burn has some that the engine does not store: `Flex32`, which only kernels of GPU backends tell from `F32`;
-//! bools of four bytes; and those of quantized tensors, which the engine knows by their scheme.
+//! Dtypes. The engine does not store all of Burn's: `Flex32`, which only kernels of GPU backends distinguish
+//! from `F32`; booleans of four bytes; and the dtypes of quantized tensors, for which the engine has schemes.
 
 use burn_backend as burn;
 use burn_backend::{BoolDType, FloatDType, IntDType};
 use flex_core::{BoolStore, DType, Error, Result};
 
-/// What operations expect that make a tensor of a dtype that the caller names.
+/// The expected dtype in errors of operations that make a tensor of a dtype that the caller names.
 const ANY: &str = "a float, integer or bool dtype";
-/// What operations expect whose result is a float.
+/// The expected dtype in errors of operations whose result is a float tensor.
 const FLOAT: &str = "a float dtype (f64, f32, f16, bf16)";
-/// What operations expect whose result is a mask.
+/// The expected dtype in errors of operations whose result is a mask.
 const MASK: &str = "a bool dtype of one byte (native, u8)";
-/// What reductions to a bool expect.
+/// The expected dtype in errors of reductions to a bool.
 const TRUTH: &str = "a bool dtype stored as native bool or u8";
 
-/// The engine's dtype; `None` when it does not store tensors of this one.
+/// The engine's dtype; `None` if the engine does not store tensors of `dtype`.
 #[inline]
 pub fn stored(dtype: burn::DType) -> Option<DType> {
     Some(match dtype {
@@ -59,7 +59,7 @@ pub fn to_burn(dtype: DType) -> burn::DType {
     }
 }
 
-/// The refusal of a dtype of Burn's.
+/// The error for a dtype that the engine lacks.
 #[cold]
 pub fn refusal(op: &'static str, got: burn::DType, expected: &'static str) -> Error {
     Error::DType { op, got: got.name(), expected }
@@ -68,7 +68,7 @@ pub fn refusal(op: &'static str, got: burn::DType, expected: &'static str) -> Er
 /// The engine's dtype.
 ///
 /// # Errors
-/// In the name of `op`, a dtype that the engine does not store.
+/// A dtype that the engine does not store; the error names `op`.
 pub fn checked(op: &'static str, dtype: burn::DType, expected: &'static str) -> Result<DType> {
     stored(dtype).ok_or_else(|| refusal(op, dtype, expected))
 }
@@ -76,7 +76,7 @@ pub fn checked(op: &'static str, dtype: burn::DType, expected: &'static str) -> 
 /// The engine's dtype.
 ///
 /// # Panics
-/// In the name of `op`, when the engine does not store it.
+/// If the engine does not store the dtype; the message names `op`.
 #[inline]
 #[track_caller]
 fn expect(op: &'static str, dtype: burn::DType, expected: &'static str) -> DType {
@@ -96,7 +96,7 @@ pub fn created(op: &'static str, dtype: impl Into<burn::DType>) -> DType {
     expect(op, dtype.into(), ANY)
 }
 
-/// The dtype of a float tensor that `op` gives.
+/// The dtype of a float tensor that `op` returns.
 ///
 /// # Panics
 /// When the engine does not store it.
@@ -106,7 +106,7 @@ pub fn float(op: &'static str, dtype: FloatDType) -> DType {
     expect(op, dtype.into(), FLOAT)
 }
 
-/// The dtype of an integer tensor. The engine stores all.
+/// The dtype of an integer tensor. The engine stores all integer dtypes.
 #[inline]
 pub fn int(dtype: IntDType) -> DType {
     match dtype {
@@ -121,20 +121,20 @@ pub fn int(dtype: IntDType) -> DType {
     }
 }
 
-/// How the bools of a mask that `op` gives are stored.
+/// How the booleans of a mask that `op` returns are stored.
 ///
 /// # Panics
-/// When the engine does not store them so.
+/// If the engine does not store booleans in this way.
 #[inline]
 #[track_caller]
 pub fn mask(op: &'static str, store: BoolDType) -> BoolStore {
     bools(op, store, MASK)
 }
 
-/// How the bools that `op` reduces to are stored.
+/// How the boolean result of a reduction `op` is stored.
 ///
 /// # Panics
-/// When the engine does not store them so.
+/// If the engine does not store booleans in this way.
 #[inline]
 #[track_caller]
 pub fn truth(op: &'static str, store: BoolDType) -> BoolStore {

@@ -1,4 +1,4 @@
-//! Schemes of quantization, which both sides describe in the same words.
+//! Quantization schemes: Burn's and the engine's have the same fields.
 
 use burn_backend::quantization as burn;
 use flex_core::quant::{BlockSize, QuantLevel, QuantMode, QuantParam, QuantScheme, QuantStore, QuantValue};
@@ -93,7 +93,7 @@ mod tests {
                             .with_level(level);
                         let own = to_engine(&scheme);
                         assert_eq!(to_burn(&own), scheme);
-                        // Errors name schemes.
+                        // Errors print schemes.
                         assert_eq!(alloc::format!("{own:?}"), alloc::format!("{scheme:?}"));
                         assert_eq!(own.value.range(), value.range());
                         assert_eq!(own.value.size_bits(), value.size_bits());

@@ -4,7 +4,7 @@ use super::super::*;
 use super::*;
 use crate::{BoolStore, bf16, f16};
 
-/// Converts through the widest type that holds the source exactly, with the rules of `as`.
+/// Converts by way of the widest type that holds the source exactly, with the rules of `as`.
 fn check<S: Element, D: Element>(values: &[S]) {
     let unsigned = !S::IS_FLOAT && S::bounds().0 == S::ZERO;
     for &len in &[values.len(), 1, 600] {
@@ -99,7 +99,7 @@ fn every_pair() {
 
 /// The nearest half, ties to even, found by trying all of them.
 fn nearest<H: Element>(x: i128, all: impl Iterator<Item = H>) -> H {
-    // Halves are multiples of 2^-133; scaled integers up to 2^127 decide for those that matter here.
+    // Halves are multiples of 2^-133, but integers up to 2^127 are enough for the values tested here.
     let mut best: Option<(i128, u16, H)> = None;
     for h in all {
         let v = h.to_f64();
@@ -120,7 +120,7 @@ fn nearest<H: Element>(x: i128, all: impl Iterator<Item = H>) -> H {
 
 #[test]
 fn integers_round_to_halves_once() {
-    // Next to ties of bf16 and f16: rounding to f32 or f64 first would land on the tie.
+    // Next to ties of bf16 and f16: rounding to f32 or f64 first would reach the tie.
     let mut values = vec![];
     for base in
         [257i64, 1025, 4097, (1 << 24) + (1 << 16), (1 << 30) + (1 << 22), (1 << 60) + (1 << 52), (257 << 53)]
@@ -152,7 +152,7 @@ fn integers_round_to_halves_once() {
 
 #[test]
 fn f64_rounds_to_halves_once() {
-    // 1 + 2^-11 is a tie of f16; a little more or less, lost in f32, decides it.
+    // 1 + 2^-11 is a tie of f16; a small difference, which f32 loses, decides the rounding.
     let tie = 1.0 + 2f64.powi(-11);
     let values =
         [tie, tie + 2f64.powi(-40), tie - 2f64.powi(-40), -tie - 2f64.powi(-40), tie + 2f64.powi(-52)];
@@ -184,7 +184,7 @@ fn the_same_bits_are_not_copied() {
     }
     assert_eq!(cast(flags.clone(), DType::F16).unwrap().to_vec::<f16>(), [f16::ONE, f16::ZERO]);
     assert_eq!(cast(flags.clone(), DType::I64).unwrap().to_vec::<i64>(), [1, 0]);
-    // Bytes that are no booleans yet have to be looked at.
+    // Bytes that are not booleans yet have to be converted.
     let bytes = Tensor::from_slice(&[0u8, 7], [2]).unwrap();
     assert_eq!(cast(bytes, DType::Bool(BoolStore::Native)).unwrap().to_vec::<u8>(), [0, 1]);
 }

@@ -55,7 +55,8 @@ fn every_dtype() {
     pairs::<u64>(&[0, 1, 1 << 63, u64::MAX]);
 }
 
-/// Halves compare by their bits: every pattern with the ones where something changes, against the `half` crate.
+/// Halves compare by their bits: every bit pattern against the patterns where results change, compared with
+/// the `half` crate.
 #[test]
 fn every_half() {
     fn against<T: Element + num_traits::Float>(from: fn(u16) -> T, infinity: u16) {
@@ -164,7 +165,7 @@ fn scalars_compare_as_numbers() {
     let got =
         compare_scalar(Compare::Gt, odd, Scalar::Float((1u64 << 53) as f64), BoolStore::Native).unwrap();
     assert_eq!(elements::<u8>(&got), [1]);
-    // What a tensor stores for 0.1 equals 0.1.
+    // A tensor's 0.1 equals the number 0.1.
     for t in [Tensor::full([1], 0.1, DType::F32), Tensor::full([1], 0.1, DType::F16)] {
         let got = compare_scalar(Compare::Eq, t.unwrap(), Scalar::Float(0.1), BoolStore::Native).unwrap();
         assert_eq!(elements::<u8>(&got), [1]);

@@ -1,4 +1,5 @@
-//! Where operands lie must not matter: every pair of layouts, broadcasts, buffers shared and not.
+//! Results must not depend on the layouts of operands: every pair of layouts, broadcasts, shared and unique
+//! buffers.
 
 use super::super::*;
 use super::*;
@@ -6,7 +7,7 @@ use crate::storage::Adopted;
 use crate::{BoolStore, Bytes, Scalar, f16};
 use proptest::prelude::*;
 
-/// `a - 2 b` style asymmetry shows swapped operands.
+/// Subtraction is asymmetric, so it shows swapped operands.
 fn check_sub(a: Tensor, b: Tensor, what: &str) {
     let shape = crate::layout::broadcast_shapes("test", a.shape(), b.shape()).unwrap().to_vec();
     let (x, y) = (broadcast::<f32>(&a, &shape), broadcast::<f32>(&b, &shape));
@@ -29,14 +30,14 @@ fn every_pair_of_layouts_shared_and_unique() {
     for (left, a) in views(counted) {
         for (right, b) in views(scaled) {
             let what = alloc::format!("{left} - {right}");
-            // Shared: the originals have to survive.
+            // Shared buffers: the originals must not change.
             let (before_a, before_b) = (elements::<f32>(&a), elements::<f32>(&b));
             check_sub(a.clone(), b.clone(), &what);
             assert_eq!(elements::<f32>(&a), before_a, "{what}");
             assert_eq!(elements::<f32>(&b), before_b, "{what}");
         }
     }
-    // Unique on either side: written in place where the layout allows.
+    // Unique buffers on either side: written in place if the layout allows.
     let n = views(counted).len();
     for i in 0..n {
         for j in 0..n {
@@ -71,14 +72,14 @@ fn unique_operands_lend_their_buffer_and_keep_their_layout() {
     assert_eq!((address(&out), out.layout()), (at, &layout));
     let out = binary(Binary::Mul, out, counted(3)).unwrap();
     assert_eq!((address(&out), out.layout()), (at, &layout));
-    // On the right, beside a row.
+    // The unique operand on the right, a row on the left.
     let out = binary(Binary::Sub, counted(3), out).unwrap();
     assert_eq!((address(&out), out.layout()), (at, &layout));
     // A shared transposed operand keeps its order in the fresh output.
     let shared = out.clone();
     let fresh = unary(Unary::Abs, shared).unwrap();
     assert!(address(&fresh) != at && fresh.layout().strides() == out.layout().strides());
-    // One buffer on both sides is not unique.
+    // A tensor on both sides is not unique.
     let both = binary(Binary::Sub, out.clone(), out.clone()).unwrap();
     assert!(address(&both) != at);
     assert_eq!(elements::<f32>(&both), vec![0.0; 12]);
@@ -122,7 +123,8 @@ fn broadcasts_of_every_kind() {
 
 #[test]
 fn sizes_beyond_one_chunk_and_one_tile() {
-    // Larger than a chunk of 64 KiB, with rows that do not divide it, transposed operands with short and long rows.
+    // Larger than a chunk of 64 KiB, with rows that do not divide it, transposed operands with short and long
+    // rows.
     for (rows, columns) in [(300, 257), (20_001, 3), (3, 20_001), (40, 5000), (5000, 40), (1, 70_000)] {
         let n = rows * columns;
         let a = counted(n).reshape([rows, columns]).unwrap();
@@ -182,14 +184,14 @@ fn masks_reuse_tensor_or_value_but_never_the_mask() {
     let at = value.storage::<f32>().as_ptr();
     let t = mask_where(shared.clone(), mask(), value).unwrap();
     assert_eq!((t.storage::<f32>().as_ptr(), elements::<f32>(&t)), (at, vec![0.0, 1.0, 2000.0]));
-    // Bytes, of which the mask is one tensor too.
+    // A tensor of bytes, like the mask.
     let flags = Tensor::from_bools(&[false, false, true], [3]).unwrap();
     let t = mask_fill(flags.clone(), mask(), Scalar::Bool(true)).unwrap();
     assert_eq!(elements::<u8>(&t), [1, 0, 1]);
     let row = mask().reshape([1, 3]).unwrap();
     let wide = mask_where(counted(2).reshape([2, 1]).unwrap(), row, counted(1)).unwrap();
     assert_eq!(elements::<f32>(&wide), [0.0, 0.0, 0.0, 0.0, 1.0, 0.0]);
-    // A mask of one element decides for all.
+    // A mask of one element decides for all elements.
     let one = Tensor::from_bools(&[true], [1]).unwrap();
     assert_eq!(elements::<f32>(&mask_where(counted(3), one, scaled(3)).unwrap()), [0.0, 1000.0, 2000.0]);
     let halves = Tensor::from_slice(&[f16::ONE; 3], [3]).unwrap();
@@ -210,7 +212,8 @@ fn zero_sized_tensors_give_zero_sized_results() {
 
 #[test]
 fn rows_long_enough_for_kernels() {
-    // A row beside a matrix, a column beside it, and a matrix whose rows lie apart, for each kind of kernel.
+    // A row beside a matrix, a column beside it, and a matrix whose rows are not adjacent, for each kind of
+    // kernel.
     let matrix = || small::<f32>(20 * 40).reshape([20, 40]).unwrap();
     let apart = small::<f32>(20 * 50).reshape([20, 50]).unwrap().narrow(1, 3, 40).unwrap();
     let row = small::<f32>(40);

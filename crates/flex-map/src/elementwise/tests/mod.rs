@@ -1,4 +1,4 @@
-//! Every operation against its definition, written in f64 or i128 loops over indices.
+//! Every operation against its definition: loops over indices in f64 or i128.
 
 mod cast;
 mod compare;
@@ -69,7 +69,7 @@ fn views(make: impl Fn(usize) -> Tensor) -> Vec<(&'static str, Tensor)> {
     ]
 }
 
-/// Small integers of either sign where the dtype has them, as every dtype represents them.
+/// Small integers that every dtype represents, of either sign if the dtype is signed.
 fn small<T: Element>(n: usize) -> Tensor {
     let unsigned = !T::IS_FLOAT && T::bounds().0 == T::ZERO;
     let values: Vec<T> =
@@ -77,8 +77,8 @@ fn small<T: Element>(n: usize) -> Tensor {
     Tensor::from_slice(&values, [n]).unwrap()
 }
 
-/// Whether `got` is within `ulps` of `want`, counted in the dtype's epsilon, with room for results below the normal
-/// range. NaN equals NaN alone, and infinities and zeros only themselves.
+/// Whether `got` is within `ulps` of `want`, in units of the dtype's epsilon, with a tolerance for subnormal
+/// results. NaN equals only NaN; infinities and zeros equal only themselves.
 fn close(got: f64, want: f64, epsilon: f64, ulps: f64, tiny: f64) -> bool {
     if want.is_nan() || got.is_nan() {
         return want.is_nan() && got.is_nan();
@@ -89,7 +89,7 @@ fn close(got: f64, want: f64, epsilon: f64, ulps: f64, tiny: f64) -> bool {
     (got - want).abs() <= ulps * epsilon * want.abs() + tiny
 }
 
-/// Epsilon and smallest subnormal.
+/// Epsilon and smallest subnormal of a dtype.
 fn precision(dtype: DType) -> (f64, f64) {
     match dtype {
         DType::F64 => (f64::EPSILON, f64::from_bits(1)),

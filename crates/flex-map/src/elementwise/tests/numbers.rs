@@ -1,4 +1,4 @@
-//! Functions of two elements against exact arithmetic, for every dtype and at the edges.
+//! Functions of two elements against exact arithmetic, for every dtype and in edge cases.
 
 use super::super::*;
 use super::*;
@@ -8,7 +8,7 @@ const ARITHMETIC: &[Binary] =
     &[Binary::Add, Binary::Sub, Binary::Mul, Binary::Div, Binary::Rem, Binary::Max, Binary::Min];
 const BITWISE: &[Binary] = &[Binary::BitAnd, Binary::BitOr, Binary::BitXor, Binary::Shl, Binary::Shr];
 
-/// The exact result, of which an integer dtype keeps the low bits.
+/// The exact result; an integer dtype keeps its low bits.
 fn exact(op: Binary, a: i128, b: i128, bits: u32) -> i128 {
     let inside = (0..bits as i128).contains(&b);
     match op {
@@ -109,7 +109,7 @@ fn narrow_quotients_are_exact_for_all_pairs() {
         let (a, b) = (all[k / 256], all[k % 256]);
         assert_eq!(q, if b == 0 { 0 } else { a.wrapping_div(b) }, "{a} / {b}");
     }
-    // Quotients next to an integer, where a rounded division would reach it.
+    // Quotients so near an integer that a rounded division would reach it.
     let divisors: Vec<u32> =
         (1..2000u32).flat_map(|d| [d, d * 7919, u32::MAX / d, u32::MAX / d - 1]).collect();
     let divisors: Vec<u32> = divisors.into_iter().filter(|&d| d != 0).collect();
@@ -203,7 +203,7 @@ fn floats<T: Element>() {
                     let want = f(a(i), b(i));
                     let got = got.to_f64();
                     let slack = tiny + if op == Binary::GeluGrad { 4.0 * epsilon * b(i).abs() } else { 0.0 };
-                    // Representable results of the remainder are exact up to a wrap around the divisor.
+                    // Remainders are exact where representable, but may wrap around by one divisor.
                     let fine = close(got, want, epsilon, ulps, slack)
                         || op == Binary::Rem && close((got - want).abs(), b(i).abs(), epsilon, 2.0, slack);
                     assert!(fine, "{op:?}({}, {}) of {:?} {what} is {got}, not {want}", a(i), b(i), T::DTYPE);
@@ -330,7 +330,7 @@ fn nan_propagates_and_infinities_follow_ieee() {
 
 #[test]
 fn scalars_keep_their_precision() {
-    // f16 has no 1e5, and rounds 0.1 by 2.4e-5: in f32 neither matters.
+    // f16 cannot hold 1e5, and rounds 0.1 by 2.4e-5; f32 can.
     let t = Tensor::from_slice(&[f16::from_f64(2.0), f16::from_f64(1000.0)], [2]).unwrap();
     let got = elements::<f16>(&binary_scalar(Binary::Div, t.clone(), Scalar::Float(1e5)).unwrap());
     assert_eq!(got, [f16::from_f64(2e-5), f16::from_f64(0.01)]);

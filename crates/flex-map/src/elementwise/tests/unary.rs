@@ -14,7 +14,8 @@ fn check<T: Element>(op: Unary, values: &[f64]) {
     let input: Vec<T> = values.iter().map(|&v| T::from_f64(v)).collect();
     let tensor = Tensor::from_slice(&input, [input.len()]).unwrap();
     let (epsilon, tiny) = precision(T::DTYPE);
-    // The reference rounds the argument of erfc, which magnifies that, so in f64 it is the less accurate one.
+    // The reference rounds the argument of erfc, and erfc magnifies the error: for f64, the reference is the
+    // less accurate one.
     let magnified = op == Unary::Gelu && T::DTYPE == DType::F64;
     let shared = tensor.clone();
     let fresh = unary(op, shared).unwrap();
@@ -26,7 +27,7 @@ fn check<T: Element>(op: Unary, values: &[f64]) {
     assert_eq!(reused.dtype(), T::DTYPE);
     for ((x, got), again) in input.iter().zip(elements::<T>(&fresh)).zip(elements::<T>(&reused)) {
         let (x, got, again) = (x.to_f64(), got.to_f64(), again.to_f64());
-        // The reference rounded to the dtype, so that overflow to infinity is expected where it belongs.
+        // The reference is rounded to the dtype, so that overflow to infinity is expected where it is right.
         let want = op.reference()(x);
         let ulps = if magnified { 5.0 + x * x } else { 5.0 };
         let want = if T::from_f64(want).to_f64().is_infinite() { T::from_f64(want).to_f64() } else { want };
@@ -91,7 +92,7 @@ fn special_values() {
         check::<f32>(op, &values);
         check::<f64>(op, &values);
     }
-    // Their limits, where the formulas say infinity times zero.
+    // The limits at infinity, where the formulas give infinity times zero.
     for op in [Unary::Silu, Unary::Gelu] {
         let t = Tensor::from_slice(&[f32::NEG_INFINITY], [1]).unwrap();
         assert_eq!(unary(op, t).unwrap().item::<f32>(), 0.0);
@@ -105,7 +106,7 @@ fn integers_wrap() {
         let values = [min, T::ZERO, T::ONE, max, T::from_i64(5), T::from_i64(-5)];
         let t = Tensor::from_slice(&values, [6]).unwrap();
         let unsigned = min == T::ZERO;
-        // Results wrap to the width: the low bits of the exact ones.
+        // Results wrap to the width: they are the low bits of the exact results.
         for (op, f) in [
             (Unary::Abs, (|x| if x < 0 { -x } else { x }) as fn(i128) -> i128),
             (Unary::Neg, |x| -x),
@@ -129,8 +130,8 @@ fn integers_wrap() {
     ints::<u64>();
 }
 
-/// Functions that take halves by their bits: every pattern, against the same in f64, and the sign of zeros and of NaN where it is
-/// the result.
+/// Functions that compute on the bits of halves: every pattern against the same function in f64, and the sign
+/// of zeros and of NaN where the function defines it.
 #[test]
 fn every_half_is_selected() {
     fn against<T: Element + num_traits::Float>(from: fn(u16) -> T) {

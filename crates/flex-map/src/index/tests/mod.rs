@@ -1,4 +1,4 @@
-//! What both halves of the tests need, and bad input.
+//! Helpers of the tests of reads and updates, and tests of invalid input.
 
 mod read;
 mod update;
@@ -117,12 +117,12 @@ fn bad_indices_are_refused_before_anything_is_written() {
     check(u32::MAX, "4294967295");
     check(5u16, "5");
     check(255u8, "255");
-    // Far into a long index tensor.
+    // An invalid index far into a long index tensor.
     let mut long = vec![0i32; 500_000];
     long[400_001] = 7;
     let long = Tensor::from_slice(&long, [500_000]).unwrap();
     assert!(select(numbers::<f32>(&[7], 1), 0, long).unwrap_err().to_string().contains("index 7 "));
-    // An empty axis has no valid index, but no index is fine.
+    // An axis of size zero has no valid index, but an empty index tensor is valid.
     let empty = numbers::<f32>(&[0, 3], 1);
     let none = Tensor::from_slice::<i64>(&[], [0]).unwrap();
     assert_eq!(select(empty.clone(), 0, none).unwrap().shape().as_slice(), [0, 3]);

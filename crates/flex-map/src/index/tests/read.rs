@@ -1,4 +1,4 @@
-//! Gather, select, embedding, nonzero: against their definitions.
+//! Compares gather, select, embedding and nonzero with their definitions.
 
 use super::*;
 

@@ -1,9 +1,9 @@
-//! Scatter and its relatives: updates one by one, in the order of the definition.
+//! Compares scatter and its relatives with updates one by one, in the order of the definition.
 
 use super::*;
 use proptest::prelude::*;
 
-/// Updates by definition: in `f64`, in row-major order of the updates, at the places that `target` names.
+/// Updates by definition: in `f64`, in row-major order of the updates, at the positions that `target` gives.
 fn update_by_definition(
     t: &Tensor,
     values: &Tensor,
@@ -45,7 +45,7 @@ fn scatter_of_every_dtype_and_update() {
             if T::IS_FLOAT && update == Update::Or {
                 continue;
             }
-            // Products stay below the limits of 8 bits: at most two updates meet.
+            // Products stay below the limits of 8 bits: at most two updates have the same target.
             let t = numbers::<T>(&[6, 3], 11);
             let indices =
                 Tensor::from_slice(&[0i64, 5, 1, 1, 2, 3, 5, 4, 4, 3, 1, 0, 0, 2, 5], [5, 3]).unwrap();
@@ -115,7 +115,7 @@ fn scatter_of_every_layout_and_axis() {
 
 #[test]
 fn large_scatters_take_every_path() {
-    // Columns shared by threads, outer blocks shared by threads, one long column.
+    // In this order: threads share columns, threads share outer blocks, one long column.
     for (shape, index_shape, axis) in [
         (vec![50, 1100], vec![90, 1100], 0),
         (vec![90, 40, 11], vec![90, 130, 11], 1),
@@ -161,7 +161,7 @@ fn select_update_of_every_layout_and_axis() {
             }
         }
     }
-    // Rows shared by threads, outer blocks shared by threads.
+    // In this order: threads share rows, threads share outer blocks.
     for (shape, axis) in
         [(vec![1001, 70], 0), (vec![3, 200, 70], 1), (vec![100, 30, 9], 1), (vec![300, 99], 1)]
     {
@@ -202,7 +202,7 @@ fn coordinates_address_any_number_of_leading_axes() {
                 .flat_map(|_| (0..k).map(|axis| next(shape[axis]) as i64).collect::<Vec<_>>())
                 .collect();
             let contiguous = Tensor::from_slice(&flat, index_shape.clone()).unwrap();
-            // The same indices, apart in memory.
+            // The same indices, with gaps in memory.
             let mut apart_shape = index_shape.clone();
             apart_shape.push(1);
             let mut pair = apart_shape.clone();
@@ -286,7 +286,7 @@ fn nan_propagates_and_integers_wrap() {
 
 #[test]
 fn half_sums_do_not_stagnate() {
-    // In f16, 2048 + 1 is 2048.
+    // In f16, 2048 + 1 rounds to 2048.
     let count = 10_000;
     let ones = Tensor::full([count], Scalar::Int(1), DType::F16).unwrap();
     let zero = Tensor::full([1], Scalar::Int(0), DType::F16).unwrap();
