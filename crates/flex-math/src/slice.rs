@@ -3,7 +3,7 @@
 //! A driver walks over whole vectors. The last one ends with the last element and may overlap the one before it, so that
 //! every element goes through the same instructions; a slice shorter than a vector is padded with ones.
 
-use crate::simd::{Scalar, Simd, Vector, WithSimd, dispatch, prefetch_ahead};
+use crate::simd::{Scalar, Simd, Vector, WithSimd, dispatch, has_vectors, prefetch_ahead};
 use crate::{BinaryFn, Float, UnaryFn};
 use core::marker::PhantomData;
 
@@ -423,8 +423,8 @@ where
                 (a.whole::<S>(last), b.whole::<S>(last))
             }
         };
-        // Where a vector is one number, the compiler vectorises the loop, unless there is a prefetch in it.
-        let vectors = step > 1;
+        // Where there are no vectors, the compiler makes them, unless there is a prefetch in the loop.
+        let vectors = has_vectors::<S>();
         let mut i = 0;
         // SAFETY (of both loops): a vector starts before `last`, so it ends before `last + step`, which is at most `len`. If
         // the destination is an operand, each element is read before it is written.

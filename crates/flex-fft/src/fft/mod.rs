@@ -9,7 +9,6 @@
 //! what depends on the length alone. Complex transforms come from `rustfft` with the feature `std`, from
 //! `mixed_radix` without.
 
-#[cfg(any(test, not(feature = "std")))]
 mod mixed_radix;
 mod plan;
 mod real;

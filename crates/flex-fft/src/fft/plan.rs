@@ -41,18 +41,36 @@ impl<A: FftFloat + rustfft::FftNum> ComplexFft<A> for Arc<dyn rustfft::Fft<A>> {
     }
 }
 
+/// `rustfft`'s planner for the vectors of this processor; an error if it lacks AVX (x86-64).
+///
+/// `rustfft::FftPlanner` would add portable code for processors without them, 0.3 MB that hardly anybody runs: there
+/// the engine's own transforms serve, as they do without `std`.
+#[cfg(all(feature = "std", target_arch = "x86_64"))]
+fn library_planner<A: rustfft::FftNum>() -> Result<rustfft::FftPlannerAvx<A>, ()> {
+    rustfft::FftPlannerAvx::new()
+}
+
+/// `rustfft`'s planner for NEON, which every processor of this architecture has.
+#[cfg(all(feature = "std", target_arch = "aarch64"))]
+fn library_planner<A: rustfft::FftNum>() -> Result<rustfft::FftPlannerNeon<A>, ()> {
+    rustfft::FftPlannerNeon::new()
+}
+
+/// `rustfft`'s planner, which has portable code and code for the vectors of WebAssembly.
+#[cfg(all(feature = "std", not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
+fn library_planner<A: rustfft::FftNum>() -> Result<rustfft::FftPlanner<A>, ()> {
+    Ok(rustfft::FftPlanner::new())
+}
+
 macro_rules! impl_fft_float {
     ($($ty:ty),*) => {$(
         impl FftFloat for $ty {
-            #[cfg(feature = "std")]
             fn complex_fft(n: usize, inverse: bool) -> Arc<dyn ComplexFft<$ty>> {
-                let mut planner = rustfft::FftPlanner::<$ty>::new();
-                let fft = if inverse { planner.plan_fft_inverse(n) } else { planner.plan_fft_forward(n) };
-                Arc::new(fft)
-            }
-
-            #[cfg(not(feature = "std"))]
-            fn complex_fft(n: usize, inverse: bool) -> Arc<dyn ComplexFft<$ty>> {
+                #[cfg(feature = "std")]
+                if let Ok(mut planner) = library_planner::<$ty>() {
+                    let fft = if inverse { planner.plan_fft_inverse(n) } else { planner.plan_fft_forward(n) };
+                    return Arc::new(fft);
+                }
                 super::mixed_radix::complex_fft(n, inverse)
             }
 

@@ -8,7 +8,7 @@
 //! used.)
 
 use super::{Half, bf16, f16};
-use crate::simd::{Scalar, Simd, Vector};
+use crate::simd::{Scalar, Simd, Vector, has_vectors};
 use crate::slice::{lanes, lanes_mut};
 
 /// [`Half::widen_vector`] on any machine.
@@ -16,7 +16,7 @@ use crate::slice::{lanes, lanes_mut};
 fn widen_lanes<S: Simd, H: Half>(src: &[H]) -> Vector<S, f32> {
     let mut wide: Vector<S, f32> = 0.0f32.splat();
     for (to, from) in lanes_mut(&mut wide).iter_mut().zip(src) {
-        *to = H::widen(from.bits());
+        *to = if !has_vectors::<S>() { widen_one(*from) } else { H::widen(from.bits()) };
     }
     wide
 }
@@ -25,8 +25,21 @@ fn widen_lanes<S: Simd, H: Half>(src: &[H]) -> Vector<S, f32> {
 #[inline(always)]
 fn narrow_lanes<S: Simd, H: Half>(value: Vector<S, f32>, dst: &mut [H]) {
     for (to, from) in dst.iter_mut().zip(lanes(&value)) {
-        *to = H::from_pattern(H::narrow(*from));
+        *to = if !has_vectors::<S>() { narrow_one(*from) } else { H::from_pattern(H::narrow(*from)) };
     }
+}
+
+/// [`Half::widen`] as a call. Inlined into the loops of the baseline, which the compiler vectorises and unrolls, the
+/// conversions were a tenth of the engine's machine code, for processors that hardly anybody has.
+#[inline(never)]
+fn widen_one<H: Half>(half: H) -> f32 {
+    H::widen(half.bits())
+}
+
+/// [`Half::narrow`] as a call; see [`widen_one`].
+#[inline(never)]
+fn narrow_one<H: Half>(value: f32) -> H {
+    H::from_pattern(H::narrow(value))
 }
 
 /// For each word of a vector of 16 lanes, the half that goes there, of which there is one to a lane.

@@ -74,6 +74,13 @@ impl<R, F: FnOnce() -> R> WithSimd for Call<F> {
     }
 }
 
+/// Whether the instruction set `S` has vectors of its own: [`Level::Baseline`] has none, and `macerator` computes there
+/// in pairs of 32 bits, or eights of 8.
+#[inline(always)]
+pub const fn has_vectors<S: Simd>() -> bool {
+    size_of::<S::Register>() > size_of::<u64>()
+}
+
 /// Asks for the cache lines that a loop of `len` elements a turn reads 2 KiB after `at`, whether or not there are any. For
 /// loops that do less than what moving their elements takes; see [`prefetch`].
 ///

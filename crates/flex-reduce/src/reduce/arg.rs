@@ -6,7 +6,7 @@ use super::columns::{ColumnKernel, ReductionSizes, drive_columns};
 use super::drivers::{build_bytes, for_each_output};
 use super::indices::{check_index_dtype, into_index_dtype};
 use super::kernel::RowStarts;
-use super::order::{self, FloatOrder, IntOrder, Want};
+use super::order::{self, FloatOrder, HalfOrder, IntOrder, Want};
 use super::scratch::{Packed, Word, whole_words, words};
 use super::sizes::{BATCH, BLOCK, LONG_ROW, TASK};
 use super::traversal::{AccessPath, Traversal};

@@ -41,27 +41,32 @@ macro_rules! dispatch_ring {
     };
 }
 
-/// Binds `$T` to a float type or to unsigned bits, and `$order` to the [`Order`](order::Order) of the extreme
-/// `$want`. `$wanted` lists the extremes that get a loop of their own for floats; its last entry serves all
-/// others. `$equal_zeros` is the parameter of [`order::FloatOrder`].
+/// Binds `$T` to a float type or to unsigned bits, and `$order` to the [`Order`](order::Order) for an extreme of
+/// them. For f32 and f64, the extremes that may be `$wanted` are listed; the last one stands for all others.
+/// `$equal_zeros` is the parameter of [`order::HalfOrder`].
 macro_rules! dispatch_order {
     ($op:expr, $dtype:expr, $want:expr, $equal_zeros:literal, $wanted:tt, $T:ident, $order:ident => $body:expr) => {
         match $dtype {
-            // f64 and f32 compare zeros as equal anyway: one loop serves both values of `$equal_zeros`.
-            DType::F64 => dispatch_order!(@float f64, f64, $want, false, $wanted, $T, $order => $body),
-            DType::F32 => dispatch_order!(@float f32, f32, $want, false, $wanted, $T, $order => $body),
-            DType::F16 => dispatch_order!(@float f16, u16, $want, $equal_zeros, $wanted, $T, $order => $body),
-            DType::BF16 => dispatch_order!(@float bf16, u16, $want, $equal_zeros, $wanted, $T, $order => $body),
+            DType::F64 => dispatch_order!(@float f64, $want, $wanted, $T, $order => $body),
+            DType::F32 => dispatch_order!(@float f32, $want, $wanted, $T, $order => $body),
+            DType::F16 | DType::BF16 => {
+                type $T = u16;
+                let infinity = if $dtype == DType::F16 { f16::INFINITY.to_bits() } else { bf16::INFINITY.to_bits() };
+                let $order = HalfOrder::<$equal_zeros>::new($want, infinity);
+                $body
+            }
             DType::Bool(_) => Err(Error::dtype($op, $dtype, "a float or integer dtype")),
-            _ => dispatch!(bits $op, $dtype, $T => { let $order = IntOrder::<$T>::new($want, $dtype.is_int()); $body }),
+            _ => dispatch!(bits $op, $dtype, $T => {
+                let $order = IntOrder::<$T>::new($want, $dtype.is_int());
+                $body
+            }),
         }
     };
-    (@float $F:ty, $bits:ty, $want:expr, $equal_zeros:literal, [$($W:ident,)* _ => $other:ident],
-     $T:ident, $order:ident => $body:expr) => {{
-        type $T = $bits;
+    (@float $F:ty, $want:expr, [$($W:ident,)* _ => $other:ident], $T:ident, $order:ident => $body:expr) => {{
+        type $T = $F;
         match $want {
-            $(Want::$W => { let $order = FloatOrder::<$F, order::$W, $equal_zeros>::NEW; $body })*
-            _ => { let $order = FloatOrder::<$F, order::$other, $equal_zeros>::NEW; $body }
+            $(Want::$W => { let $order = FloatOrder::<order::$W>::NEW; $body })*
+            _ => { let $order = FloatOrder::<order::$other>::NEW; $body }
         }
     }};
 }
@@ -90,7 +95,7 @@ use crate::{BoolStore, DType, Element, Tensor, bf16, f16};
 use kernel::{ReduceKernel, Typed};
 use lift::magnitude_mask;
 use operations::{Extreme, IntMean, Prod, Sum, Truth};
-use order::{FloatOrder, IntOrder, Want};
+use order::{FloatOrder, HalfOrder, IntOrder, Want};
 use scan_kernel::TypedScan;
 use scanner::{CumExtreme, CumProd, CumSum};
 

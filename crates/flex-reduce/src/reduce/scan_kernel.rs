@@ -90,9 +90,9 @@ impl<T: Element, S: Scanner<T>> ScanKernel for TypedScan<T, S> {
     fn scan_rows(&self, rows: &mut [u8], n: usize, base: Packed) -> Packed {
         let (rows, identity) = (bytemuck::cast_slice_mut(rows), self.scanner.identity());
         if n < STRIPS * (SHORT_STRIP + 1) {
-            self.scan_with(&mut [[identity; SHORT_STRIP]; STRIPS], rows, n, base)
+            self.scan_with(&mut [identity; STRIPS * SHORT_STRIP], rows, n, base)
         } else {
-            self.scan_with(&mut [[identity; MAX_STRIP]; STRIPS], rows, n, base)
+            self.scan_with(&mut [identity; STRIPS * MAX_STRIP], rows, n, base)
         }
     }
 
@@ -119,16 +119,8 @@ impl<T: Element, S: Scanner<T>> ScanKernel for TypedScan<T, S> {
 }
 
 impl<T: Element, S: Scanner<T>> TypedScan<T, S> {
-    /// [`ScanKernel::scan_rows`] with a buffer for the running values of strips of up to `M` elements. A
-    /// buffer of variable size would save a copy of the loop, but sums of 4,096 i32 took 30% longer with it.
-    #[inline(always)]
-    fn scan_with<const M: usize>(
-        &self,
-        running: &mut [[S::Acc; M]; STRIPS],
-        rows: &mut [T],
-        n: usize,
-        base: Packed,
-    ) -> Packed {
+    /// [`ScanKernel::scan_rows`] with room for the running values of all strips of a group.
+    fn scan_with(&self, running: &mut [S::Acc], rows: &mut [T], n: usize, base: Packed) -> Packed {
         let (s, base) = (self.scanner, base.get());
         Packed::new(run::<T, S, _, _>(
             #[inline(always)]
@@ -163,11 +155,11 @@ fn strip_len(len: usize) -> usize {
 /// Scans a block in place, continuing from the running value `base`. Returns the total of the block; without
 /// strips, the running value at its end.
 #[inline(always)]
-fn scan_block<T: Element, S: Scanner<T>, const M: usize>(
+fn scan_block<T: Element, S: Scanner<T>>(
     s: S,
     block: &mut [T],
     base: S::Acc,
-    running: &mut [[S::Acc; M]; STRIPS],
+    running: &mut [S::Acc],
 ) -> S::Acc {
     if !S::STRIPS {
         let (mut acc, mut rest) = (base, block);
@@ -204,22 +196,28 @@ fn scan_block<T: Element, S: Scanner<T>, const M: usize>(
 /// Scans the strips of a group in place, continuing from `base` combined with `carry`. Returns `carry`
 /// combined with the total of the group. `running` has room for the running value of each element.
 #[inline(always)]
-fn scan_group<T: Element, S: Scanner<T>, const M: usize>(
+fn scan_group<T: Element, S: Scanner<T>>(
     s: S,
     group: &mut [T],
     base: S::Acc,
     mut carry: S::Acc,
-    running: &mut [[S::Acc; M]; STRIPS],
+    running: &mut [S::Acc],
 ) -> S::Acc {
     let len = group.len() / STRIPS;
-    let ends = scan_strips::<T, S, M>(
+    let mut rest = running;
+    let mut running: [&mut [S::Acc]; STRIPS] = [(); STRIPS].map(|()| {
+        let (strip, others) = core::mem::take(&mut rest).split_at_mut(len);
+        rest = others;
+        strip
+    });
+    let ends = scan_strips::<T, S>(
         s,
         group,
         #[inline(always)]
         |k, i, acc| running[k][i] = acc,
     );
     for (k, strip) in group.chunks_exact_mut(len).enumerate() {
-        for (x, &local) in strip.iter_mut().zip(&running[k]) {
+        for (x, &local) in strip.iter_mut().zip(&*running[k]) {
             *x = s.lower(s.combine(base, s.combine(carry, local)));
         }
         carry = s.combine(carry, ends[k]);
@@ -233,7 +231,7 @@ fn total<T: Element, S: Scanner<T>>(s: S, block: &[T]) -> S::Acc {
     let (mut carry, mut rest) = (s.identity(), block);
     while rest.len() >= MIN_GROUP {
         let (group, tail) = rest.split_at(strip_len(rest.len()) * STRIPS);
-        let ends = scan_strips::<T, S, MAX_STRIP>(
+        let ends = scan_strips::<T, S>(
             s,
             group,
             #[inline(always)]
@@ -254,7 +252,7 @@ fn total<T: Element, S: Scanner<T>>(s: S, block: &[T]) -> S::Acc {
 /// The totals of the strips of a group, accumulated side by side; `see(strip, index, value)` gets every
 /// running value.
 #[inline(always)]
-fn scan_strips<T: Element, S: Scanner<T>, const M: usize>(
+fn scan_strips<T: Element, S: Scanner<T>>(
     s: S,
     group: &[T],
     mut see: impl FnMut(usize, usize, S::Acc),
@@ -262,7 +260,7 @@ fn scan_strips<T: Element, S: Scanner<T>, const M: usize>(
     let len = group.len() / STRIPS;
     let strips: [&[T]; STRIPS] = core::array::from_fn(|k| &group[k * len..][..len]);
     let mut acc = [s.identity(); STRIPS];
-    for i in 0..len.min(M) {
+    for i in 0..len {
         for k in 0..STRIPS {
             acc[k] = s.combine(acc[k], s.lift(strips[k][i]));
             see(k, i, acc[k]);
