@@ -22,8 +22,7 @@ pub trait GaussConsts: ErfConsts {
     const GELU_PIECES: Pieces<Self>;
     /// The end of `GELU_PIECES`.
     const GELU_NEAR: Self;
-    /// From this `x` on, the `a Phi(-a)` of `a = GELU_NEAR` is too small to matter if it is subtracted from
-    /// `x`.
+    /// For `x` from here on, `x Phi(x)` is `x` minus the `a Phi(-a)` of `a = GELU_NEAR`, too small to matter.
     const GELU_IS_X: Self;
     const FRAC_1_SQRT_8: Self;
     /// `1 / sqrt(2 pi)`.
@@ -71,8 +70,8 @@ impl<S: Simd, T: Float> Tail<S, T> {
     }
 }
 
-/// `|x| Phi(-|x|)`: the distance of gelu from 0 for negative `x`, and from `x` for positive `x`. Any value
-/// too small to change `x` where the distance is.
+/// `|x| Phi(-|x|)`: the distance of gelu from 0 for negative `x`, and from `x` for positive `x`. For large
+/// `x` any other value that is too small to change `x`.
 #[inline(always)]
 pub(crate) fn gelu_missing<S: Simd, T: Float>(x: Vector<S, T>) -> Vector<S, T> {
     if !avx512::available::<S>() {

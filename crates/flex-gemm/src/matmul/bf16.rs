@@ -8,7 +8,7 @@
 //! itself. So packing finds the smallest and the largest magnitude of each strip and panel. Where these
 //! magnitudes allow subnormal values to arise, the results are compared with a bound ([`largest_doubtful`]):
 //! tiles with a result that is not large compared with all possible losses are computed again in ordinary
-//! arithmetic. Results are those of f32 sums, for all operands.
+//! arithmetic. Results equal f32 sums, for all operands.
 
 use super::gemm::{MatRef, Threads, sizes};
 use super::half;

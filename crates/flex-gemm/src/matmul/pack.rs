@@ -134,7 +134,7 @@ fn along_lines(dot: Bf16Dot, out: &mut [u32], width: usize, lines: MatRef<'_, bf
 fn across_lines(out: &mut [u32], width: usize, lines: MatRef<'_, bf16>) {
     let (count, terms) = (lines.layout().rows, lines.layout().cols);
     let pairs = terms.div_ceil(2);
-    // Lines, including those of zeros.
+    // Lines, including lines of zeros.
     let all = out.len() / pairs;
     let across = lines.transposed();
     let mut row = [0u32; GROUP * TILE_COLS + SIDE];

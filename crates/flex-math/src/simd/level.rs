@@ -157,7 +157,7 @@ pub(super) fn run<Op: WithSimd>(level: Level, op: Op) -> Op::Output {
     unsafe { level.arch().dispatch(Compiled::<Op, 64>(op)) }
 }
 
-/// [`run`], but at most at [`Level::Vectors`].
+/// [`run`] with [`Level::Vectors`] in place of [`Level::WideVectors`].
 #[inline(always)]
 pub(super) fn run_lean<Op: WithSimd>(level: Level, op: Op) -> Op::Output {
     // SAFETY: as in `run`; a higher level includes the lower ones.
