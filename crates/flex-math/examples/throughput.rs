@@ -1,6 +1,7 @@
-//! Prints the time per element of every function on one thread: `cargo run --release --example throughput [NAME]`.
+//! Prints the time per element of every function on one thread. Usage:
+//! `cargo run --release --example throughput [NAME]`.
 //!
-//! Arrays of 1 Mi elements would measure memory; 16 Ki elements stay in the second-level cache.
+//! Arrays of 16 Ki elements stay in the second-level cache; 1 Mi elements would measure memory.
 
 use flex_math::Operand::Each;
 use flex_math::*;

@@ -1,6 +1,6 @@
-//! The activation functions of neural networks that are built on exp, log1p and erfc.
+//! Activation functions of neural networks, built on exp, log1p and erfc.
 //!
-//! All of them keep their relative accuracy where the result is tiny, down to the smallest subnormal.
+//! All of them keep their relative accuracy for tiny results, down to the smallest subnormal.
 
 use crate::exp::{Scaled, exp_scaled, exp_scaled_with};
 use crate::float::*;
@@ -35,7 +35,7 @@ impl<T: Float> UnaryFn<T> for Softplus {
     fn eval<S: Simd>(self, x: Vector<S, T>) -> Vector<S, T> {
         let zero = splat(0.0);
         let tail = ln_1p(crate::exp::exp(neg(abs(x))));
-        // Not `max`: it may drop a NaN.
+        // Not `max`, which may drop a NaN.
         x.lt(zero).select(zero, x) + tail
     }
 }
@@ -55,8 +55,8 @@ impl<T: Float> UnaryFn<T> for LogSigmoid {
 
 /// `x * sigmoid(x)`.
 ///
-/// Error below 3.2 ULP for f32 and f64 over the whole range, subnormal results included. Its value at minus infinity is the
-/// limit, -0.
+/// Error below 3.2 ULP for f32 and f64 over the whole range, subnormal results included. The value at minus
+/// infinity is the limit, -0.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silu;
 
@@ -70,8 +70,8 @@ impl<T: Float> UnaryFn<T> for Silu {
     }
 }
 
-/// `x * sigmoid(u)` where `e = exp(-|u|)` and `u` has the sign of `x`. The factor `x` comes before the last factor of
-/// the exponential, so that a subnormal result is rounded once.
+/// `x * sigmoid(u)`, given `e = exp(-|u|)`; `u` must have the sign of `x`. `x` is multiplied in before the
+/// last factor of the exponential, so that a subnormal result is rounded once.
 #[inline(always)]
 fn scaled_sigmoid<S: Simd, T: Float>(x: Vector<S, T>, e: Scaled<S, T>) -> Vector<S, T> {
     let one = splat(1.0);
@@ -84,8 +84,8 @@ fn scaled_sigmoid<S: Simd, T: Float>(x: Vector<S, T>, e: Scaled<S, T>) -> Vector
 
 /// `x * Phi(x) = x/2 * (1 + erf(x / sqrt 2))`, with the relative accuracy of erfc for negative `x`.
 ///
-/// Error below 5 ULP for f32 and f64 over the whole range, subnormal results included; below 4 ULP on machines with
-/// a fused multiply-add. Its value at minus infinity is the limit, -0.
+/// Error below 5 ULP for f32 and f64 over the whole range, subnormal results included; below 4 ULP on
+/// machines with a fused multiply-add. The value at minus infinity is the limit, -0.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Gelu;
 
@@ -98,7 +98,8 @@ impl<T: Float> UnaryFn<T> for Gelu {
 
 /// The derivative of [`Gelu`] times the incoming gradient: `(x, grad) -> grad * (Phi(x) + x phi(x))`.
 ///
-/// Error below 4 ULP of the larger of `Phi(x)` and `|x| phi(x)`, times the gradient: the two cancel near -0.75.
+/// Error below 4 ULP, in units of the larger of `Phi(x)` and `|x| phi(x)`, times the gradient: the two terms
+/// cancel near -0.75.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GeluGrad;
 
@@ -107,19 +108,19 @@ impl<T: Float> BinaryFn<T> for GeluGrad {
     fn eval<S: Simd>(self, x: Vector<S, T>, grad: Vector<S, T>) -> Vector<S, T> {
         let Tail { a, e, r } = Tail::of(x);
         let slope = a * T::FRAC_1_SQRT_TAU.splat();
-        // Phi(-a) - a phi(a) below zero, and 1 minus that above.
+        // Phi(-a) - a phi(a) for negative x, and 1 minus that value for positive x.
         let below = e.power.last(e.power.first(e.p) * (r - slope));
         let d = x.lt(splat(0.0)).select(below, splat::<S, T>(1.0) - below);
-        // Far below zero the derivative is 0 whatever x; NaN has to come through.
+        // Far below zero the derivative is 0 for every number; a NaN must stay NaN.
         x.eq(x).select(d, x) * grad
     }
 }
 
-/// The tanh approximation of gelu, `x/2 * (1 + tanh(u))` with `u = sqrt(2/pi) (x + 0.044715 x^3)`, computed as
-/// `x * sigmoid(2 u)`.
+/// The tanh approximation of gelu, `x/2 * (1 + tanh(u))` with `u = sqrt(2/pi) (x + 0.044715 x^3)`, computed
+/// as `x * sigmoid(2 u)`.
 ///
-/// Error below 4 ULP for f32 and f64 over the whole range, subnormal results included. Its value at minus infinity is
-/// the limit, -0.
+/// Error below 4 ULP for f32 and f64 over the whole range, subnormal results included. The value at minus
+/// infinity is the limit, -0.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GeluTanh;
 
@@ -128,7 +129,7 @@ impl<T: Float> UnaryFn<T> for GeluTanh {
     fn eval<S: Simd>(self, x: Vector<S, T>) -> Vector<S, T> {
         let x = at_least(x, -T::GELU_TANH_MAX);
         let a = at_most(abs(x), T::GELU_TANH_MAX);
-        // 2 u = a (c1 + c3 a^2), every step with its rounding error, which exp would magnify.
+        // 2 u = a (c1 + c3 a^2). Each step keeps its rounding error, because exp would magnify it.
         let (square, square_lo) = two_prod(a, a);
         let (cube, cube_lo) = two_prod(square, T::GELU_C3.0.splat());
         let cube_lo = cube_lo + madd(square_lo, T::GELU_C3.0.splat(), square * T::GELU_C3.1.splat());

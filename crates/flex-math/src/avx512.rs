@@ -1,19 +1,21 @@
-//! Instructions of AVX-512 that macerator leaves out: taking a float apart and putting it together, look-up in a table that is
-//! held in registers, the values of logarithms at the ends of their range, and an estimate of inverse square roots.
+//! AVX-512 instructions that macerator leaves out: splitting a float into exponent and significand and
+//! scaling it, look-up in a table held in registers, special values of logarithms, and an estimate of the
+//! inverse square root.
 //!
-//! Kernels ask [`available`] and take another road elsewhere; the question folds when a kernel is instantiated. Scaling made
-//! exp of f32 in the second cache a third faster (0.19 to 0.125 ns per element on one thread of Zen 5).
+//! Kernels check [`available`] and use another method where it is false; the check is a constant once the
+//! kernel is instantiated. Scaling by one instruction made exp of f32 in the second-level cache a third
+//! faster (0.19 to 0.125 ns per element on one thread of Zen 5).
 
 use crate::float::*;
 use crate::simd::*;
 
-/// Whether `S` has the instructions of this file.
+/// Whether the instruction set `S` has the instructions of this file.
 #[inline(always)]
 pub(crate) fn available<S: Simd>() -> bool {
     cfg!(target_arch = "x86_64") && S::lanes32() == 16
 }
 
-/// Declares functions that are one instruction for vectors of f32 and another for vectors of f64.
+/// Declares functions that are one instruction for vectors of f32 and another one for vectors of f64.
 macro_rules! instructions {
     ($($(#[$doc:meta])* $name:ident($($arg:ident: $ty:ty),*) = $single:expr, $double:expr;)*) => {$(
         $(#[$doc])*
@@ -24,8 +26,8 @@ macro_rules! instructions {
         pub(crate) fn $name<S: Simd, T: Float>($($arg: Vector<S, $ty>),*) -> Vector<S, T> {
             assert!(available::<S>(), "flex_math: AVX-512 is not selected");
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: `S` is the instruction set with AVX-512F, and made the parameter of code that runs only where that was
-            // detected. `cast` checks the sizes of the vectors.
+            // SAFETY: `S` is the instruction set with AVX-512F, and it is the parameter only of code that
+            // runs where AVX-512F was detected. `cast` checks the sizes of the vectors.
             return unsafe {
                 use core::arch::x86_64::*;
                 if size_of::<T>() == 4 { cast($single($(cast($arg)),*)) } else { cast($double($(cast($arg)),*)) }
@@ -39,44 +41,46 @@ macro_rules! instructions {
     )*};
 }
 
-/// The vector as another type of vector.
+/// Reinterprets a vector as another vector type of the same size.
 ///
 /// # Safety
 ///
-/// Both are vectors of numbers, of which every bit pattern is a value.
+/// Both types are vectors of numbers, for which every bit pattern is a valid value.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 unsafe fn cast<A, B>(vector: A) -> B {
     assert!(size_of::<A>() == 64 && size_of::<B>() == 64);
-    // SAFETY: as the caller vouches; the sizes are the same.
+    // SAFETY: the caller vouches for the types; the sizes are the same.
     unsafe { core::mem::transmute_copy(&vector) }
 }
 
 instructions! {
-    /// `x * 2^n` for integers `n` of any size, rounded once. NaN where `x` or `n` is.
+    /// `x * 2^n` for integers `n` of any size, rounded once. NaN where `x` or `n` is NaN.
     scale(x: T, n: T) = _mm512_scalef_ps, _mm512_scalef_pd;
 
-    /// `floor(log2 |x|)`, of subnormal numbers too; minus infinity for zeros.
+    /// `floor(log2 |x|)`, also for subnormal numbers; minus infinity for zeros.
     exponent(x: T) = _mm512_getexp_ps, _mm512_getexp_pd;
 
-    /// `|x| 2^-exponent(x)`, in `[1, 2)`, of subnormal numbers too; 1 for zeros and infinities.
+    /// `|x| 2^-exponent(x)`, in `[1, 2)`, also for subnormal numbers; 1 for zeros and infinities.
     significand(x: T) = _mm512_getmant_ps::<_MM_MANT_NORM_1_2, _MM_MANT_SIGN_ZERO>,
         _mm512_getmant_pd::<_MM_MANT_NORM_1_2, _MM_MANT_SIGN_ZERO>;
 
-    /// `|x| 2^-n` with the integer `n` that brings it to `[0.75, 1.5)`, of subnormal numbers too; 1 for zeros and infinities.
+    /// `|x| 2^-n`, with the integer `n` for which the result is in `[0.75, 1.5)`, also for subnormal numbers;
+    /// 1 for zeros and infinities.
     near_one(x: T) = _mm512_getmant_ps::<_MM_MANT_NORM_P75_1P5, _MM_MANT_SIGN_ZERO>,
         _mm512_getmant_pd::<_MM_MANT_NORM_P75_1P5, _MM_MANT_SIGN_ZERO>;
 
     /// About `1 / sqrt(x)` for positive normal `x`, with a relative error below 2^-14.
     inverse_root(x: T) = _mm512_rsqrt14_ps, _mm512_rsqrt14_pd;
 
-    /// `y`, unless `responses` says otherwise for what `x` is: its hexadecimal digits stand, from the lowest, for a quiet and a
-    /// signalling NaN, zero, 1, minus infinity, infinity, other negative and other positive numbers, and mean: 0 `y`, 2 the NaN
-    /// of `x`, 3 NaN, 4 minus infinity, 5 infinity (Intel's manual, VFIXUPIMMPS, lists more).
+    /// `y`, or a special value chosen by the class of `x`. Each class has a hexadecimal digit in `responses`,
+    /// from the lowest digit up: quiet NaN, signalling NaN, zero, 1, minus infinity, infinity, other negative
+    /// numbers, other positive numbers. The digits mean: 0 `y`, 2 the NaN of `x`, 3 NaN, 4 minus infinity, 5
+    /// infinity (Intel's manual, VFIXUPIMMPS, lists more).
     respond(y: T, x: T, responses: T::Int) = _mm512_fixupimm_ps::<0>, _mm512_fixupimm_pd::<0>;
 }
 
-/// The elements of `table` that the low four bits of each index name.
+/// The elements of `table` selected by the low four bits of each index.
 ///
 /// # Panics
 /// Unless [`available`].
@@ -84,8 +88,8 @@ instructions! {
 pub(crate) fn lookup<S: Simd, T: Float>(table: &[T; 16], index: Vector<S, T::Int>) -> Vector<S, T> {
     assert!(available::<S>(), "flex_math: AVX-512 is not selected");
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: as above; the table has 16 elements, which is one vector of f32, which `T` is if it has four bytes, and two of
-    // f64. Loads need no alignment.
+    // SAFETY: `S` has AVX-512F, as in `instructions`. The table has 16 elements: one vector of f32, where `T`
+    // has four bytes, and two vectors of f64 otherwise. The loads need no alignment.
     return unsafe {
         use core::arch::x86_64::*;
         let at = table.as_ptr();
@@ -111,7 +115,7 @@ mod tests {
     use crate::{UnaryFn, map};
     use std::{vec, vec::Vec};
 
-    /// Whether this process uses AVX-512; says so where it does not, and the test is skipped.
+    /// Whether this process uses AVX-512. If not, prints that the test is skipped.
     fn has_avx512() -> bool {
         let has = isa_name() == "avx512";
         if !has {
@@ -131,7 +135,7 @@ mod tests {
         }
     }
 
-    /// The element that the bits of an argument name, of a table of the numbers 0 to 15.
+    /// The element of a table of the numbers 0 to 15 that the bits of the argument select.
     #[derive(Clone, Copy)]
     struct Pick;
 
@@ -181,7 +185,7 @@ mod tests {
         }
     }
 
-    /// What `f` makes of numbers in f64 and in f32.
+    /// The results of `f`, computed in f64 and in f32.
     fn both<F: UnaryFn<f64> + UnaryFn<f32>>(f: F, x: &[f64]) -> Vec<[f64; 2]> {
         let mut wide = vec![0.0; x.len()];
         map(f, x, &mut wide);
@@ -190,7 +194,7 @@ mod tests {
         wide.into_iter().zip(narrow).map(|(wide, narrow)| [wide, narrow as f64]).collect()
     }
 
-    /// `$f` as a function of numbers.
+    /// Declares the function object `$name`: `$x => $f`.
     macro_rules! function {
         ($name:ident, $x:ident => $f:expr) => {
             #[derive(Clone, Copy)]
@@ -240,7 +244,7 @@ mod tests {
         }
     }
 
-    /// 7, but what a logarithm is where it has no finite value.
+    /// 7, or the logarithm where it is not finite.
     #[derive(Clone, Copy)]
     struct Respond;
 

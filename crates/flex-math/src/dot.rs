@@ -1,49 +1,54 @@
-//! Tiles of a bf16 matrix product in registers: the micro-kernel that `flex-gemm`'s blocking calls.
+//! The micro-kernel of `flex-gemm`'s bf16 matrix product: computes one tile of the result in registers.
 //!
-//! Operands are packed: a *pair* holds two neighbouring terms of a sum in one `u32`, the earlier one in the low half. A tile
-//! is up to [`TILE_ROWS`] by [`TILE_COLS`] sums over the pairs of a strip of the left operand and a panel of the right one.
+//! Operands are packed: a *pair* holds two neighbouring terms of a sum in one `u32`, the earlier term in the
+//! low half. A tile has up to [`TILE_ROWS`] by [`TILE_COLS`] sums. Each sum runs over the pairs of a strip of
+//! the left operand and of a panel of the right operand.
 //!
-//! [`Bf16Dot`] is the `vdpbf16ps` instruction of AVX512-BF16, which multiplies and adds both terms of sixteen pairs, at the
-//! rate at which an f32 multiply-add does one: 460 against 231 Gflop/s on one core of Zen 5, with the operands in the
-//! first cache. It is not IEEE arithmetic: subnormal operands count as zero, and so do subnormal sums. What it does otherwise is
-//! that of f32: products are exact, the sum is rounded to nearest even after each of the two terms, the later one first,
-//! infinities and NaN propagate. [`tile_exact`] keeps subnormals, at the speed of plain f32 loops.
+//! [`Bf16Dot`] uses the `vdpbf16ps` instruction of AVX512-BF16. It multiplies and adds both terms of sixteen
+//! pairs, at the rate of f32 multiply-adds of one term: 460 against 231 Gflop/s on one core of Zen 5, with
+//! the operands in the first-level cache. It is not IEEE arithmetic: subnormal operands and subnormal sums
+//! count as zero. Apart from that it is f32 arithmetic: products are exact, the sum is rounded to nearest
+//! even after each of the two terms, the later term first, and infinities and NaN propagate. [`tile_exact`]
+//! keeps subnormals, at the speed of plain f32 loops.
 
 use crate::simd::{Level, Scalar, Simd, VFma, Vector, WithSimd, dispatch, level};
 
-/// Rows of a tile at most: 14 rows of two vectors are 28 sums, which leaves 4 of the 32 registers for the operands.
+/// Maximum number of rows of a tile: 14 rows of two vectors are 28 accumulators, which leaves 4 of the 32
+/// registers for the operands.
 pub const TILE_ROWS: usize = 14;
 
 /// Columns of a tile: two vectors of 16 sums.
 pub const TILE_COLS: usize = 32;
 
-/// Sums of a tile, row by row.
+/// One row of a tile's sums.
 pub type TileRow = [f32; TILE_COLS];
 
-/// Proof that this machine multiplies pairs of bf16 in one instruction.
+/// Proof that this machine has the instruction that multiplies pairs of bf16.
 #[derive(Clone, Copy, Debug)]
 pub struct Bf16Dot(imp::Token);
 
 impl Bf16Dot {
-    /// `None` where the machine has no such instruction or the process is held to a [level] below AVX-512,
-    /// without the features `std` (which detects it) and `simd`, and on other architectures.
+    /// `None` where the machine lacks the instruction, where the process is held to a [level] below AVX-512,
+    /// without the feature `std` (which detects the instruction) or `simd`, and on other architectures.
     #[inline]
     pub fn detect() -> Option<Self> {
         (level() == Level::WideVectors).then(imp::detect).flatten().map(Self)
     }
 
-    /// `sums[i][j]` is the sum over `p` of both products of the pairs `left[p * sums.len() + i]` and `right[p][j]`.
+    /// Sets `sums[i][j]` to the sum over `p` of both products of the pairs `left[p * sums.len() + i]` and
+    /// `right[p][j]`.
     ///
     /// # Panics
     ///
-    /// When `sums` has no rows or more than [`TILE_ROWS`], or `left` has not as many pairs per row as `right`.
+    /// If `sums` has no rows or more than [`TILE_ROWS`], or if `left` does not have `sums.len()` pairs for
+    /// each element of `right`.
     #[inline]
     pub fn tile(self, left: &[u32], right: &[[u32; TILE_COLS]], sums: &mut [TileRow]) {
         check(left, right, sums);
         imp::tile(self.0, left, right, sums);
     }
 
-    /// Exchanges rows and columns of a block, in registers: what packing does most.
+    /// Transposes a block in registers, which packing does most of the time.
     #[inline]
     pub fn transpose(self, block: &mut [[u32; 16]; 16]) {
         imp::transpose(self.0, block);
@@ -83,7 +88,7 @@ impl WithSimd for Exact<'_> {
     }
 }
 
-/// The rows of a tile of `rows` from `first` on.
+/// Computes `ROWS` rows, from row `first` on, of a tile of `rows` rows.
 #[inline(always)]
 fn exact<S: Simd, const ROWS: usize>(
     left: &[u32],
@@ -95,7 +100,7 @@ fn exact<S: Simd, const ROWS: usize>(
     let lanes = <f32 as Scalar>::lanes::<S>();
     let zero: Vector<S, f32> = 0f32.splat();
     for column in (0..TILE_COLS).step_by(lanes) {
-        // Either half of the pairs has its sums: more additions overlap.
+        // Separate accumulators for the two terms of the pairs, so that more additions overlap.
         let mut acc = [[zero; 2]; ROWS];
         for (left, right) in left.chunks_exact(rows).zip(right) {
             let right = terms::<S>(bytemuck::pod_read_unaligned(bytemuck::cast_slice(
@@ -105,7 +110,8 @@ fn exact<S: Simd, const ROWS: usize>(
                 let left = terms::<S>(left.splat());
                 for half in 0..2 {
                     let (a, b, c) = (left[half], right[half], acc[half]);
-                    // Fused, a subnormal product does not arise by itself, which would take the time of ten normal ones.
+                    // A fused multiply-add never forms the product by itself; a subnormal product would take
+                    // the time of ten normal ones.
                     acc[half] = if <f32 as VFma>::is_accelerated::<S>() { a.fma(b, c) } else { a * b + c };
                 }
             }
@@ -117,7 +123,7 @@ fn exact<S: Simd, const ROWS: usize>(
     }
 }
 
-/// Both terms of pairs, as f32.
+/// The two terms of each pair, as f32: the low half first.
 #[inline(always)]
 fn terms<S: Simd>(pairs: Vector<S, u32>) -> [Vector<S, f32>; 2] {
     let high: Vector<S, u32> = 0xffff_0000u32.splat();
@@ -142,18 +148,18 @@ mod imp {
         _mm512_storeu_si512,
     };
 
-    /// Made by [`detect`] alone, on a machine that has AVX-512 F and BF16.
+    /// Created only by [`detect`], on a machine that has AVX-512 F and BF16.
     #[derive(Clone, Copy, Debug)]
     pub struct Token(());
 
     pub fn detect() -> Option<Token> {
-        // The standard library keeps what it found.
+        // The standard library caches the result of the detection.
         let found = std::is_x86_feature_detected!("avx512f") && std::is_x86_feature_detected!("avx512bf16");
         found.then_some(Token(()))
     }
 
     pub fn tile(_: Token, left: &[u32], right: &[[u32; TILE_COLS]], sums: &mut [TileRow]) {
-        // One function per number of rows, so that all sums have registers.
+        // One function per number of rows, so that all accumulators are in registers.
         macro_rules! by_rows {
             ($($rows:literal)*) => {
                 match sums.len() {
@@ -183,7 +189,7 @@ mod imp {
             let (low, high) = sums.split_at_mut(TILE_COLS / 2);
             for (acc, to) in acc.into_iter().zip([low, high]) {
                 assert!(to.len() == 16);
-                // SAFETY: `to` is an exclusive borrow of the 16 f32 that are written; the store needs no alignment.
+                // SAFETY: `to` is an exclusive borrow of the 16 f32 written; the store needs no alignment.
                 unsafe { _mm512_storeu_ps(to.as_mut_ptr(), acc) };
             }
         }
@@ -194,7 +200,7 @@ mod imp {
         unsafe { exchange(block) }
     }
 
-    /// A perfect shuffle rotates the eight bits of row and column number by one: four of them exchange the two.
+    /// A perfect shuffle rotates the eight bits of row and column number by one, so four shuffles transpose.
     #[target_feature(enable = "avx512f")]
     fn exchange(block: &mut [[u32; 16]; 16]) {
         let first = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
@@ -211,12 +217,12 @@ mod imp {
             }
         }
         for (row, to) in rows.into_iter().zip(block) {
-            // SAFETY: `to` is an exclusive borrow of the 64 bytes that are written; the store needs no alignment.
+            // SAFETY: `to` is an exclusive borrow of the 64 bytes written; the store needs no alignment.
             unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), row) };
         }
     }
 
-    /// The two vectors of a row of the panel.
+    /// The two vectors of one row of the panel.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bf16")]
     fn halves(row: &[u32; TILE_COLS]) -> (__m512bh, __m512bh) {
@@ -229,13 +235,13 @@ mod imp {
     #[inline]
     #[target_feature(enable = "avx512f")]
     fn load(from: &[u32; 16]) -> __m512i {
-        // SAFETY: the array is the 64 bytes that are read; the load needs no alignment.
+        // SAFETY: the array is the 64 bytes read; the load needs no alignment.
         unsafe { _mm512_loadu_si512(from.as_ptr().cast()) }
     }
 
     #[inline(always)]
     fn as_terms(pairs: __m512i) -> __m512bh {
-        // SAFETY: both are 512 bits, of which any pattern is valid.
+        // SAFETY: both types have 512 bits, and every bit pattern is valid.
         unsafe { core::mem::transmute::<__m512i, __m512bh>(pairs) }
     }
 }
@@ -244,7 +250,7 @@ mod imp {
 mod imp {
     use super::{TILE_COLS, TileRow};
 
-    /// There is none.
+    /// No token exists.
     pub type Token = core::convert::Infallible;
 
     pub fn detect() -> Option<Token> {
@@ -273,7 +279,7 @@ mod tests {
         bits(low) | bits(high) << 16
     }
 
-    /// Runs both kernels that there are.
+    /// Runs both kernels, or the one that this machine has.
     fn each(left: &[u32], right: &[[u32; TILE_COLS]], rows: usize, check: impl Fn(&'static str, &[TileRow])) {
         let mut sums = [[f32::NAN; TILE_COLS]; TILE_ROWS];
         tile_exact(left, right, &mut sums[..rows]);

@@ -1,11 +1,11 @@
 //! The error function and its complement.
 //!
-//! Near zero, `erf(x) = x + x P(x^2)`. Away from it, for f32, `erf(x) = 1 - exp(p(x))` with a polynomial for the logarithm
-//! of erfc, since erfc is small there and its own relative error matters little. Everything else rests on
-//! `erfc(x) = exp(-x^2) erfcx(x)` for `x >= 0`, where erfcx decays like `1/x` and is `w G(2w - 1)` with `w = 1 / (1 + x/2)`
-//! and one polynomial G for the whole half-line. The square is kept with its rounding error, because
-//! exp would magnify it. Where there are [pieces](crate::pieces), erf needs nothing else. Polynomials from
-//! `tools/coefficients.py`.
+//! Near zero, `erf(x) = x + x P(x^2)`. Further out, f32 uses `erf(x) = 1 - exp(p(x))`, where the polynomial p
+//! approximates the logarithm of erfc: erfc is small there, so its relative error matters little. Everything
+//! else rests on `erfc(x) = exp(-x^2) erfcx(x)` for `x >= 0`. erfcx decays like `1/x` and is `w G(2w - 1)`
+//! with `w = 1 / (1 + x/2)` and one polynomial G for the whole half-line. The square `x^2` is kept with its
+//! rounding error, because exp would magnify it. Where there are [pieces](crate::pieces), erf uses them for
+//! its whole range. The polynomials come from `tools/coefficients.py`.
 
 use crate::avx512;
 use crate::exp::{Scaled, exp_moderate, exp_scaled_near};
@@ -18,17 +18,17 @@ use crate::{Float, UnaryFn};
 pub trait ErfConsts: Scalar {
     /// erfc rounds to zero at this argument.
     const ERFC_MAX: Self;
-    /// The tanh approximation of gelu rounds to zero at minus this argument.
+    /// The tanh approximation of gelu rounds to zero at the negative of this argument.
     const GELU_TANH_MAX: Self;
     /// `2 sqrt(2/pi)` in two parts.
     const GELU_C1: (Self, Self);
     /// `2 sqrt(2/pi) * 0.044715` in two parts.
     const GELU_C3: (Self, Self);
-    /// Up to here `erf(x) = x + x P(x^2)`.
+    /// For `|x|` below this, `erf(x) = x + x P(x^2)`.
     const ERF_SMALL: Self;
     /// erf rounds to one at this argument.
     const ERF_MAX: Self;
-    /// erf in pieces, up to `ERF_MAX`.
+    /// The pieces of erf, up to `ERF_MAX`.
     const ERF_PIECES: Pieces<Self>;
     /// P of `erf(x) = x + x P(x^2)`.
     const ERF_POLY: &'static [Self];
@@ -141,14 +141,14 @@ impl ErfConsts for f64 {
 
     #[inline(always)]
     fn erf_large<S: Simd>(x: Vector<S, Self>) -> Vector<S, Self> {
-        // erfc is below 0.16 here, so that its few ULP are a fraction of one of the result.
+        // erfc is below 0.16 here, so an error of a few ULP is a fraction of an ULP of the result.
         let w = splat::<S, f64>(1.0) / madd(x, splat(0.5), splat(1.0));
         let erfcx = w * poly(w + w - splat(1.0), Self::ERFCX_POLY);
         splat::<S, f64>(1.0) - exp_moderate(neg(x * x)) * erfcx
     }
 }
 
-/// `erf(x)` up to `ERF_SMALL`.
+/// `erf(x)` for `x` up to `ERF_SMALL`.
 #[inline(always)]
 pub(crate) fn erf_small<S: Simd, T: Float>(x: Vector<S, T>) -> Vector<S, T> {
     madd(x, poly(x * x, T::ERF_POLY), x)
@@ -160,7 +160,8 @@ pub(crate) fn erfcx<S: Simd, T: Float>(x: Vector<S, T>, scale: T) -> Vector<S, T
     let one = splat::<S, T>(1.0);
     let d = madd(x, scale.splat(), one);
     let w = one / d;
-    // The rounding errors of d and w are worth 3 ULP of the result: w + w_lo is the quotient without them.
+    // The rounding errors of `d` and `w` would cost 3 ULP of the result; `w + w_lo` is the quotient without
+    // them.
     let d_lo = if fused::<S, T>() {
         x.fma(scale.splat::<S>(), one - d)
     } else {
@@ -173,7 +174,7 @@ pub(crate) fn erfcx<S: Simd, T: Float>(x: Vector<S, T>, scale: T) -> Vector<S, T
     madd(w, g, w_lo * g)
 }
 
-/// `exp(-a b)`, taken apart, without the rounding error of the product. `a b` must be positive.
+/// `exp(-a b)` as a [`Scaled`], without the rounding error of the product. `a b` must be positive.
 #[inline(always)]
 pub(crate) fn exp_neg_prod<S: Simd, T: Float>(a: Vector<S, T>, b: Vector<S, T>) -> Scaled<S, T> {
     let (hi, lo) = two_prod(a, b);
@@ -211,7 +212,7 @@ impl<T: Float> UnaryFn<T> for Erfc {
         let a = at_most(abs(x), T::ERFC_MAX);
         let Scaled { p, power } = exp_neg_prod(a, a);
         let y = power.last(power.first(p) * erfcx(a, num(0.5)));
-        // Up to where erf is 1/2, erfcx would lose more bits than the subtraction.
+        // Up to where erf is about 1/2, `1 - erf` loses fewer bits than erfcx.
         let y = a.lt(splat(0.46875)).select(splat::<S, T>(1.0) - erf_small(a), y);
         x.lt(splat(0.0)).select(splat::<S, T>(2.0) - y, y)
     }

@@ -1,26 +1,27 @@
-//! exp, exp2, expm1, and the pieces of exp that other functions build on.
+//! exp, exp2, expm1, and the steps of exp that other functions build on.
 //!
-//! `exp(x) = 2^n * exp(r)` with `n = round(x / ln 2)` and `r = x - n ln 2` in `[-ln2/2, ln2/2]`, where ln 2 is subtracted
-//! in two parts of which the first has so few bits that its product with `n` is exact (Cody and Waite 1980).
-//! `exp(r) = 1 + r + r^2 q(r)` with a minimax polynomial q from `tools/coefficients.py`. Scaling by `2^n`
-//! happens in two steps, or by one instruction, so that results down to the smallest subnormal are rounded once.
+//! `exp(x) = 2^n * exp(r)` with `n = round(x / ln 2)` and `r = x - n ln 2` in `[-ln2/2, ln2/2]`. ln 2 is
+//! subtracted in two parts; the first has so few bits that its product with `n` is exact (Cody and Waite
+//! 1980). `exp(r) = 1 + r + r^2 q(r)` with a minimax polynomial q from `tools/coefficients.py`. Scaling by
+//! `2^n` takes two steps, or one instruction, so that results down to the smallest subnormal are rounded
+//! once.
 
 use crate::avx512;
 use crate::float::*;
 use crate::simd::*;
 use crate::{Float, UnaryFn};
 
-/// Constants of the reduction and the polynomial of [`Exp`].
+/// Constants of the argument reduction and the polynomial of [`Exp`].
 pub trait ExpConsts: Scalar {
     const LOG2_E: Self;
     const LN_2: Self;
     const NEG_LN2_HI: Self;
     const NEG_LN2_LO: Self;
-    /// exp overflows at this argument, and so does its half.
+    /// `exp(x)` and `exp(x) / 2` overflow at this argument.
     const EXP_MAX: Self;
-    /// expm1 overflows at this argument, and its exponent is still in range.
+    /// expm1 overflows at this argument, and `2^(n - 1)` is still in range.
     const EXPM1_MAX: Self;
-    /// exp rounds to zero at this argument, and so does its product with the argument.
+    /// `exp(x)` and `x exp(x)` round to zero at this argument.
     const EXP_MIN: Self;
     /// exp2 overflows at this argument.
     const EXP2_MAX: Self;
@@ -74,8 +75,8 @@ impl ExpConsts for f64 {
     ];
 }
 
-/// `exp(x)` taken apart: `p` in `[0.7, 1.5]` times a power of two, so that a caller can multiply by something large before
-/// the result becomes subnormal.
+/// `exp(x)` in two factors: `p` in `[0.7, 1.5]` and a power of two. A caller can multiply `p` by something
+/// large before the result becomes subnormal.
 pub(crate) struct Scaled<S: Simd, T: Float> {
     pub p: Vector<S, T>,
     pub power: Pow2<S, T>,
@@ -88,15 +89,15 @@ impl<S: Simd, T: Float> Scaled<S, T> {
     }
 }
 
-/// 2^n for `n` up to twice the exponent range, as two factors: a number of ordinary size is still normal after the first, and
-/// what comes after the last is rounded once.
+/// `2^n` for `n` up to twice the exponent range, in two factors. A number of ordinary size is still normal
+/// after the first factor, so that only the product with the last factor is rounded.
 pub(crate) struct Pow2<S: Simd, T: Float> {
-    /// Two normal powers of two; `n` twice where one instruction [scales](avx512::scale).
+    /// Two normal powers of two. Where one instruction [scales](avx512::scale), `n` twice.
     factors: [Vector<S, T>; 2],
 }
 
 impl<S: Simd, T: Float> Pow2<S, T> {
-    /// For the `n` in the low bits of `t = MAGIC + n`.
+    /// `2^n` for the `n` in the low bits of `t = MAGIC + n`.
     #[inline(always)]
     pub fn of(t: Vector<S, T>) -> Self {
         let n = t - T::MAGIC.splat();
@@ -120,7 +121,7 @@ impl<S: Simd, T: Float> Pow2<S, T> {
     }
 }
 
-/// `(t, r)` with `x = n ln 2 + r`, where `n` is in the low bits of `t`, and `t = MAGIC + n`.
+/// `(t, r)` with `x = n ln 2 + r` and `t = MAGIC + n`, so that the low bits of `t` hold `n`.
 #[inline(always)]
 fn reduce<S: Simd, T: Float>(x: Vector<S, T>) -> (Vector<S, T>, Vector<S, T>) {
     let t = madd(x, T::LOG2_E.splat(), T::MAGIC.splat());
@@ -129,14 +130,14 @@ fn reduce<S: Simd, T: Float>(x: Vector<S, T>) -> (Vector<S, T>, Vector<S, T>) {
     (t, madd(n, T::NEG_LN2_LO.splat(), r))
 }
 
-/// 2^n for the `n` in the low bits of `t = MAGIC + n`, if it is normal.
+/// `2^n` for the `n` in the low bits of `t = MAGIC + n`; it must be normal.
 #[inline(always)]
 pub(crate) fn pow2<S: Simd, T: Float>(t: Vector<S, T>) -> Vector<S, T> {
-    // MAGIC's own bits are shifted out.
+    // The shift drops the bits of MAGIC itself.
     float((bits(t) << T::MANTISSA) + T::ONE_BITS.splat())
 }
 
-/// `x * 2^n` for the `n` in the low bits of `t = MAGIC + n`, if 2^n is normal.
+/// `x * 2^n` for the `n` in the low bits of `t = MAGIC + n`; `2^n` must be normal.
 #[inline(always)]
 pub(crate) fn times_pow2<S: Simd, T: Float>(x: Vector<S, T>, t: Vector<S, T>) -> Vector<S, T> {
     if avx512::available::<S>() { avx512::scale(x, t - T::MAGIC.splat()) } else { x * pow2(t) }
@@ -148,11 +149,11 @@ fn expm1_reduced<S: Simd, T: Float>(r: Vector<S, T>) -> Vector<S, T> {
     madd(r * r, poly(r, T::EXP_POLY), r)
 }
 
-/// `exp(x + low)` for `x` within the limits of exp and `low` far below it.
+/// `exp(x + low)` as a [`Scaled`], for `x` within the limits of exp and `low` far below `x`.
 #[inline(always)]
 pub(crate) fn exp_scaled_with<S: Simd, T: Float>(x: Vector<S, T>, low: Vector<S, T>) -> Scaled<S, T> {
     let (t, r) = reduce(x);
-    // 1 + r rounds: what it loses joins the small terms.
+    // `1 + r` is rounded; its rounding error is added to the small terms.
     let one = splat::<S, T>(1.0);
     let (sum, err) = fast_two_sum(one, r);
     let tail = madd(r * r, poly(r, T::EXP_POLY), err);
@@ -160,14 +161,14 @@ pub(crate) fn exp_scaled_with<S: Simd, T: Float>(x: Vector<S, T>, low: Vector<S,
     Scaled { p, power: Pow2::of(t) }
 }
 
-/// [`exp_scaled_with`] with the accuracy of [`exp`], which takes four instructions less.
+/// [`exp_scaled_with`] with only the accuracy of [`exp`], in four instructions less.
 #[inline(always)]
 pub(crate) fn exp_scaled_near<S: Simd, T: Float>(x: Vector<S, T>, low: Vector<S, T>) -> Scaled<S, T> {
     let (t, r) = reduce(x);
     Scaled { p: expm1_reduced(r + low) + splat(1.0), power: Pow2::of(t) }
 }
 
-/// `exp(x)` for any `x`, taken apart.
+/// `exp(x)` for any `x`, as a [`Scaled`].
 #[inline(always)]
 pub(crate) fn exp_scaled<S: Simd, T: Float>(x: Vector<S, T>) -> Scaled<S, T> {
     let x = at_least(at_most(x, T::EXP_MAX), T::EXP_MIN);
@@ -182,14 +183,14 @@ pub(crate) fn exp<S: Simd, T: Float>(x: Vector<S, T>) -> Vector<S, T> {
     exp_scaled(x).value()
 }
 
-/// `exp(x)` where neither argument nor result leaves the middle of the exponent range.
+/// `exp(x)` for arguments and results in the middle of the exponent range.
 #[inline(always)]
 pub(crate) fn exp_moderate<S: Simd, T: Float>(x: Vector<S, T>) -> Vector<S, T> {
     let (t, r) = reduce(x);
     times_pow2(expm1_reduced(r) + splat(1.0), t)
 }
 
-/// `exp(x) - 1` where neither argument nor result leaves the middle of the exponent range. Loses the sign of zero.
+/// `exp(x) - 1` for arguments and results in the middle of the exponent range. Loses the sign of zero.
 #[inline(always)]
 pub(crate) fn expm1_moderate<S: Simd, T: Float>(x: Vector<S, T>) -> Vector<S, T> {
     let (t, r) = reduce(x);
@@ -237,13 +238,13 @@ impl<T: Float> UnaryFn<T> for Expm1 {
     fn eval<S: Simd>(self, x: Vector<S, T>) -> Vector<S, T> {
         let y = at_least(at_most(x, T::EXPM1_MAX), T::EXPM1_MIN);
         let (t, r) = reduce(y);
-        // Half of the result, since 2^n may overflow where 2^n (1 + p) - 1 does not.
+        // Half of the result, since `2^n` may overflow where `2^n (1 + p) - 1` does not.
         let half_s = pow2(t - splat(1.0));
-        // exp(r) - 1 with its rounding error, which would count twice where the result is smaller than r.
+        // `exp(r) - 1` with its rounding error, which would count twice where the result is smaller than r.
         let (p, p_lo) = fast_two_sum(r, (r * r) * poly(r, T::EXP_POLY));
         let (sum, sum_lo) = fast_two_sum(half_s - splat(0.5), p * half_s);
         let half = sum + madd(p_lo, half_s, sum_lo);
-        // Halving would drop the last bit of a subnormal, and the sum the sign of zero.
+        // Returns tiny `x`: halving would drop the last bit of a subnormal, the sum the sign of zero.
         let tiny = abs(x).lt((T::MIN_NORMAL + T::MIN_NORMAL).splat());
         tiny.select(x, half + half)
     }

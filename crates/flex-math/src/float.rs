@@ -1,11 +1,11 @@
-//! What the kernels ask of an element type, and the vector operations that macerator leaves open.
+//! The requirements of the kernels on an element type, and vector operations that macerator lacks.
 //!
-//! Kernels are written once for `f32` and `f64`. What differs (polynomial coefficients, split constants)
-//! are associated constants of one private trait per file; [`Float`] is the sum of those traits.
+//! Kernels are written once for `f32` and `f64`. The parts that differ (polynomial coefficients, split
+//! constants) are associated constants of one private trait per file; [`Float`] combines these traits.
 
 use crate::simd::*;
 
-/// `f32` or `f64`, with the vector operations and the tables of coefficients that the kernels need.
+/// `f32` or `f64`, with the vector operations and the coefficient tables that the kernels need.
 ///
 /// The trait is sealed: its private supertraits carry the coefficients.
 pub trait Float:
@@ -65,30 +65,31 @@ pub trait Format: Scalar {
         + VSelect
         + core::fmt::Debug;
 
-    /// The unsigned integer of the same width, whose right shift is logical and so one instruction everywhere.
+    /// The unsigned integer of the same width. Its right shift is logical, which is one instruction
+    /// everywhere.
     type Uint: Scalar + VShr;
 
-    /// Stored bits of the significand.
+    /// Number of stored bits of the significand.
     const MANTISSA: u32;
-    /// Only the sign bit.
+    /// The mask of the sign bit.
     const SIGN: Self::Int;
-    /// Every bit but the sign.
+    /// The mask of all bits except the sign.
     const MAGNITUDE: Self::Int;
-    /// The bits of the significand.
+    /// The mask of the significand.
     const MANTISSA_MASK: Self::Int;
-    /// The high half of the significand, the exponent and the sign: the upper operand of Dekker's split.
+    /// The mask of the sign, the exponent and the high half of the significand, for Dekker's split.
     const UPPER_HALF: Self::Int;
     /// The bits of 1.
     const ONE_BITS: Self::Int;
     /// The bits of sqrt(1/2).
     const SQRT_HALF_BITS: Self::Int;
-    /// 1.5 * 2^MANTISSA: adding it rounds to an integer, which then is in the low bits.
+    /// `1.5 * 2^MANTISSA`. Adding it to a number leaves the number, rounded to an integer, in the low bits.
     const MAGIC: Self;
     /// The bits of `MAGIC`.
     const MAGIC_BITS: Self::Int;
-    /// 2^MANTISSA+1, which makes every subnormal normal.
+    /// `2^(MANTISSA + 1)`. Multiplying by it makes every subnormal normal.
     const NORMALISE: Self;
-    /// The exponent of `NORMALISE`, as a float.
+    /// The base-2 exponent of `NORMALISE`, as a float.
     const NORMALISE_EXPONENT: Self;
     /// The smallest normal number.
     const MIN_NORMAL: Self;
@@ -139,7 +140,7 @@ impl Format for f64 {
 /// A small exact constant as an element.
 #[inline(always)]
 pub(crate) fn num<T: Float>(value: f32) -> T {
-    // Every constant passed here is exact in f32, and the cast folds at compile time.
+    // Every constant passed here is exact in f32, and the cast is evaluated at compile time.
     <T as num_traits::NumCast>::from(value).unwrap()
 }
 
@@ -161,8 +162,8 @@ pub(crate) fn float<S: Simd, T: Float>(x: Vector<S, T::Int>) -> Vector<S, T> {
     x.reinterpret()
 }
 
-/// Whether `a * b + c` in one rounding is one instruction on this backend. Elsewhere `fma` is a call
-/// per lane, so kernels take another road.
+/// Whether this backend computes `a * b + c` with one rounding in one instruction. Elsewhere `fma` is a call
+/// per lane, so kernels use another method.
 #[inline(always)]
 pub(crate) fn fused<S: Simd, T: Float>() -> bool {
     <T as VFma>::is_accelerated::<S>()
@@ -171,11 +172,11 @@ pub(crate) fn fused<S: Simd, T: Float>() -> bool {
 /// `a * b + c`, rounded once where that is fast and twice elsewhere. For steps whose error bound allows both.
 #[inline(always)]
 pub(crate) fn madd<S: Simd, T: Float>(a: Vector<S, T>, b: Vector<S, T>, c: Vector<S, T>) -> Vector<S, T> {
-    // Not `mul_add` alone: on the scalar backend that is an exact, slow, fused call per lane.
+    // Not `mul_add` alone: on the scalar backend `mul_add` is an exact, slow, fused call per lane.
     if fused::<S, T>() { a.fma(b, c) } else { a * b + c }
 }
 
-/// Horner's scheme; `coefficients` from the lowest power up.
+/// A polynomial by Horner's scheme; `coefficients` from the lowest power up.
 #[inline(always)]
 pub(crate) fn poly<S: Simd, T: Float>(x: Vector<S, T>, coefficients: &'static [T]) -> Vector<S, T> {
     let mut i = coefficients.len() - 1;
@@ -208,13 +209,13 @@ pub(crate) fn at_least<S: Simd, T: Float>(x: Vector<S, T>, limit: T) -> Vector<S
     if min_max_keeps_nan::<S, T>() { limit.max(x) } else { x.lt(limit).select(limit, x) }
 }
 
-/// Only the sign bit of each lane, to be put on an odd function's value by [`with_sign`].
+/// The sign bit of each lane and zeros; [`with_sign`] puts it on an odd function's value.
 #[inline(always)]
 pub(crate) fn sign_of<S: Simd, T: Float>(x: Vector<S, T>) -> Vector<S, T::Int> {
     bits(x) & T::SIGN.splat()
 }
 
-/// `x` with `sign` flipped onto it.
+/// `x` with its sign flipped where `sign` has the sign bit set.
 #[inline(always)]
 pub(crate) fn with_sign<S: Simd, T: Float>(x: Vector<S, T>, sign: Vector<S, T::Int>) -> Vector<S, T> {
     float(bits(x) ^ sign)
@@ -232,14 +233,14 @@ pub fn abs<S: Simd, T: Float>(x: Vector<S, T>) -> Vector<S, T> {
     float(bits(x) & T::MAGNITUDE.splat())
 }
 
-/// The upper half of the significand of `x`; products of two such halves are exact.
+/// `x` with the lower half of its significand cleared; products of two such numbers are exact.
 #[inline(always)]
 pub(crate) fn upper<S: Simd, T: Float>(x: Vector<S, T>) -> Vector<S, T> {
     float(bits(x) & T::UPPER_HALF.splat())
 }
 
-/// `a * b` without error, as a rounded product and its rounding error (Dekker 1971, or one fused
-/// multiply-add where the machine has it). Exact unless the product leaves the normal range.
+/// The rounded product `a * b` and its rounding error (Dekker 1971, or one fused multiply-add where the
+/// machine has it). Exact unless the product leaves the normal range.
 #[inline(always)]
 pub(crate) fn two_prod<S: Simd, T: Float>(a: Vector<S, T>, b: Vector<S, T>) -> (Vector<S, T>, Vector<S, T>) {
     let hi = a * b;
@@ -253,7 +254,7 @@ pub(crate) fn two_prod<S: Simd, T: Float>(a: Vector<S, T>, b: Vector<S, T>) -> (
     (hi, lo)
 }
 
-/// `a + b` without error, as a rounded sum and its rounding error (Knuth's TwoSum).
+/// The rounded sum `a + b` and its rounding error (Knuth's TwoSum).
 #[inline(always)]
 pub(crate) fn two_sum<S: Simd, T: Float>(a: Vector<S, T>, b: Vector<S, T>) -> (Vector<S, T>, Vector<S, T>) {
     let hi = a + b;
@@ -261,7 +262,7 @@ pub(crate) fn two_sum<S: Simd, T: Float>(a: Vector<S, T>, b: Vector<S, T>) -> (V
     (hi, (a - (hi - v)) + (b - v))
 }
 
-/// `a + b` without error where `|a| >= |b|`.
+/// The rounded sum `a + b` and its rounding error, where `|a| >= |b|`.
 #[inline(always)]
 pub(crate) fn fast_two_sum<S: Simd, T: Float>(
     a: Vector<S, T>,

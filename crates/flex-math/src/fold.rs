@@ -5,17 +5,19 @@ use crate::slice::lanes_mut;
 use crate::{Float, UnaryFn};
 use num_traits::WrappingAdd;
 
-/// Vectors of partial results: with two loads per cycle and additions of four cycles' latency, eight keep both busy.
+/// Number of vectors of partial results: with two loads per cycle and additions that take four cycles, eight
+/// vectors keep both units busy.
 const PARTIALS: usize = 8;
 
-/// Elements that a lane combines before its result goes to that of all stretches.
+/// Elements that each lane of a partial result combines before it is added to the totals.
 const STRETCH: usize = 64;
 
 /// The sum of all elements; zero when there are none.
 ///
-/// Each lane of eight vectors adds every `8 * lanes`-th element, 64 of them and then the sums of these, and the lanes are
-/// added pairwise, so that the error is bounded by `64 + len / (512 * lanes) + log2(8 * lanes)` roundings of the sum of
-/// magnitudes. Callers with very long slices add blocks. The order, and so the last bits, differ between instruction sets.
+/// Each lane of eight vectors adds every `8 * lanes`-th element: first 64 elements at a time, then those
+/// partial sums. The lanes are then added pairwise. The error is therefore bounded by
+/// `64 + len / (512 * lanes) + log2(8 * lanes)` roundings of the sum of magnitudes. Callers with very long
+/// slices add blocks. The order, and so the last bits, differ between instruction sets.
 pub fn sum<T: Float>(data: &[T]) -> T {
     sum_with(Same, data)
 }
@@ -25,7 +27,7 @@ pub fn sum_with<T: Float, F: UnaryFn<T>>(f: F, data: &[T]) -> T {
     dispatch(Fold { data, op: Sum(f) })
 }
 
-/// The sum of all integers, which wraps; zero when there are none.
+/// The sum of all integers, modulo their range; zero when there are none.
 pub fn wrapping_sum<T: Scalar + VAdd + WrappingAdd>(data: &[T]) -> T {
     dispatch(Fold { data, op: WrappingSum })
 }
@@ -35,7 +37,7 @@ pub fn product<T: Float>(data: &[T]) -> T {
     dispatch(Fold { data, op: Product })
 }
 
-/// The largest element; minus infinity when there are none. Which it is when one is NaN is left open.
+/// The largest element; minus infinity when there are none. The result is unspecified if an element is NaN.
 pub fn max<T: Float>(data: &[T]) -> T {
     dispatch(Fold { data, op: Max })
 }
@@ -50,13 +52,15 @@ impl<T: Float> UnaryFn<T> for Same {
     }
 }
 
-/// Combines the halves of `values` element by element, then the halves of what comes out, until one value is left.
+/// Combines the halves of `values` element by element, then the halves of the results, until one value is
+/// left.
 ///
-/// Values that were accumulated side by side become one in `log2(len)` dependent steps. `len` is a power of two; where it is
-/// that of an array, which then stays in registers, the loops are unrolled.
+/// The partial results of several accumulators become one in `log2(len)` dependent steps. `len` must be a
+/// power of two. Where `values` is an array of constant length, the loops are unrolled and the array stays in
+/// registers.
 ///
 /// # Panics
-/// When there is no value.
+/// If `values` is empty.
 #[inline(always)]
 pub fn fold_halves<T: Copy>(values: &mut [T], combine: impl Fn(T, T) -> T) -> T {
     debug_assert!(values.len().is_power_of_two());
@@ -72,7 +76,7 @@ pub fn fold_halves<T: Copy>(values: &mut [T], combine: impl Fn(T, T) -> T) -> T 
 
 trait Combine<T: Scalar>: Copy {
     fn identity(self) -> T;
-    /// What is made of the elements before they are combined.
+    /// A function that is applied to the elements before they are combined.
     #[inline(always)]
     fn elements<S: Simd>(self, x: Vector<S, T>) -> Vector<S, T> {
         x
@@ -87,7 +91,7 @@ struct Sum<F>(F);
 impl<T: Float, F: UnaryFn<T>> Combine<T> for Sum<F> {
     #[inline(always)]
     fn identity(self) -> T {
-        // The sum of negative zeros is negative.
+        // Not 0: the sum of negative zeros is negative.
         -T::zero()
     }
     #[inline(always)]
@@ -246,7 +250,7 @@ mod tests {
 
     #[test]
     fn halves_meet_element_by_element() {
-        // Digits, each with the power of ten that makes room for it.
+        // Decimal digits, each with a power of ten by which the digit before it is multiplied.
         let mut digits = [1, 2, 3, 4, 5, 6, 7, 8].map(|digit| (digit, 10));
         let (joined, _) = fold_halves(&mut digits, |(a, p), (b, q)| (a * q + b, p * q));
         assert_eq!(joined, 15_372_648);

@@ -1,9 +1,10 @@
-//! The tail of the normal distribution, which gelu and its derivative are made of.
+//! The tail of the normal distribution, from which gelu and its derivative are computed.
 //!
-//! `Phi(-a) = exp(-a^2 / 2) r(a)`, where r is `erfcx(a / sqrt 2) / 2`, a smooth function that decays like `1/a`, and in
-//! [pieces](crate::pieces) where there are some. That takes half as many instructions as the division, the correction of its
-//! rounding errors and the long polynomial of [`erfcx`]: gelu of f32 went from 0.69 to 0.36 ns per element on one thread of Zen 5.
-//! Near zero, where most arguments of gelu are, the whole product is in pieces.
+//! `Phi(-a) = exp(-a^2 / 2) r(a)`, where r is `erfcx(a / sqrt 2) / 2`, a smooth function that decays like
+//! `1/a`. Where there are [pieces](crate::pieces), r takes half as many instructions as the division, the
+//! correction of its rounding errors and the long polynomial of [`erfcx`]: gelu of f32 went from 0.69 to 0.36
+//! ns per element on one thread of Zen 5. Near zero, where most arguments of gelu are, the product
+//! `a Phi(-a)` has pieces of its own.
 
 use crate::Float;
 use crate::avx512;
@@ -15,18 +16,18 @@ use crate::simd::*;
 
 /// Constants of the tail.
 pub trait GaussConsts: ErfConsts {
-    /// `x Phi(x)` rounds to zero at minus this argument. Within the pieces.
+    /// `x Phi(x)` rounds to zero at the negative of this argument. Within the range of the pieces.
     const GELU_MAX: Self;
-    /// `a Phi(-a)` in pieces.
+    /// The pieces of `a Phi(-a)`.
     const GELU_PIECES: Pieces<Self>;
-    /// The end of these pieces.
+    /// The end of `GELU_PIECES`.
     const GELU_NEAR: Self;
-    /// From here on, what is missing from gelu to `x` at `GELU_NEAR` is too small to matter.
+    /// For `x` from here on, `x Phi(x)` is `x` minus the `a Phi(-a)` of `a = GELU_NEAR`, too small to matter.
     const GELU_IS_X: Self;
     const FRAC_1_SQRT_8: Self;
     /// `1 / sqrt(2 pi)`.
     const FRAC_1_SQRT_TAU: Self;
-    /// r in pieces.
+    /// The pieces of r.
     const TAIL_PIECES: Pieces<Self>;
 }
 
@@ -50,7 +51,7 @@ impl GaussConsts for f64 {
     const TAIL_PIECES: Pieces<f64> = GAUSS_TAIL_F64;
 }
 
-/// `Phi(-|x|) = e r`, with `a = |x|` limited to where it matters.
+/// `Phi(-|x|) = e r`. `a` is `|x|`, limited to [`GaussConsts::GELU_MAX`].
 pub(crate) struct Tail<S: Simd, T: Float> {
     pub a: Vector<S, T>,
     pub e: Scaled<S, T>,
@@ -69,8 +70,8 @@ impl<S: Simd, T: Float> Tail<S, T> {
     }
 }
 
-/// `|x| Phi(-|x|)`: what is missing from gelu to zero below zero, and to `x` above, where it may be anything too small to
-/// matter.
+/// `|x| Phi(-|x|)`: the distance of gelu from 0 for negative `x`, and from `x` for positive `x`. For large
+/// `x` any other value that is too small to change `x`.
 #[inline(always)]
 pub(crate) fn gelu_missing<S: Simd, T: Float>(x: Vector<S, T>) -> Vector<S, T> {
     if !avx512::available::<S>() {
@@ -80,7 +81,7 @@ pub(crate) fn gelu_missing<S: Simd, T: Float>(x: Vector<S, T>) -> Vector<S, T> {
     if !is_far(x).any() {
         return near;
     }
-    // An element's result must not depend on its neighbours, so that this is for the far ones alone.
+    // For the far lanes alone: an element's result must not depend on its neighbours.
     is_far(x).select(gelu_missing_anywhere(x), near)
 }
 

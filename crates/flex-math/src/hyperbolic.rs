@@ -12,7 +12,7 @@ use crate::{Float, UnaryFn};
 pub trait HyperbolicConsts: Scalar {
     /// tanh rounds to one at this argument.
     const TANH_MAX: Self;
-    /// tanh in pieces, up to `TANH_MAX`.
+    /// The pieces of tanh, up to `TANH_MAX`.
     const TANH_PIECES: Pieces<Self>;
     /// P of `tanh(x) = x + x^3 P(x^2)` on `[0, 0.625]`.
     const TANH_POLY: &'static [Self];
@@ -25,7 +25,7 @@ pub trait HyperbolicConsts: Scalar {
 impl HyperbolicConsts for f32 {
     const TANH_MAX: f32 = 9.2;
     const TANH_PIECES: Pieces<f32> = TANH_F32;
-    /// Degree 4, error of tanh 2^-27.9..
+    /// Degree 4, error of tanh 2^-27.9.
     const TANH_POLY: &'static [f32] =
         &[-3.333328389e-1, 1.333149011e-1, -5.374339154e-2, 2.065021846e-2, -5.716612306e-3];
     /// Degree 3, error of sinh 2^-34.0.
@@ -36,7 +36,7 @@ impl HyperbolicConsts for f32 {
 impl HyperbolicConsts for f64 {
     const TANH_MAX: f64 = 19.4;
     const TANH_PIECES: Pieces<f64> = TANH_F64;
-    /// Degree 10, error of tanh 2^-56.5..
+    /// Degree 10, error of tanh 2^-56.5.
     const TANH_POLY: &'static [f64] = &[
         -3.333333333333287721e-1,
         1.333333333326480025e-1,
@@ -65,8 +65,8 @@ impl HyperbolicConsts for f64 {
 
 /// The hyperbolic tangent, relatively accurate near zero.
 ///
-/// In [pieces](crate::pieces) where there are some; elsewhere a polynomial up to 5/8, then `t / (t + 2)` with
-/// `t = exp(2 |x|) - 1`. Error below 1.6 ULP for f32 and f64 over the whole range.
+/// Computed from [pieces](crate::pieces) where there are some. Elsewhere, a polynomial up to 5/8, then
+/// `t / (t + 2)` with `t = exp(2 |x|) - 1`. Error below 1.6 ULP for f32 and f64 over the whole range.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tanh;
 
@@ -148,7 +148,7 @@ impl<T: Float> UnaryFn<T> for Asinh {
     }
 }
 
-/// `ln(2 x)` for `x` so large that its square may overflow; infinity and NaN stay.
+/// `ln(2 x)` for `x` so large that `x^2` may overflow. Infinity and NaN are returned unchanged.
 #[inline(always)]
 fn large_ln<S: Simd, T: Float>(x: Vector<S, T>) -> Vector<S, T> {
     let y = ln_normal(x) + T::LN_2.splat();

@@ -1,7 +1,8 @@
 //! asin, acos, atan, atan2.
 //!
-//! `asin(x) = x + x^3 P(x^2)` up to 1/2, and `pi/2 - 2 asin(sqrt((1 - x) / 2))` above. `atan(a / b) = t + t^3 Q(t^2) + k pi/4`, with `t` the
-//! quotient rotated by `k pi/4` into `[-tan(pi/8), tan(pi/8)]`. Minimax polynomials from `tools/coefficients.py`.
+//! `asin(x) = x + x^3 P(x^2)` up to 1/2, and `pi/2 - 2 asin(sqrt((1 - x) / 2))` above.
+//! `atan(a / b) = t + t^3 Q(t^2) + k pi/4`, where `t` is the quotient rotated by `k pi/4` into
+//! `[-tan(pi/8), tan(pi/8)]`. The minimax polynomials come from `tools/coefficients.py`.
 
 use crate::float::*;
 use crate::simd::*;
@@ -15,7 +16,7 @@ pub trait InverseConsts: Format {
     const PI: (Self, Self);
     const TAN_PI_8: Self;
     const TAN_3_PI_8: Self;
-    /// Beyond this, a sum of two numbers may overflow.
+    /// Beyond this number, a sum of two numbers may overflow.
     const SUM_MAX: Self;
     const ASIN_POLY: &'static [Self];
     const ATAN_POLY: &'static [Self];
@@ -77,7 +78,7 @@ impl InverseConsts for f64 {
     const ZERO_BITS: i64 = 0;
 }
 
-/// `(s, p)` with `asin(s) = s + p`, where `s = a` up to 1/2 and `s = sqrt((1 - a) / 2)` above; NaN for `a > 1`.
+/// `(s, p)` with `asin(s) = s + p`. `s` is `a` up to 1/2 and `sqrt((1 - a) / 2)` above; NaN for `a > 1`.
 #[inline(always)]
 fn asin_parts<S: Simd, T: Float>(a: Vector<S, T>) -> (Vector<S, T>, Vector<S, T>) {
     let half = splat(0.5);
@@ -127,7 +128,7 @@ impl<T: Float> UnaryFn<T> for Acos {
     }
 }
 
-/// `atan(t) + offset` for a `t` in `[-tan(pi/8), tan(pi/8)]`.
+/// `atan(t) + hi + lo` for `t` in `[-tan(pi/8), tan(pi/8)]`.
 #[inline(always)]
 fn atan_reduced<S: Simd, T: Float>(t: Vector<S, T>, hi: Vector<S, T>, lo: Vector<S, T>) -> Vector<S, T> {
     let z = t * t;
@@ -151,7 +152,8 @@ impl<T: Float> UnaryFn<T> for Atan {
     }
 }
 
-/// `atan(a / b)` for `a, b >= 0`, at least one of them positive and finite, and their sum finite or one infinite.
+/// `atan(a / b)` for `a, b >= 0`. At least one of them must be positive and finite, and `a + b` must be
+/// finite or one of them infinite.
 #[inline(always)]
 fn atan_quotient<S: Simd, T: Float>(a: Vector<S, T>, b: Vector<S, T>) -> Vector<S, T> {
     let zero = splat::<S, T>(0.0);
@@ -164,7 +166,7 @@ fn atan_quotient<S: Simd, T: Float>(a: Vector<S, T>, b: Vector<S, T>) -> Vector<
     atan_reduced(t, hi, lo)
 }
 
-/// `atan2(y, x)`, the angle of the point `(x, y)`: the first operand is y. Special cases as in C.
+/// `atan2(y, x)`, the angle of the point `(x, y)`. The first operand is y. Special cases as in C.
 ///
 /// Error below 2.5 ULP for f32 and f64 over the whole range.
 #[derive(Clone, Copy, Debug, Default)]
@@ -175,7 +177,7 @@ impl<T: Float> BinaryFn<T> for Atan2 {
     fn eval<S: Simd>(self, y: Vector<S, T>, x: Vector<S, T>) -> Vector<S, T> {
         let one = splat::<S, T>(1.0);
         let (a, b) = (abs(y), abs(x));
-        // Both infinite: the diagonal. Both zero: the positive axis.
+        // Both infinite: the diagonal. Both zero: the positive x axis.
         let both_infinite = || a.eq(T::INF.splat()) & b.eq(T::INF.splat());
         let both_zero = a.eq(splat(0.0)) & b.eq(splat(0.0));
         let (a, b) = (both_infinite().select(one, a), both_infinite().select(one, b));

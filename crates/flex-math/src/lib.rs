@@ -1,12 +1,12 @@
 //! Vectorised elementwise mathematics for `f32`, `f64`, `f16` and `bf16` slices.
 //!
-//! The crate has three layers, and a call passes through them in this order:
+//! The crate has three layers. A call passes through them in this order:
 //!
-//! 1. a slice driver ([`map`], [`map2`], [`apply`], ... in `slice.rs`) takes slices, picks the instruction set once per
-//!    call ([`simd::dispatch`]) and walks over whole vectors;
-//! 2. a function object ([`Exp`], [`Tanh`], [`Pow`], ...) says what happens to one vector; it is a unit
+//! 1. a slice driver ([`map`], [`map2`], [`apply`], ... in `slice.rs`) takes slices, picks the instruction
+//!    set once per call ([`simd::dispatch`]) and walks over whole vectors;
+//! 2. a function object ([`Exp`], [`Tanh`], [`Pow`], ...) computes the function of one vector; it is a unit
 //!    struct that implements [`UnaryFn`] or [`BinaryFn`] for both element types;
-//! 3. the vector itself is `macerator`'s, re-exported from [`simd`].
+//! 3. the vector type is `macerator`'s, re-exported from [`simd`].
 //!
 //! ```
 //! let mut data = [0.0f32, 1.0, f32::NEG_INFINITY];
@@ -14,12 +14,12 @@
 //! assert_eq!(data, [1.0, core::f32::consts::E, 0.0]);
 //! ```
 //!
-//! Every function states its error bound in units in the last place (ULP) and is tested against it.
-//! Special values (NaN, signed zeros, infinities, subnormals) follow C's `math.h`. A result depends on
-//! the element alone, never on its position in the slice; it may differ in the last bits between
-//! instruction sets, because only some of them have a fused multiply-add.
+//! Every function states its error bound in units in the last place (ULP), and the tests check the bound.
+//! Special values (NaN, signed zeros, infinities, subnormals) follow C's `math.h`. A result depends on the
+//! element alone, never on its position in the slice. It may differ in the last bits between instruction
+//! sets, because only some of them have a fused multiply-add.
 #![no_std]
-// Coefficients stand as the tools print them, with a digit to spare.
+// Coefficients are written as the tools print them, with one digit more than needed.
 #![allow(clippy::excessive_precision)]
 
 mod activation;
@@ -65,14 +65,13 @@ pub const LIGHT: usize = 4;
 
 /// A function of one number, evaluated on whole vectors.
 ///
-/// Implementations mark `eval` `#[inline(always)]`: it has to be compiled inside the dispatched driver,
+/// Implementations mark `eval` `#[inline(always)]`: `eval` has to be compiled inside the dispatched driver,
 /// where the instruction set is known.
 pub trait UnaryFn<T: Float>: Copy + Send + Sync {
-    /// Vectors that a driver's loop computes per turn. More than one pays for functions of a few instructions,
-    /// beside which the loop's own count: relu of 4,096 f32 takes 3,670 instructions of AVX2 with four vectors per
-    /// turn, and 5,514 with one.
+    /// Vectors that a driver computes per iteration of its loop. More than one pays for functions of a few
+    /// instructions, beside which the loop's own count: relu of 4,096 f32 took 5,514 instructions of AVX2 with one.
     const UNROLL: usize = 1;
-    /// The function's value in every lane of `x`.
+    /// The function of each lane of `x`.
     fn eval<S: Simd>(self, x: Vector<S, T>) -> Vector<S, T>;
 }
 
@@ -80,6 +79,6 @@ pub trait UnaryFn<T: Float>: Copy + Send + Sync {
 pub trait BinaryFn<T: Float>: Copy + Send + Sync {
     /// See [`UnaryFn::UNROLL`].
     const UNROLL: usize = 1;
-    /// The function's value in every pair of lanes of `a` and `b`.
+    /// The function of each pair of lanes of `a` and `b`.
     fn eval<S: Simd>(self, a: Vector<S, T>, b: Vector<S, T>) -> Vector<S, T>;
 }

@@ -1,12 +1,15 @@
 //! ln, log1p, log2, log10.
 //!
-//! `x = 2^e m` with `m` in `[sqrt(1/2), sqrt(2))`, `f = m - 1`, and `ln x = e ln 2 + ln(1 + f)`. For f32, `ln(1 + f) = f - f^2/2 +
-//! f^3 P(f)`; for f64, as in fdlibm, `s = f / (2 + f)` and `ln(1 + f) = f - f^2/2 + s (f^2/2 + s^2 P(s^2))`.
+//! `x = 2^e m` with `m` in `[sqrt(1/2), sqrt(2))`, `f = m - 1`, and `ln x = e ln 2 + ln(1 + f)`. For f32,
+//! `ln(1 + f) = f - f^2/2 + f^3 P(f)`. For f64, as in fdlibm, `s = f / (2 + f)` and
+//! `ln(1 + f) = f - f^2/2 + s (f^2/2 + s^2 P(s^2))`.
 //!
-//! With a [table](avx512::lookup) in registers, ln and log1p take `m` in `[3/4, 3/2)` and a number `r` near `1 / m` for each of
-//! sixteen parts of that interval; then `ln m = -ln r + ln(1 + g)` where `g = m r - 1` is at most 1/16, so that a shorter
-//! polynomial and no division will do: `ln(1 + g) = g + g^2 Q(g)`. Near 1, `r` is 1, so that nothing cancels, and elsewhere it
-//! is such that `ln r` is nearly a number of the element type, so that its rounding adds nothing (Gal's accurate tables).
+//! With a [table](avx512::lookup) in registers, ln and log1p use `m` in `[3/4, 3/2)`. The table has a number
+//! `r` near `1 / m` for each of sixteen parts of that interval. Then `ln m = -ln r + ln(1 + g)` with
+//! `g = m r - 1`, which is at most 1/16, so a shorter polynomial suffices, and no division:
+//! `ln(1 + g) = g + g^2 Q(g)`. Near 1, `r` is 1, so that nothing cancels. Elsewhere `r` is chosen such that
+//! `ln r` is nearly a number of the element type, so that the rounding of `ln r` adds nothing (Gal's accurate
+//! tables).
 //!
 //! The minimax polynomials and the tables come from `tools/coefficients.py`.
 
@@ -31,16 +34,16 @@ pub trait LnConsts: Format {
     const LOG10_2_HI: Self;
     const LOG10_2_LO: Self;
     const SQRT_2: Self;
-    /// MAGIC + the exponent bias.
+    /// `MAGIC` plus the exponent bias.
     const MAGIC_BIAS: Self;
-    /// Where the values of logarithms are not finite, as [`avx512::respond`] takes it.
+    /// The `responses` of [`avx512::respond`] for the arguments whose logarithm is not finite.
     const ENDS: Self::Int;
-    /// The offset that makes the exponent of a number that of its `m`.
+    /// Added to the bits of `x = 2^e m`, turns the exponent field into the biased `e`.
     const SHIFT_TO_M: Self::Int;
-    /// From here on, the 1 of log1p no longer matters.
+    /// From this number on, the 1 of log1p no longer matters.
     const LOG1P_LARGE: Self;
 
-    /// The factors `r` and `-ln r`, by the four highest bits of the significand of `m`.
+    /// `r` and `-ln r`, indexed by the four highest bits of the significand of `m`.
     const LN_TABLE: &'static [[Self; 16]; 2];
     /// Q of `ln(1 + g) = g + g^2 Q(g)`.
     const LN_NEAR: &'static [Self];
@@ -157,7 +160,7 @@ impl LnConsts for f64 {
     }
 }
 
-/// `(e, m)` for positive normal `x`.
+/// `(e, m)` with `x = 2^e m` for positive normal `x`.
 #[inline(always)]
 fn split_normal<S: Simd, T: Float>(x: Vector<S, T>) -> (Vector<S, T>, Vector<S, T>) {
     let j = bits(x) + T::SHIFT_TO_M.splat();
@@ -166,7 +169,7 @@ fn split_normal<S: Simd, T: Float>(x: Vector<S, T>) -> (Vector<S, T>, Vector<S, 
     (float(biased.reinterpret::<T::Int>() + T::MAGIC_BITS.splat()) - T::MAGIC_BIAS.splat(), m)
 }
 
-/// `(e, m)` for any positive finite `x`, subnormal or not.
+/// `(e, m)` with `x = 2^e m` for any positive finite `x`, subnormal or not.
 #[inline(always)]
 fn split<S: Simd, T: Float>(x: Vector<S, T>) -> (Vector<S, T>, Vector<S, T>) {
     if avx512::available::<S>() {
@@ -179,14 +182,15 @@ fn split<S: Simd, T: Float>(x: Vector<S, T>) -> (Vector<S, T>, Vector<S, T>) {
     (e - subnormal().select(T::NORMALISE_EXPONENT.splat(), splat(0.0)), m)
 }
 
-/// `(e, m - 1)` for any positive finite `x`, subnormal or not.
+/// `(e, m - 1)` with `x = 2^e m` for any positive finite `x`, subnormal or not.
 #[inline(always)]
 pub(crate) fn split_off_one<S: Simd, T: Float>(x: Vector<S, T>) -> (Vector<S, T>, Vector<S, T>) {
     let (e, m) = split(x);
     (e, m - splat(1.0))
 }
 
-/// `x = 2^e m` as [`ln_from`] takes it, for any positive finite `x` if `subnormal`, else for normal ones.
+/// `(e, m)` for [`ln_from`] with `x = 2^e m`, for any positive finite `x` if `subnormal`, else for normal
+/// `x`.
 #[inline(always)]
 fn split_for_ln<S: Simd, T: Float>(x: Vector<S, T>, subnormal: bool) -> (Vector<S, T>, Vector<S, T>) {
     if avx512::available::<S>() {
@@ -218,7 +222,7 @@ fn ln_from<S: Simd, T: Float>(e: Vector<S, T>, m: Vector<S, T>, low: Option<Vect
     madd(e, T::LN2_HI.splat(), base + madd(e, T::LN2_LO.splat(), rest))
 }
 
-/// Puts the values of a logarithm at 0, at infinity, at negative numbers and at NaN.
+/// `y`, but the logarithm's special value in lanes where `x` is 0, infinite, negative or NaN.
 #[inline(always)]
 fn special<S: Simd, T: Float>(x: Vector<S, T>, y: Vector<S, T>) -> Vector<S, T> {
     if avx512::available::<S>() {
@@ -248,7 +252,7 @@ pub(crate) fn ln_1p_with<S: Simd, T: Float>(x: Vector<S, T>, low: Vector<S, T>) 
     let (u, err) = two_sum(splat::<S, T>(1.0), x);
     let (e, m) = split_for_ln(u, false);
     let low = times_pow2(err + low, T::MAGIC.splat::<S>() - e);
-    // For large numbers it does not matter, and 2^-e leaves the range.
+    // For large `u`, `low` does not matter, and 2^-e leaves the range.
     let low = u.lt(T::LOG1P_LARGE.splat()).select(low, splat(0.0));
     ln_from(e, m, Some(low))
 }
@@ -277,17 +281,18 @@ impl<T: Float> UnaryFn<T> for Log1p {
     #[inline(always)]
     fn eval<S: Simd>(self, x: Vector<S, T>) -> Vector<S, T> {
         let y = special(x + splat(1.0), ln_1p(x));
-        // The value has the sign of its argument, zero included.
+        // The result has the sign of the argument, for zeros too.
         float(bits(y) | sign_of(x))
     }
 }
 
-/// A logarithm to another base: `f * c` with `c = ln(base)^-1` in two parts, plus `e * log_base(2)`.
+/// A logarithm to another base: `ln(1 + f) * c + e * base_exponent` with `c = 1 / ln(base)` and
+/// `base_exponent = log_base(2)`, each in two parts.
 #[inline(always)]
 fn log_base<S: Simd, T: Float>(x: Vector<S, T>, c: (T, T), base_exponent: (T, T)) -> Vector<S, T> {
     let (e, f) = split_off_one(x);
     let (square, rest) = T::ln_tail(f);
-    // f c_hi without error, then everything small, then the large terms.
+    // `f * c.0` without error, then all small terms, then the large terms.
     let (hi, lo) = two_prod(f, c.0.splat());
     let tail = square + rest;
     let low = madd(f, c.1.splat(), madd(e, base_exponent.1.splat(), lo));

@@ -1,9 +1,9 @@
 //! The power function.
 //!
-//! `x^y = exp(y ln x)`, where the logarithm and the product carry about twice the precision of the element type, since exp
-//! magnifies their relative error by up to the size of the exponent. With `x = 2^e m`, `f = m - 1` and `s = f / (2 + f)`,
-//! `ln x = e ln 2 + 2 s + 2/3 s^3 + s^5 R(s^2)`, where all but R is computed on unevaluated sums of two numbers. R is a minimax
-//! polynomial from `tools/coefficients.py`.
+//! `x^y = exp(y ln x)`. The logarithm and the product carry about twice the precision of the element type,
+//! since exp magnifies their relative error by up to the size of the exponent. With `x = 2^e m`, `f = m - 1`
+//! and `s = f / (2 + f)`, `ln x = e ln 2 + 2 s + 2/3 s^3 + s^5 R(s^2)`. All terms except R are computed as
+//! unevaluated sums of two numbers. R is a minimax polynomial from `tools/coefficients.py`.
 
 use crate::exp::exp_scaled_with;
 use crate::float::*;
@@ -39,7 +39,7 @@ impl PowConsts for f64 {
     ];
 }
 
-/// `ln(x)` as an unevaluated sum, for positive finite `x`.
+/// `ln(x)` as an unevaluated sum of two numbers, for positive finite `x`.
 #[inline(always)]
 fn ln_two<S: Simd, T: Float>(x: Vector<S, T>) -> (Vector<S, T>, Vector<S, T>) {
     let (e, f) = split_off_one(x);
@@ -82,17 +82,17 @@ impl<T: Float> BinaryFn<T> for Pow {
         let ax = abs(x);
 
         let (l, l_lo) = ln_two(ax);
-        // ln 0, ln inf, ln NaN
+        // The special values ln 0, ln inf and ln NaN.
         let l = ax.lt(inf).select(l, ax);
         let l = ax.eq(zero).select(neg(inf), l);
         let (p, p_err) = two_prod(y, l);
         let p_lo = madd(y, l_lo, p_err);
-        // Where the product is out of range, or infinite, its low part may be anything.
+        // Where the product is out of range or infinite, its low part may be any number.
         let p_lo = abs(p).lt((-T::EXP_MIN).splat()).select(p_lo, zero);
         let p = at_least(at_most(p, T::EXP_MAX), T::EXP_MIN);
         let magnitude = exp_scaled_with(p, p_lo).value();
 
-        // A negative base: the sign alternates with an odd exponent, and there is no result for a fraction.
+        // A negative base: the result is negative for an odd exponent, and NaN for a fraction.
         let half = y * splat(0.5);
         let integral = || y.trunc().eq(y);
         let odd = integral() & half.trunc().ne(half);
@@ -101,7 +101,7 @@ impl<T: Float> BinaryFn<T> for Pow {
         let undefined = x.lt(zero) & ax.lt(inf) & !integral();
         let r = undefined.select(T::NAN.splat(), r);
 
-        // 1, whatever the other operand is.
+        // The cases with the result 1, whatever the other operand is.
         let unit = y.eq(zero) | x.eq(one) | (ax.eq(one) & abs(y).eq(inf));
         unit.select(one, r)
     }

@@ -16,23 +16,26 @@ impl<T: Float> UnaryFn<T> for Sqrt {
     }
 }
 
-/// The lanes whose [`from_estimate`] might not be the square root: those of zero, below zero, of infinity and NaN, and of
-/// numbers whose rounding errors are subnormal.
+/// The lanes for which [`from_estimate`] might not return the correctly rounded square root: zero, negative
+/// numbers, infinity, NaN, and numbers whose rounding errors are subnormal.
 #[inline(always)]
 fn unusual<S: Simd, T: Float>(x: Vector<S, T>) -> Mask<S, T> {
     let small = T::MIN_NORMAL * T::NORMALISE * T::NORMALISE;
     !(x.ge(small.splat()) & x.lt(T::INF.splat()))
 }
 
-/// The square root by Newton's method from an estimate of its inverse, in fused multiply-adds (Markstein 1990).
+/// The square root by Newton's method from an estimate of its inverse, in fused multiply-adds (Markstein
+/// 1990).
 ///
-/// The instruction for square roots keeps its unit busy longer on Intel's processors: sqrt of f64 in the second cache went from
-/// 1.00 to 0.39 ns per element on one thread of a Xeon (Emerald Rapids), and of f32 from 0.25 to 0.19.
+/// The square root instruction occupies its unit longer on Intel's processors: sqrt of f64 in the
+/// second-level cache went from 1.00 to 0.39 ns per element on one thread of a Xeon (Emerald Rapids), and
+/// sqrt of f32 from 0.25 to 0.19.
 ///
-/// `g` approaches the root and `h` half its inverse. Each step takes relative errors `e` to `3/2 e^2`: from the estimate's 2^-14
-/// to a few roundings. The last adds the remainder times `h`; before it is rounded, its error is about the product of those of
-/// `g` and `h`, below 2^-102 for f64. A root that is nearer to the middle between two numbers, where rounding could go
-/// wrong, is that of one of some dozens of significands, which the tests try, as they try every significand of f32.
+/// `g` approaches the root and `h` half its inverse. Each step turns relative errors `e` into `3/2 e^2`: from
+/// the estimate's 2^-14 to a few roundings. The last step adds the remainder times `h`. Before that sum is
+/// rounded, its error is about the product of the errors of `g` and `h`, below 2^-102 for f64. Rounding could
+/// go wrong only for a root nearer than that to the midpoint between two numbers. Only some dozens of
+/// significands have such roots. The tests try these, and every significand of f32.
 #[inline(always)]
 fn from_estimate<S: Simd, T: Float>(x: Vector<S, T>) -> Vector<S, T> {
     let half = splat::<S, T>(0.5);
@@ -47,7 +50,7 @@ fn from_estimate<S: Simd, T: Float>(x: Vector<S, T>) -> Vector<S, T> {
     remainder.fma(h, g)
 }
 
-/// `1 / x`, correctly rounded: a true division, not the machine's estimate.
+/// `1 / x`, correctly rounded: uses a division, not the machine's estimate.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Recip;
 
@@ -65,7 +68,7 @@ mod tests {
     use crate::map;
     use std::{vec, vec::Vec};
 
-    /// Roots of the same numbers by the instruction, which is correctly rounded.
+    /// Compares with the square root instruction, which is correctly rounded.
     fn check<T: Float>(x: &[T]) {
         let mut got = vec![T::zero(); x.len()];
         map(Sqrt, x, &mut got);
@@ -77,7 +80,7 @@ mod tests {
 
     #[test]
     fn every_significand_of_f32() {
-        // Both parities of the exponent.
+        // Two octaves, for both parities of the exponent.
         for first in (1f32.to_bits()..4f32.to_bits()).step_by(1 << 16) {
             check(&(first..first + (1 << 16)).map(f32::from_bits).collect::<Vec<_>>());
         }
@@ -85,13 +88,14 @@ mod tests {
 
     #[test]
     fn roots_near_the_middle_between_two_f64() {
-        // (n + 1/2)^2 = n^2 + n + 1/4, so the roots of n^2 + n + k for small k are as near to n + 1/2 as a root can be.
-        // The number has 53 bits if it is a multiple of 2^52 below 2^105, or one of 2^53 from there on.
+        // (n + 1/2)^2 = n^2 + n + 1/4, so the roots of n^2 + n + k for small k are as near to n + 1/2 as
+        // roots get. The number has 53 bits if it is a multiple of 2^52 below 2^105, or one of 2^53 from
+        // there on.
         let mut hard = Vec::new();
         for k in (-1024i128..=1024).step_by(2) {
             for (bits, range) in [(52, 1i128 << 104..1 << 105), (53, 1 << 105..1 << 106)] {
                 for odd in [0, 1] {
-                    // Each bit of n decides one more bit of the sum, since its derivative 2n + 1 is odd (Hensel).
+                    // Each bit of n decides one more bit of the sum, whose derivative 2n + 1 is odd (Hensel).
                     let mut n = odd;
                     for bit in 1..bits {
                         if (n * n + n + k) >> bit & 1 == 1 {
@@ -117,7 +121,7 @@ mod tests {
         x.extend((-1074..1024).map(|e| 1.7 * libm::exp2(e as f64)));
         check(&x);
         check(&x.iter().map(|&x| x as f32).collect::<Vec<_>>());
-        // One unusual number changes the way for its neighbours.
+        // One unusual number switches its whole vector to the square root instruction.
         check(&[2.0, 3.0, 5.0, 0.0, 7.0, 1e-310, 11.0, 13.0]);
     }
 }

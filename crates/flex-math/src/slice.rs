@@ -1,7 +1,8 @@
-//! Drivers that run a function over slices: loads, stores, tails. All the unsafe code of the kernels is here.
+//! Drivers that run a function over slices: loads, stores, tails. All unsafe code of the kernels is here.
 //!
-//! A driver walks over whole vectors. The last one ends with the last element and may overlap the one before it, so that
-//! every element goes through the same instructions; a slice shorter than a vector is padded with ones.
+//! A driver walks over whole vectors. The last vector ends with the last element and may overlap the vector
+//! before it, so that every element goes through the same instructions. A slice shorter than a vector is
+//! padded with ones.
 
 use crate::simd::{Scalar, Simd, Vector, WithSimd, dispatch, has_vectors, prefetch_ahead};
 use crate::{BinaryFn, Float, UnaryFn};
@@ -14,16 +15,16 @@ use core::marker::PhantomData;
 /// If the lengths differ.
 pub fn map<T: Float, F: UnaryFn<T>>(f: F, src: &[T], dst: &mut [T]) {
     same_len("map", src.len(), dst.len());
-    // SAFETY: both point to `src.len()` elements, which is `dst.len()`; `src` and `dst` are a shared and an
-    // exclusive borrow, so they do not overlap, and `src` is initialised.
+    // SAFETY: both pointers have `src.len()` elements, which is `dst.len()`; `src` and `dst` are a shared and
+    // an exclusive borrow, so they do not overlap, and `src` is initialised.
     unsafe { run1(f, Each(src.as_ptr()), AsIs(dst.as_mut_ptr()), src.len()) }
 }
 
-/// Replaces each element by `f` of it.
+/// Replaces each `data[i]` by `f(data[i])`.
 pub fn map_in_place<T: Float, F: UnaryFn<T>>(f: F, data: &mut [T]) {
     let ptr = data.as_mut_ptr();
-    // SAFETY: the slice is initialised and exclusively borrowed; source and destination are the same elements,
-    // which `run1` allows.
+    // SAFETY: the slice is initialised and exclusively borrowed. Source and destination are the same
+    // elements, which `run1` allows.
     unsafe { run1(f, Each(ptr.cast_const()), AsIs(ptr), data.len()) }
 }
 
@@ -35,8 +36,8 @@ pub fn map_in_place<T: Float, F: UnaryFn<T>>(f: F, data: &mut [T]) {
 pub fn map2<T: Float, F: BinaryFn<T>>(f: F, a: &[T], b: &[T], dst: &mut [T]) {
     same_len("map2", a.len(), b.len());
     same_len("map2", a.len(), dst.len());
-    // SAFETY: the three slices have the same length, the sources are initialised, and `dst`, borrowed
-    // exclusively, overlaps neither.
+    // SAFETY: the three slices have the same length and the sources are initialised. `dst` is borrowed
+    // exclusively, so it overlaps neither source.
     unsafe { run2(f, Each(a.as_ptr()), Each(b.as_ptr()), AsIs(dst.as_mut_ptr()), a.len()) }
 }
 
@@ -48,8 +49,8 @@ pub fn map2<T: Float, F: BinaryFn<T>>(f: F, a: &[T], b: &[T], dst: &mut [T]) {
 pub fn map2_in_place<T: Float, F: BinaryFn<T>>(f: F, a: &mut [T], b: &[T]) {
     same_len("map2_in_place", a.len(), b.len());
     let ptr = a.as_mut_ptr();
-    // SAFETY: both slices have the same length and are initialised; the destination is the first source itself,
-    // borrowed exclusively, so it does not overlap the second.
+    // SAFETY: both slices have the same length and are initialised. The destination is the first source
+    // itself, borrowed exclusively, so it does not overlap the second.
     unsafe { run2(f, Each(ptr.cast_const()), Each(b.as_ptr()), AsIs(ptr), a.len()) }
 }
 
@@ -81,19 +82,20 @@ pub fn map2_scalar_lhs_in_place<T: Float, F: BinaryFn<T>>(f: F, a: T, b: &mut [T
     apply2(f, Operand::Same(a), Operand::Out, b);
 }
 
-/// An operand of [`apply`] or [`apply2`], of the stored type `E`.
+/// An operand of [`apply`] or [`apply2`] whose elements are stored as `E`.
 #[derive(Clone, Copy, Debug)]
 pub enum Operand<'a, E: StoredFloat> {
     /// One element per result.
     Each(&'a [E]),
-    /// The same number for every result, which need not be representable in the stored type.
+    /// The same number for every result. The stored type need not be able to represent it.
     Same(E::Compute),
-    /// What the destination holds, element by element, before it is overwritten.
+    /// The elements of the destination, each before it is overwritten.
     Out,
 }
 
-/// Writes `f` of the operand to `dst`, computed in `E::Compute` and rounded once. For halves: where `f` returns NaN, it is an
-/// operand's or the default one, since rounding may cut off the payload of another one, and turn it into infinity.
+/// Writes `f` of the operand to `dst`, computed in `E::Compute` and rounded once. For halves, a NaN that `f`
+/// returns must be an operand's NaN or the default NaN: rounding may cut off the payload of any other NaN and
+/// turn it into infinity.
 ///
 /// # Panics
 ///
@@ -102,13 +104,14 @@ pub fn apply<E: StoredFloat, F: UnaryFn<E::Compute>>(f: F, src: Operand<'_, E>, 
     let (to, len) = (dst.as_mut_ptr(), dst.len());
     match Loaded::new(src, to, len, "apply") {
         Loaded::Constant(value) => dst.fill(E::from_compute(eval_scalar(f, value))),
-        // SAFETY: `Loaded::new` points to `len` elements, as many as `dst` has: those of another slice, which does not overlap
-        // `dst`, or those of `dst` itself by the same pointer, through which alone it is used here.
+        // SAFETY: `Loaded::new` returns a pointer to `len` elements, as many as `dst` has. They belong to
+        // another slice, which does not overlap `dst`, or to `dst` itself by the same pointer; `dst` is used
+        // only through that pointer here.
         Loaded::Each(src) => unsafe { run1(f, E::source(src), E::destination(to), len) },
     }
 }
 
-/// Writes `f` of the operands to `dst`, computed in `E::Compute` and rounded once. NaN are as in [`apply`].
+/// Writes `f` of the operands to `dst`, computed in `E::Compute` and rounded once. For NaN, see [`apply`].
 ///
 /// # Panics
 ///
@@ -141,7 +144,7 @@ enum Loaded<E: StoredFloat> {
 }
 
 impl<E: StoredFloat> Loaded<E> {
-    /// The operand of a driver that writes `len` elements to `dst`.
+    /// Checks an operand of the driver `op`, which writes `len` elements to `dst`.
     fn new(operand: Operand<'_, E>, dst: *mut E, len: usize, op: &str) -> Self {
         match operand {
             Operand::Each(src) => {
@@ -154,17 +157,17 @@ impl<E: StoredFloat> Loaded<E> {
     }
 }
 
-/// A float type as it lies in memory, and the type that it is computed in.
+/// A float type as stored in memory, with the type that its values are computed in.
 pub trait StoredFloat: Scalar + PartialEq + core::fmt::Debug + Send + Sync + 'static {
-    /// f32 for the halves, the type itself for f32 and f64.
+    /// f32 for the halves; for f32 and f64 the type itself.
     type Compute: Float;
 
-    /// The value in the computing type, exactly.
+    /// The value in the type `Compute`, exactly.
     fn to_compute(self) -> Self::Compute;
     /// The nearest value of this type, ties to even.
     fn from_compute(value: Self::Compute) -> Self;
-    /// A constant as an operand of functions whose results are rounded to this type. NaN get a payload that this type has room
-    /// for.
+    /// Prepares a constant operand of a function whose results are rounded to this type: a NaN gets a payload
+    /// that this type has room for.
     fn constant(value: Self::Compute) -> Self::Compute;
     /// The elements from `src` on as the operand of a driver.
     #[doc(hidden)]
@@ -204,14 +207,14 @@ macro_rules! stored_as_computed {
 
 stored_as_computed!(f32 f64);
 
-/// `f(x)` for one number, by the same code as the slices.
+/// `f(x)` for one number, by the code that slices use.
 pub fn eval_scalar<T: Float, F: UnaryFn<T>>(f: F, x: T) -> T {
     let mut one = [x];
     map_in_place(f, &mut one);
     one[0]
 }
 
-/// `f(a, b)` for one pair of numbers, by the same code as the slices.
+/// `f(a, b)` for one pair of numbers, by the code that slices use.
 pub fn eval2_scalar<T: Float, F: BinaryFn<T>>(f: F, a: T, b: T) -> T {
     let mut one = [a];
     map2_scalar_rhs_in_place(f, &mut one, b);
@@ -233,13 +236,13 @@ pub(crate) fn lanes<S: Simd, T: Scalar>(v: &Vector<S, T>) -> &[T] {
     bytemuck::cast_slice(core::slice::from_ref(v))
 }
 
-/// The lanes of a vector as a slice to write to.
+/// The lanes of a vector as a mutable slice.
 #[inline(always)]
 pub(crate) fn lanes_mut<S: Simd, T: Scalar>(v: &mut Vector<S, T>) -> &mut [T] {
     bytemuck::cast_slice_mut(core::slice::from_mut(v))
 }
 
-/// Where a driver takes an operand from: a vector at a time, whole or the last.
+/// Where a driver reads an operand: whole vectors, and the rest shorter than a vector.
 pub trait Source<T: Float>: Copy {
     /// # Safety
     ///
@@ -249,9 +252,9 @@ pub trait Source<T: Float>: Copy {
     ///
     /// `rest` elements from `i` on, fewer than a vector, must be readable.
     unsafe fn rest<S: Simd>(self, i: usize, rest: usize) -> Vector<S, T>;
-    /// Asks for the memory that follows a turn of the loop, which takes `len` elements from `i` on.
+    /// Prefetches for a later iteration of a loop that reads `len` elements from `i` on.
     #[inline(always)]
-    fn ask_ahead(self, _i: usize, _len: usize) {}
+    fn prefetch(self, _i: usize, _len: usize) {}
 }
 
 /// Where a driver puts its results.
@@ -264,20 +267,20 @@ pub trait Destination<T: Float>: Copy {
     ///
     /// `rest` elements from `i` on, fewer than a vector, must be writable.
     unsafe fn put_rest<S: Simd>(self, i: usize, rest: usize, value: Vector<S, T>);
-    /// Asks for the memory that follows a turn of the loop, which writes `len` elements from `i` on.
+    /// Prefetches for a later iteration of a loop that writes `len` elements from `i` on.
     #[inline(always)]
-    fn ask_ahead(self, _i: usize, _len: usize) {}
+    fn prefetch(self, _i: usize, _len: usize) {}
 }
 
-/// One element per result.
+/// An operand with one element per result.
 #[derive(Clone, Copy)]
 pub(crate) struct Each<T>(pub *const T);
 
-/// The same element for every result.
+/// An operand with the same element for every result.
 #[derive(Clone, Copy)]
 pub(crate) struct Same<T>(pub T);
 
-/// The results as they are.
+/// A destination that stores the results unchanged.
 #[derive(Clone, Copy)]
 pub(crate) struct AsIs<T>(pub *mut T);
 
@@ -291,7 +294,8 @@ impl<T: Float> Source<T> for Each<T> {
     #[inline(always)]
     unsafe fn rest<S: Simd>(self, i: usize, rest: usize) -> Vector<S, T> {
         let mut x: Vector<S, T> = T::one().splat();
-        // SAFETY: the caller vouches for `rest` elements from `i` on; slicing checks that the lanes hold as many.
+        // SAFETY: the caller vouches for `rest` elements from `i` on; slicing checks that the vector has as
+        // many lanes.
         unsafe {
             core::ptr::copy_nonoverlapping(self.0.add(i), lanes_mut(&mut x)[..rest].as_mut_ptr(), rest)
         };
@@ -299,7 +303,7 @@ impl<T: Float> Source<T> for Each<T> {
     }
 
     #[inline(always)]
-    fn ask_ahead(self, i: usize, len: usize) {
+    fn prefetch(self, i: usize, len: usize) {
         prefetch_ahead(self.0.wrapping_add(i), len);
     }
 }
@@ -325,12 +329,13 @@ impl<T: Float> Destination<T> for AsIs<T> {
 
     #[inline(always)]
     unsafe fn put_rest<S: Simd>(self, i: usize, rest: usize, value: Vector<S, T>) {
-        // SAFETY: the caller vouches for `rest` elements from `i` on; slicing checks that the lanes hold as many.
+        // SAFETY: the caller vouches for `rest` elements from `i` on; slicing checks that the vector has as
+        // many lanes.
         unsafe { core::ptr::copy_nonoverlapping(lanes(&value)[..rest].as_ptr(), self.0.add(i), rest) }
     }
 
     #[inline(always)]
-    fn ask_ahead(self, i: usize, len: usize) {
+    fn prefetch(self, i: usize, len: usize) {
         prefetch_ahead(self.0.cast_const().wrapping_add(i), len);
     }
 }
@@ -339,8 +344,8 @@ impl<T: Float> Destination<T> for AsIs<T> {
 ///
 /// # Safety
 ///
-/// `src` must be readable and `dst` writable for `len` elements, and the two must either be the very same elements or not
-/// overlap.
+/// `src` must be readable and `dst` writable for `len` elements. The two must be the very same elements or
+/// not overlap.
 #[inline(always)]
 pub(crate) unsafe fn run1<T: Float, F: UnaryFn<T>, A: Source<T>, D: Destination<T>>(
     f: F,
@@ -348,11 +353,11 @@ pub(crate) unsafe fn run1<T: Float, F: UnaryFn<T>, A: Source<T>, D: Destination<
     dst: D,
     len: usize,
 ) {
-    // SAFETY: the constant stands for an operand that is never looked at; the caller vouches for the others.
+    // SAFETY: the constant operand is ignored; the caller vouches for the others.
     unsafe { run2(First(f), src, Same(T::one()), dst, len) }
 }
 
-/// A function of one number as one of two that leaves the second alone.
+/// A function of one number as a function of two numbers that ignores the second.
 #[derive(Clone, Copy)]
 struct First<F>(F);
 
@@ -368,8 +373,8 @@ impl<T: Float, F: UnaryFn<T>> BinaryFn<T> for First<F> {
 ///
 /// # Safety
 ///
-/// Both operands must be readable and `dst` writable for `len` elements, and `dst` must either be the very elements of an
-/// operand or not overlap it.
+/// Both operands must be readable and `dst` writable for `len` elements. `dst` must be the very elements of
+/// an operand or not overlap that operand.
 #[inline(always)]
 pub(crate) unsafe fn run2<T: Float, F, A, B, D>(f: F, a: A, b: B, dst: D, len: usize)
 where
@@ -382,10 +387,10 @@ where
 }
 
 #[inline(always)]
-fn ask_ahead<T: Float>(a: impl Source<T>, b: impl Source<T>, dst: impl Destination<T>, i: usize, len: usize) {
-    a.ask_ahead(i, len);
-    b.ask_ahead(i, len);
-    dst.ask_ahead(i, len);
+fn prefetch<T: Float>(a: impl Source<T>, b: impl Source<T>, dst: impl Destination<T>, i: usize, len: usize) {
+    a.prefetch(i, len);
+    b.prefetch(i, len);
+    dst.prefetch(i, len);
 }
 
 struct Run2<T, F, A, B, D> {
@@ -412,10 +417,12 @@ where
         let step = T::lanes::<S>();
         let short = len < step;
         let last = if short { 0 } else { len - step };
-        // The last vector ends with the last element, so it may overlap the one before. It is read before anything is written:
-        // where the destination is an operand, its elements would have been replaced.
-        // SAFETY: `Run2` is built in `run2` alone, whose caller vouches for `len` elements of every buffer. There are fewer than
-        // `step` elements when the row is `short`, and otherwise at least `step` from `last` on.
+        // The last vector ends with the last element, so it may overlap the vector before it. It is read
+        // before anything is written, because writing may replace its elements where the destination is an
+        // operand.
+        // SAFETY: `Run2` is built in `run2` alone, whose caller vouches for `len` elements of every buffer.
+        // There are fewer than `step` elements when the row is `short`, and otherwise at least `step` from
+        // `last` on.
         let (a_last, b_last) = unsafe {
             if short {
                 (a.rest::<S>(0, len), b.rest::<S>(0, len))
@@ -431,7 +438,7 @@ where
         if vectors && F::UNROLL > 1 {
             let turn = F::UNROLL * step;
             while i + turn <= last {
-                ask_ahead(a, b, dst, i, turn);
+                prefetch(a, b, dst, i, turn);
                 for k in 0..F::UNROLL {
                     let i = i + k * step;
                     unsafe { dst.put(i, f.eval(a.whole::<S>(i), b.whole::<S>(i))) };
@@ -441,7 +448,7 @@ where
         }
         while i < last {
             if vectors && F::UNROLL == 1 {
-                ask_ahead(a, b, dst, i, step);
+                prefetch(a, b, dst, i, step);
             }
             unsafe { dst.put(i, f.eval(a.whole::<S>(i), b.whole::<S>(i))) };
             i += step;

@@ -1,10 +1,11 @@
 //! sin, cos, tan, over the whole range.
 //!
-//! `|x| = n pi/2 + r` with `r` in `[-pi/4, pi/4]`; pi/2 is subtracted in several parts (Cody and Waite 1980). With a fused
-//! multiply-add three full-precision parts do. Without one, the parts are so short that their products with `n` are exact.
-//! Lanes beyond `TRIG_MAX_FUSED` or `TRIG_MAX_SHORT` are redone one by one with libm, which reduces them by Payne
-//! and Hanek's method. Then minimax polynomials from `tools/coefficients.py`: `sin r = r + r^3 P(r^2)`, `cos r = 1 - r^2/2 + r^4
-//! Q(r^2)`, `tan r = r + r^3 R(r^2)`.
+//! `|x| = n pi/2 + r` with `r` in `[-pi/4, pi/4]`; pi/2 is subtracted in several parts (Cody and Waite 1980).
+//! With a fused multiply-add, three full-precision parts suffice. Without one, the parts are so short that
+//! their products with `n` are exact. Lanes beyond `TRIG_MAX_FUSED` or `TRIG_MAX_SHORT` are recomputed one by
+//! one with libm, which reduces them by Payne and Hanek's method. The minimax polynomials come from
+//! `tools/coefficients.py`: `sin r = r + r^3 P(r^2)`, `cos r = 1 - r^2/2 + r^4 Q(r^2)`,
+//! `tan r = r + r^3 R(r^2)`.
 
 use crate::float::*;
 use crate::simd::*;
@@ -22,7 +23,7 @@ pub trait TrigConsts: Format {
     const PIO2_FUSED: &'static [Self];
     /// Parts of -pi/2 with half significands.
     const PIO2_SHORT: &'static [Self];
-    /// The shift that takes bit 1 to the sign.
+    /// The left shift that moves bit 1 to the sign bit.
     const BIT_1_TO_SIGN: u32;
     const SIN_POLY: &'static [Self];
     const COS_POLY: &'static [Self];
@@ -76,7 +77,7 @@ impl TrigConsts for f64 {
     const FRAC_2_PI: f64 = core::f64::consts::FRAC_2_PI;
     const PIO2_FUSED: &'static [f64] =
         &[-core::f64::consts::FRAC_PI_2, -6.123_233_995_736_766e-17, 1.497_384_904_859_169_8e-33];
-    /// 33 bits each, but the last.
+    /// 33 bits each, except the last.
     const PIO2_SHORT: &'static [f64] = &[
         -1.5707963267341256,
         -6.077_100_506_303_966e-11,
@@ -132,7 +133,7 @@ impl TrigConsts for f64 {
     }
 }
 
-/// The largest argument that this backend reduces.
+/// The largest argument that the reduction of this backend handles.
 #[inline(always)]
 fn limit<S: Simd, T: Float>() -> T {
     if fused::<S, T>() { T::TRIG_MAX_FUSED } else { T::TRIG_MAX_SHORT }
@@ -150,7 +151,7 @@ fn reduce<S: Simd, T: Float>(x: Vector<S, T>) -> (Vector<S, T::Int>, Vector<S, T
         }
         return (bits(t), r);
     }
-    // The products are exact, and so is every sum: its error is added at the end.
+    // The products are exact. The rounding error of every sum is collected and added at the end.
     let (mut r, mut rest) = (x, splat(0.0));
     for part in T::PIO2_SHORT {
         let (sum, err) = two_sum(r, n * part.splat());
@@ -160,7 +161,7 @@ fn reduce<S: Simd, T: Float>(x: Vector<S, T>) -> (Vector<S, T::Int>, Vector<S, T
     (bits(t), r + rest)
 }
 
-/// `sin` in quadrants 0 and 2, `cos` in quadrants 1 and 3, each with its sign.
+/// `sin(r)` in the quadrants `j mod 4` = 0 and 2, `cos(r)` in 1 and 3, with the quadrant's sign.
 #[inline(always)]
 fn quadrant_sin<S: Simd, T: Float>(j: Vector<S, T::Int>, r: Vector<S, T>) -> Vector<S, T> {
     let z = r * r;
@@ -168,14 +169,14 @@ fn quadrant_sin<S: Simd, T: Float>(j: Vector<S, T::Int>, r: Vector<S, T>) -> Vec
     let half = z * splat(0.5);
     let one = splat::<S, T>(1.0);
     let w = one - half;
-    // 1 - half rounds: the rest is added back with the small terms.
+    // `1 - half` is rounded; its rounding error is added with the small terms.
     let cos = w + madd(z * z, poly(z, T::COS_POLY), (one - w) - half);
     let even = (j & T::ONE_BIT.splat()).eq(T::Int::default().splat());
     let y = even.select(bits(sin), bits(cos));
     float(y ^ ((j & T::TWO_BIT.splat()) << T::BIT_1_TO_SIGN))
 }
 
-/// Redoes with `f` the lanes of `x` that are too large for the reduction.
+/// Recomputes with `f` the lanes with `x` too large for the reduction.
 #[inline(always)]
 fn patch<S: Simd, T: Float>(x: Vector<S, T>, y: Vector<S, T>, f: fn(T) -> T) -> Vector<S, T> {
     let limit = limit::<S, T>();

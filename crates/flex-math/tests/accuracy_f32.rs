@@ -5,7 +5,8 @@ mod common;
 use common::*;
 use flex_math::*;
 
-/// The largest error over the bit patterns `first, first + stride, ...`, and where it is, for each instruction set.
+/// For each instruction set, the largest error over the bit patterns `first, first + stride, ...`, and its
+/// argument.
 fn worst<F: UnaryFn<f32>>(
     f: F,
     reference: fn(f64) -> f64,
@@ -42,7 +43,7 @@ fn worst<F: UnaryFn<f32>>(
     worst
 }
 
-/// Checks every function; `stride` is the distance between the bit patterns that are tried.
+/// Checks every function at bit patterns that are `stride` apart.
 fn check(stride: u32) {
     let only = std::env::var("ONLY").ok();
     let mut failures = Vec::new();
@@ -76,7 +77,7 @@ fn exhaustive() {
     check(std::env::var("STRIDE").map_or(1, |s| s.parse().unwrap()));
 }
 
-/// A generator of operands: splitmix64.
+/// A random number generator for operands: splitmix64.
 fn random(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let mut z = *state;
@@ -85,7 +86,7 @@ fn random(state: &mut u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// The largest errors of a binary function over pairs drawn by `draw`, each error divided by `scale(a, b)`.
+/// Checks the largest error of a binary function over 300,000 pairs drawn by `draw`, measured by `error`.
 fn check2<F: BinaryFn<f32>>(
     name: &str,
     f: F,
@@ -122,7 +123,7 @@ fn plain(got: f32, want: f64, _: f32, _: f32) -> f64 {
 #[test]
 fn binary() {
     let patterns = |r: u64| (f32::from_bits(r as u32), f32::from_bits((r >> 32) as u32));
-    // Any base with the exponents that keep the result in range, and a little beyond.
+    // Any base, with exponents that keep the result in range or take it a little beyond.
     let in_range = |r: u64| {
         let x = f32::from_bits(r as u32 & 0x7fff_ffff);
         (x, uniform((r >> 32) as u32, -106.0, 91.0) / x.ln())
@@ -135,7 +136,7 @@ fn binary() {
     check2("atan2", Atan2, libm::atan2, plain, 2.5, patterns);
     check2("atan2", Atan2, libm::atan2, plain, 2.5, square);
 
-    // Phi(x) and x phi(x) cancel near -0.75: the error is measured in units of the larger one.
+    // Phi(x) and x phi(x) cancel near -0.75, so the error is measured in units of the larger one.
     fn cdf(x: f64) -> f64 {
         0.5 * libm::erfc(-x * std::f64::consts::FRAC_1_SQRT_2)
     }

@@ -1,4 +1,5 @@
-//! Every f64 function against golden values from mpmath (`tools/golden.py`), on every instruction set of the machine.
+//! Every f64 function on every instruction set of the machine, against golden values from mpmath
+//! (`tools/golden.py`).
 
 mod common;
 
@@ -12,7 +13,8 @@ fn splitmix64(seed: u64, k: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// A file of golden values: the arguments, one vector per operand, the results, and what rounding them dropped.
+/// A file of golden values: the arguments, one vector per operand, the results, and the remainder lost by
+/// rounding each result.
 struct Golden {
     x: Vec<Vec<f64>>,
     want: Vec<f64>,
@@ -58,7 +60,7 @@ fn check(name: &str, isa: &str, golden: &Golden, got: &[f64], bound: f64, failur
     }
     let at: Vec<f64> = golden.x.iter().map(|x| x[worst.1]).collect();
     println!("{name:12} {isa:8} {:.3} ULP at {at:?}", worst.0);
-    // The golden rest is itself rounded to 1/200 ULP.
+    // The remainder in the file is itself rounded to 1/200 ULP.
     if worst.0 > bound + 0.005 {
         failures.push(format!(
             "{name} on {isa}: {} ULP at {at:?}, bound {bound}, want {:e}",
@@ -94,8 +96,8 @@ fn binary() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// The golden values are too few to meet every seam between the pieces of a function. Here libm is the reference, whose own
-/// error is below one ULP for these.
+/// There are too few golden values to test every seam between the pieces of a function. Here libm is the
+/// reference; its own error is below one ULP for these functions.
 #[test]
 fn pieces_meet() {
     let mut failures = Vec::new();

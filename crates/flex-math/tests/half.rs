@@ -78,7 +78,7 @@ fn narrowing_rounds_to_nearest_even() {
     }
 }
 
-/// All f32 patterns; minutes.
+/// Tries all f32 bit patterns; takes minutes.
 #[test]
 #[ignore = "minutes"]
 fn narrowing_exhaustive() {
@@ -95,7 +95,7 @@ fn narrowing_exhaustive() {
     }
 }
 
-/// Lengths around the vectors.
+/// Lengths around the lengths of vectors.
 fn lengths() -> impl Iterator<Item = usize> {
     (0..70).chain([255, 256, 257, 1000])
 }
@@ -147,7 +147,7 @@ fn drivers_round_the_f32_result_once() {
     drivers(bf16::from_f32, bf16::to_f32);
 }
 
-/// `x`, as it is: signalling NaN too.
+/// The identity, for signalling NaN too.
 #[derive(Clone, Copy)]
 struct AsItIs;
 
@@ -170,7 +170,7 @@ fn nan_stays_nan<H: Half + Default>(is_nan: impl Fn(H) -> bool) {
     check(&|dst| apply(Sin, Each(&all), dst), &|x| !H::widen(x.bits()).is_finite());
     check(&|dst| apply(Gelu, Each(&all), dst), &|x| is_nan(x));
     check(&|dst| apply2(Atan2, Each(&all), Each(&all), dst), &|x| is_nan(x));
-    // Payloads that rounding would carry into the sign, or cut off.
+    // NaN payloads that rounding would carry into the sign, or cut off.
     for bits in [0x7fff_ffff, 0xffff_ffff, 0x7fff_8000, 0x7f80_0001, 0xff80_7fff] {
         let nan = f32::from_bits(bits);
         check(&|dst| apply2(Atan2, Each(&all), Same(nan), dst), &|_| true);

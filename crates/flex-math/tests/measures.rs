@@ -1,4 +1,4 @@
-//! The error measures of the other tests can fail.
+//! Tests that the error measures of the other tests can fail.
 
 mod common;
 
@@ -9,7 +9,7 @@ fn f32_counts_units() {
     assert_eq!(ulp_error_f32(1.0, 1.0), 0.0);
     assert_eq!(ulp_error_f32(f32::from_bits(1f32.to_bits() + 3), 1.0), 3.0);
     assert_eq!(ulp_error_f32(1.0, 1.0 + 2f64.powi(-24)), 0.5);
-    // Below a power of two the unit is half as large.
+    // Below a power of two the ULP is half as large.
     assert_eq!(ulp_error_f32(1.0, 1.0 - 2f64.powi(-24)), 1.0);
     assert_eq!(ulp_error_f32(f32::from_bits(5), f32::from_bits(3) as f64), 2.0);
     assert_eq!(ulp_error_f32(0.0, f32::from_bits(2) as f64), 2.0);

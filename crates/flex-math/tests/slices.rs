@@ -5,11 +5,11 @@ mod common;
 use common::same;
 use flex_math::*;
 
-/// More than three of the widest vectors of the narrowest element, and one.
+/// One element more than three of the widest vectors of the narrowest element type.
 const MAX_LEN: usize = 3 * 16 + 1;
 const OFFSETS: usize = 4;
 
-/// The driver writes `want` to the slice that it was given and nothing around it.
+/// Checks that the driver wrote `want` to its slice and nothing around it.
 fn assert_window<T: Float>(got: &[T], at: usize, want: &[T], around: T, what: &str) {
     for (i, g) in got.iter().enumerate() {
         let w = if i >= at && i < at + want.len() { want[i - at] } else { around };

@@ -5,7 +5,7 @@ mod common;
 use common::*;
 use flex_math::*;
 
-/// `f(x)` is exactly `y`, NaN and the sign of zero included, for f32 and f64 alike.
+/// Checks that `f(x)` is exactly `y`, including NaN and the sign of zero, for f32 and f64.
 fn expect<F: UnaryFn<f32> + UnaryFn<f64>>(name: &str, f: F, cases: &[(f64, f64)]) {
     let x64: Vec<f64> = cases.iter().map(|c| c.0).collect();
     let x32: Vec<f32> = cases.iter().map(|c| c.0 as f32).collect();
@@ -130,7 +130,7 @@ fn trigonometry() {
     );
 }
 
-/// A lane that needs the slow reduction leaves its neighbours alone.
+/// A lane that needs the slow reduction does not change its neighbours.
 #[test]
 fn huge_angles_do_not_touch_their_neighbours() {
     let mut x: Vec<f64> = (0..64).map(|i| i as f64 * 0.37).collect();
@@ -169,7 +169,7 @@ fn error_functions_and_activations() {
     expect("recip", Recip, &[(0.0, INF), (-0.0, -INF), (INF, 0.0), (-INF, -0.0), (NAN, NAN)]);
 }
 
-/// Every pair of interesting operands against libm, where the result is special.
+/// Every pair of interesting operands, compared with libm where the result is special.
 #[test]
 fn pow_and_atan2_follow_c() {
     let values = [

@@ -1,4 +1,4 @@
-//! From the run-time [`DType`] to Rust types, in one place.
+//! Dtypes, and the mapping from the run-time [`DType`] to Rust types.
 
 use crate::{bf16, f16};
 use bytemuck::Pod;
@@ -7,8 +7,9 @@ use num_traits::AsPrimitive;
 
 /// The type of a tensor's elements.
 ///
-/// It is one word long, as [`BoolStore`] is, whose unused values stand for the other types. A tensor carries one, and
-/// in a single byte it would be waited for when a fresh tensor, padding and all, is moved word by word.
+/// A `DType` is one word long: [`BoolStore`] is a word, and its unused values encode the other types. Every
+/// tensor holds a `DType`. If it were a single byte, the processor would stall when a fresh tensor is moved
+/// word by word, padding included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DType {
     /// A float of 64 bits.
@@ -39,8 +40,8 @@ pub enum DType {
     Bool(BoolStore),
 }
 
-/// What a front end calls the way in which booleans are stored. The engine stores all as bytes holding 0 or 1, and
-/// keeps the word for it.
+/// A front end's name for the way in which booleans are stored. The engine stores every boolean as a byte
+/// holding 0 or 1, and only keeps the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(usize)]
 pub enum BoolStore {
@@ -82,13 +83,13 @@ impl DType {
         matches!(self, DType::U64 | DType::U32 | DType::U16 | DType::U8)
     }
 
-    /// Whether this is a boolean, stored in any way.
+    /// Whether this is a boolean, stored either way.
     #[inline]
     pub const fn is_bool(self) -> bool {
         matches!(self, DType::Bool(_))
     }
 
-    /// The name that errors use.
+    /// The name used in error messages.
     pub const fn name(self) -> &'static str {
         match self {
             DType::F64 => "f64",
@@ -111,10 +112,10 @@ impl DType {
 
 /// A Rust type that tensors store. Booleans are stored as `u8` holding 0 or 1.
 ///
-/// Conversions follow Rust's `as`: float to integer truncates and saturates (NaN becomes 0), integer to integer
-/// wraps, everything to float rounds to nearest.
+/// Conversions follow Rust's `as`: float to integer truncates and saturates (NaN becomes 0), integer to
+/// integer wraps, and conversions to float round to nearest.
 pub trait Element: Pod + Send + Sync + Default + PartialEq + PartialOrd + Debug + 'static {
-    /// The dtype that this type stands for (`u8` stands for `U8`, though it also stores booleans).
+    /// The dtype of this type. `u8` has `U8`, though it also stores booleans.
     const DTYPE: DType;
     /// Whether this is a floating-point type.
     const IS_FLOAT: bool;
@@ -126,11 +127,11 @@ pub trait Element: Pod + Send + Sync + Default + PartialEq + PartialOrd + Debug 
     fn to_f64(self) -> f64;
     /// The value as `i64`.
     fn to_i64(self) -> i64;
-    /// From `f64`.
+    /// The value converted from `f64`.
     fn from_f64(value: f64) -> Self;
-    /// From `i64`.
+    /// The value converted from `i64`.
     fn from_i64(value: i64) -> Self;
-    /// From `u64`.
+    /// The value converted from `u64`.
     fn from_u64(value: u64) -> Self;
     /// Smallest and largest finite value, for saturating conversions.
     fn bounds() -> (Self, Self);
@@ -173,8 +174,9 @@ impl_element! {
     u8, DType::U8, false, 0, 1, u8::MIN, u8::MAX;
 }
 
-/// Whether elements of `dtype` can be read as `T`: the same type, a boolean stored as `u8`, or an unsigned
-/// integer of the same width taken as raw bits (how data movement handles every dtype with four kernels).
+/// Whether elements of `dtype` can be read as `T`: the same type, a boolean read as `u8`, or an unsigned
+/// integer of the same width, read as raw bits (by which data movement handles every dtype with four
+/// kernels).
 #[inline]
 pub fn stores<T: Element>(dtype: DType) -> bool {
     if T::DTYPE == dtype {
@@ -208,7 +210,7 @@ impl Scalar {
         }
     }
 
-    /// The value in `T`, held to the nearest bound when `T` is an integer type that cannot represent it.
+    /// The value in `T`, clamped to the range of `T` when `T` is an integer type that cannot represent it.
     /// Bounds of a comparison (`clamp`) need this: `x.clamp_min(300)` of an `i8` is 127, not 44.
     pub fn saturate<T: Element>(self) -> T {
         if T::IS_FLOAT {
@@ -265,7 +267,7 @@ impl From<i32> for Scalar {
 }
 
 /// Binds `$T` to the Rust type of a run-time dtype and evaluates `$body` (of type `Result<_>`) once per arm.
-/// The first word names the set of dtypes accepted; others give [`Error::DType`](crate::Error::DType).
+/// The first word names the accepted set of dtypes; other dtypes give [`Error::DType`](crate::Error::DType).
 ///
 /// * `float`: f64, f32, f16, bf16
 /// * `int`: the eight integer types
@@ -278,7 +280,7 @@ macro_rules! dispatch {
     (@arms $op:expr, $dtype:expr, $expected:literal, $T:ident => $body:expr; $($pat:pat => $ty:ty),* $(,)?) => {
         match $dtype {
             $($pat => { type $T = $ty; $body })*
-            // `any` and `bits` leave nothing over.
+            // `any` and `bits` match every dtype.
             #[allow(unreachable_patterns)]
             other => Err($crate::Error::dtype($op, other, $expected)),
         }

@@ -1,4 +1,4 @@
-//! The one error type: which operation, what it was given, what it needed.
+//! The one error type of the engine: the operation, the argument it got, and the argument it expected.
 
 use crate::DType;
 use alloc::borrow::Cow;
@@ -9,7 +9,7 @@ use core::fmt::Display;
 /// Result of an engine operation.
 pub type Result<T> = core::result::Result<T, Error>;
 
-/// Why an operation refused its arguments. Every message starts with the operation's name.
+/// The reason why an operation rejected its arguments. Every message starts with the operation's name.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -22,7 +22,7 @@ pub enum Error {
         lhs: Vec<usize>,
         /// Shape of the right or second operand.
         rhs: Vec<usize>,
-        /// What would have been accepted.
+        /// Shapes that would have been accepted.
         expected: Cow<'static, str>,
     },
     /// One operand of the wrong shape or rank.
@@ -30,9 +30,9 @@ pub enum Error {
     Shape {
         /// Operation.
         op: &'static str,
-        /// The shape that came.
+        /// The rejected shape.
         got: Vec<usize>,
-        /// What would have been accepted.
+        /// Shapes that would have been accepted.
         expected: Cow<'static, str>,
     },
     /// An axis that the tensor does not have.
@@ -40,7 +40,7 @@ pub enum Error {
     Axis {
         /// Operation.
         op: &'static str,
-        /// The axis that came.
+        /// The rejected axis.
         axis: usize,
         /// Rank of the tensor.
         rank: usize,
@@ -50,9 +50,9 @@ pub enum Error {
     DType {
         /// Operation.
         op: &'static str,
-        /// Name of the dtype that came. A name, since front ends refuse dtypes that the engine does not have.
+        /// Name of the rejected dtype. A name, since front ends reject dtypes that the engine does not have.
         got: &'static str,
-        /// What would have been accepted.
+        /// Dtypes that would have been accepted.
         expected: &'static str,
     },
     /// Two operands that should share a dtype and do not.
@@ -65,28 +65,28 @@ pub enum Error {
         /// Dtype of the right or second operand.
         rhs: DType,
     },
-    /// An index outside of the axis that it addresses.
+    /// An index outside the axis.
     #[error("{op}: index {index} is out of range for axis {axis} of size {size}")]
     Index {
         /// Operation.
         op: &'static str,
-        /// The index that came.
+        /// The rejected index.
         index: i128,
-        /// The axis that it addresses.
+        /// The axis.
         axis: usize,
         /// Size of that axis; valid indices are `0..size`.
         size: usize,
     },
-    /// A parameter outside of its domain.
+    /// A parameter outside its domain.
     #[error("{op}: {name} is {got}, expected {expected}")]
     Argument {
         /// Operation.
         op: &'static str,
         /// The parameter.
         name: &'static str,
-        /// The value that came.
+        /// The rejected value.
         got: String,
-        /// What would have been accepted.
+        /// Values that would have been accepted.
         expected: Cow<'static, str>,
     },
     /// A shape whose element or byte count does not fit the address space.
@@ -94,23 +94,23 @@ pub enum Error {
     Overflow {
         /// Operation.
         op: &'static str,
-        /// The shape that came.
+        /// The rejected shape.
         shape: Vec<usize>,
     },
-    /// A result that the address space holds, and the system does not.
+    /// A result that fits the address space, but not the memory that the system has left.
     #[error("{op}: a tensor of shape {shape:?} needs {bytes} bytes, more than the system has left")]
     Memory {
         /// Operation.
         op: &'static str,
         /// Shape of the result.
         shape: Vec<usize>,
-        /// Its size.
+        /// Size of the result in bytes.
         bytes: usize,
     },
 }
 
 impl Error {
-    /// The same refusal in the name of the operation that was asked for, by one that it is made of.
+    /// The same error under the name of another operation, for operations built from the one that failed.
     #[cold]
     pub fn named(mut self, name: &'static str) -> Self {
         match &mut self {

@@ -1,5 +1,6 @@
-//! What every kernel of the Flex engine stands on: the [`Tensor`], its [`Layout`] of signed strides, its storage and the pool
-//! behind it, walks over strided elements, the work that threads share, and the errors. There are no kernels here but copies.
+//! The base of all kernels of the Flex engine: the [`Tensor`], its [`Layout`] of signed strides, its storage
+//! and the memory pool, walks over strided elements, parallel work, and the errors. Copies are the only
+//! kernels in this crate.
 #![cfg_attr(not(any(feature = "std", test)), no_std)]
 #![deny(missing_docs)]
 

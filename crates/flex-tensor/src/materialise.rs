@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::walk::copy_to_contiguous;
 
 impl Tensor {
-    /// A tensor of the same elements in row-major order, over a buffer of its own.
+    /// A tensor with the same elements in row-major order, in a buffer of its own.
     ///
     /// # Errors
     /// [`Error::Memory`](crate::Error::Memory) when the system has no room for the copy.

@@ -1,7 +1,7 @@
-//! The only place that decides how many threads run and how work is split among them.
+//! The only module that decides how many threads run and how work is split among them.
 //!
-//! Splitting is by fixed block sizes that depend on the problem alone, never on the number of threads, so results
-//! are the same bits on any machine. Without the `rayon` feature everything runs on the calling thread.
+//! The sizes of the blocks depend on the problem alone, never on the number of threads, so results have the
+//! same bits on any machine. Without the `rayon` feature everything runs on the calling thread.
 
 mod parts;
 #[cfg(feature = "rayon")]
@@ -12,38 +12,41 @@ mod standby;
 use core::ops::Range;
 use parts::Parts;
 
-/// Memory-bound work (bytes read plus written) that passes while a sleeping helper wakes up: see [`Work::is_parallel`].
+/// Memory-bound work (bytes read plus written) that one thread does while a sleeping helper wakes up: see
+/// [`Work::is_parallel`].
 ///
-/// One core of Zen 5 moves 100 bytes per ns as long as they are in its third-level cache, and a worker that sleeps
-/// takes some 50 us to come.
+/// One core of Zen 5 moves 100 bytes per ns while they are in its third-level cache; a sleeping worker takes
+/// some 50 us to wake up.
 const WAKE_BYTES: usize = 8 * 1024 * 1024;
 
-/// [`WAKE_BYTES`] when helpers are [awake](standby): some 3 us, beside which the handing over (1 us) is small. On two threads,
-/// adding 65,536 f32 takes 3.6 us, and took 4.6 on one.
+/// [`WAKE_BYTES`] when helpers are [awake](standby): some 3 us, so that handing work over (1 us) is small. On
+/// two threads, adding 65,536 f32 takes 3.6 us instead of 4.6.
 const AWAKE_BYTES: usize = 320 * 1024;
 
-/// Arithmetic (floating-point operations, or their equivalent in time) that is worth waking a helper.
+/// Arithmetic (floating-point operations, or their equivalent in time) that justifies waking a helper.
 ///
-/// That is some 40 us on one thread, at 100 operations per ns: 65,536 `exp`, of 16 operations each, take 11 us.
+/// That is some 40 us on one thread, at 100 operations per ns: 65,536 `exp`, of 16 operations each, take 11
+/// us.
 const WAKE_FLOPS: usize = 4 * 1024 * 1024;
 
-/// [`WAKE_FLOPS`] when helpers are awake: again some 5 us.
+/// [`WAKE_FLOPS`] when helpers are awake: some 5 us.
 const AWAKE_FLOPS: usize = 512 * 1024;
 
-/// Bytes, or operations, that one thread gets done in a nanosecond.
+/// Bytes, or operations, that one thread processes per nanosecond.
 const PER_NANOSECOND: usize = 100;
 
-/// Bytes that one task should move at least, so that handing it out (about 1 us) is small beside it.
+/// Minimum number of bytes that one task should move, so that handing it out (about 1 us) is small in
+/// comparison.
 const TASK_BYTES: usize = 128 * 1024;
 
-/// How much there is to do, to decide whether threads pay.
+/// The amount of work, from which [`Work::is_parallel`] decides whether threads pay.
 #[derive(Clone, Copy, Debug)]
 pub enum Work {
     /// Bytes read plus bytes written, for work bound by memory.
     Bytes(usize),
     /// Operations, for work bound by arithmetic; a transcendental function counts about 16.
     Flops(usize),
-    /// Enough, as the caller has found out by other means.
+    /// Enough work for threads, as the caller has determined by other means.
     Worthwhile,
 }
 
@@ -53,7 +56,8 @@ impl Work {
         self.pays(helpers_are_awake())
     }
 
-    /// `t` threads save `1 - 1/t` of the time, which has to be more than it takes to have them.
+    /// Whether threads pay, with helpers `awake` or not: `t` threads save `1 - 1/t` of the time, which must
+    /// exceed the cost of the helpers.
     fn pays(self, awake: bool) -> bool {
         let t = threads();
         let (bytes, flops) = if awake { (AWAKE_BYTES, AWAKE_FLOPS) } else { (WAKE_BYTES, WAKE_FLOPS) };
@@ -65,7 +69,8 @@ impl Work {
             }
     }
 
-    /// What the work takes one thread, in nanoseconds; `None` when it would not pay to have more, even if they were awake.
+    /// The time that one thread needs for the work, in nanoseconds; `None` if more threads would not pay even
+    /// with helpers awake.
     fn alone(self) -> Option<usize> {
         match self {
             Work::Bytes(n) | Work::Flops(n) => self.pays(true).then_some(n / PER_NANOSECOND),
@@ -103,14 +108,14 @@ pub fn threads() -> usize {
     }
 }
 
-/// Splits `out` into consecutive chunks of `chunk` elements (the last may be shorter) and calls `f(k, chunk_k)` for
-/// each, in parallel when `work` pays.
+/// Splits `out` into consecutive chunks of `chunk` elements (the last may be shorter) and calls
+/// `f(k, chunk_k)` for each chunk, in parallel when `work` pays.
 ///
 /// # Panics
 /// When `chunk` is zero.
 pub fn for_each_chunk<T: Send>(out: &mut [T], chunk: usize, work: Work, f: impl Fn(usize, &mut [T]) + Sync) {
     assert!(chunk > 0, "for_each_chunk: the chunk size is zero");
-    // One chunk is what small operations have, in which every call counts.
+    // Small operations have one chunk; for them every call counts.
     if out.len() <= chunk {
         if !out.is_empty() {
             f(0, out);
@@ -118,12 +123,12 @@ pub fn for_each_chunk<T: Send>(out: &mut [T], chunk: usize, work: Work, f: impl 
         return;
     }
     let parts = Parts::new(out, chunk);
-    // SAFETY: `each_task` calls with each number once.
+    // SAFETY: `each_task` calls the closure with each number once.
     each_task(parts.count(), work, &|k| f(k, unsafe { parts.take(k) }));
 }
 
-/// [`for_each_chunk`] over two outputs that advance together: chunk `k` of `a` has `chunk_a` elements and goes
-/// with chunk `k` of `b` of `chunk_b` elements.
+/// [`for_each_chunk`] over two outputs: `f(k, a_k, b_k)` gets chunk `k` of `a`, of `chunk_a` elements, and
+/// chunk `k` of `b`, of `chunk_b` elements.
 ///
 /// # Panics
 /// When a chunk size is zero or the two outputs have different numbers of chunks.
@@ -142,21 +147,23 @@ pub fn for_each_chunk2<A: Send, B: Send>(
         "for_each_chunk2: the outputs have different numbers of chunks"
     );
     let (a, b) = (Parts::new(a, chunk_a), Parts::new(b, chunk_b));
-    // SAFETY: as in `for_each_chunk`, for both.
+    // SAFETY: as in `for_each_chunk`, for both outputs.
     each_task(a.count(), work, &|k| f(k, unsafe { a.take(k) }, unsafe { b.take(k) }));
 }
 
-/// Calls `f` with `0..count`, each once, in parallel when `work` pays.
+/// Calls `f` with each number of `0..count` once, in parallel when `work` pays.
 ///
-/// Everything goes through this one function, and `f` is `dyn`: kernels have hundreds of instances, and an instance of
-/// rayon's iterators for each of them was a third of the engine's machine code and build time.
+/// All parallel work goes through this one function, and `f` is `dyn`: kernels have hundreds of instances,
+/// and one instance of rayon's iterators for each of them was a third of the engine's machine code and build
+/// time.
 fn each_task(count: usize, work: Work, f: &(dyn Fn(usize) + Sync)) {
     #[cfg(feature = "rayon")]
     if count > 1 && work.is_parallel() {
         return section::run(count, f);
     }
     (0..count).for_each(f);
-    // Now that the next operation is about to come: a helper woken any earlier would be asleep again by then.
+    // After the work, because the next operation is about to come: a helper woken earlier would be asleep
+    // again by then.
     if count > 1
         && let Some(nanoseconds) = work.alone()
     {
@@ -164,8 +171,8 @@ fn each_task(count: usize, work: Work, f: &(dyn Fn(usize) + Sync)) {
     }
 }
 
-/// Computes `f` for each block of at most `block` indices of `0..n` (in parallel when `work` pays) and returns the
-/// results in block order, ready for a reduction whose order does not depend on the threads.
+/// Computes `f` for each block of at most `block` indices of `0..n` (in parallel when `work` pays) and
+/// returns the results in block order, for a reduction whose order does not depend on the threads.
 ///
 /// # Panics
 /// When `block` is zero.
@@ -183,8 +190,8 @@ pub fn map_blocks<R: Send>(
     results.into_iter().flatten().collect()
 }
 
-/// Number of consecutive rows that one task should take, so that a task moves at least 128 KiB when each row costs
-/// `bytes_per_row`. At least one.
+/// Number of consecutive rows that one task should take, so that it moves at least 128 KiB when each row
+/// costs `bytes_per_row`. At least one.
 pub fn rows_per_task(bytes_per_row: usize) -> usize {
     TASK_BYTES.div_ceil(bytes_per_row.max(1)).max(1)
 }

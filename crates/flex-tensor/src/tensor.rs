@@ -9,10 +9,11 @@ use alloc::vec::Vec;
 
 /// An n-dimensional array of any rank.
 ///
-/// Cloning is O(1): clones and views share the buffer. Operations that own the only reference to a buffer may write
-/// their result into it, so a clone or a view never observes a change made through another.
+/// Cloning is O(1): clones and views share the buffer. An operation that owns the only reference to a buffer
+/// may write its result into it, so a clone or a view never observes a change made through another one.
 ///
-/// Invariant: every position that the layout addresses lies inside of the buffer, which is aligned for the dtype.
+/// Invariant: every position that the layout addresses lies inside the buffer, which is aligned for the
+/// dtype.
 #[derive(Clone, Debug)]
 pub struct Tensor {
     data: Buffer,
@@ -20,8 +21,8 @@ pub struct Tensor {
     dtype: DType,
 }
 
-/// A tensor whose elements are not written yet. What surrounds the writing is compiled once here, and not for each of the
-/// hundreds of closures that write.
+/// A tensor whose elements are not written yet. The code around the writing is compiled once here, instead of
+/// once for each of the hundreds of closures that write.
 struct Blank {
     bytes: Bytes,
     layout: Layout,
@@ -29,10 +30,11 @@ struct Blank {
 }
 
 impl Blank {
-    /// Room for a row-major tensor. `element` is the type that will be written, and whether it stores `dtype`.
+    /// Allocates a row-major tensor. `element` is the dtype of the Rust type that will be written, and
+    /// whether that type stores `dtype`.
     ///
     /// # Errors
-    /// [`Error::Overflow`] and [`Error::Memory`] in the name of `op`.
+    /// [`Error::Overflow`] and [`Error::Memory`] under the name `op`.
     ///
     /// # Panics
     /// When the type does not store `dtype`.
@@ -45,7 +47,6 @@ impl Blank {
         Ok(Self { bytes, layout, dtype })
     }
 
-    /// Where to write the elements.
     fn elements<T: Element>(&mut self) -> &mut [T] {
         bytemuck::cast_slice_mut(&mut self.bytes)
     }
@@ -56,7 +57,7 @@ impl Blank {
     }
 }
 
-/// A buffer for a result of this layout.
+/// A buffer of `size` bytes for a result of this layout.
 #[inline]
 fn allocate(op: &'static str, layout: &Layout, size: usize) -> Result<Bytes> {
     storage::try_alloc(size).ok_or_else(|| Error::Memory { op, shape: layout.shape().to_vec(), bytes: size })
@@ -70,7 +71,7 @@ impl Tensor {
     /// Booleans other than 0 and 1 become 1.
     ///
     /// # Errors
-    /// When the byte count is not that of the shape.
+    /// When the byte count does not match the shape.
     pub fn from_bytes(bytes: Bytes, shape: impl Into<Shape>, dtype: DType) -> Result<Self> {
         let shape = shape.into();
         let count = checked_num_elements("from_data", &shape)?;
@@ -95,7 +96,7 @@ impl Tensor {
     /// Copies a slice of row-major elements.
     ///
     /// # Errors
-    /// When the number of elements is not that of the shape.
+    /// When the number of elements does not match the shape.
     pub fn from_slice<T: Element>(values: &[T], shape: impl Into<Shape>) -> Result<Self> {
         let shape = shape.into();
         let count = checked_num_elements("from_slice", &shape)?;
@@ -109,18 +110,18 @@ impl Tensor {
     /// Copies a slice of booleans.
     ///
     /// # Errors
-    /// When the number of elements is not that of the shape.
+    /// When the number of elements does not match the shape.
     pub fn from_bools(values: &[bool], shape: impl Into<Shape>) -> Result<Self> {
         let bytes: Vec<u8> = values.iter().map(|&b| b as u8).collect();
         let tensor = Self::from_slice(&bytes, shape)?;
         Ok(tensor.with_dtype(DType::Bool(BoolStore::Native)))
     }
 
-    /// A row-major tensor whose elements `fill` writes. The slice that `fill` gets holds arbitrary values, so it has
-    /// to write every element. `T` must be a type that [stores](crate::dtype::stores) `dtype`.
+    /// A row-major tensor whose elements `fill` writes. The slice passed to `fill` holds arbitrary values, so
+    /// `fill` has to write every element. `T` must be a type that [stores](crate::dtype::stores) `dtype`.
     ///
     /// # Errors
-    /// [`Error::Overflow`] and [`Error::Memory`] in the name of `op`.
+    /// [`Error::Overflow`] and [`Error::Memory`] under the name `op`.
     ///
     /// # Panics
     /// When `T` does not store `dtype`.
@@ -135,10 +136,10 @@ impl Tensor {
         Ok(blank.finish())
     }
 
-    /// [`build`](Self::build) with a `fill` that can fail; nothing is left behind when it does.
+    /// [`build`](Self::build) with a `fill` that can fail; the memory is freed when it does.
     ///
     /// # Errors
-    /// [`Error::Overflow`] and [`Error::Memory`] in the name of `op`, and those of `fill`.
+    /// [`Error::Overflow`] and [`Error::Memory`] under the name `op`, and the errors of `fill`.
     ///
     /// # Panics
     /// When `T` does not store `dtype`.
@@ -153,11 +154,11 @@ impl Tensor {
         Ok(blank.finish())
     }
 
-    /// [`try_build`](Self::try_build) for those who write bytes. `layout` is that of the result, of `count` elements, and
-    /// contiguous from the start of the buffer.
+    /// [`try_build`](Self::try_build) for a `fill` that writes bytes. `layout` is the layout of the result;
+    /// it must have `count` elements, contiguous from the start of the buffer.
     ///
     /// # Errors
-    /// [`Error::Memory`] in the name of `op`, and those of `fill`.
+    /// [`Error::Memory`] under the name `op`, and the errors of `fill`.
     #[inline]
     pub fn try_build_bytes(
         op: &'static str,
@@ -171,7 +172,7 @@ impl Tensor {
         Ok(Self { data: Buffer::new(bytes), layout, dtype })
     }
 
-    /// One element, of shape `[1]`.
+    /// A tensor of one element, of shape `[1]`.
     ///
     /// # Panics
     /// When `T` does not store `dtype`.
@@ -181,10 +182,10 @@ impl Tensor {
         Self { data, layout: Layout::single(), dtype }
     }
 
-    /// [`single`](Self::single) of a value that comes as bytes.
+    /// [`single`](Self::single) of a value given as bytes.
     ///
     /// # Panics
-    /// When elements of the dtype have another size.
+    /// When `value` does not have the size of an element of `dtype`.
     pub fn single_of_bytes(value: &[u8], dtype: DType) -> Self {
         assert!(dtype.size() == value.len(), "single: {} bytes do not store {dtype:?}", value.len());
         Self { data: Buffer::new(storage::number(value)), layout: Layout::single(), dtype }
@@ -202,7 +203,7 @@ impl Tensor {
         })
     }
 
-    /// A row-major tensor of one value, which all threads write.
+    /// A row-major tensor with every element set to `value`, written by all threads.
     pub fn filled<T: Element>(
         op: &'static str,
         shape: impl Into<Shape>,
@@ -228,11 +229,11 @@ impl Tensor {
         }))
     }
 
-    /// The elements as row-major bytes. No data is copied when this is the only reference to the buffer and the
-    /// tensor covers all of it in order.
+    /// The elements as row-major bytes. No data is copied when this is the only reference to the buffer and
+    /// the tensor covers all of it in order.
     ///
     /// # Errors
-    /// None for tensors that the engine made; the signature leaves room for storage that cannot be read.
+    /// [`Error::Memory`] when a copy in row-major order is needed and the system has no room for it.
     pub fn into_bytes(self) -> Result<Bytes> {
         let whole = self.layout.is_contiguous()
             && self.layout.offset() == 0
@@ -268,12 +269,12 @@ impl Tensor {
         self.layout.num_elements()
     }
 
-    /// Type of the elements.
+    /// Dtype of the elements.
     pub fn dtype(&self) -> DType {
         self.dtype
     }
 
-    /// Where the elements lie in the buffer.
+    /// Positions of the elements in the buffer.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
@@ -283,8 +284,9 @@ impl Tensor {
         self.layout.is_contiguous()
     }
 
-    /// Whether no clone or view shares the buffer, so that an operation that owns this tensor may write to it.
-    /// Buffers whose owner has memory that may only be read count as shared: writing to them would copy them whole.
+    /// Whether no clone or view shares the buffer, so that an operation that owns this tensor may write to
+    /// it. Buffers over read-only memory of another owner count as shared: writing to them would copy them
+    /// whole.
     pub fn is_unique(&self) -> bool {
         self.data.is_unique()
     }
@@ -309,7 +311,7 @@ impl Tensor {
         self.data.bytes()
     }
 
-    /// The whole buffer, writable, when this tensor [is its only owner](Self::is_unique).
+    /// The whole buffer, mutable, when this tensor [is its only owner](Self::is_unique).
     ///
     /// # Panics
     /// When `T` does not store the dtype.
@@ -318,7 +320,7 @@ impl Tensor {
         self.data.bytes_mut().map(bytemuck::cast_slice_mut)
     }
 
-    /// The elements in order, when they are contiguous.
+    /// The elements in row-major order, when they are contiguous.
     ///
     /// # Panics
     /// When `T` does not store the dtype.
@@ -327,8 +329,9 @@ impl Tensor {
         self.is_contiguous().then(|| &self.storage::<T>()[start..start + self.num_elements()])
     }
 
-    /// The elements as one flat writable run, when the tensor is the only owner of the buffer and fills a gapless
-    /// range of it ([`Layout::is_dense`]); in memory order, which the layout maps to indices.
+    /// The elements as one flat mutable run, when the tensor is the only owner of the buffer and fills a
+    /// gapless range of it ([`Layout::is_dense`]). The run is in memory order, which the layout maps to
+    /// indices.
     ///
     /// # Panics
     /// When `T` does not store the dtype.
@@ -350,7 +353,7 @@ impl Tensor {
         Some(&mut bytes[span.start * size..span.end * size])
     }
 
-    /// The single element of a tensor of one element.
+    /// The element of a tensor of one element.
     ///
     /// # Panics
     /// When there is not exactly one element, or `T` does not store the dtype.
@@ -362,7 +365,7 @@ impl Tensor {
     /// The same tensor in row-major order; copies only when it is not contiguous.
     ///
     /// # Errors
-    /// None for dtypes that the engine stores.
+    /// [`Error::Memory`] when the system has no room for the copy.
     pub fn into_contiguous(self) -> Result<Self> {
         if self.is_contiguous() { Ok(self) } else { self.materialise() }
     }
@@ -370,13 +373,13 @@ impl Tensor {
     /// [`into_contiguous`](Self::into_contiguous) of a borrowed tensor.
     ///
     /// # Errors
-    /// None for dtypes that the engine stores.
+    /// [`Error::Memory`] when the system has no room for the copy.
     pub fn to_contiguous(&self) -> Result<Self> {
         if self.is_contiguous() { Ok(self.clone()) } else { self.materialise() }
     }
 
-    /// The same elements under another dtype of the same width, such as bool stored as bytes and `u8`. The bits are
-    /// not looked at, so the caller vouches that they mean something in the new dtype.
+    /// The same elements under another dtype of the same width, such as bool stored as bytes and `u8`. The
+    /// bits are not checked; the caller vouches that they are valid in the new dtype.
     ///
     /// # Panics
     /// When the widths differ.
@@ -386,10 +389,10 @@ impl Tensor {
         self
     }
 
-    /// Replaces the layout; the new one must stay inside of the buffer.
+    /// Replaces the layout; the new layout must stay inside the buffer.
     ///
     /// # Panics
-    /// When it does not.
+    /// When the new layout leaves the buffer.
     pub fn with_layout(mut self, layout: Layout) -> Self {
         let capacity = self.data.bytes().len() / self.dtype.size();
         assert!(layout.span().end <= capacity || layout.num_elements() == 0, "layout leaves the buffer");
@@ -398,7 +401,8 @@ impl Tensor {
     }
 }
 
-/// Views. None of these moves data, except [`reshape`](Self::reshape) where strides cannot express the new shape.
+/// Views. None of these methods moves data, except [`reshape`](Self::reshape) where strides cannot express
+/// the new shape.
 impl Tensor {
     fn view(self, f: impl FnOnce(Layout) -> Result<Layout>) -> Result<Self> {
         let Self { data, layout, dtype } = self;
@@ -461,11 +465,11 @@ impl Tensor {
         self.view(|l| l.unfold(axis, size, step))
     }
 
-    /// The same elements in the same row-major order under another shape. A view where strides can express it,
-    /// otherwise a copy.
+    /// The same elements in the same row-major order under another shape. A view where strides can express
+    /// the shape, otherwise a copy.
     ///
     /// # Errors
-    /// The element counts differ.
+    /// The element counts differ, or the system has no room for the copy.
     pub fn reshape(self, shape: impl Into<Shape>) -> Result<Self> {
         let shape = shape.into();
         match self.layout.reshape(shape.clone())? {
@@ -531,7 +535,7 @@ mod tests {
 
     #[test]
     fn unaligned_bytes_are_copied_once() {
-        /// Eight bytes behind the first one of two aligned words, which may only be read.
+        /// Eight read-only bytes that start at the second byte of two aligned words.
         struct Odd([u64; 2]);
 
         impl Adopted for Odd {

@@ -1,8 +1,8 @@
-//! Stored type and computing type: half precision is stored in 16 bits and computed in f32, f32 and f64 are
-//! computed as they are.
+//! Stored types and computing types: half precision is stored in 16 bits and computed in f32; f32 and f64 are
+//! computed as stored.
 //!
-//! A kernel is written once over [`Accumulator`] and sees blocks; [`Wide`] hands it the stored block itself where
-//! both types are the same, and a converted copy in a reused scratch buffer otherwise.
+//! A kernel is written once over [`Accumulator`] and sees blocks. [`Wide`] passes it the stored block itself
+//! where both types are the same, and otherwise a converted copy in a reused scratch buffer.
 
 use crate::{Element, bf16, f16};
 use alloc::vec::Vec;
@@ -14,13 +14,14 @@ impl Accumulator for f64 {}
 
 /// A stored float type.
 pub trait Wide: Element {
-    /// What kernels compute in.
+    /// The type that kernels compute in.
     type Acc: Accumulator;
 
-    /// The values of `src` in the computing type; `scratch` holds them when they have to be converted.
+    /// The values of `src` in the computing type. They are in `scratch` where they have to be converted.
     fn widen<'a>(src: &'a [Self], scratch: &'a mut Vec<Self::Acc>) -> &'a [Self::Acc];
 
-    /// Lets `f` write values for all of `dst` in the computing type. The slice holds arbitrary values before.
+    /// Lets `f` write values for all of `dst` in the computing type. The slice passed to `f` holds arbitrary
+    /// values.
     fn narrow<R>(dst: &mut [Self], scratch: &mut Vec<Self::Acc>, f: impl FnOnce(&mut [Self::Acc]) -> R) -> R;
 }
 
@@ -66,7 +67,7 @@ macro_rules! through_f32 {
 same!(f32, f64);
 through_f32!(f16, bf16);
 
-/// The first `len` elements of a buffer that grows when it is too short; they hold arbitrary values.
+/// The first `len` elements of `buffer`, which grows if it is too short. They hold arbitrary values.
 #[inline]
 pub fn take<T: Element>(buffer: &mut Vec<T>, len: usize) -> &mut [T] {
     if buffer.len() < len {

@@ -1,8 +1,10 @@
-//! Complex transforms without `std`: mixed radix for lengths with small prime factors, Bluestein for the others.
+//! Complex transforms without `std`: mixed radix for lengths with small prime factors, Bluestein for other
+//! lengths.
 //!
-//! The mixed-radix transform is Stockham's: each pass combines sub-transforms of `radix` and writes them in the order
-//! that the next pass reads, so no bit reversal is needed. Bluestein's algorithm writes `jk = (j^2 + k^2 - (k-j)^2) / 2`,
-//! which turns the sum over `j` into a convolution with a chirp, done by transforms of a power of two.
+//! The mixed-radix transform is Stockham's: each pass combines sub-transforms of `radix` and writes them in
+//! the order that the next pass reads, so no bit reversal is needed. Bluestein's algorithm writes
+//! `jk = (j^2 + k^2 - (k-j)^2) / 2`, which turns the sum over `j` into a convolution with a chirp, computed
+//! by transforms whose length is a power of two.
 
 use super::plan::{ComplexFft, FftFloat};
 use alloc::sync::Arc;
@@ -12,10 +14,10 @@ use core::f64::consts::{PI, TAU};
 use num_complex::Complex;
 use num_traits::Float;
 
-/// Largest prime factor that is transformed directly, at a cost of that many operations per element.
+/// Largest prime factor that is transformed directly, at a cost of so many operations per element.
 const LARGEST_RADIX: usize = 13;
 
-/// The transform of length `n`.
+/// The transform of length `n`, forward or inverse.
 pub(super) fn complex_fft<A: FftFloat>(n: usize, inverse: bool) -> Arc<dyn ComplexFft<A>> {
     match factors(n) {
         Some(factors) => Arc::new(MixedRadix::new(n, factors, inverse)),
@@ -23,7 +25,7 @@ pub(super) fn complex_fft<A: FftFloat>(n: usize, inverse: bool) -> Arc<dyn Compl
     }
 }
 
-/// The passes for `n`, when all its prime factors are small.
+/// The radices of the passes for length `n`; `None` when `n` has a prime factor above [`LARGEST_RADIX`].
 fn factors(mut n: usize) -> Option<Vec<usize>> {
     let mut factors = vec![];
     for radix in [4, 2, 3, 5, 7, 11, LARGEST_RADIX] {
@@ -35,7 +37,7 @@ fn factors(mut n: usize) -> Option<Vec<usize>> {
     (n == 1).then_some(factors)
 }
 
-/// `exp(sign i angle)`, `sign` negative for the forward transform.
+/// `exp(i angle)` for the inverse transform, `exp(-i angle)` for the forward one.
 fn unit<A: FftFloat>(angle: f64, inverse: bool) -> Complex<A> {
     let (sin, cos) = Float::sin_cos(angle);
     Complex::new(A::from_f64(cos), A::from_f64(if inverse { sin } else { -sin }))
@@ -43,7 +45,7 @@ fn unit<A: FftFloat>(angle: f64, inverse: bool) -> Complex<A> {
 
 struct MixedRadix<A> {
     factors: Vec<usize>,
-    /// `exp(-+2 pi i k / n)`.
+    /// `exp(-2 pi i k / n)` for `k < n`, conjugate for the inverse transform.
     roots: Vec<Complex<A>>,
 }
 
@@ -53,7 +55,8 @@ impl<A: FftFloat> MixedRadix<A> {
         Self { factors, roots }
     }
 
-    /// One pass: `stride` interleaved transforms of length `len`, each split into `radix` of `len / radix`.
+    /// One pass over `stride` interleaved transforms of length `len`: splits each into `radix` transforms of
+    /// length `len / radix`.
     fn pass(&self, radix: usize, len: usize, stride: usize, x: &[Complex<A>], y: &mut [Complex<A>]) {
         let n = self.roots.len();
         let part = len / radix;
@@ -103,9 +106,9 @@ impl<A: FftFloat> ComplexFft<A> for MixedRadix<A> {
 }
 
 struct Bluestein<A> {
-    /// `exp(-+pi i k^2 / n)`.
+    /// `exp(-pi i k^2 / n)` for `k < n`, conjugate for the inverse transform.
     chirp: Vec<Complex<A>>,
-    /// Transform of the conjugate chirp, over the length of the convolution, which it also scales.
+    /// Transform of the conjugate chirp at the length of the convolution, including its scale.
     filter: Vec<Complex<A>>,
     forward: MixedRadix<A>,
     inverse: MixedRadix<A>,
@@ -113,7 +116,7 @@ struct Bluestein<A> {
 
 impl<A: FftFloat> Bluestein<A> {
     fn new(n: usize, inverse: bool) -> Self {
-        // k^2 modulo 2n, exactly: the angle stays small however long the transform.
+        // k^2 modulo 2n, exactly: the angle stays small for any length.
         let square = |k: usize| (k as u128 * k as u128 % (2 * n as u128)) as f64;
         let chirp: Vec<Complex<A>> = (0..n).map(|k| unit(PI * square(k) / n as f64, inverse)).collect();
         let len = (2 * n - 1).next_power_of_two();

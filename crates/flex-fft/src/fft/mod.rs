@@ -5,9 +5,9 @@
 //! irfft  x[j] = 1/n sum_k X[k] exp(2 pi i j k / n),  with X[n-k] the conjugate of X[k]
 //! ```
 //!
-//! `real` turns a real transform into a complex one of half the length where the length is even, and `plan` keeps
-//! what depends on the length alone. Complex transforms come from `rustfft` with the feature `std`, from
-//! `mixed_radix` without.
+//! `real` turns a real transform of even length into a complex one of half the length, and `plan` keeps the
+//! data that depends on the length alone. Complex transforms come from `rustfft` with the feature `std`, and
+//! from `mixed_radix` without it.
 
 mod mixed_radix;
 mod plan;
@@ -25,8 +25,8 @@ use alloc::vec::Vec;
 use plan::{FftFloat, plan};
 use real::RealFft;
 
-/// Spectrum `(re, im)` of a real signal along `axis`: `n / 2 + 1` bins, where `n` is the length of the axis unless
-/// given. A longer signal is cut to `n`, a shorter one is continued with zeros.
+/// Spectrum `(re, im)` of a real signal along `axis`: `n / 2 + 1` bins. `n` defaults to the length of the
+/// axis. A longer signal is cut to `n` samples, a shorter one is padded with zeros.
 ///
 /// # Errors
 /// A dtype that is not float, an axis out of range or empty, or `n` of zero.
@@ -40,17 +40,17 @@ pub fn rfft(signal: Tensor, axis: usize, n: Option<usize>) -> Result<(Tensor, Te
     let (re, im) = dispatch!(float OP, signal.dtype(), T => {
         forward::<T>(OP, &signal, n, &*plan::<<T as Wide>::Acc>(n))
     })?;
-    // Bins lie next to each other in memory, whichever axis was transformed.
+    // The bins of one signal are neighbours in memory, whichever axis was transformed.
     Ok((re.swap_axes(axis, last)?, im.swap_axes(axis, last)?))
 }
 
-/// Real signal of `n` samples from its spectrum along `axis`, the inverse of [`rfft`]; `n` is `2 * (bins - 1)` unless
-/// given. Bins above `n / 2` are ignored, missing ones are zero. The imaginary parts of bin 0 and, for even `n`, of bin
-/// `n / 2` are taken as zero.
+/// Real signal of `n` samples from its spectrum along `axis`, the inverse of [`rfft`]. `n` defaults to
+/// `2 * (bins - 1)`. Bins above `n / 2` are ignored, missing bins are zero. The imaginary parts of bin 0 and,
+/// for even `n`, of bin `n / 2` are taken as zero.
 ///
 /// # Errors
-/// A dtype that is not float, `re` and `im` of different shapes or dtypes, an axis out of range or empty, or a length
-/// of zero (a single bin without `n`).
+/// A dtype that is not float, `re` and `im` of different shapes or dtypes, an axis out of range or empty, or
+/// a length of zero (a single bin without `n`).
 pub fn irfft(re: Tensor, im: Tensor, axis: usize, n: Option<usize>) -> Result<Tensor> {
     const OP: &str = "irfft";
     check_float(OP, &re)?;
@@ -77,10 +77,10 @@ fn check_float(op: &'static str, x: &Tensor) -> Result<()> {
     Err(Error::dtype(op, x.dtype(), "a float dtype (f64, f32, f16, bf16)"))
 }
 
-/// Lengths up to this one, whose buffers take 1 GiB, are not asked for in advance.
+/// Up to this length, whose buffers take 1 GiB, the memory is not probed in advance.
 const PROBED: usize = 1 << 24;
 
-/// `n`, when a transform of this length of an axis makes sense.
+/// Returns `n` if the axis can be transformed at this length.
 fn check_length(op: &'static str, shape: &[usize], axis: usize, n: usize) -> Result<usize> {
     if shape[axis] == 0 {
         return Err(Error::shape(op, shape, alloc::format!("at least one element along axis {axis}")));
@@ -88,9 +88,9 @@ fn check_length(op: &'static str, shape: &[usize], axis: usize, n: usize) -> Res
     if n == 0 {
         return Err(Error::argument(op, "length of the transform", n, "at least 1"));
     }
-    // Also what the working buffers need: a complex transform of any length fits into 8 n elements.
+    // This bounds the working buffers too: a complex transform of any length fits into 8 n elements.
     let bytes = checked_num_elements(op, &[n, 8])? * size_of::<f64>();
-    // Planning takes memory too, and aborts where there is none; asking costs one call of the system.
+    // Planning takes memory too, and aborts if there is none; the probe costs one system call.
     if n > PROBED && crate::storage::try_alloc(bytes).is_none() {
         return Err(Error::Memory { op, shape: shape.to_vec(), bytes });
     }
@@ -105,13 +105,14 @@ fn with_last(shape: &Shape, len: usize) -> Shape {
     shape
 }
 
-/// Work of one transform. Transforms are vectorised, so that several operations count as one: 1024 samples take 0.7 us,
-/// 4096 take 2 us, 65536 take 43 us on one core of a Zen 4, and 16 rows of 1024 are faster on one thread than on two.
+/// Work of one transform. Transforms are vectorised, so several operations count as one: 1024 samples take
+/// 0.7 us, 4096 take 2 us, 65536 take 43 us on one core of a Zen 4, and 16 rows of 1024 are faster on one
+/// thread than on two.
 fn flops(n: usize) -> usize {
     (n.ilog2() as usize + 2).saturating_mul(n).div_ceil(4)
 }
 
-/// Transforms per task, so that a task takes some 5 us.
+/// Number of transforms per task, so that a task takes some 5 us.
 fn rows_per_task(n: usize) -> usize {
     const FLOPS_PER_TASK: usize = 32 * 1024;
     FLOPS_PER_TASK.div_ceil(flops(n))
@@ -190,7 +191,7 @@ where
     })
 }
 
-/// A copy of `row` in `buffer`, with zeros up to the end.
+/// Copies `row` to `buffer` and fills the rest with zeros; returns the buffer.
 fn continue_with_zeros<'a, A: FftFloat>(row: &[A], buffer: &'a mut [A]) -> &'a [A] {
     let (head, tail) = buffer.split_at_mut(row.len());
     head.copy_from_slice(row);

@@ -1,4 +1,4 @@
-//! Complex transforms of a length, and the cache of plans.
+//! Complex transforms of a fixed length, and the cache of plans.
 
 use super::Shared;
 use super::real::RealFft;
@@ -8,9 +8,10 @@ use alloc::vec::Vec;
 use num_complex::Complex;
 use spin::Mutex;
 
-/// A complex transform of a fixed length, not scaled: `X[k] = sum_j x[j] exp(-+2 pi i j k / n)`.
+/// A complex transform of a fixed length, not scaled: `X[k] = sum_j x[j] exp(-2 pi i j k / n)`, `+2 pi` for
+/// the inverse.
 pub(super) trait ComplexFft<A>: Send + Sync {
-    /// Length of the working memory for either call, in complex elements.
+    /// Length of the working memory for both methods, in complex elements.
     fn scratch_len(&self) -> usize;
     /// Transforms `input` to `output`.
     fn out_of_place(&self, input: &[Complex<A>], output: &mut [Complex<A>], scratch: &mut [Complex<A>]);
@@ -18,11 +19,11 @@ pub(super) trait ComplexFft<A>: Send + Sync {
     fn in_place(&self, data: &mut [Complex<A>], scratch: &mut [Complex<A>]);
 }
 
-/// f32 or f64: where complex transforms come from, and where plans are kept.
+/// f32 or f64, with the source of its complex transforms and the cache of its plans.
 pub(super) trait FftFloat: Accumulator + bytemuck::Pod {
-    /// The transform of length `n`, inverse or not.
+    /// The complex transform of length `n`, forward or inverse.
     fn complex_fft(n: usize, inverse: bool) -> Arc<dyn ComplexFft<Self>>;
-    /// The plans made so far.
+    /// The cached plans with their lengths, the latest used first.
     fn cache() -> &'static Mutex<Vec<(usize, Shared<Self>)>>;
 }
 
@@ -83,10 +84,10 @@ macro_rules! impl_fft_float {
 }
 impl_fft_float!(f32, f64);
 
-/// Lengths whose plans are kept, the latest used.
+/// Number of plans in the cache: the latest used.
 const KEPT: usize = 16;
 
-/// The plan for real transforms of length `n`, from the cache when it is there.
+/// The plan for real transforms of length `n`, from the cache if possible.
 pub(super) fn plan<A: FftFloat>(n: usize) -> Shared<A> {
     plan_in(A::cache(), n)
 }
@@ -95,7 +96,7 @@ fn plan_in<A: FftFloat>(cache: &Mutex<Vec<(usize, Shared<A>)>>, n: usize) -> Sha
     if let Some(plan) = use_cached(&mut cache.lock(), n) {
         return plan;
     }
-    // Planning takes a while; nobody waits for it.
+    // Planning takes a while; no other thread waits for the lock meanwhile.
     let plan = Arc::new(RealFft::new(n));
     let mut cache = cache.lock();
     if let Some(plan) = use_cached(&mut cache, n) {

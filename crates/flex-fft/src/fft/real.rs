@@ -1,13 +1,14 @@
-//! Real transforms through complex ones.
+//! Real transforms by complex ones.
 //!
-//! For even `n = 2m`, neighbouring samples are taken as real and imaginary part of `m` complex numbers, whose
+//! For even `n = 2m`, neighbouring samples are the real and imaginary parts of `m` complex numbers. Their
 //! transform `Z` holds the transforms `E` and `O` of the even and odd samples:
 //!
 //! ```text
-//! 2 E[k] = Z[k] + conj Z[m-k]       2i O[k] = Z[k] - conj Z[m-k]       X[k] = E[k] + w^k O[k],  w = exp(-2 pi i / n)
+//! 2 E[k] = Z[k] + conj Z[m-k]       2i O[k] = Z[k] - conj Z[m-k]
+//! X[k] = E[k] + w^k O[k],  w = exp(-2 pi i / n)
 //! ```
 //!
-//! The inverse solves these for `Z`. An odd `n` takes a complex transform of full length.
+//! The inverse solves these equations for `Z`. An odd `n` takes a complex transform of full length.
 
 use super::plan::{ComplexFft, FftFloat};
 use alloc::sync::Arc;
@@ -28,7 +29,7 @@ pub(super) struct RealFft<A> {
 }
 
 impl<A: FftFloat> RealFft<A> {
-    /// Plans for length `n`, which is not zero.
+    /// Plans for length `n`, which must not be zero.
     pub fn new(n: usize) -> Self {
         Self::over(n, A::complex_fft)
     }
@@ -53,7 +54,7 @@ impl<A: FftFloat> RealFft<A> {
         2 * (2 * self.n + self.forward.scratch_len().max(self.inverse.scratch_len()))
     }
 
-    /// Spectrum of `row` (`n` samples) into `re` and `im` (`n / 2 + 1` bins).
+    /// Transforms `row` (`n` samples) to its spectrum in `re` and `im` (`n / 2 + 1` bins).
     pub fn forward(&self, row: &[A], re: &mut [A], im: &mut [A], scratch: &mut [A]) {
         let scratch: &mut [Complex<A>] = bytemuck::cast_slice_mut(scratch);
         if self.n.is_multiple_of(2) {
@@ -81,14 +82,14 @@ impl<A: FftFloat> RealFft<A> {
         }
     }
 
-    /// `X` from `Z`.
+    /// Computes the spectrum `X` from `Z`.
     #[inline(always)]
     fn split(&self, z: &[Complex<A>], re: &mut [A], im: &mut [A]) {
         let m = z.len();
         (re[0], im[0]) = (z[0].re + z[0].im, A::ZERO);
         (re[m], im[m]) = (z[0].re - z[0].im, A::ZERO);
         let half = A::from_f64(0.5);
-        // Equal lengths, so that the loop has one bound.
+        // Slices of equal length, so that the loop has one bound.
         let (re, im) = (&mut re[1..m], &mut im[1..m]);
         let (cos, sin, z, mirrored) = (&self.cos[1..m], &self.sin[1..m], &z[1..m], &z[1..m]);
         for k in 0..m - 1 {
@@ -100,7 +101,7 @@ impl<A: FftFloat> RealFft<A> {
         }
     }
 
-    /// Signal `out` (`n` samples) of a spectrum of `n / 2 + 1` bins.
+    /// Transforms a spectrum of `n / 2 + 1` bins to the signal `out` (`n` samples).
     pub fn inverse(&self, re: &[A], im: &[A], out: &mut [A], scratch: &mut [A]) {
         let scratch: &mut [Complex<A>] = bytemuck::cast_slice_mut(scratch);
         if self.n.is_multiple_of(2) {
@@ -125,7 +126,7 @@ impl<A: FftFloat> RealFft<A> {
         }
     }
 
-    /// `Z / n` from `X`.
+    /// Computes `Z / n` from the spectrum `X`.
     #[inline(always)]
     fn join(&self, re: &[A], im: &[A], z: &mut [Complex<A>]) {
         let m = z.len();
@@ -151,7 +152,7 @@ mod tests {
     use super::*;
     use alloc::vec;
 
-    /// What builds without `std` run.
+    /// Compares with the complex transforms of builds without `std`.
     #[test]
     fn both_sources_of_complex_transforms_agree() {
         for n in (1..40).chain([64, 97, 194, 240, 251, 502, 1024]) {

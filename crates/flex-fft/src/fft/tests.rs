@@ -74,7 +74,7 @@ fn check<T: Element>(n: usize, epsilon: f64) {
     let tolerance = epsilon * (n as f64).sqrt();
     assert_close(&to_f64(&re), &expected_re, tolerance);
     assert_close(&to_f64(&im), &expected_im, tolerance);
-    // Parseval: inner bins stand for two.
+    // Parseval: each inner bin stands for two.
     for (row, (re, im)) in rows.chunks(n).zip(
         to_f64(&re)
             .chunks(n / 2 + 1)
@@ -120,7 +120,7 @@ fn many_long_rows_in_parallel() {
 
 #[test]
 fn f64_is_f64_throughout() {
-    // A spectrum line next to one that is 1e12 times larger: lost with f32 twiddles.
+    // A spectral line next to one that is 1e12 times larger: lost with f32 twiddles.
     let n = 1024;
     let x: Vec<f64> = (0..n)
         .map(|j| {
@@ -154,7 +154,7 @@ fn every_axis_and_layout() {
             let back = irfft(re.clone(), im.clone(), axis, Some(n)).unwrap();
             assert_eq!(back.shape(), view.shape());
             assert_close(&to_f64(&back), &to_f64(&view), 1e-13);
-            // Against rows along the last axis.
+            // Compared with the transform along the last axis.
             let last = view.rank() - 1;
             let turned = view.clone().swap_axes(axis, last).unwrap();
             let rows = to_f64(&turned);
@@ -187,7 +187,7 @@ fn a_given_length_cuts_or_continues_with_zeros() {
             data.chunks(10).zip(other.chunks(10)).flat_map(|(re, im)| idft(re, im, n)).collect();
         assert_close(&to_f64(&back), &expected, 1e-13);
     }
-    // Without a length: 2 * (bins - 1). Imaginary parts at both ends do not count.
+    // Without a length: 2 * (bins - 1). Imaginary parts of the first and the last bin are ignored.
     let back = irfft(tensor::<f32>(&[1.0, 0.5], [2]), tensor::<f32>(&[7.0, 9.0], [2]), 0, None).unwrap();
     assert_eq!(back.to_vec::<f32>(), [0.75, 0.25]);
 }

@@ -1,13 +1,14 @@
-//! Matrix products of bf16 through the instruction that multiplies pairs of them.
+//! Matrix products of bf16 by the instruction that multiplies pairs of bf16.
 //!
-//! Both operands are [packed](super::pack) into pairs of terms: the left one in strips of [`TILE_ROWS`] rows, the right one in
-//! panels of [`TILE_COLS`] columns. Tiles of sums are computed in f32 registers, [`PAIRS`] pairs at a time, added up in
-//! f32 and rounded once.
+//! Both operands are [packed](super::pack) into pairs of terms: the left operand in strips of [`TILE_ROWS`]
+//! rows, the right operand in panels of [`TILE_COLS`] columns. Tiles of sums are computed in f32 registers,
+//! [`PAIRS`] pairs at a time, added up in f32 and rounded once.
 //!
-//! The instruction takes subnormal numbers for zero, operands and sums, which shows only where a result is small itself. So
-//! packing finds the smallest and the largest magnitude of each strip and panel. Where they do not rule out that anything
-//! subnormal arises, the results tell ([`largest_doubtful`]): tiles in which one is not large beside all that may have been
-//! lost are computed again in ordinary arithmetic. Results are those of f32 sums, for all operands.
+//! The instruction takes subnormal operands and sums for zero, which matters only where a result is small
+//! itself. So packing finds the smallest and the largest magnitude of each strip and panel. Where these
+//! magnitudes allow subnormal values to arise, the results are compared with a bound ([`largest_doubtful`]):
+//! tiles with a result that is not large compared with all possible losses are computed again in ordinary
+//! arithmetic. Results equal f32 sums, for all operands.
 
 use super::gemm::{MatRef, Threads, sizes};
 use super::half;
@@ -18,19 +19,21 @@ use flex_math::Half;
 use flex_math::dot::{Bf16Dot, TILE_COLS, TILE_ROWS, TileRow, tile_exact};
 use flex_math::simd::vectorize;
 
-/// Pairs of terms that are summed in registers.
+/// Number of pairs of terms that are summed in registers.
 const PAIRS: usize = 256;
-/// Fewer rows do not pay for packing the right operand: one thread of Zen 5 takes 1.3 ms for 16 rows times 2048 by 2048, and
-/// 1.0 by way of f32, which puts the break-even at about 32 rows; on a busy machine packing costs more.
+/// Minimum number of rows for which packing the right operand pays. One thread of Zen 5 takes 1.3 ms for 16
+/// rows times 2048 by 2048, and 1.0 by way of f32, which puts the break-even at about 32 rows; on a busy
+/// machine packing costs more.
 const MIN_ROWS: usize = 48;
-/// Strips of the left operand per task, at most.
+/// Maximum number of strips of the left operand per task.
 const TASK_STRIPS: usize = 4;
-/// [`Work::Flops`] counts operations of plain loops; this kernel does as many in a quarter of the time.
+/// Speed of this kernel relative to plain loops, whose operations [`Work::Flops`] counts.
 const KERNEL_SPEEDUP: usize = 4;
 
 type Strip = [TileRow; TILE_ROWS];
 
-/// `dst = a @ b`, or `dst += a @ b`; `dst` is row-major. By way of f32 where the instruction is missing or does not pay.
+/// `dst = a @ b`, or `dst += a @ b` if `accumulate`; `dst` is row-major. Computed by way of f32 where the
+/// instruction is missing or does not pay.
 ///
 /// # Panics
 /// When the shapes do not fit together.
@@ -63,7 +66,7 @@ fn by_pairs(
         return;
     }
     let strips = m.div_ceil(TILE_ROWS);
-    // Strips of the same height: less of the last one is wasted.
+    // Strips of equal height, so that less of the last strip is wasted.
     let height = m.div_ceil(strips);
     let left = Packed::new(dot, a, height, false, threads);
     let right = Packed::new(dot, b.transposed(), TILE_COLS, true, threads);
@@ -90,7 +93,7 @@ fn by_pairs(
     });
 }
 
-/// `sums = a @ b` by blocks of the terms.
+/// `sums = a @ b`, by blocks of [`PAIRS`] pairs of terms.
 #[inline]
 fn sum_blocks(
     a: &[u32],
@@ -111,13 +114,14 @@ fn sum_blocks(
     }
 }
 
-/// The magnitude below which a sum of `k` products is in doubt; `None` when none is.
+/// The magnitude below which a sum of `k` products is in doubt; `None` when no sum is.
 ///
-/// Numbers of exponent `e` are multiples of `2^(e-7)`, so with exponents whose sum is -112 or more all products, and all sums
-/// of them, rounded or not, are multiples of `2^-126`: zero or normal. Otherwise a term loses less than `2^-126` times the
-/// other operand when an operand is subnormal, less than `2^-126` when the product is, and less than `2^-126` when the sum
-/// is: in all `2 * k * 2^-126` times the largest operand, or 1. That is less than half an ulp of an f32 that is `2^24`
-/// times as large. Beside infinite operands, or NaN, every finite result is in doubt.
+/// Numbers of exponent `e` are multiples of `2^(e-7)`. So if the exponents add up to -112 or more, all
+/// products, and all sums of them, rounded or not, are multiples of `2^-126`: zero or normal. Otherwise a
+/// term loses less than `2^-126` times the other operand when an operand is subnormal, less than `2^-126`
+/// when the product is, and less than `2^-126` when the sum is: in all `2 * k * 2^-126` times the largest
+/// operand, or 1. This is less than half an ulp of an f32 that is `2^24` times as large. With infinite
+/// operands or NaN, every finite result is in doubt.
 fn largest_doubtful(a: Extent, b: Extent, k: usize) -> Option<f32> {
     const BIAS: u16 = 127;
     if a == Extent::NONE || b == Extent::NONE {
@@ -127,12 +131,12 @@ fn largest_doubtful(a: Extent, b: Extent, k: usize) -> Option<f32> {
     if ea > 0 && eb > 0 && ea + eb >= 2 * BIAS - 112 {
         return None;
     }
-    // NaN must not hide infinity.
+    // Clamped so that NaN does not hide infinity.
     let largest = bf16::from_bits(a.most.max(b.most).clamp(bf16::ONE.to_bits(), bf16::INFINITY.to_bits()));
     Some(k as f32 * largest.to_f32() * f32::from_bits((127 - 101) << 23))
 }
 
-/// Whether a result of the tile is smaller in magnitude than `bound`, or not comparable.
+/// Whether any result of the tile is smaller in magnitude than `bound`, or not comparable with it.
 fn any_below(
     bound: f32,
     rows: &[bf16],
@@ -156,7 +160,7 @@ fn any_below(
     )
 }
 
-/// Rounds a tile to its place in `rows`, which are `n` long, or adds it to what is there.
+/// Rounds a tile to its columns of `rows`, each of length `n`, or adds it to their values if `accumulate`.
 fn finish(rows: &mut [bf16], n: usize, columns: core::ops::Range<usize>, sums: &[TileRow], accumulate: bool) {
     vectorize(
         #[inline(always)]
@@ -222,7 +226,8 @@ mod tests {
         Matrix { data: noise(rows * cols, seed), layout: MatLayout::row_major(rows, cols) }
     }
 
-    /// Noise in every layout: plain, transposed, from an offset, flipped, stepped, expanded along either axis.
+    /// Random matrices in every layout: plain, transposed, from an offset, flipped, stepped, expanded along
+    /// either axis.
     fn every_layout(rows: usize, cols: usize, seed: u64) -> Vec<Matrix> {
         let plain = MatLayout::row_major(rows, cols);
         let flipped = MatLayout { row_stride: -plain.row_stride, col_stride: -1, ..plain };
@@ -241,7 +246,7 @@ mod tests {
         .collect()
     }
 
-    /// The products in every way that this machine has, with the names of the ways.
+    /// The products by every method that this machine has, with the names of the methods.
     fn products(dst: &[bf16], a: &Matrix, b: &Matrix, accumulate: bool) -> Vec<(&'static str, Vec<bf16>)> {
         let mut list = vec![("f32", dst.to_vec()), ("door", dst.to_vec())];
         half::gemm(&mut list[0].1, a.view(), b.view(), accumulate, Threads::Pool);
@@ -256,12 +261,12 @@ mod tests {
         list
     }
 
-    /// Compares all ways with sums in f64.
+    /// Compares all methods with sums in f64.
     ///
-    /// A sum of `k` products and an old value in f32 takes `k` additions, each of which is wrong by `2^-24` of a partial
-    /// sum at most, which the sum of magnitudes bounds; what may be lost to subnormals is one more, and the product
-    /// of bf16 is exact unless it is subnormal, then wrong by `2^-150`. Rounding to bf16 adds `2^-8` of the result,
-    /// or half of the smallest subnormal, `2^-134`.
+    /// A sum of `k` products and an old value in f32 takes `k` additions. The error of each is at most
+    /// `2^-24` of a partial sum, which is bounded by the sum of magnitudes. The loss to subnormals counts as
+    /// one more addition. Products of bf16 are exact unless they are subnormal; then their error is at most
+    /// `2^-150`. Rounding to bf16 adds `2^-8` of the result, or half of the smallest subnormal, `2^-134`.
     fn check(a: &Matrix, b: &Matrix, accumulate: bool) {
         let (m, n, k) = (a.layout.rows, b.layout.cols, a.layout.cols);
         let old = if accumulate { noise(m * n, 3) } else { vec![bf16::NAN; m * n] };
@@ -302,7 +307,7 @@ mod tests {
         for k in [2 * PAIRS - 1, 2 * PAIRS, 2 * PAIRS + 1, 4 * PAIRS + 3] {
             check(&random(17, k, 1), &random(k, 35, 2), k % 2 == 0);
         }
-        // Several tasks of strips, and of panels to pack.
+        // Several tasks of strips, and several tasks of panels to pack.
         check(&random(130, 70, 1), &random(70, 300, 2), false);
     }
 
@@ -337,7 +342,7 @@ mod tests {
             b.data[5 * 40 + 6] = bf16::ZERO;
             check(&a, &b, false);
             check(&a, &b, true);
-            // Infinity less infinity, in another column.
+            // Infinity minus infinity, in another column.
             b.data[9 * 40 + 7] = bf16::from_f64(special);
             check(&a, &b, false);
         }
@@ -349,7 +354,7 @@ mod tests {
         let sign = |i: usize| if i % 3 == 0 { -1.0 } else { 1.0 };
         let spread = |i: usize, j: usize| ((7 * i + 11 * j) % 13) as i32;
         let (m, n, k) = (17, 35, 37);
-        // Operands, alone and among others, whose products are normal; results that are subnormal; both.
+        // Subnormal operands, alone and among others, whose products are normal; subnormal results; both.
         for (ea, eb) in [(-130, 100), (-133, 20), (-65, -66), (-70, -60), (-130, -3), (-126, 0)] {
             let a = matrix(m, k, |i, p| sign(i + p) * pow((ea + spread(i, p) % 4).max(-133)));
             let b = matrix(k, n, |p, j| pow(eb - spread(p, j)));
@@ -359,14 +364,14 @@ mod tests {
                 matrix(k, m, |p, i| pow((ea + spread(i, p) % 4).max(-133))),
             );
             check(&at, &bt, false);
-            // Beside large results, in rows of their own.
+            // Among large results, which are in other rows.
             let mixed = matrix(m, k, |i, p| if i == 4 { pow(ea.max(-133)) } else { spread(i, p) as f64 });
             check(&mixed, &b, false);
         }
-        // Sums that cancel to subnormal numbers: neither operand is small by itself.
+        // Sums that cancel to subnormal numbers, where neither operand is small by itself.
         let a = matrix(m, 2, |i, p| if p == 0 { 1.0 + pow(-7) } else { -1.0 } * pow(-(i as i32) - 50));
         check(&a, &matrix(2, n, |_, j| pow(-70 - (j % 5) as i32)), false);
-        // Infinity times what the instruction takes for zero.
+        // Infinity times a number that the instruction takes for zero.
         let mut a = matrix(m, k, |i, p| pow(-130 + spread(i, p) % 3));
         a.data[5] = bf16::INFINITY;
         let mut b = random(k, n, 2);

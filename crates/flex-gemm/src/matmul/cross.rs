@@ -12,7 +12,7 @@ use flex_math::simd::vectorize_lean;
 /// f16 and bf16 are computed in f32 and rounded once; integers wrap.
 ///
 /// # Errors
-/// Dtypes that differ, booleans, an axis out of range or of another size than 3, shapes that do not broadcast.
+/// Different dtypes, booleans, an axis out of range or of a size other than 3, shapes that do not broadcast.
 pub fn cross(lhs: Tensor, rhs: Tensor, axis: usize) -> Result<Tensor> {
     let op = "cross";
     let dtype = lhs.dtype();
@@ -72,7 +72,7 @@ fn compute<T: Lane>(op: &'static str, lhs: &Tensor, rhs: &Tensor, inner: usize) 
     })
 }
 
-/// Vectors that lie one after the other.
+/// The cross products of vectors that lie one after the other.
 #[inline(always)]
 fn triples<T: Lane>(out: &mut [T], a: &[T], b: &[T]) {
     let (out, a, b) = (out.as_chunks_mut::<3>().0, a.as_chunks::<3>().0, b.as_chunks::<3>().0);
@@ -86,7 +86,7 @@ fn triples<T: Lane>(out: &mut [T], a: &[T], b: &[T]) {
     }
 }
 
-/// Vectors whose components lie `inner` apart.
+/// The cross products of `inner` vectors whose components lie `inner` apart.
 #[inline(always)]
 fn runs<T: Lane>(out: &mut [T], a: &[T], b: &[T], inner: usize) {
     for (c, out) in out.chunks_exact_mut(inner).enumerate() {

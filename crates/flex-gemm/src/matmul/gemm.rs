@@ -1,17 +1,18 @@
-//! The one call into the `gemm` family of crates, behind a checked interface over slices.
+//! The only call into the `gemm` family of crates, behind a checked interface over slices.
 //!
-//! `gemm` takes raw pointers and strides and trusts them. Here a matrix is a slice, an offset and two strides that
-//! were checked to stay inside of the slice when the matrix was made, so that safe code cannot reach outside of it.
-//! `gemm` detects AVX-512, AVX2 or NEON at run time and packs operands as it needs them, so any strides are
+//! `gemm` takes raw pointers and strides without checks. Here a matrix is a slice, an offset and two strides.
+//! Creating a matrix checks that its elements stay inside the slice, so safe code cannot reach outside it.
+//! `gemm` detects AVX-512, AVX2 or NEON at run time and packs operands where necessary, so any strides are
 //! accepted: transposed, flipped, stepped or expanded matrices are multiplied without a copy.
 
 use crate::dtype::Element;
 use crate::parallel::{self, Work};
 use gemm_common::Parallelism;
 
-/// A large product gives each thread as many consecutive rows, if there are at least so many for each. Every thread packs
-/// all of the right operand for itself, at the cost of a few rows' multiplications, and none waits for another; inside of
-/// `gemm` all threads meet at every panel, and a caller outside of the pool sleeps until they are done.
+/// Minimum number of consecutive rows per thread for which a large product is split by rows. Every thread
+/// then packs all of the right operand for itself, at the cost of a few rows' multiplications, and no thread
+/// waits for another. Inside `gemm` all threads meet at every panel, and a caller outside the pool sleeps
+/// until they are done.
 const MIN_TASK_ROWS: usize = 48;
 
 /// The types that `gemm` has kernels for here.
@@ -59,7 +60,7 @@ pub type GemmKernel<T> = unsafe fn(
     Parallelism,
 );
 
-/// Whether a product may use the thread pool. Inside of a parallel section it must not.
+/// Whether a product may use the thread pool. Inside a parallel section it must not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Threads {
     /// The calling thread alone.
@@ -68,7 +69,8 @@ pub enum Threads {
     Pool,
 }
 
-/// Where the elements of a matrix lie in a slice: element `(i, j)` at `offset + i*row_stride + j*col_stride`.
+/// The positions of a matrix's elements in a slice: element `(i, j)` is at
+/// `offset + i*row_stride + j*col_stride`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MatLayout {
     /// Number of rows.
@@ -77,19 +79,19 @@ pub struct MatLayout {
     pub cols: usize,
     /// Position of element `(0, 0)`.
     pub offset: usize,
-    /// Distance between neighbours in a column.
+    /// Distance between neighbours in a column, in elements.
     pub row_stride: isize,
-    /// Distance between neighbours in a row.
+    /// Distance between neighbours in a row, in elements.
     pub col_stride: isize,
 }
 
 impl MatLayout {
-    /// A row-major matrix without gaps from the start of the slice on.
+    /// A row-major matrix without gaps, from the start of the slice on.
     pub fn row_major(rows: usize, cols: usize) -> Self {
         Self { rows, cols, offset: 0, row_stride: cols as isize, col_stride: 1 }
     }
 
-    /// A column-major matrix without gaps from the start of the slice on.
+    /// A column-major matrix without gaps, from the start of the slice on.
     pub fn col_major(rows: usize, cols: usize) -> Self {
         Self { rows, cols, offset: 0, row_stride: 1, col_stride: rows as isize }
     }
@@ -99,7 +101,7 @@ impl MatLayout {
         Self { offset, ..self }
     }
 
-    /// Rows and columns exchanged.
+    /// The layout with rows and columns exchanged.
     pub fn transposed(self) -> Self {
         Self {
             rows: self.cols,
@@ -130,21 +132,21 @@ impl MatLayout {
         self.rows == 0 || self.cols == 0
     }
 
-    /// Whether every element lies in a slice of `len` elements. Computed without wrapping.
+    /// Whether every element lies in a slice of `len` elements. Computed without overflow.
     fn fits(&self, len: usize) -> bool {
         if self.is_empty() {
             return true;
         }
         let reach = |size: usize, stride: isize| (size as i128 - 1) * stride as i128;
         let (r, c) = (reach(self.rows, self.row_stride), reach(self.cols, self.col_stride));
-        // Each product is below 2^127 in magnitude; their sums are taken checked.
+        // Each product is below 2^127 in magnitude; the additions are checked.
         let lowest = (self.offset as i128).checked_add(r.min(0)).and_then(|v| v.checked_add(c.min(0)));
         let highest = (self.offset as i128).checked_add(r.max(0)).and_then(|v| v.checked_add(c.max(0)));
         matches!((lowest, highest), (Some(low), Some(high)) if low >= 0 && high < len as i128)
     }
 
-    /// Whether two different elements never lie at the same position: the inner axis (smaller stride) moves, and
-    /// the outer one steps over all of it.
+    /// Whether no two elements lie at the same position: the inner axis (smaller stride) has a nonzero
+    /// stride, and a step of the outer axis passes all of the inner axis.
     fn is_injective(&self) -> bool {
         let (r, c) = (self.row_stride.unsigned_abs() as u128, self.col_stride.unsigned_abs() as u128);
         let (rows, cols) = (self.rows as u128, self.cols as u128);
@@ -157,7 +159,7 @@ impl MatLayout {
     }
 }
 
-/// A matrix to read. Invariant: the layout stays inside of the slice.
+/// A matrix to read. Invariant: the elements stay inside the slice.
 #[derive(Clone, Copy, Debug)]
 pub struct MatRef<'a, T> {
     data: &'a [T],
@@ -165,18 +167,18 @@ pub struct MatRef<'a, T> {
 }
 
 impl<'a, T> MatRef<'a, T> {
-    /// The matrix of the elements of `data` that `layout` names.
+    /// The matrix of the elements of `data` that `layout` addresses.
     ///
     /// # Panics
-    /// When an element lies outside of `data`.
+    /// When an element lies outside `data`.
     pub fn new(data: &'a [T], layout: MatLayout) -> Self {
         assert!(layout.fits(data.len()), "gemm: {layout:?} leaves a slice of {} elements", data.len());
         Self { data, layout }
     }
 
-    /// Rows and columns exchanged.
+    /// The matrix with rows and columns exchanged.
     pub fn transposed(self) -> Self {
-        // The positions are the same set, so the invariant holds.
+        // The set of positions is the same, so the invariant holds.
         Self { layout: self.layout.transposed(), ..self }
     }
 
@@ -188,10 +190,11 @@ impl<'a, T> MatRef<'a, T> {
     /// `len` rows from `first` on.
     ///
     /// # Panics
-    /// When there are not as many.
+    /// When the matrix does not have these rows.
     pub fn rows(self, first: usize, len: usize) -> Self {
         assert!(first <= self.layout.rows && len <= self.layout.rows - first, "gemm: rows out of range");
-        // Rows of a matrix that fits fit. Without rows or columns the offset may be anything.
+        // Rows of a matrix inside a slice are inside it too. Without rows or columns the offset may be
+        // anything.
         let offset =
             self.layout.offset.wrapping_add_signed((first as isize).wrapping_mul(self.layout.row_stride));
         Self::new(self.data, MatLayout { rows: len, ..self.layout.at(offset) })
@@ -200,7 +203,7 @@ impl<'a, T> MatRef<'a, T> {
     /// `len` columns from `first` on.
     ///
     /// # Panics
-    /// When there are not as many.
+    /// When the matrix does not have these columns.
     pub fn cols(self, first: usize, len: usize) -> Self {
         self.transposed().rows(first, len).transposed()
     }
@@ -220,16 +223,16 @@ impl<'a, T: Copy> MatRef<'a, T> {
     /// The element `(i, j)`.
     ///
     /// # Panics
-    /// When that lies outside of the slice.
+    /// When the position lies outside the slice.
     #[inline(always)]
     pub fn at(&self, i: usize, j: usize) -> T {
         self.data[self.position(i, j)]
     }
 
-    /// `len` elements of row `i` from column `j` on, when they are neighbours in memory.
+    /// `len` elements of row `i` from column `j` on; `None` when they are not neighbours in memory.
     ///
     /// # Panics
-    /// When they lie outside of the slice.
+    /// When an element lies outside the slice.
     #[inline(always)]
     pub fn row_run(&self, i: usize, j: usize, len: usize) -> Option<&'a [T]> {
         let start = self.position(i, j);
@@ -237,7 +240,8 @@ impl<'a, T: Copy> MatRef<'a, T> {
     }
 }
 
-/// A matrix to write. Invariant: the layout stays inside of the slice and maps no two elements to one position.
+/// A matrix to write. Invariant: the elements stay inside the slice, and no two elements have the same
+/// position.
 #[derive(Debug)]
 pub struct MatMut<'a, T> {
     data: &'a mut [T],
@@ -245,10 +249,10 @@ pub struct MatMut<'a, T> {
 }
 
 impl<'a, T> MatMut<'a, T> {
-    /// The matrix of the elements of `data` that `layout` names.
+    /// The matrix of the elements of `data` that `layout` addresses.
     ///
     /// # Panics
-    /// When an element lies outside of `data`, or two elements may lie at the same position.
+    /// When an element lies outside `data`, or when two elements may lie at the same position.
     pub fn new(data: &'a mut [T], layout: MatLayout) -> Self {
         assert!(layout.fits(data.len()), "gemm: {layout:?} leaves a slice of {} elements", data.len());
         assert!(layout.is_injective(), "gemm: elements of the destination {layout:?} overlap");
@@ -256,7 +260,7 @@ impl<'a, T> MatMut<'a, T> {
     }
 }
 
-/// `m`, `n` and `k` of `a @ b`, for kernels that write it row-major to `dst`.
+/// Returns `m`, `n` and `k` of `a @ b`, for kernels that write the product row-major to `dst`.
 ///
 /// # Panics
 /// When the shapes do not fit together.
@@ -266,12 +270,12 @@ pub(crate) fn sizes<T>(dst: &[T], a: MatRef<'_, T>, b: MatRef<'_, T>) -> (usize,
     (m, n, k)
 }
 
-/// `dst = alpha * a @ b + beta * dst`. With `beta` zero, `dst` is not read: stale NaN in it do not matter.
+/// `dst = alpha * a @ b + beta * dst`. With `beta` zero, `dst` is not read: stale NaN in `dst` do not matter.
 ///
 /// The order in which products are summed depends on the shapes alone, not on the number of threads.
 ///
 /// # Panics
-/// When the shapes do not fit together. Operations validate their tensors before they come here.
+/// When the shapes do not fit together. Operations check the shapes of their tensors first.
 pub fn gemm_into<T: GemmFloat>(
     dst: MatMut<'_, T>,
     a: MatRef<'_, T>,
@@ -314,7 +318,8 @@ pub fn gemm_into<T: GemmFloat>(
     let (d, a, b) = ordered(d, a, b);
     let (l, r) = (a.layout, b.layout);
     let read_dst = beta != T::ZERO;
-    // Operands without elements (k = 0) are not read; their offsets were not checked, so they are not used.
+    // Operands without elements (k = 0) are not read. Their offsets were not checked, so zero is used
+    // instead.
     let start = |layout: &MatLayout| if k == 0 { 0 } else { layout.offset };
     // SAFETY:
     // * Bounds: `gemm` addresses element (i, j) of each matrix at its pointer plus i*rs + j*cs with i and j below
@@ -324,10 +329,10 @@ pub fn gemm_into<T: GemmFloat>(
     //   tiles are loaded with masks or through packing buffers of `gemm`'s own, whose loads and stores do not assume
     //   more alignment than that of the element.
     // * Provenance: negative strides reach below the offset, so the pointers are taken from the whole slice
-    //   (`as_ptr().add(offset)`), not from its tail. The offsets are in bounds: element (0, 0) of a matrix that is
-    //   not empty lies there, and that of an empty operand is replaced by zero.
-    // * Aliasing: `dst` is an exclusive borrow, so it overlaps neither operand; its layout is injective, so threads
-    //   of `gemm`, which split the destination by elements, never write to one position.
+    //   (`as_ptr().add(offset)`), not from its tail. The offsets are in bounds: element (0, 0) of a matrix
+    //   that is not empty lies there, and the offset of an empty operand is replaced by zero.
+    // * Aliasing: `dst` is an exclusive borrow, so it overlaps neither operand; its layout is injective, so
+    //   threads of `gemm`, which split the destination by elements, never write to one position.
     // * Initialised: slices of f32 and f64 are; with `read_dst` false `dst` is written without being read.
     unsafe {
         T::kernel()(
@@ -395,7 +400,7 @@ mod tests {
         data[position as usize]
     }
 
-    /// Every layout of a `rows x cols` matrix that stays in a buffer: transposed, flipped, stepped, expanded.
+    /// Every layout of a `rows x cols` matrix inside a buffer: transposed, flipped, stepped, expanded.
     fn layouts(rows: usize, cols: usize, writable: bool) -> Vec<(MatLayout, usize)> {
         let plain = MatLayout::row_major(rows, cols);
         let len = rows * cols;

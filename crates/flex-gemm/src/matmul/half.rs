@@ -1,8 +1,8 @@
-//! Matrix products of f16, and of bf16 where no [instruction](super::bf16) multiplies them: blocks are converted to f32,
-//! multiplied and summed in f32, and rounded once.
+//! Matrix products of f16, and of bf16 where no [instruction](super::bf16) multiplies bf16: blocks are
+//! converted to f32, multiplied and summed in f32, and rounded once.
 //!
-//! Converting a block of the operands costs a few bytes of traffic per element and is used `m` or `n` times, so the
-//! speed is that of f32. The f32 copies are bounded by the block sizes, not by the operands.
+//! Converting a block of the operands costs a few bytes of traffic per element, and each element is used `m`
+//! or `n` times, so f32 products set the speed. The block sizes bound the f32 copies, not the operands.
 
 use super::gemm::{MatLayout, MatMut, MatRef, Threads, gemm_into, sizes};
 use crate::parallel::{self, Work};
@@ -10,12 +10,12 @@ use crate::storage;
 use flex_math::Half;
 use flex_math::half::{from_f32, to_f32};
 
-/// Terms of the sums per block.
+/// Number of terms of the sums per block.
 const K_BLOCK: usize = 512;
-/// Rows of the output per block.
+/// Number of rows of the output per block.
 const M_BLOCK: usize = 1024;
 
-/// `dst = a @ b`, or `dst += a @ b`; `dst` is row-major.
+/// `dst = a @ b`, or `dst += a @ b` if `accumulate`; `dst` is row-major.
 ///
 /// # Panics
 /// When the shapes do not fit together.
@@ -53,8 +53,8 @@ pub(crate) fn gemm<H: Half>(
     }
 }
 
-/// The block of `source` from `at` on, of size `size`, converted into the front of `buffer`. The axis that is
-/// contiguous in the source stays so.
+/// Converts the block of `source` from element `at` on, of size `size`, to the front of `buffer`. The axis
+/// that is contiguous in the source stays contiguous.
 fn widen<'a, H: Half>(
     buffer: &'a mut [f32],
     source: MatRef<'_, H>,
@@ -93,7 +93,7 @@ fn widen<'a, H: Half>(
     MatRef::new(&*buffer, layout)
 }
 
-/// Calls `f` for chunks of `to` and the same elements of `from`, on the pool when they are many.
+/// Calls `f` for chunks of `to` and the same elements of `from`, on the pool if there are many elements.
 fn in_chunks<A: Sync, B: Send>(
     to: &mut [B],
     from: &[A],

@@ -1,9 +1,9 @@
 //! Matrix products of integers: exact modulo 2^bits, blocked and vectorised.
 //!
-//! The classic scheme of Goto and van de Geijn (Anatomy of High-Performance Matrix Multiplication, 2008) in plain
-//! loops: the right operand is packed into panels of [`PANEL_BYTES`], the left one into strips of [`MR`] rows, and a
-//! kernel of fixed size keeps `MR` panels' worth of sums in registers. One core of Zen 5 does 300 (i8, i16), 180
-//! (i32) and 90 (i64) billion operations per second at 256^3.
+//! The scheme of Goto and van de Geijn (Anatomy of High-Performance Matrix Multiplication, 2008) in plain
+//! loops: the right operand is packed into panels of [`PANEL_BYTES`], the left operand into strips of [`MR`]
+//! rows, and a kernel of fixed size keeps the sums of `MR` rows in registers. One core of Zen 5 does 300 (i8,
+//! i16), 180 (i32) and 90 (i64) billion operations per second at 256^3.
 
 use super::gemm::{MatRef, Threads, sizes};
 use super::lane::Lane;
@@ -13,18 +13,18 @@ use crate::parallel::{self, Work};
 use crate::storage;
 use flex_math::simd::{Simd, VMulAdd, Vector, WithSimd, dispatch, vectorize};
 
-/// Rows of the kernel.
+/// Number of rows of the kernel.
 const MR: usize = 4;
-/// Width of the kernel: two AVX-512 registers.
+/// Width of a panel in bytes: two AVX-512 registers.
 const PANEL_BYTES: usize = 128;
-/// Terms per pass: a panel of 64 KiB stays in the second cache.
+/// Number of terms per pass: a panel of 64 KiB stays in the second-level cache.
 const K_BLOCK: usize = 512;
-/// Rows of the output per task.
+/// Number of rows of the output per task.
 const TASK_ROWS: usize = 32;
-/// Below this many multiplications packing costs more than it brings.
+/// Up to this many multiplications, packing costs more than it saves.
 const MIN_PACKED: usize = 16 * 16 * 16;
 
-/// `dst = a @ b`, or `dst += a @ b`; `dst` is row-major.
+/// `dst = a @ b`, or `dst += a @ b` if `accumulate`; `dst` is row-major.
 ///
 /// # Panics
 /// When the shapes do not fit together.
@@ -131,7 +131,7 @@ fn strip_times_panels<T: Lane, const NR: usize>(
     }
 }
 
-/// `sums = strip^T @ panel`, two vectors of columns at a time: eight sums in registers.
+/// `sums = strip^T @ panel`, two vectors of columns at a time: eight accumulators in registers.
 struct Kernel<'a, A, const NR: usize> {
     strip: &'a [[A; MR]],
     panel: &'a [[A; NR]],
@@ -144,7 +144,8 @@ impl<A: VMulAdd, const NR: usize> WithSimd for Kernel<'_, A, NR> {
     #[inline(always)]
     fn with_simd<S: Simd>(self) {
         let lanes = A::lanes::<S>();
-        // A panel is as wide as two of the widest vectors; a single lane (the scalar backend) goes by pairs too.
+        // A panel is as wide as two of the widest vectors. Vectors of one lane (the scalar backend) are taken
+        // in pairs too.
         for first in (0..NR).step_by(2 * lanes) {
             let mut sums: [[Vector<S, A>; 2]; MR] = [[A::default().splat(); 2]; MR];
             for (left, right) in self.strip.iter().zip(self.panel) {

@@ -1,4 +1,5 @@
-//! What the product kernels ask of an element type: an accumulator, conversions, and a matrix product.
+//! The requirements of the product kernels on an element type: an accumulator, conversions, and a matrix
+//! product.
 
 use super::gemm::{MatLayout, MatMut, MatRef, Threads, gemm_into};
 use super::{bf16, half, int};
@@ -7,13 +8,13 @@ use crate::f16;
 use flex_math::Half;
 use flex_math::simd::{Simd, VAdd, VFma, VMul, VMulAdd, Vector};
 
-/// An element of a matrix product. Half floats accumulate in f32; integers wrap, and `u8` accumulates in `u16`,
-/// which has the same low byte. Signed integers go by the unsigned type of their width: the low bits of sums and
-/// products do not depend on the sign.
+/// An element of a matrix product. Half floats accumulate in f32. Integers wrap, and `u8` accumulates in
+/// `u16`, which has the same low byte. Signed integers use the unsigned type of their width: the low bits of
+/// sums and products do not depend on the sign.
 pub(crate) trait Lane: Element {
-    /// Type of the sums.
+    /// Type of the accumulators.
     type Acc: Element + VMulAdd + VAdd;
-    /// The value as a term of a sum, exactly.
+    /// The value in the accumulator type, exactly.
     fn widen(self) -> Self::Acc;
     /// The sum as an element, rounded or wrapped.
     fn narrow(acc: Self::Acc) -> Self;
@@ -25,7 +26,7 @@ pub(crate) trait Lane: Element {
         b: Vector<S, Self::Acc>,
         c: Vector<S, Self::Acc>,
     ) -> Vector<S, Self::Acc>;
-    /// The elements as terms, where no conversion is needed.
+    /// The elements in the accumulator type, if no conversion is needed.
     fn as_terms(_: &[Self]) -> Option<&[Self::Acc]> {
         None
     }
@@ -33,11 +34,11 @@ pub(crate) trait Lane: Element {
     fn add(a: Self::Acc, b: Self::Acc) -> Self::Acc;
     /// `a * b - c * d`.
     fn det(a: Self::Acc, b: Self::Acc, c: Self::Acc, d: Self::Acc) -> Self::Acc;
-    /// `dst = a @ b`, or `dst += a @ b`; `dst` is row-major.
+    /// `dst = a @ b`, or `dst += a @ b` if `accumulate`; `dst` is row-major.
     fn gemm(dst: &mut [Self], a: MatRef<'_, Self>, b: MatRef<'_, Self>, accumulate: bool, threads: Threads);
 }
 
-/// `a * b + c`, in one rounding where that is one instruction: elsewhere it is a call per lane.
+/// `a * b + c`, rounded once where one instruction does that; elsewhere a fused operation is a call per lane.
 #[inline(always)]
 fn fused_or_not<S: Simd, T: VFma + VMul + VAdd>(
     a: Vector<S, T>,
@@ -102,7 +103,7 @@ macro_rules! half_lane {
 }
 half_lane!(f16 => half::gemm, crate::bf16 => bf16::gemm);
 
-/// The slice itself when both types are the same. (Only `u8` has another accumulator.)
+/// The slice itself when both types are the same. (Only `u8` has another accumulator type.)
 macro_rules! terms {
     (u8, $acc:ty, $values:ident) => {{
         let _ = $values;

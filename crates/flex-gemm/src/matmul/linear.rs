@@ -10,10 +10,10 @@ use alloc::vec;
 
 /// `x @ weight + bias`: `[.., d_in]` times `[d_in, d_out]`, plus `[d_out]`, gives `[.., d_out]`.
 ///
-/// The bias is where the sums start, not another pass over the output.
+/// The sums start at the bias; there is no separate pass over the output.
 ///
 /// # Errors
-/// Dtypes that differ, a weight of other than two axes, sizes that do not fit together.
+/// Different dtypes, a weight without exactly two axes, sizes that do not fit together.
 pub fn linear(x: Tensor, weight: Tensor, bias: Option<Tensor>) -> Result<Tensor> {
     let op = "linear";
     check_rank(op, weight.shape(), 2, "a weight of shape [d_in, d_out]")?;
@@ -23,14 +23,14 @@ pub fn linear(x: Tensor, weight: Tensor, bias: Option<Tensor>) -> Result<Tensor>
 /// Gradient of [`linear`] with respect to `x`: `grad @ weight^T`, `[.., d_out]` to `[.., d_in]`.
 ///
 /// # Errors
-/// Dtypes that differ, a weight of other than two axes, sizes that do not fit together.
+/// Different dtypes, a weight without exactly two axes, sizes that do not fit together.
 pub fn linear_x_backward(weight: Tensor, grad: Tensor) -> Result<Tensor> {
     let op = "linear_x_backward";
     check_rank(op, weight.shape(), 2, "a weight of shape [d_in, d_out]")?;
     rows_times(op, grad, weight.swap_axes(0, 1)?, None)
 }
 
-/// `x @ matrix + bias` for `x` of any rank from one on.
+/// `x @ matrix + bias` for `x` of rank one or more.
 fn rows_times(op: &'static str, x: Tensor, matrix: Tensor, bias: Option<Tensor>) -> Result<Tensor> {
     match x.rank() {
         0 => Err(Error::shape(op, x.shape(), "at least one axis")),
@@ -44,13 +44,13 @@ fn rows_times(op: &'static str, x: Tensor, matrix: Tensor, bias: Option<Tensor>)
     }
 }
 
-/// Gradient of [`linear`] with respect to the weight: `x^T @ grad` summed over the leading axes, `[.., d_in]` and
-/// `[.., d_out]` to `[d_in, d_out]`.
+/// Gradient of [`linear`] with respect to the weight: `x^T @ grad` summed over the leading axes, `[.., d_in]`
+/// and `[.., d_out]` to `[d_in, d_out]`.
 ///
-/// The leading axes are one long sum of one product; there is no product per batch element.
+/// The leading axes form one long sum of a single product, instead of one product per batch element.
 ///
 /// # Errors
-/// Dtypes that differ, leading axes that differ, no axes.
+/// Different dtypes, different leading axes, no axes.
 pub fn linear_weight_backward(x: Tensor, grad: Tensor) -> Result<Tensor> {
     let op = "linear_weight_backward";
     check_same_dtype(op, x.dtype(), grad.dtype())?;
@@ -66,7 +66,8 @@ pub fn linear_weight_backward(x: Tensor, grad: Tensor) -> Result<Tensor> {
     product(op, x, grad.reshape([rows, d_out])?, None)
 }
 
-/// Gradient of [`linear`] with respect to the bias: the sum over all axes but the last, `[.., d_out]` to `[d_out]`.
+/// Gradient of [`linear`] with respect to the bias: the sum over all axes except the last, `[.., d_out]` to
+/// `[d_out]`.
 ///
 /// Summed in blocks; f16 and bf16 in f32.
 ///
@@ -86,7 +87,7 @@ pub fn linear_bias_backward(grad: Tensor) -> Result<Tensor> {
     dispatch!(float op, grad.dtype(), T => sum_rows::<T>(op, &grad, rows, d_out))
 }
 
-/// The sum of the rows as a product with a vector of ones.
+/// The sum of the rows, computed as a product with a vector of ones.
 fn sum_rows<T: Lane>(op: &'static str, grad: &Tensor, rows: usize, d_out: usize) -> Result<Tensor> {
     let layout = grad.layout();
     Tensor::build::<T>(op, [d_out], grad.dtype(), |out| {

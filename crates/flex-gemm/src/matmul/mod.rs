@@ -1,12 +1,13 @@
 //! Matrix products.
 //!
-//! A product passes three stages. [`plan`] looks at shapes and strides alone: it broadcasts the leading axes, turns
-//! a batch whose right operand is shared into rows of one larger product, and chooses the algorithm. [`run`] drives
-//! it for any dtype. The kernels are [`gemv`] for vectors, [`gemm`] (the one call into the crate of
-//! that name) for floats, [`half`] for f16 and bf16, which accumulate in f32, [`bf16`] for the latter where the machine
-//! multiplies pairs of them, and [`int`] for integers, which wrap.
+//! A product passes three stages. [`plan`] uses shapes and strides alone: it broadcasts the leading axes,
+//! turns a batch whose right operand is shared into rows of one larger product, and chooses the algorithm.
+//! [`run`] executes the plan for any dtype. The kernels are [`gemv`] for vectors, [`gemm`] (the only call
+//! into the crate of that name) for floats, [`half`] for f16 and bf16, which accumulate in f32, [`bf16`] for
+//! bf16 where the machine multiplies pairs of bf16, and [`int`] for integers, which wrap.
 //!
-//! The order of the sums depends on shapes and strides alone: results are the same bits for any number of threads.
+//! The order of the sums depends on shapes and strides alone: results have the same bits for any number of
+//! threads.
 
 mod bf16;
 mod cross;
@@ -30,17 +31,17 @@ use plan::Plan;
 
 /// `lhs @ rhs`: `[.., m, k]` times `[.., k, n]` gives `[.., m, n]`. The leading axes broadcast.
 ///
-/// Any layout is read in place where one of the last two axes is contiguous. A sum over `k = 0` terms is zero.
+/// An operand in which one of the last two axes is contiguous is read in place. A sum over `k = 0` terms is
+/// zero.
 /// f16 and bf16 accumulate in f32 and round once; integers are exact modulo `2^bits`.
 ///
 /// # Errors
-/// Operands of different dtypes, booleans, a rank below two, inner sizes that differ, leading axes that do not
-/// broadcast.
+/// Different dtypes, booleans, a rank below two, different inner sizes, leading axes that do not broadcast.
 pub fn matmul(lhs: Tensor, rhs: Tensor) -> Result<Tensor> {
     product("matmul", lhs, rhs, None)
 }
 
-/// `lhs @ rhs`, plus `bias` on every row, which has as many elements as the output's last axis.
+/// `lhs @ rhs`, plus `bias` on every row; `bias` has the length of the output's last axis.
 fn product(op: &'static str, lhs: Tensor, rhs: Tensor, bias: Option<Tensor>) -> Result<Tensor> {
     let dtype = lhs.dtype();
     check_same_dtype(op, dtype, rhs.dtype())?;

@@ -1,7 +1,8 @@
 //! Packing of bf16 matrices into pairs of terms, the form that [`flex_math::dot`] reads.
 //!
-//! A *line* is a row of the left operand or a column of the right one: what runs along the terms of the sums. Packed, pair
-//! `p` of line `i` of `width` lies at `p * width + i`; an odd last term is paired with zero.
+//! A *line* is a row of the left operand or a column of the right operand: it runs along the terms of the
+//! sums. In a packed strip of `width` lines, pair `p` of line `i` is at `p * width + i`. An odd last term is
+//! paired with zero.
 
 use super::gemm::{MatRef, Threads};
 use crate::parallel::{self, Work};
@@ -11,31 +12,31 @@ use flex_math::dot::{Bf16Dot, TILE_COLS};
 use flex_math::simd::vectorize;
 use smallvec::SmallVec;
 
-/// Side of the blocks that are transposed in registers.
+/// Side of the blocks transposed in registers.
 const SIDE: usize = 16;
-/// Strips that one task packs.
+/// Number of strips that one task packs.
 const GROUP: usize = 8;
 
-/// Smallest and largest magnitudes among packed values, as bit patterns without sign.
+/// Smallest and largest magnitude among packed values, as bit patterns without sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Extent {
-    /// The smallest that is not zero; above all numbers when there is none.
+    /// The smallest magnitude other than zero; `u16::MAX` when there is none.
     pub least: u16,
-    /// The largest; NaN are above infinity.
+    /// The largest magnitude; NaN counts as larger than infinity.
     pub most: u16,
 }
 
 impl Extent {
-    /// Of no values.
+    /// The extent of no values.
     pub const NONE: Self = Self { least: u16::MAX, most: 0 };
 
-    /// Of the values in `pairs`.
+    /// The extent of the values in `pairs`.
     fn of(pairs: &[u32]) -> Self {
         let values: &[u16] = bytemuck::cast_slice(pairs);
         vectorize(
             #[inline(always)]
             || {
-                // Zero less one is above all magnitudes.
+                // `0 - 1` wraps to the largest u16, so zeros never win the minimum.
                 let (less_one, most) = values.iter().fold((u16::MAX, 0), |(least, most), bits| {
                     let magnitude = bits & 0x7fff;
                     (least.min(magnitude.wrapping_sub(1)), most.max(magnitude))
@@ -46,17 +47,17 @@ impl Extent {
     }
 }
 
-/// An operand in strips of some lines each, one after the other.
+/// A packed operand: strips of lines, one strip after the other.
 pub(crate) struct Packed {
     buffer: Bytes,
     extents: SmallVec<[Extent; 16]>,
-    /// Pairs of a whole strip.
+    /// Number of pairs in a whole strip.
     strip: usize,
 }
 
 impl Packed {
-    /// Packs the rows of `lines`, `width` to a strip. What is left for the last strip is padded with lines of zeros when
-    /// `pad` is set, and is a narrower strip otherwise.
+    /// Packs the rows of `lines`, `width` rows per strip. The last strip is padded with lines of zeros if
+    /// `pad` is set, and is narrower otherwise.
     pub fn new(dot: Bf16Dot, lines: MatRef<'_, bf16>, width: usize, pad: bool, threads: Threads) -> Self {
         let (count, pairs) = (lines.layout().rows, lines.layout().cols.div_ceil(2));
         let strips = count.div_ceil(width);
@@ -91,7 +92,7 @@ impl Packed {
         Self { buffer, extents, strip }
     }
 
-    /// The pairs of strip `index` and their extent.
+    /// The pairs of strip `index`, and their extent.
     pub fn strip(&self, index: usize) -> (&[u32], Extent) {
         let pairs: &[u32] = bytemuck::cast_slice(&self.buffer);
         let first = index * self.strip;
@@ -99,7 +100,8 @@ impl Packed {
     }
 }
 
-/// Packs a strip of which the terms of a line are neighbours: its pairs are there already, in transposed order.
+/// Packs a strip in which the terms of a line are neighbours in memory: its pairs exist already, in
+/// transposed order.
 fn along_lines(dot: Bf16Dot, out: &mut [u32], width: usize, lines: MatRef<'_, bf16>) {
     let (count, terms) = (lines.layout().rows, lines.layout().cols);
     for first in (0..width).step_by(SIDE) {
@@ -110,7 +112,7 @@ fn along_lines(dot: Bf16Dot, out: &mut [u32], width: usize, lines: MatRef<'_, bf
             for (i, to) in block.iter_mut().enumerate().take(count.saturating_sub(first)) {
                 let run = lines.row_run(first + i, start, len).expect("the terms are neighbours");
                 match <&[bf16; 2 * SIDE]>::try_from(run) {
-                    // The machines that have the instruction keep the low half first.
+                    // Machines that have the instruction are little-endian.
                     Ok(run) => *to = bytemuck::cast(*run),
                     Err(_) => {
                         for (to, run) in to.iter_mut().zip(run.chunks(2)) {
@@ -127,12 +129,12 @@ fn along_lines(dot: Bf16Dot, out: &mut [u32], width: usize, lines: MatRef<'_, bf
     }
 }
 
-/// Packs several strips of which the lines are neighbours, or nothing is. The strips advance together, since reading one line
-/// of the cache at a time, a whole row apart, is slow.
+/// Packs several strips in which the lines are neighbours in memory, or in which no elements are. The strips
+/// advance together: one strip at a time would read one cache line per row, a whole row apart, which is slow.
 fn across_lines(out: &mut [u32], width: usize, lines: MatRef<'_, bf16>) {
     let (count, terms) = (lines.layout().rows, lines.layout().cols);
     let pairs = terms.div_ceil(2);
-    // With those of zeros.
+    // Lines, including lines of zeros.
     let all = out.len() / pairs;
     let across = lines.transposed();
     let mut row = [0u32; GROUP * TILE_COLS + SIDE];
@@ -160,8 +162,8 @@ fn interleave(to: &mut [u32], low: &[bf16], high: &[bf16]) {
     );
 }
 
-/// Writes `width` pairs to `out[at..]`, in steps of a register. What the last one has too much belongs to the row after it,
-/// which is written later.
+/// Writes `width` pairs to `out[at..]`, in steps of a register. The last step may write too many; they belong
+/// to the next row, which is written later.
 #[inline(always)]
 fn copy_row(out: &mut [u32], at: usize, from: &[u32], width: usize) {
     for i in (0..width).step_by(SIDE) {

@@ -1,4 +1,5 @@
-//! Shape arithmetic of a matrix product: what is multiplied, how often, and by which algorithm. Computes nothing.
+//! Shape arithmetic of a matrix product: the operands, the number of products, and the algorithm. Computes no
+//! values.
 
 use crate::Shape;
 use crate::error::{Error, Result};
@@ -7,10 +8,10 @@ use smallvec::SmallVec;
 
 /// Products of fewer multiplications than this (`m * n * k`) stay on one thread.
 ///
-/// One thread of Zen 5 takes 60 us for as many, which is what a sleeping worker takes to come.
+/// One thread of Zen 5 takes 60 us for this number, about the time to wake a sleeping worker.
 const MIN_PARALLEL_MULTIPLICATIONS: usize = 8 << 20;
 
-/// An axis over which products repeat: its size and the strides of both operands along it.
+/// An axis along which products repeat: its size and the strides of both operands along it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BatchAxis {
     pub size: usize,
@@ -18,7 +19,7 @@ pub(crate) struct BatchAxis {
     pub rhs: isize,
 }
 
-/// Strides of one operand's matrices.
+/// Strides of the matrices of one operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Strides2 {
     pub row: isize,
@@ -26,8 +27,8 @@ pub(crate) struct Strides2 {
 }
 
 impl Strides2 {
-    /// Whether a neighbour along one of the axes is a neighbour in memory. Others are copied before they are used:
-    /// each of their elements would cost a cache line several times.
+    /// Whether neighbours along one of the axes are neighbours in memory. Other operands are copied before
+    /// use: each of their elements would cost a cache line several times.
     fn has_unit(self, rows: usize, cols: usize) -> bool {
         self.row == 1 || self.col == 1 || (rows == 1 && cols == 1)
     }
@@ -40,15 +41,15 @@ pub(crate) enum Algorithm {
     Empty,
     /// The sums have no terms.
     Zeros,
-    /// One operand is a vector: bound by the memory traffic of the other.
+    /// One operand is a vector; the memory traffic of the other operand limits the speed.
     Gemv,
-    /// Matrix products one after the other, each on all threads if it is large enough.
+    /// Matrix products one after the other, each on all threads if the product is large enough.
     Gemm,
     /// Many matrix products, each on one thread.
     BatchedGemm,
 }
 
-/// `batch` times `[m, k] @ [k, n]`, written row-major one after the other.
+/// `batch` products `[m, k] @ [k, n]`, written row-major one after the other.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Plan {
     /// Shape of the output.
@@ -60,19 +61,19 @@ pub(crate) struct Plan {
     pub rhs: Strides2,
     pub lhs_offset: usize,
     pub rhs_offset: usize,
-    /// Outermost first, without axes of size one.
+    /// The batch axes, outermost first, without axes of size one.
     pub batch: SmallVec<[BatchAxis; 4]>,
-    /// Whether an operand has to be made contiguous first (both of its strides jump).
+    /// Whether the operand has to be made contiguous first (neither of its strides is 1).
     pub copy_lhs: bool,
     /// See `copy_lhs`.
     pub copy_rhs: bool,
 }
 
 impl Plan {
-    /// Plans `lhs @ rhs` over the last two axes, the leading ones broadcast.
+    /// Plans `lhs @ rhs` over the last two axes; the leading axes broadcast.
     ///
     /// # Errors
-    /// A rank below two, inner sizes that differ, leading axes that do not broadcast, an output too large.
+    /// A rank below two, different inner sizes, leading axes that do not broadcast, an output too large.
     pub fn new(op: &'static str, lhs: &Layout, rhs: &Layout) -> Result<Self> {
         for layout in [lhs, rhs] {
             if layout.rank() < 2 {
@@ -95,7 +96,7 @@ impl Plan {
         let (shape, left, right) = (with_lead(m, n), with_lead(m, k), with_lead(k, n));
         checked_num_elements(op, &shape)?;
         if !lead.is_empty() {
-            // Stretched, the operands may have more elements than the output.
+            // After broadcasting, the operands may have more elements than the output.
             checked_num_elements(op, &left)?;
             checked_num_elements(op, &right)?;
         }
@@ -126,7 +127,8 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Turns batch axes along which rhs is shared into rows of lhs, innermost first, then joins what is left.
+    /// Turns batch axes along which `rhs` is shared into rows of `lhs`, innermost first, then joins the
+    /// remaining axes.
     fn merge(&mut self) {
         while let Some(axis) = self.batch.last() {
             let continues = axis.lhs == (self.m as isize).wrapping_mul(self.lhs.row);
@@ -135,7 +137,7 @@ impl Plan {
             }
             if self.m == 1 {
                 self.lhs.row = axis.lhs;
-                // A single column may claim any column stride; see `unit_strides`.
+                // The stride of a single column does not matter; see `unit_strides`.
                 self.lhs = unit_strides(self.lhs.row, self.lhs.col, axis.size, self.k);
             }
             self.m *= axis.size;
@@ -166,13 +168,13 @@ impl Plan {
         self.m.saturating_mul(self.n).saturating_mul(self.k)
     }
 
-    /// Whether one product pays for threads.
+    /// Whether threads pay for one product.
     pub fn is_large(&self) -> bool {
         self.multiplications() >= MIN_PARALLEL_MULTIPLICATIONS
     }
 
-    /// The algorithm on `threads` threads. The choice between [`Algorithm::Gemm`] and [`Algorithm::BatchedGemm`] is
-    /// the only thing that depends on their number, and both give the same bits.
+    /// The algorithm on `threads` threads. The number of threads only affects the choice between
+    /// [`Algorithm::Gemm`] and [`Algorithm::BatchedGemm`], which give the same bits.
     pub fn algorithm(&self, threads: usize) -> Algorithm {
         let batch = self.batch_size();
         if batch == 0 || self.m == 0 || self.n == 0 {
@@ -188,7 +190,7 @@ impl Plan {
         }
     }
 
-    /// Offsets of both operands' matrices for product number `index`.
+    /// Offsets of the matrices of both operands in product number `index`.
     pub fn offsets(&self, index: usize) -> (usize, usize) {
         let (mut rest, mut lhs, mut rhs) = (index, self.lhs_offset, self.rhs_offset);
         for axis in self.batch.iter().rev() {
@@ -201,7 +203,8 @@ impl Plan {
     }
 }
 
-/// Strides in which an axis of size one, whose stride does not matter, makes the matrix look contiguous.
+/// The strides, with 1 for an axis of size one, whose stride does not matter, if that makes the matrix look
+/// contiguous.
 fn unit_strides(row: isize, col: isize, rows: usize, cols: usize) -> Strides2 {
     match (rows, cols) {
         (1, _) if col != 1 => Strides2 { row: 1, col },
@@ -232,11 +235,11 @@ mod tests {
         assert_eq!(p.shape.to_vec(), vec![8, 3, 5, 2]);
         let p = plan(&[8, 1, 7], &[1, 7, 2]);
         assert_eq!((p.m, p.batch_size(), p.lhs), (8, 1, Strides2 { row: 7, col: 1 }));
-        // One row per matrix merges even if the matrices do not follow each other.
+        // One row per matrix merges even if the matrices are not adjacent in memory.
         let spread = dense(&[8, 4, 7]).narrow(1, 2, 1).unwrap();
         let p = Plan::new("matmul", &spread, &dense(&[7, 2])).unwrap();
         assert_eq!((p.m, p.batch_size(), p.lhs), (8, 1, Strides2 { row: 28, col: 1 }));
-        // Rows that do not continue stay a batch.
+        // Rows that the next matrix does not continue stay a batch.
         let spread = dense(&[8, 4, 7]).narrow(1, 1, 2).unwrap();
         let p = Plan::new("matmul", &spread, &dense(&[7, 2])).unwrap();
         assert_eq!((p.m, p.batch_size()), (2, 8));

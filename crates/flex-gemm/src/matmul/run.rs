@@ -1,4 +1,4 @@
-//! Runs a plan: one driver for every dtype.
+//! Runs a plan, with one driver for every dtype.
 
 use super::gemm::{MatLayout, MatRef, Threads};
 use super::gemv::{self, gemv};
@@ -6,12 +6,13 @@ use super::lane::Lane;
 use super::plan::{Algorithm, Plan};
 use crate::parallel::{self, Work};
 
-/// Multiplications per task of a batch: some 2 us of f32 on one core of Zen 5, which pays for handing the task over.
+/// Multiplications per task of a batch: some 2 us of f32 on one core of Zen 5, enough to pay for handing the
+/// task over.
 const TASK_MULTIPLICATIONS: usize = 1 << 18;
-/// [`Work::Flops`] counts operations of plain loops; the float kernels do as many in a sixteenth of the time.
+/// Speed of the float kernels relative to plain loops, whose operations [`Work::Flops`] counts.
 const KERNEL_SPEEDUP: usize = 16;
 
-/// Writes the products to `out`, to each row of which `bias` is added.
+/// Writes the products to `out`, with `bias` added to each row.
 pub(crate) fn run<T: Lane>(plan: &Plan, lhs: &[T], rhs: &[T], out: &mut [T], bias: Option<&[T]>) {
     if let Some(bias) = bias {
         fill_rows(out, bias);
@@ -54,7 +55,8 @@ pub(crate) fn run<T: Lane>(plan: &Plan, lhs: &[T], rhs: &[T], out: &mut [T], bia
     }
 }
 
-/// Products with a vector: in parallel inside of each when they are large, otherwise over the batch.
+/// Products with a vector: large products run in parallel inside each product, small ones in parallel over
+/// the batch.
 fn run_gemv<T: Lane>(plan: &Plan, lhs: &[T], rhs: &[T], out: &mut [T], accumulate: bool) {
     let (m, n, k) = (plan.m, plan.n, plan.k);
     let one = |index: usize, y: &mut [T], serial: bool| {

@@ -8,11 +8,11 @@ use alloc::vec;
 use alloc::vec::Vec;
 use proptest::prelude::*;
 
-/// What an element type contributes to the oracle.
+/// The contribution of an element type to the oracle.
 trait Sample: Element {
     /// Reproducible values: small floats, integers that overflow when multiplied.
     fn sample(seed: u64) -> Self;
-    /// The sum of products by the definition: floats in f64, integers modulo 2^64.
+    /// The sum of products by definition: floats in f64, integers modulo 2^64.
     fn dot(pairs: impl Iterator<Item = (Self, Self)>) -> (f64, u64);
     /// Asserts that `got` is the sum of `terms` products `want`.
     fn check(got: Self, want: (f64, u64), terms: usize, what: &str);
@@ -45,7 +45,7 @@ macro_rules! float_sample {
             }
             fn check(got: Self, want: (f64, u64), terms: usize, what: &str) {
                 let got = Element::to_f64(got);
-                // Sums of terms of size 1/4 at most, then one rounding to the type.
+                // Sums of terms of size at most 1/4, then one rounding to the type.
                 let bound = $epsilon * (1.0 + terms as f64) + $round * want.0.abs();
                 assert!((got - want.0).abs() <= bound, "{what}: {got} for {}", want.0);
             }
@@ -80,7 +80,7 @@ fn sample<T: Sample>(shape: &[usize], seed: u64) -> Tensor {
     Tensor::from_slice(&values, shape.to_vec()).unwrap()
 }
 
-/// A tensor of this shape that lies in memory in the way that `kind` says.
+/// A tensor of this shape in the memory layout number `kind`.
 fn in_layout<T: Sample>(shape: &[usize], kind: usize, seed: u64) -> Tensor {
     let rank = shape.len();
     let mut dims = shape.to_vec();
@@ -174,7 +174,7 @@ fn halves_round_once() {
         check_product::<f16>(sample::<f16>(&[m, k], 1), sample::<f16>(&[k, n], 2));
         check_product::<bf16>(in_layout::<bf16>(&[m, k], 1, 1), in_layout::<bf16>(&[k, n], 1, 2));
     }
-    // A sum that f16 cannot hold step by step.
+    // A sum that f16 cannot accumulate.
     let k = 11008;
     let (a, b) =
         (Tensor::full([1, k], 0.1, DType::F16).unwrap(), Tensor::full([k, 2], 0.1, DType::F16).unwrap());
@@ -234,7 +234,7 @@ fn empty_products_have_their_shape_and_empty_sums_are_zero() {
         assert_eq!(shape(matmul(of(&[2, 3]), of(&[3, 0])).unwrap()), vec![2, 0]);
         assert_eq!(shape(matmul(of(&[0, 2, 3]), of(&[1, 3, 4])).unwrap()), vec![0, 2, 4]);
         for (m, n) in [(2, 4), (1, 4), (2, 1)] {
-            // The pool hands out used buffers: dirty one.
+            // The pool hands out used buffers: this one is not zero.
             drop(Tensor::full([m, n], 7.0, dtype).unwrap());
             let zeros = matmul(of(&[m, 0]), of(&[0, n])).unwrap();
             assert!(zeros.into_bytes().unwrap().iter().all(|&byte| byte == 0));
@@ -284,7 +284,7 @@ fn linear_adds_the_bias_once() {
             assert!((*y as f64 - want).abs() < 1e-6, "{x_shape:?} {y} {want}");
         }
     }
-    // Without terms the bias is left; half is rounded once.
+    // Without terms the result is the bias; halves are rounded once.
     let bias = Tensor::from_slice(&[1.0f32, 2.0], [2]).unwrap();
     let x = Tensor::empty([2, 0], DType::F32).unwrap();
     let w = Tensor::empty([0, 2], DType::F32).unwrap();
@@ -318,7 +318,7 @@ fn linear_gradients_match_the_definition() {
     }
     let empty = linear_bias_backward(Tensor::empty([0, 3], DType::F32).unwrap()).unwrap();
     assert_eq!(empty.to_vec::<f32>(), [0.0; 3]);
-    // A naive sum of these in f32 stalls at 2^24.
+    // A naive f32 sum of these ones stalls at 2^24.
     let ones = Tensor::full([1, 1], 1.0, DType::F32).unwrap().expand(&[20_000_000, 1]).unwrap();
     assert_eq!(linear_bias_backward(ones).unwrap().to_vec::<f32>(), [2e7]);
 }

@@ -1,7 +1,8 @@
-//! The drivers that convert halves, and compute half precision in f32.
+//! The drivers that convert slices of halves, and compute half precision in f32.
 //!
-//! Each vector is widened, computed and rounded to nearest even without passing through memory, in the loop that f32 takes too.
-//! The result is the f32 result rounded once more, so it is within half a ULP of the half type of the f32 result.
+//! Each vector is widened, computed and rounded to nearest even without passing through memory, in the loop
+//! that f32 uses too. The result is the f32 result rounded once more, so it is within half a ULP of the half
+//! type of the f32 result.
 
 use super::odd::to_odd_vector;
 use super::{Half, bf16, f16};
@@ -17,11 +18,11 @@ use core::marker::PhantomData;
 /// If the lengths differ.
 pub fn to_f32<H: Half>(src: &[H], dst: &mut [f32]) {
     same_len("half::to_f32", src.len(), dst.len());
-    // SAFETY: both have as many elements, and do not overlap, since one is borrowed exclusively.
+    // SAFETY: both have `src.len()` elements, and do not overlap, since `dst` is borrowed exclusively.
     unsafe { run1(Identity, Widened(src.as_ptr()), AsIs(dst.as_mut_ptr()), src.len()) }
 }
 
-/// Rounds `src` to the nearest, ties to even.
+/// Rounds `src` to the nearest halves, ties to even.
 ///
 /// # Panics
 ///
@@ -32,7 +33,7 @@ pub fn from_f32<H: Half>(src: &[f32], dst: &mut [H]) {
     unsafe { run1(Identity, Each(src.as_ptr()), Rounded::<H, false>(dst.as_mut_ptr()), src.len()) }
 }
 
-/// Rounds `src` to the nearest, ties to even. Once: not to f32 first.
+/// Rounds `src` to the nearest halves, ties to even, in one step (not to f32 first).
 ///
 /// # Panics
 ///
@@ -45,7 +46,7 @@ pub fn from_f64<H: Half>(src: &[f64], dst: &mut [H]) {
     }
 }
 
-/// Converts from one half type to the other, to the nearest, ties to even.
+/// Converts from one half type to the other, rounding to nearest, ties to even.
 ///
 /// # Panics
 ///
@@ -97,19 +98,20 @@ macro_rules! stored_as_half {
 
 stored_as_half!(f16 bf16);
 
-/// At least as many as there are lanes of f32 in a vector of any instruction set.
+/// At least the number of f32 lanes in a vector of any instruction set.
 const MAX_LANES: usize = 16;
 
-/// One half per result.
+/// An operand of halves, one per result.
 #[derive(Clone, Copy)]
 struct Widened<H>(*const H);
 
-/// One f64 per result, which will be rounded once more, to `H`.
+/// An operand of f64, rounded to odd because it will be rounded once more, to `H`.
 #[derive(Clone, Copy)]
 struct Odd<H>(*const f64, PhantomData<H>);
 
-/// The results rounded to halves. `OWN_NAN` is that of [`Half::narrow_vector`]: true of what arithmetic makes of widened halves,
-/// since it returns an operand's NaN, quieted, or the default one.
+/// Rounds the results to halves. `OWN_NAN` is the parameter of [`Half::narrow_vector`]. It is true for
+/// results of arithmetic on widened halves, because arithmetic returns an operand's NaN, quieted, or the
+/// default NaN.
 #[derive(Clone, Copy)]
 struct Rounded<H, const OWN_NAN: bool>(*mut H);
 
@@ -123,7 +125,8 @@ impl<H: Half> Source<f32> for Widened<H> {
     #[inline(always)]
     unsafe fn rest<S: Simd>(self, i: usize, rest: usize) -> Vector<S, f32> {
         let mut padded = [H::from_pattern(H::narrow(1.0)); MAX_LANES];
-        // SAFETY: the caller vouches for `rest` elements from `i` on; slicing checks that there is room.
+        // SAFETY: the caller vouches for `rest` elements from `i` on; slicing checks that `padded` has room
+        // for them.
         unsafe { core::ptr::copy_nonoverlapping(self.0.add(i), padded[..rest].as_mut_ptr(), rest) };
         H::widen_vector::<S>(&padded[..S::lanes32()])
     }
@@ -139,13 +142,14 @@ impl<H: Half> Source<f32> for Odd<H> {
     #[inline(always)]
     unsafe fn rest<S: Simd>(self, i: usize, rest: usize) -> Vector<S, f32> {
         let mut padded = [1.0; MAX_LANES];
-        // SAFETY: the caller vouches for `rest` elements from `i` on; slicing checks that there is room.
+        // SAFETY: the caller vouches for `rest` elements from `i` on; slicing checks that `padded` has room
+        // for them.
         unsafe { core::ptr::copy_nonoverlapping(self.0.add(i), padded[..rest].as_mut_ptr(), rest) };
         to_odd_vector::<S, H>(&padded[..S::lanes32()])
     }
 
     #[inline(always)]
-    fn ask_ahead(self, i: usize, len: usize) {
+    fn prefetch(self, i: usize, len: usize) {
         prefetch_ahead(self.0.wrapping_add(i), len);
     }
 }
@@ -153,8 +157,8 @@ impl<H: Half> Source<f32> for Odd<H> {
 impl<H: Half, const OWN_NAN: bool> Destination<f32> for Rounded<H, OWN_NAN> {
     #[inline(always)]
     unsafe fn put<S: Simd>(self, i: usize, value: Vector<S, f32>) {
-        // SAFETY: the caller vouches for a whole vector from `i` on; the elements are initialised, and the operands, which may
-        // be the same elements, were read before.
+        // SAFETY: the caller vouches for a whole vector from `i` on; the elements are initialised. The
+        // operands may be the same elements, but were read before.
         H::narrow_vector::<S, OWN_NAN>(value, unsafe {
             core::slice::from_raw_parts_mut(self.0.add(i), S::lanes32())
         });
@@ -164,7 +168,8 @@ impl<H: Half, const OWN_NAN: bool> Destination<f32> for Rounded<H, OWN_NAN> {
     unsafe fn put_rest<S: Simd>(self, i: usize, rest: usize, value: Vector<S, f32>) {
         let mut padded = [H::from_pattern(0); MAX_LANES];
         H::narrow_vector::<S, OWN_NAN>(value, &mut padded[..S::lanes32()]);
-        // SAFETY: the caller vouches for `rest` elements from `i` on; slicing checks that there are as many.
+        // SAFETY: the caller vouches for `rest` elements from `i` on; slicing checks that `padded` has as
+        // many.
         unsafe { core::ptr::copy_nonoverlapping(padded[..rest].as_ptr(), self.0.add(i), rest) }
     }
 }

@@ -1,5 +1,5 @@
-//! `f16` and `bf16`: conversion of one number (here) and of whole vectors (`vector.rs`), and the drivers that convert slices
-//! and compute half precision in f32 (`map.rs`).
+//! `f16` and `bf16`: conversion of one number (here) and of whole vectors (`vector.rs`), and the drivers that
+//! convert slices and compute half precision in f32 (`map.rs`).
 
 mod map;
 mod odd;
@@ -14,34 +14,34 @@ use crate::slice::{StoredFloat, lanes, same_len};
 
 /// A 16-bit float: `f16` or `bf16`.
 pub trait Half: StoredFloat<Compute = f32> {
-    /// Whether the exponent has the range of that of f32, so that subnormal f32 are not all rounded to zero.
+    /// Whether the exponent has f32's range, so that not all subnormal f32 are rounded to zero.
     #[doc(hidden)]
     const WIDE_EXPONENT: bool;
-    /// The value of a bit pattern, exactly; NaN keeps its payload, and that of f16 becomes quiet.
+    /// The value of a bit pattern, exactly. A NaN keeps its payload; a NaN of f16 becomes quiet.
     fn widen(bits: u16) -> f32;
-    /// The nearest bit pattern, ties to even; NaN stays NaN and becomes quiet.
+    /// The bit pattern nearest to `value`, ties to even. NaN stays NaN and becomes quiet.
     fn narrow(value: f32) -> u16;
     /// The bit pattern.
     fn bits(self) -> u16;
     /// The value of a bit pattern.
     fn from_pattern(bits: u16) -> Self;
 
-    /// The values of as many elements as a vector has lanes.
+    /// Widens as many elements as a vector has lanes.
     ///
     /// # Panics
-    /// For any other number of elements.
+    /// If `src` has any other number of elements.
     #[doc(hidden)]
     fn widen_vector<S: Simd>(src: &[Self]) -> Vector<S, f32>;
-    /// Rounds the lanes of a vector, of which there are as many as elements. `OWN_NAN` promises that no NaN has a payload for
-    /// which `Self` has no room; then NaN need no care, and stay as they are.
+    /// Rounds the lanes of `value` and writes them to `dst`. `OWN_NAN` promises that no NaN has a payload for
+    /// which `Self` has no room; NaN then need no special treatment, and signalling NaN stay signalling.
     ///
     /// # Panics
-    /// For any other number of elements.
+    /// If `dst` has any other number of elements.
     #[doc(hidden)]
     fn narrow_vector<S: Simd, const OWN_NAN: bool>(value: Vector<S, f32>, dst: &mut [Self]);
 }
 
-/// The bits, and the conversion of vectors by two functions of [`vector`].
+/// Methods for bit patterns, and for vectors by two functions of [`vector`].
 macro_rules! by_vectors {
     ($widen:ident, $narrow:ident) => {
         #[inline(always)]
@@ -72,7 +72,8 @@ impl Half for f16 {
     #[inline(always)]
     fn widen(bits: u16) -> f32 {
         let magnitude = (bits as u32 & 0x7fff) << 13;
-        // As f32, that has the exponent bias of f16: 2^112 corrects it, and normalises subnormals on the way.
+        // Read as f32, `magnitude` has the exponent bias of f16. The factor 2^112 corrects the bias, and
+        // normalises subnormals.
         let value = f32::from_bits(magnitude) * 5.192_296_858_534_828e33;
         let infinite = if magnitude >= 0x7c00 << 13 { 0x7f80_0000 } else { 0 };
         let quiet = if magnitude > 0x7c00 << 13 { 0x0040_0000 } else { 0 };
@@ -84,12 +85,13 @@ impl Half for f16 {
         let all = value.to_bits();
         let sign = (all >> 16) & 0x8000;
         let a = all & 0x7fff_ffff;
-        // Normal results: rebias the exponent and round half to even in integers; a carry goes into the exponent.
+        // Normal results: rebias the exponent and round half to even in integers; a carry enters the
+        // exponent.
         let odd = (a >> 13) & 1;
         let normal = (a.wrapping_sub(112 << 23).wrapping_add(0xfff + odd)) >> 13;
         // Subnormal results: adding 0.5 lets the floating-point unit round to multiples of 2^-24.
         let subnormal = (f32::from_bits(a) + 0.5).to_bits().wrapping_sub(0.5f32.to_bits());
-        // From 65520 on the result is infinite; NaN keeps the top of its payload.
+        // From 65520 on the result is infinite; NaN keeps the top bits of its payload.
         let nan = 0x7e00 | ((a >> 13) & 0x3ff);
         let huge = if a > 0x7f80_0000 { nan } else { 0x7c00 };
         let magnitude = if a >= 0x477f_f000 {
@@ -124,7 +126,7 @@ impl Half for bf16 {
     by_vectors!(widen_bf16, narrow_bf16);
 }
 
-/// [`to_f32`] inside of a function that is dispatched already.
+/// [`to_f32`] inside a function that is already dispatched to `S`.
 ///
 /// # Panics
 ///
@@ -151,7 +153,7 @@ mod tests {
     use alloc::vec;
     use alloc::vec::Vec;
 
-    /// Bits of the conversion of all elements, by the instruction set that it is run on.
+    /// The bits of all elements widened with one instruction set.
     #[derive(Clone)]
     struct Wide<'a, H>(&'a [H]);
     impl<H: Half> WithSimd for Wide<'_, H> {
@@ -181,7 +183,7 @@ mod tests {
         }
     }
 
-    /// Every instruction set gives the same bits, of NaN too.
+    /// Checks that every instruction set gives the same bits, for NaN too.
     fn agrees<H: Half + Default>() {
         let all: Vec<H> = (0..=u16::MAX).map(H::from_pattern).collect();
         let wide: Vec<u32> = all.iter().map(|h| H::widen(h.bits()).to_bits()).collect();

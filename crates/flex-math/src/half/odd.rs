@@ -1,29 +1,32 @@
-//! f64 as f32, rounded towards the neighbour whose last bit is odd, so that rounding once more, to a half, gives what rounding
-//! once would have given (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
+//! Rounds f64 to f32 "to odd": an inexact result is the neighbour whose last mantissa bit is 1. Rounding the
+//! result once more, to a half, then gives the same half as rounding the f64 once (Boldo and Melquiond,
+//! "Emulation of FMA and correctly rounded sums", 2008).
 
 use super::Half;
 use crate::simd::{Scalar, Simd, Vector};
 use crate::slice::lanes_mut;
 
-/// `x` rounded to odd: the nearest numbers that f32 has are `x` itself, or lie around it and the result is the odd one. NaN stays
-/// NaN, and beyond the largest number that is the result, unless `x` is infinite.
+/// `x` rounded to odd: `x` itself if f32 represents it; otherwise, of the two neighbouring f32 values, the
+/// one whose last mantissa bit is 1. NaN stays NaN. A finite `x` beyond the largest f32 becomes the largest
+/// f32, with the sign of `x`.
 #[inline(always)]
 pub fn to_odd(x: f64) -> f32 {
     let near = x as f32;
     let back = near as f64;
-    // Infinity lies above every finite number, so what overflowed comes back to the largest number, which is odd.
+    // Infinity lies above every finite number, so an overflowed `x` steps back to the largest number, which
+    // is odd.
     let down = near.to_bits().wrapping_sub((back.abs() > x.abs()) as u32);
-    // NaN differs from itself, and stays as it is.
+    // A NaN differs from itself; it stays as it is.
     let inexact = back != x && !x.is_nan();
     f32::from_bits(if inexact { down | 1 } else { near.to_bits() })
 }
 
-/// [`to_odd`] of as many elements as a vector has lanes, for results of type `H`: where that rounds all numbers below f32's normal
-/// ones to zero, these may be any of them.
+/// [`to_odd`] of as many elements as a vector has lanes, for results of type `H`. Where `H` rounds all
+/// numbers below f32's normal numbers to zero, the results for such numbers may be any of them.
 ///
 /// # Panics
-/// For any other number of elements.
-// Only AVX-512 has a way for each.
+/// If `src` has any other number of elements.
+// Only the AVX-512 path depends on `H`.
 #[cfg_attr(not(target_arch = "x86_64"), allow(clippy::extra_unused_type_parameters))]
 #[inline(always)]
 pub(super) fn to_odd_vector<S: Simd, H: Half>(src: &[f64]) -> Vector<S, f32> {
@@ -32,13 +35,13 @@ pub(super) fn to_odd_vector<S: Simd, H: Half>(src: &[f64]) -> Vector<S, f32> {
     if S::lanes32() == 16 {
         use core::arch::x86_64::*;
         use core::mem::transmute_copy;
-        /// Eight numbers. AVX-512 truncates as it converts, and what that changed gets an odd last bit.
+        /// Converts eight numbers. AVX-512 truncates as it converts; an inexact result gets an odd last bit.
         ///
         /// # Safety
-        /// AVX-512F and AVX-512VL, and eight elements to read.
+        /// The machine must have AVX-512F and AVX-512VL, and eight elements must be readable.
         #[inline(always)]
         unsafe fn eight<H: Half>(src: *const f64) -> __m256 {
-            // SAFETY: the caller vouches for both.
+            // SAFETY: as the caller vouches.
             unsafe {
                 let x = _mm512_loadu_pd(src);
                 let whole = _mm512_cvt_roundpd_ps::<{ _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC }>(x);
@@ -46,17 +49,17 @@ pub(super) fn to_odd_vector<S: Simd, H: Half>(src: &[f64]) -> Vector<S, f32> {
                     // False for NaN.
                     _mm512_cmp_pd_mask::<_CMP_NEQ_OQ>(_mm512_cvtps_pd(whole), x)
                 } else {
-                    // What is cut off a normal number. 65,536 f64 become f16 in 5.3 us so, on two threads of Zen 4, and in 7.3
-                    // by the comparison.
+                    // The bits cut off a normal number. 65,536 f64 become f16 in 5.3 us with this test and in
+                    // 7.3 with the comparison (two threads of Zen 4).
                     _mm512_test_epi64_mask(_mm512_castpd_si512(x), _mm512_set1_epi64((1 << 29) - 1))
                 };
                 let bits = _mm256_castps_si256(whole);
                 _mm256_castsi256_ps(_mm256_mask_or_epi32(bits, inexact, bits, _mm256_set1_epi32(1)))
             }
         }
-        // SAFETY: on x86-64 only the instruction set with AVX-512F and VL has 16 lanes of 32 bits, and `S` is made the
-        // parameter of code that runs only where it was detected. There are 16 elements, as asserted; the vectors have 64
-        // bytes, in which every bit pattern is a value.
+        // SAFETY: on x86-64 only the instruction set with AVX-512F and VL has 16 lanes of 32 bits, and `S` is
+        // the parameter only of code that runs where AVX-512 was detected. There are 16 elements, as
+        // asserted; the vectors have 64 bytes, and every bit pattern is a valid value.
         return unsafe {
             let (low, high) = (eight::<H>(src.as_ptr()), eight::<H>(src.as_ptr().add(8)));
             let both = _mm512_castpd256_pd512(_mm256_castps_pd(low));
@@ -95,8 +98,8 @@ mod tests {
         }
     }
 
-    /// Neighbours in f64 of every 65,521st f32, of the middle between it and the next, and of a quarter of the way; then what has
-    /// no f32 near it.
+    /// For every 65,521st f32: the f32, the midpoint between it and the next f32, and the point a quarter of
+    /// the way, each with its two f64 neighbours. Then numbers that have no f32 near them.
     fn around_singles() -> Vec<f64> {
         let mut all = Vec::new();
         for bits in (0..=u32::MAX).step_by(65_521) {
@@ -133,7 +136,7 @@ mod tests {
             }
             assert_eq!(y.to_bits() & 1, 1, "{x:e}: {y:e}");
             assert_eq!(y.is_sign_negative(), x.is_sign_negative(), "{x:e}: {y:e}");
-            // The magnitude lies between those of the singles before and after it.
+            // The magnitude of `x` lies between the magnitudes of the f32 before and after `y`.
             let (below, above) =
                 (f32::from_bits(y.to_bits() - 1) as f64, f32::from_bits(y.to_bits() + 1) as f64);
             assert!(below.abs() < x.abs() && (x.abs() < above.abs() || above.is_infinite()), "{x:e}: {y:e}");

@@ -1,17 +1,17 @@
-//! Vectors of halves, read as f32 and written rounded: by the processor's own conversion of f16 and by integer arithmetic for
-//! bf16, where the instruction set that a loop is compiled for is AVX2 (which comes with F16C here) or AVX-512; lane by lane on
-//! all others.
+//! Vectors of halves, read as f32 and written rounded. Where a loop is compiled for AVX2 (which comes with
+//! F16C here) or AVX-512, f16 is converted by the processor's instruction and bf16 by integer arithmetic. All
+//! other instruction sets convert lane by lane.
 //!
-//! The results are those of [`Half::widen`] and [`Half::narrow`], bit for bit, but for NaN that stay signalling where they were
-//! promised to fit. The rounding modes and the flushing of subnormals that a thread may have set do not matter, because nearest
-//! even is asked for and F16C ignores the others. (The conversion to bf16 that some processors have flushes subnormals, and is not
-//! used.)
+//! The results are bit for bit the same as the results of [`Half::widen`] and [`Half::narrow`], except for
+//! signalling NaN under `OWN_NAN`, which stay signalling. The rounding mode and the flushing of subnormals
+//! that a thread may have set do not matter: the instructions ask for nearest even, and F16C ignores the
+//! flushing modes. (The conversion to bf16 that some processors have flushes subnormals, and is not used.)
 
 use super::{Half, bf16, f16};
 use crate::simd::{Scalar, Simd, Vector, has_vectors};
 use crate::slice::{lanes, lanes_mut};
 
-/// [`Half::widen_vector`] on any machine.
+/// [`Half::widen_vector`] lane by lane, on any machine.
 #[inline(always)]
 fn widen_lanes<S: Simd, H: Half>(src: &[H]) -> Vector<S, f32> {
     let mut wide: Vector<S, f32> = 0.0f32.splat();
@@ -21,7 +21,7 @@ fn widen_lanes<S: Simd, H: Half>(src: &[H]) -> Vector<S, f32> {
     wide
 }
 
-/// [`Half::narrow_vector`] on any machine.
+/// [`Half::narrow_vector`] lane by lane, on any machine.
 #[inline(always)]
 fn narrow_lanes<S: Simd, H: Half>(value: Vector<S, f32>, dst: &mut [H]) {
     for (to, from) in dst.iter_mut().zip(lanes(&value)) {
@@ -42,13 +42,13 @@ fn narrow_one<H: Half>(value: f32) -> H {
     H::from_pattern(H::narrow(value))
 }
 
-/// For each word of a vector of 16 lanes, the half that goes there, of which there is one to a lane.
+/// Permutation that widens: for each 16-bit word of 16 lanes, the index of its lane's half.
 #[cfg(target_arch = "x86_64")]
 const SPREAD: [u16; 32] = words(true);
-/// Those that are kept: the upper ones of the lanes.
+/// Mask of the words that the widening keeps: the upper word of each lane.
 #[cfg(target_arch = "x86_64")]
 const UPPER: u32 = 0xaaaa_aaaa;
-/// For each of the 16 halves, the word of the vector that it comes from: the upper one of a lane.
+/// Permutation that narrows: for each of the 16 halves, the index of the upper word of its lane.
 #[cfg(target_arch = "x86_64")]
 const GATHER: [u16; 32] = words(false);
 
@@ -63,7 +63,8 @@ const fn words(spread: bool) -> [u16; 32] {
     words
 }
 
-/// The conversions of one type: by the expressions over one vector of 16 or 8 lanes, by single lanes elsewhere.
+/// Defines the two conversions of one type: by the given expressions for vectors of 16 or 8 lanes, lane by
+/// lane otherwise.
 macro_rules! conversions {
     ($half:ident, $widen:ident, $narrow:ident;
         16 => |$bits16:ident| $widen16:expr, |$value16:ident| $narrow16:expr;
@@ -79,15 +80,16 @@ macro_rules! conversions {
                 use core::mem::transmute_copy;
                 let from = src.as_ptr();
                 match S::lanes32() {
-                    // SAFETY: on x86-64 only the instruction set with AVX-512F, which also holds the 256-bit load, has 16
-                    // lanes of 32 bits, and `S` is made the parameter of code that runs only where it was detected. There
-                    // are 16 elements, as asserted, so 32 bytes, to read, without alignment; the vectors have 64 bytes, in
-                    // which every bit pattern is a value.
+                    // SAFETY: on x86-64 only the instruction set with AVX-512F, which also holds the 256-bit
+                    // load, has 16 lanes of 32 bits, and `S` is the parameter only of code that runs where
+                    // AVX-512 was detected. There are 16 elements, as asserted, so 32 bytes can be read,
+                    // without alignment. The vectors have 64 bytes, and every bit pattern is a valid value.
                     16 => unsafe {
                         let $bits16 = _mm256_loadu_si256(from.cast());
                         return transmute_copy::<__m512, _>(&$widen16);
                     },
-                    // SAFETY: likewise, only the instruction set with AVX2 and F16C has 8 lanes, and vectors of 32 bytes.
+                    // SAFETY: likewise, only the instruction set with AVX2 and F16C has 8 lanes, and vectors
+                    // of 32 bytes.
                     8 => unsafe {
                         let $bits8 = _mm_loadu_si128(from.cast());
                         return transmute_copy::<__m256, _>(&$widen8);
@@ -108,7 +110,7 @@ macro_rules! conversions {
                 use core::mem::transmute_copy;
                 let to = dst.as_mut_ptr();
                 match S::lanes32() {
-                    // SAFETY: as in the other direction: 16 elements are written.
+                    // SAFETY: as for widening; 16 elements are written.
                     16 => unsafe {
                         let $value16 = transmute_copy::<_, __m512>(&value);
                         return _mm256_storeu_si256(to.cast(), $narrow16);
@@ -136,8 +138,9 @@ conversions! {
 
 conversions! {
     bf16, widen_bf16, narrow_bf16;
-    // One permutation spreads or gathers, where shifts and the instructions that change the width would take two or three:
-    // negating 65,536 bf16 in the second cache takes 0.11 ns per element, and took 0.12 (one thread of Zen 4).
+    // One permutation widens or narrows, where shifts and width conversions would take two or three
+    // instructions: negating 65,536 bf16 in the second-level cache takes 0.11 ns per element instead of 0.12
+    // (one thread of Zen 4).
     16 => |bits| {
             let halves = _mm512_castsi256_si512(bits);
             let spread = _mm512_maskz_permutexvar_epi16(UPPER, _mm512_loadu_si512(SPREAD.as_ptr().cast()), halves);
@@ -148,8 +151,8 @@ conversions! {
             let odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(1 << 16));
             let rounded = _mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff));
             let rounded = _mm512_mask_sub_epi32(rounded, odd, rounded, _mm512_set1_epi32(-1));
-            // The care for NaN is two of six instructions: `x * x + x` of 16,384 bf16 takes 0.08 ns per element without, 0.11 with
-            // it (one thread of Zen 4).
+            // The treatment of NaN is two of six instructions: `x * x + x` of 16,384 bf16 takes 0.08 ns per
+            // element without it and 0.11 with it (one thread of Zen 4).
             let nan = if OWN_NAN { 0 } else { _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(value, value) };
             let rounded = _mm512_mask_or_epi32(rounded, nan, bits, _mm512_set1_epi32(0x0040_0000));
             let gathered = _mm512_permutexvar_epi16(_mm512_loadu_si512(GATHER.as_ptr().cast()), rounded);
@@ -167,7 +170,8 @@ conversions! {
                 _mm256_blendv_epi8(rounded, _mm256_or_si256(bits, _mm256_set1_epi32(0x0040_0000)), nan)
             };
             let halves = _mm256_srli_epi32::<16>(rounded);
-            // Packs within each 128 bits, so the halves are in the first and the third quarter.
+            // The instruction packs within each 128 bits, so the halves are in the first and the third
+            // quarter.
             let packed = _mm256_packus_epi32(halves, halves);
             _mm256_castsi256_si128(_mm256_permute4x64_epi64::<0b10_00>(packed))
         };

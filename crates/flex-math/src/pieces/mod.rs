@@ -1,8 +1,8 @@
 //! Functions as polynomials of low degree in each of sixteen pieces of their domain, whose coefficients are
 //! [looked up](avx512::lookup) in registers.
 //!
-//! That takes fewer instructions than one polynomial for all and what else it takes to tame a function (an exponential, a
-//! division, another polynomial near zero).
+//! The pieces take fewer instructions than one polynomial for the whole domain and its additional steps (an
+//! exponential, a division, another polynomial near zero).
 
 mod tables;
 
@@ -15,19 +15,21 @@ use crate::simd::*;
 
 /// A function of numbers from zero up. `tools/coefficients.py` chooses and fits the pieces.
 pub struct Pieces<T: 'static> {
-    /// Four neighbouring bits of `1 + scale x` number the piece of `x`,
+    /// Four neighbouring bits of `1 + scale x` are the number of the piece that `x` is in.
     pub scale: T,
-    /// this many of them the highest of the significand, and the others the lowest of the exponent.
+    /// How many of these four bits are the highest bits of the significand; the others are the lowest bits of
+    /// the exponent.
     pub significand_bits: u32,
-    /// Whether the function is close to `x` near zero. Its first piece is then the difference to `x`, whose rounding hardly
-    /// matters, and is around zero.
+    /// Whether the function is close to `x` near zero. The first piece then holds the difference from `x`,
+    /// expanded around zero; the rounding of the difference hardly matters.
     pub from_identity: bool,
-    /// For each piece the point that its polynomial is around, then the coefficients from the lowest power up.
+    /// One column per piece: the point that its polynomial is expanded around, then the coefficients from the
+    /// lowest power up.
     pub rows: &'static [[T; 16]],
 }
 
 impl<T: Float> Pieces<T> {
-    /// The function at `x`, which must not be negative nor beyond the last piece. NaN stays NaN.
+    /// The function at `x`, which must be neither negative nor beyond the last piece. NaN stays NaN.
     ///
     /// # Panics
     /// Unless AVX-512 is [available](avx512::available).

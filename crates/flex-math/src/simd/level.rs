@@ -1,20 +1,22 @@
 //! The instruction sets that kernels are compiled for, and which of them this process uses.
 //!
-//! Each level costs a copy of every kernel, so there are few. On x86-64 they are the baseline (SSE2), AVX2 with FMA and F16C,
-//! and AVX-512 (F, BW, CD, DQ, VL). SSE4.2 has no level of its own: processors without AVX2 are older than 2013, or sold for
-//! other work than this. Elsewhere there are two, the baseline and what `macerator` finds (NEON, LASX, SIMD128).
+//! Each level costs a copy of every kernel, so there are few. On x86-64 the levels are the baseline (SSE2),
+//! AVX2 with FMA and F16C, and AVX-512 (F, BW, CD, DQ, VL). SSE4.2 has no level: processors without AVX2 are
+//! older than 2013, or sold for other kinds of work. Other architectures have two levels: the baseline and
+//! what `macerator` finds (NEON, LASX, SIMD128).
 
 use super::{Simd, WithSimd};
 use core::fmt;
 use core::sync::atomic::{AtomicU8, Ordering};
 use macerator::Arch;
 
-/// An instruction set that kernels are compiled for. Levels are ordered: each one includes those before it.
+/// An instruction set that kernels are compiled for. Levels are ordered: each level includes the levels
+/// before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 #[non_exhaustive]
 pub enum Level {
-    /// What every processor of the architecture has.
+    /// The instructions that every processor of the architecture has.
     Baseline,
     /// AVX2, FMA and F16C on x86-64; the vectors that `macerator` finds on other architectures.
     Vectors,
@@ -22,10 +24,10 @@ pub enum Level {
     WideVectors,
 }
 
-/// The levels that a loop gains from, and is compiled for.
+/// The levels that speed up a loop, for which it is compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Levels {
-    /// Every one.
+    /// All levels.
     All,
     /// The baseline and [`Level::Vectors`]. For loops that wait for memory or narrow their results.
     Lean,
@@ -33,10 +35,11 @@ pub enum Levels {
     Baseline,
 }
 
-/// The processor lacks the level that [`set_level`] was given, or the crate was built without the feature `simd`.
+/// The error of [`set_level`]: the machine lacks the requested level, or the crate was built without the
+/// feature `simd`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LevelError {
-    /// The level asked for.
+    /// The requested level.
     pub asked: Level,
     /// The highest level of this machine.
     pub highest: Level,
@@ -65,7 +68,7 @@ impl Level {
         ALL.into_iter().filter(move |level| *level <= highest)
     }
 
-    /// The name of the level's instruction set: what `FLEX_SIMD` is set to, and what logs print.
+    /// The name of the level's instruction set, as used by `FLEX_SIMD` and in logs.
     pub fn name(self) -> &'static str {
         match self {
             Level::Baseline => "baseline",
@@ -78,16 +81,17 @@ impl Level {
     }
 }
 
-/// The level in use, [`UNKNOWN`] before the first question.
+/// The level in use; [`UNKNOWN`] until [`level`] is called for the first time.
 static LEVEL: AtomicU8 = AtomicU8::new(UNKNOWN);
 
 const UNKNOWN: u8 = u8::MAX;
 
-/// The level of this process: the highest of the machine, unless [`set_level`] or the environment variable `FLEX_SIMD` holds
-/// it to a lower one. The variable takes the [names](Level::name) of levels, and is read once (with the feature `std`).
+/// The level of this process: the highest level of the machine, unless [`set_level`] or the environment
+/// variable `FLEX_SIMD` sets a lower one. The variable holds the [name](Level::name) of a level, and is read
+/// once (with the feature `std`).
 #[inline(always)]
 pub fn level() -> Level {
-    // Relaxed: the level guards no other data, and every value that is stored is one that this machine has.
+    // Relaxed: the level guards no other data, and every stored value is a level of this machine.
     match LEVEL.load(Ordering::Relaxed) {
         0 => Level::Baseline,
         1 => Level::Vectors,
@@ -96,13 +100,14 @@ pub fn level() -> Level {
     }
 }
 
-/// Holds this process to a level from the next operation on, for measuring and for finding faults. It overrides `FLEX_SIMD`.
-/// The results of transcendental functions and of products may differ between levels in the last bits.
+/// Sets the level of this process from the next operation on, for measurements and for finding faults. It
+/// overrides `FLEX_SIMD`. The results of transcendental functions and of products may differ between levels
+/// in the last bits.
 ///
-/// The `gemm` crate, which multiplies f32 and f64 matrices, chooses for itself.
+/// The `gemm` crate, which multiplies f32 and f64 matrices, chooses its instruction set itself.
 ///
 /// # Errors
-/// A level that this machine lacks.
+/// If this machine lacks the level.
 pub fn set_level(level: Level) -> Result<(), LevelError> {
     let highest = detect();
     if level > highest {
@@ -113,12 +118,12 @@ pub fn set_level(level: Level) -> Result<(), LevelError> {
 }
 
 /// # Panics
-/// When `FLEX_SIMD` is not the name of a level of this machine: a measurement at another level would mislead.
+/// If `FLEX_SIMD` is not the name of a level of this machine: a measurement at another level would mislead.
 #[cold]
 #[inline(never)]
 fn choose() -> Level {
     let level = wanted().unwrap_or_else(detect);
-    // Whoever set a level in the meantime wins.
+    // A level set by another thread in the meantime wins.
     match LEVEL.compare_exchange(UNKNOWN, level as u8, Ordering::Relaxed, Ordering::Relaxed) {
         Ok(_) => level,
         Err(set) => ALL[set as usize],
@@ -152,7 +157,7 @@ pub(super) fn run<Op: WithSimd>(level: Level, op: Op) -> Op::Output {
     unsafe { level.arch().dispatch(Compiled::<Op, 64>(op)) }
 }
 
-/// [`run`] with [`Level::Vectors`] in the place of [`Level::WideVectors`].
+/// [`run`] with [`Level::Vectors`] in place of [`Level::WideVectors`].
 #[inline(always)]
 pub(super) fn run_lean<Op: WithSimd>(level: Level, op: Op) -> Op::Output {
     // SAFETY: as in `run`; a higher level includes the lower ones.
@@ -160,7 +165,7 @@ pub(super) fn run_lean<Op: WithSimd>(level: Level, op: Op) -> Op::Output {
 }
 
 impl Level {
-    /// `macerator`'s name of the level.
+    /// `macerator`'s name for the level.
     #[inline(always)]
     fn arch(self) -> Arch {
         #[cfg(all(feature = "simd", any(target_arch = "x86", target_arch = "x86_64")))]
@@ -174,8 +179,9 @@ impl Level {
     }
 }
 
-/// An operation that is compiled for the instruction sets of [`Level`]s whose vectors have at most `WIDEST` bytes.
-/// `macerator` asks for every instruction set that it knows; the compiler leaves out what stands behind a constant `false`.
+/// An operation compiled only for the instruction sets of [`Level`]s whose vectors have at most `WIDEST`
+/// bytes. `macerator` instantiates every instruction set that it knows; the compiler removes code behind a
+/// constant `false`.
 struct Compiled<Op, const WIDEST: usize>(Op);
 
 impl<Op: WithSimd, const WIDEST: usize> WithSimd for Compiled<Op, WIDEST> {
@@ -191,7 +197,8 @@ impl<Op: WithSimd, const WIDEST: usize> WithSimd for Compiled<Op, WIDEST> {
     }
 }
 
-/// Whether an instruction set is a [`Level`]. SSE4.2, the one of x86-64 with vectors of 16 bytes, is none.
+/// Whether an instruction set belongs to a [`Level`]. SSE4.2, which on x86-64 is the one with vectors of 16
+/// bytes, does not.
 const fn is_level<S: Simd>() -> bool {
     !X86 || size_of::<S::Register>() != 16
 }

@@ -6,8 +6,8 @@ use flex_math::*;
 
 /// The distance of `got` from `want` in units in the last place of f32, as a real number.
 ///
-/// NaN is 0 from NaN and infinitely far from everything else; so is a zero of the wrong sign. Infinity counts as 2^128,
-/// where rounding to nearest overflows.
+/// NaN has distance 0 from NaN and infinite distance from everything else. A zero of the wrong sign has
+/// infinite distance. Infinity counts as 2^128, where rounding to nearest overflows.
 pub fn ulp_error_f32(got: f32, want: f64) -> f64 {
     if got.is_nan() || want.is_nan() {
         return if got.is_nan() && want.is_nan() { 0.0 } else { f64::INFINITY };
@@ -21,7 +21,7 @@ pub fn ulp_error_f32(got: f32, want: f64) -> f64 {
     (got - want).abs() / 2f64.powi(exponent - 23)
 }
 
-/// The distance of `got` from `want + rest` in units in the last place of f64; `rest` is in that unit.
+/// The distance of `got` from `want + rest` in units in the last place of f64; `rest` is given in that unit.
 ///
 /// NaN, infinity and zero as in [`ulp_error_f32`].
 pub fn ulp_error_f64(got: f64, want: f64, rest: f64) -> f64 {
@@ -32,18 +32,19 @@ pub fn ulp_error_f64(got: f64, want: f64, rest: f64) -> f64 {
         return f64::INFINITY;
     }
     if got.is_infinite() || want.is_infinite() {
-        // Of two neighbours, one may have overflowed.
+        // Of two neighbouring numbers, one may have overflowed.
         let steps = got.abs().to_bits().abs_diff(want.abs().to_bits());
         return if steps < 8 { steps as f64 } else { f64::INFINITY };
     }
     let exponent = ((want.abs().to_bits() >> 52) as i32).max(1);
-    // Both differ by few units, so that this subtraction is exact; scaling by 2^(1075 - exponent) in two steps.
+    // Both numbers differ by few units, so this subtraction is exact. Scaling by 2^(1075 - exponent) takes
+    // two steps.
     let scale = (1075 - exponent) / 2;
     let units = (got - want) * 2f64.powi(scale) * 2f64.powi(1075 - exponent - scale);
     (units - rest).abs()
 }
 
-/// Whether two floats are the same number: NaN is NaN, and the zeros differ.
+/// Whether two floats are the same number. NaN equals NaN, and the two zeros differ.
 pub fn same<T: Float>(a: T, b: T) -> bool {
     (a.is_nan() && b.is_nan()) || (a == b && a.is_sign_negative() == b.is_sign_negative())
 }
@@ -96,12 +97,12 @@ impl<T: Float, F: BinaryFn<T>> WithSimd for Eval2<'_, T, F> {
     }
 }
 
-/// `f` of `x` on every instruction set of this machine.
+/// Reports `f` of `x` for every instruction set of this machine.
 pub fn on_each_isa<T: Float, F: UnaryFn<T>>(f: F, x: &[T], report: impl FnMut(&'static str, Vec<T>)) {
     for_each_isa(Eval { f, x }, report);
 }
 
-/// `f` of `a` and `b` on every instruction set of this machine.
+/// Reports `f` of `a` and `b` for every instruction set of this machine.
 pub fn on_each_isa2<T: Float, F: BinaryFn<T>>(
     f: F,
     a: &[T],
@@ -111,8 +112,8 @@ pub fn on_each_isa2<T: Float, F: BinaryFn<T>>(
     for_each_isa(Eval2 { f, a, b }, report);
 }
 
-/// Calls `$visit!(name, Function, reference, bound_f32, bound_f64)` for every unary function. The bounds are the ones that
-/// the functions document.
+/// Calls `$visit!(name, Function, reference, bound_f32, bound_f64)` for every unary function, with the bounds
+/// that the functions document.
 #[macro_export]
 macro_rules! for_each_unary {
     ($visit:ident) => {

@@ -1,9 +1,9 @@
-//! Broadcasting: NumPy's rule over axes aligned at the right.
+//! Broadcasting by NumPy's rule: axes are aligned at the right.
 
 use super::{Layout, Shape, checked_num_elements};
 use crate::error::{Error, Result};
 
-/// The shape that two operands broadcast to: axes are aligned at the right, and an axis of size one stretches.
+/// The shape that two operands broadcast to: axes are aligned at the right, and axes of size one stretch.
 ///
 /// # Errors
 /// [`Error::ShapeMismatch`] when two sizes differ and neither is one; [`Error::Overflow`].
@@ -24,10 +24,11 @@ pub fn broadcast_shapes(op: &'static str, lhs: &[usize], rhs: &[usize]) -> Resul
     Ok(Shape::from_axes(out))
 }
 
-/// The view of `layout` in which it has the shape `target`, stretched axes having stride zero.
+/// The view of `layout` with the shape `target`; stretched axes have stride zero.
 ///
 /// # Errors
-/// [`Error::ShapeMismatch`] when an axis has neither the target's size nor size one, or the target has fewer axes.
+/// [`Error::ShapeMismatch`] when an axis has neither the target's size nor size one, or when the target has
+/// fewer axes.
 pub fn expand_like(op: &'static str, layout: &Layout, target: &[usize]) -> Result<Layout> {
     let mismatch = || {
         Error::shapes(op, &layout.shape, target, "the first to stretch to the second along axes of size 1")
@@ -46,7 +47,8 @@ pub fn expand_like(op: &'static str, layout: &Layout, target: &[usize]) -> Resul
     Ok(Layout { shape: Shape::from(target), strides, offset: layout.offset })
 }
 
-/// The stride of an operand along an axis of the shape that it broadcasts to.
+/// The stride of an operand along axis `axis` of `shape`, the shape that the operand broadcasts to; zero
+/// where it is stretched.
 pub fn stretched_stride(layout: &Layout, shape: &[usize], axis: usize) -> isize {
     match (axis + layout.rank()).checked_sub(shape.len()) {
         Some(own) if layout.shape()[own] == shape[axis] => layout.strides()[own],

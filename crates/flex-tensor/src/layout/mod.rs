@@ -1,4 +1,5 @@
-//! Shape, signed strides and start offset: how a tensor's elements lie in its buffer, and the algebra of views.
+//! Shape, signed strides and start offset: the positions of a tensor's elements in its buffer, and the
+//! algebra of views.
 
 mod broadcast;
 mod shape;
@@ -17,12 +18,12 @@ use smallvec::SmallVec;
 /// Signed strides, in elements.
 pub type Strides = SmallVec<[isize; INLINE_AXES]>;
 
-/// Where the element with index `(i0, i1, ...)` lies: at `offset + i0*strides[0] + i1*strides[1] + ...` elements
-/// from the start of the buffer.
+/// The positions of a tensor's elements: the element with index `(i0, i1, ...)` lies at
+/// `offset + i0*strides[0] + i1*strides[1] + ...` elements from the start of the buffer.
 ///
-/// Strides may be negative (flipped axes), zero (expanded axes) or overlap (unfolded windows). Invariant: every
-/// element of the shape addresses a non-negative offset; a [`Tensor`](crate::Tensor) also guarantees that it lies
-/// inside its buffer.
+/// Strides may be negative (flipped axes), zero (expanded axes) or overlap (unfolded windows). Invariant:
+/// every element of the shape has a non-negative position; a [`Tensor`](crate::Tensor) also guarantees that
+/// it lies inside the buffer.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Layout {
     shape: Shape,
@@ -40,8 +41,8 @@ impl Clone for Layout {
 /// Number of elements of a shape.
 ///
 /// # Errors
-/// [`Error::Overflow`] when the product, at 8 bytes each, exceeds `isize::MAX`. Axes of size zero do not hide an
-/// overflow of the others, since strides are computed from them.
+/// [`Error::Overflow`] when the product, at 8 bytes each, exceeds `isize::MAX`. An axis of size zero does not
+/// hide an overflow of the other sizes, since strides are computed from them.
 #[inline]
 pub fn checked_num_elements(op: &'static str, shape: &[usize]) -> Result<usize> {
     let (mut product, mut fits, mut empty) = (1usize, true, false);
@@ -57,11 +58,11 @@ pub fn checked_num_elements(op: &'static str, shape: &[usize]) -> Result<usize> 
     Ok(if empty { 0 } else { product })
 }
 
-/// Strides of a row-major tensor of this shape.
+/// Strides of a row-major tensor of this shape, in elements.
 #[inline]
 pub fn contiguous_strides(shape: &[usize]) -> Strides {
     let step = |size: usize| size.max(1) as isize;
-    // Known to the compiler, as in `copy_axes`.
+    // Separate cases, so that the compiler knows all elements, as in `copy_axes`.
     match *shape {
         [_] => Strides::from_buf_and_len([1, 0, 0, 0, 0], 1),
         [_, b] => Strides::from_buf_and_len([step(b), 1, 0, 0, 0], 2),
@@ -85,16 +86,16 @@ impl Layout {
         Self { shape, strides, offset: 0 }
     }
 
-    /// [`contiguous`](Self::contiguous) of a shape that is copied.
+    /// [`contiguous`](Self::contiguous) for a borrowed shape, which is copied.
     #[inline]
     pub fn contiguous_like(shape: &Shape) -> Self {
-        // Asked of the shape that is there already: the copy would have to be in memory for it.
+        // Computed from the original: computing from the copy would force the copy into memory.
         let strides = contiguous_strides(shape);
         Self { shape: shape.clone(), strides, offset: 0 }
     }
 
-    /// The layout of one element, of shape `[1]`. Its parts are constants: ones put together at run time, number by number,
-    /// are waited for when the layout then moves in vectors.
+    /// The layout of one element, of shape `[1]`. Its parts are constants: if they were written number by
+    /// number, the processor would stall when the layout is then moved in vectors.
     pub fn single() -> Self {
         let shape = SmallVec::from_buf_and_len([1, 0, 0, 0, 0], 1);
         Self {
@@ -107,7 +108,7 @@ impl Layout {
     /// A layout from its parts.
     ///
     /// # Panics
-    /// When shape and strides differ in length, or an element would lie before the start of the buffer.
+    /// When shape and strides differ in length, or when an element would lie before the start of the buffer.
     pub fn new(shape: Shape, strides: Strides, offset: usize) -> Self {
         assert_eq!(shape.len(), strides.len(), "Layout: shape and strides differ in rank");
         let layout = Self { shape, strides, offset };
@@ -140,8 +141,8 @@ impl Layout {
         self.shape.num_elements()
     }
 
-    /// Whether the elements lie in row-major order without gaps, from [`offset`](Self::offset). Strides of axes of
-    /// size one do not matter; an empty tensor is contiguous.
+    /// Whether the elements lie in row-major order without gaps, from [`offset`](Self::offset) on. The
+    /// strides of axes of size one do not matter. An empty tensor is contiguous.
     pub fn is_contiguous(&self) -> bool {
         let mut step = 1isize;
         for (&size, &stride) in self.shape.iter().zip(&self.strides).rev() {
@@ -158,12 +159,12 @@ impl Layout {
         true
     }
 
-    /// The axes from the largest stride to the smallest, whatever their signs: the order in which elements lie in memory. Axes of
-    /// equal strides keep their order.
+    /// The axes from the largest absolute stride to the smallest: the order in which elements lie in memory.
+    /// Axes of equal strides keep their order.
     pub fn axes_by_stride(&self) -> SmallVec<[usize; 6]> {
         let distance = |axis: usize| self.strides[axis].unsigned_abs();
         let mut order: SmallVec<[usize; 6]> = (0..self.rank()).collect();
-        // Insertion: there are few axes, and the library's sort is a page of code.
+        // Insertion sort: there are few axes, and the library's sort is a page of code.
         for end in 1..order.len() {
             let mut at = end;
             while at > 0 && distance(order[at - 1]) < distance(order[at]) {
@@ -195,7 +196,7 @@ impl Layout {
         true
     }
 
-    /// Offset of the lowest element, `None` when it would be negative.
+    /// Position of the element with the lowest position, `None` when it would be negative.
     fn lowest(&self) -> Option<usize> {
         if self.shape.contains(&0) {
             return Some(self.offset);
@@ -227,7 +228,7 @@ impl Layout {
     /// Position of the element with this index.
     ///
     /// # Panics
-    /// When the index lies outside of the shape.
+    /// When the index lies outside the shape.
     pub fn position(&self, index: &[usize]) -> usize {
         assert!(
             index.len() == self.rank() && index.iter().zip(self.shape.iter()).all(|(i, s)| i < s),
@@ -239,7 +240,7 @@ impl Layout {
     }
 }
 
-/// All indices of a shape in row-major order: for tests, whose oracles visit element by element.
+/// All indices of a shape in row-major order, for tests that visit element by element.
 #[doc(hidden)]
 pub fn coordinates(shape: &[usize]) -> alloc::vec::Vec<alloc::vec::Vec<usize>> {
     let mut list = alloc::vec![alloc::vec![]];

@@ -4,13 +4,13 @@ use core::fmt;
 use core::ops::{Deref, DerefMut};
 use smallvec::SmallVec;
 
-/// Axes that shapes and strides hold without an allocation.
+/// Number of axes that shapes and strides hold without an allocation.
 pub(super) const INLINE_AXES: usize = 5;
 
-/// The size of each axis of a tensor, outermost first; no axis for a single number.
+/// The size of each axis of a tensor, outermost first; a single number has no axes.
 ///
-/// It reads as the slice `[usize]`, and comes from whatever can be read as one: arrays, vectors, slices, and the shapes
-/// of front ends. Up to five axes are held without an allocation.
+/// A `Shape` dereferences to the slice `[usize]`, and converts from everything that can be read as such a
+/// slice: arrays, vectors, slices, and the shapes of front ends. Up to five axes need no allocation.
 #[derive(PartialEq, Eq, Hash)]
 pub struct Shape {
     axes: SmallVec<[usize; INLINE_AXES]>,
@@ -23,7 +23,7 @@ impl Shape {
         Self { axes: copy_axes(&sizes) }
     }
 
-    /// The shape of sizes that are in a list of the right kind already.
+    /// The shape of sizes that are in a list of the right type already.
     #[inline]
     pub(super) fn from_axes(axes: SmallVec<[usize; INLINE_AXES]>) -> Self {
         Self { axes }
@@ -35,7 +35,7 @@ impl Shape {
         &self.axes
     }
 
-    /// The sizes, writable.
+    /// The sizes, mutable.
     #[inline]
     pub fn as_mut_slice(&mut self) -> &mut [usize] {
         &mut self.axes
@@ -47,8 +47,8 @@ impl Shape {
         self.axes.len()
     }
 
-    /// Number of elements: the product of the sizes, which wraps where it does not fit. Only
-    /// [`checked_num_elements`](super::checked_num_elements) tells.
+    /// Number of elements: the product of the sizes, which wraps on overflow.
+    /// [`checked_num_elements`](super::checked_num_elements) detects the overflow.
     #[inline]
     pub fn num_elements(&self) -> usize {
         self.axes.iter().product()
@@ -59,7 +59,7 @@ impl Shape {
         self.axes.push(size);
     }
 
-    /// Adds an axis, which becomes axis `axis`.
+    /// Inserts an axis, which becomes axis `axis`.
     ///
     /// # Panics
     /// When `axis` is larger than the rank.
@@ -67,7 +67,7 @@ impl Shape {
         self.axes.insert(axis, size);
     }
 
-    /// Removes an axis, and gives its size.
+    /// Removes an axis and returns its size.
     ///
     /// # Panics
     /// When there is no such axis.
@@ -83,11 +83,11 @@ impl Clone for Shape {
     }
 }
 
-/// A number for each axis.
+/// A copy of a list with one number for each axis.
 ///
-/// The clone of a `SmallVec` pushes element by element, and `from_slice` calls `memcpy`, whose few bytes the processor
-/// waits for when the list then moves in whole vectors. Here the compiler knows all elements. A layout is copied with
-/// every tensor.
+/// Cloning a `SmallVec` pushes element by element, and `from_slice` calls `memcpy`. The processor stalls on
+/// these few bytes when the list is then moved in whole vectors. Here the compiler knows all elements. A
+/// layout is copied with every tensor.
 #[inline]
 pub(super) fn copy_axes<T: Copy + Default>(axes: &[T]) -> SmallVec<[T; INLINE_AXES]> {
     let none = T::default();

@@ -2,15 +2,15 @@
 
 use core::ops::Range;
 
-/// Some of the indices of an axis: a range of them, every one or every few, forwards or backwards.
+/// A selection of indices of an axis: a range, with a step, forwards or backwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Slice {
-    /// The first index of the range. Negative ones count from the end of the axis: -1 is its last index.
+    /// The first index of the range. A negative index counts from the end of the axis: -1 is the last index.
     pub start: isize,
-    /// The index behind the range, negative as for `start`; `None` for the end of the axis.
+    /// The end of the range (exclusive), negative as for `start`; `None` for the end of the axis.
     pub end: Option<isize>,
-    /// Distance between neighbours. A negative one walks the same range backwards, from its last index on; zero is
-    /// refused by what slices.
+    /// Distance between selected indices. A negative step walks the same range backwards, from its last index
+    /// on. A step of zero is an error when the slice is used.
     pub step: isize,
 }
 
@@ -24,13 +24,13 @@ impl Slice {
         Self { start, end, step }
     }
 
-    /// Every index.
+    /// All indices.
     pub const fn full() -> Self {
         Self::new(0, None, 1)
     }
 
-    /// The range on an axis of `size` indices: bounds beyond the axis are held to its ends. Its start may lie behind
-    /// its end, where it holds no index.
+    /// The range on an axis of `size` indices; bounds beyond the axis are clamped to its ends. A range whose
+    /// start lies behind its end holds no index.
     pub fn to_range(&self, size: usize) -> Range<usize> {
         let bound = |index: isize| {
             if index < 0 { size.saturating_sub(index.unsigned_abs()) } else { (index as usize).min(size) }
@@ -38,11 +38,11 @@ impl Slice {
         bound(self.start)..self.end.map_or(size, bound)
     }
 
-    /// How many indices of an axis of `size` these are.
+    /// The number of selected indices on an axis of `size`.
     pub fn output_size(&self, size: usize) -> usize {
         let range = self.to_range(size);
         let len = range.end.saturating_sub(range.start);
-        // Division takes tens of cycles.
+        // Avoids a division, which takes tens of cycles.
         if self.step.unsigned_abs() == 1 { len } else { len.div_ceil(self.step.unsigned_abs()) }
     }
 }

@@ -1,4 +1,4 @@
-//! Layout algebra against a naive oracle: the list of positions that a layout visits in row-major order.
+//! Layout algebra against a naive oracle: the list of positions of a layout's elements in row-major order.
 
 use super::*;
 use alloc::vec;
@@ -22,7 +22,7 @@ fn positions(layout: &Layout) -> Vec<usize> {
     out
 }
 
-/// Row-major positions as an n-dimensional array that the oracle can index.
+/// The oracle's positions in row-major order, indexed as an n-dimensional array.
 fn at(list: &[usize], shape: &[usize], index: &[usize]) -> usize {
     let flat = index.iter().zip(shape).fold(0, |acc, (&i, &s)| acc * s + i);
     list[flat]
@@ -48,7 +48,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Applies a step to the layout and, by naive indexing, to its list of positions.
+/// Applies a view both to the layout and, by naive indexing, to its list of positions.
 fn apply(layout: Layout, step: &Step) -> Option<(Layout, Vec<usize>)> {
     let before = positions(&layout);
     let shape = layout.shape().to_vec();
@@ -134,7 +134,7 @@ proptest! {
                 layout = next;
             }
         }
-        // Predicates against their definitions.
+        // Compares the predicates with their definitions.
         let visited = positions(&layout);
         let consecutive = visited.windows(2).all(|w| w[1] == w[0] + 1);
         prop_assert_eq!(layout.is_contiguous(), consecutive);

@@ -74,8 +74,8 @@ impl Layout {
 
     /// Slices the leading axes; axes without a slice are kept whole.
     ///
-    /// Each [`Slice`] bounds its range to the axis (negative ends count from the back, a range
-    /// past the end is cut); a negative step walks the same range from its last element backwards.
+    /// Each [`Slice`] clamps its range to the axis (negative bounds count from the back, a range past the end
+    /// is cut); a negative step walks the same range from its last element backwards.
     pub fn slice(mut self, slices: &[Slice]) -> Result<Self> {
         if slices.len() > self.rank() {
             return Err(Error::argument(
@@ -99,7 +99,7 @@ impl Layout {
                 start += first as isize * self.strides[axis];
             }
             self.shape.as_mut_slice()[axis] = len;
-            // A step past the end is never taken; saturating keeps its stride representable.
+            // An axis of at most one index takes no step: multiplying its stride by the step could overflow.
             self.strides[axis] =
                 if len > 1 { self.strides[axis] * slice.step } else { self.strides[axis].max(0) };
         }
@@ -114,8 +114,8 @@ impl Layout {
         super::expand_like("expand", self, shape)
     }
 
-    /// Sliding windows of `size` along `axis`, `step` apart: `axis` counts the windows, and a new last axis runs
-    /// inside a window. Windows overlap in memory when `step < size`.
+    /// Sliding windows of `size` along `axis`, `step` apart. `axis` then counts the windows, and a new last
+    /// axis runs inside a window. Windows overlap in memory when `step < size`.
     pub fn unfold(mut self, axis: usize, size: usize, step: usize) -> Result<Self> {
         check_axis("unfold", axis, self.rank())?;
         if step == 0 {
@@ -136,8 +136,8 @@ impl Layout {
         Ok(self)
     }
 
-    /// The layout of the same elements, in the same row-major order, under another shape; `None` when no strides
-    /// can express it and the elements have to be copied.
+    /// The layout of the same elements, in the same row-major order, under another shape; `None` when no
+    /// strides can express it, so that the elements have to be copied.
     ///
     /// # Errors
     /// When the element counts differ.
@@ -155,8 +155,8 @@ impl Layout {
         Ok(strides.map(|strides| Self { shape, strides, offset: self.offset }))
     }
 
-    /// Strides for `shape` over this non-empty layout. Old axes (without those of size one) are merged into runs of
-    /// constant stride; each run must be a product of consecutive new axes, which then split it.
+    /// Strides for `shape` over this non-empty layout. Old axes (except those of size one) are merged into
+    /// runs of constant stride. Each run must be a product of consecutive new axes, which then split the run.
     fn reshape_strides(&self, shape: &[usize]) -> Option<Strides> {
         // Runs from the innermost axis outwards: (number of elements, stride of the innermost step).
         let mut runs: smallvec::SmallVec<[(usize, isize); 5]> = smallvec::SmallVec::new();

@@ -2,10 +2,11 @@
 
 use core::marker::PhantomData;
 
-/// A slice in chunks of equal length, of which the last may be shorter. Each chunk goes to the one task of its number.
+/// A slice in chunks of equal length, of which the last may be shorter. Each task takes the chunk of its
+/// number.
 ///
-/// The methods of a slice give out its chunks one after the other, to one thread. A lock around each would do for several
-/// threads, at the price of a list of locks in every parallel section and of its code in every instance.
+/// The methods of slices hand out chunks one after the other, to one thread. A lock around each chunk would
+/// serve several threads, but cost a list of locks in every parallel section and code in every instance.
 pub(super) struct Parts<'a, T> {
     start: *mut T,
     len: usize,
@@ -13,7 +14,8 @@ pub(super) struct Parts<'a, T> {
     slice: PhantomData<&'a mut [T]>,
 }
 
-// SAFETY: what threads share is the right to take chunks, which do not overlap, and whose elements may be sent to other threads.
+// SAFETY: threads share only the right to take chunks. Chunks do not overlap, and their elements may be sent
+// to other threads.
 unsafe impl<T: Send> Sync for Parts<'_, T> {}
 
 impl<'a, T> Parts<'a, T> {
@@ -34,14 +36,14 @@ impl<'a, T> Parts<'a, T> {
     /// When there is no such chunk.
     ///
     /// # Safety
-    /// No number is taken twice.
+    /// No chunk number may be taken twice.
     #[allow(clippy::mut_from_ref, reason = "each call returns other elements, as the caller vouches")]
     pub(super) unsafe fn take(&self, k: usize) -> &mut [T] {
         assert!(k < self.count(), "parallel: chunk {k} of {}", self.count());
         let first = k * self.chunk;
-        // SAFETY: `first < len`, since `k` is below the number of chunks, so `first` and the elements that are left, at most
-        // `chunk`, lie inside of the slice, which `self` borrows exclusively. Chunks of other numbers have other elements, and
-        // the caller vouches that this number was not taken before.
+        // SAFETY: `first < len`, since `k` is below the number of chunks. So `first` and the remaining
+        // elements, at most `chunk`, lie inside the slice, which `self` borrows exclusively. Chunks of other
+        // numbers have other elements, and the caller vouches that this number was not taken before.
         unsafe { core::slice::from_raw_parts_mut(self.start.add(first), self.chunk.min(self.len - first)) }
     }
 }
@@ -56,7 +58,7 @@ mod tests {
         for (len, chunk) in [(1, 1), (7, 7), (7, 3), (8, 4), (9, 100)] {
             let mut slice: Vec<usize> = (0..len).collect();
             let parts = Parts::new(&mut slice, chunk);
-            // SAFETY: each number once.
+            // SAFETY: each number is taken once.
             let all: Vec<usize> =
                 (0..parts.count()).flat_map(|k| unsafe { parts.take(k) }.to_vec()).collect();
             assert_eq!(all, (0..len).collect::<Vec<_>>());
@@ -68,7 +70,7 @@ mod tests {
     fn there_is_no_chunk_behind_the_last() {
         let mut slice = [0; 7];
         let parts = Parts::new(&mut slice, 3);
-        // SAFETY: taken once.
+        // SAFETY: the number is taken once.
         let _ = unsafe { parts.take(3) };
     }
 }

@@ -1,12 +1,13 @@
 //! A parallel section in which the caller works from the start and helpers join when they wake up.
 //!
-//! `rayon`'s own iterators, called from a thread that is not one of its workers, hand everything over and block: two
-//! wake-ups pass before the caller goes on. On a virtual machine each costs some 50 us, which made operations of 100 us
-//! slower on two threads than on one. Here tasks are claimed from a counter; the caller claims like everybody else, asks
-//! the pool for helpers without waiting for them, and when no task is left it waits only for those that are in the middle
-//! of one. The caller claims from the front and helpers from the back, so that what one operation leaves in a core's own
-//! caches is what that core reads in the next. A helper that comes too late finds the section closed, and stays on
-//! [standby] for the next.
+//! `rayon`'s own iterators, called from a thread that is not one of its workers, hand all work over and
+//! block: two wake-ups pass before the caller goes on. On a virtual machine each costs some 50 us, which made
+//! operations of 100 us slower on two threads than on one. Here tasks are claimed from a counter. The caller
+//! claims tasks like every helper, asks the pool for helpers without waiting for them, and when no task is
+//! left waits only for helpers in the middle of a task. The caller claims from the front and helpers from the
+//! back, so that the data that one operation leaves in a core's own caches is what that core reads in the
+//! next operation. A helper that comes too late finds the section closed, and stays on [standby] for the next
+//! section.
 
 use super::standby;
 use alloc::boxed::Box;
@@ -17,42 +18,43 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex;
 
-/// In [`Section::inside`]: nobody may enter any more. The other bits count who is inside.
+/// Flag in [`Section::inside`]: no helper may enter any more. The other bits count the helpers inside.
 const CLOSED: usize = 1 << (usize::BITS - 1);
 
-/// One task from the back in [`Section::claimed`].
+/// The amount that [`Section::claimed`] grows by when a task is claimed from the back.
 const BACK: u64 = 1 << 32;
 
-/// Sections of more tasks, which nobody has, are not shared: claims of all threads have to fit the halves of a counter.
+/// Sections with more tasks, which do not occur, run on the caller alone: the claims of all threads must fit
+/// the halves of a counter.
 const MAX_TASKS: usize = 1 << 30;
 
-/// Who claims a task.
 #[derive(Clone, Copy)]
 enum Claim {
     Caller,
     Helper,
 }
 
-/// Spins before the caller starts to yield its core while it waits for helpers (some 10 us).
+/// Number of spins before the caller starts to yield its core while it waits for helpers (some 10 us).
 const SPINS: usize = 4096;
 
 pub(super) struct Section {
-    /// What a task does. Only to be called by who is inside: see [`Section::enter`].
+    /// The closure of the tasks. Only threads inside the section may call it: see [`Section::enter`].
     task: &'static (dyn Fn(usize) + Sync),
     tasks: usize,
-    /// Most threads that may help at once: the caller's pool has no more.
+    /// Maximum number of threads that may help at once: the caller's pool has no more.
     helpers: usize,
-    /// Tasks claimed from the front (low half) and from the back (high half); when they add up to `tasks`, or more, there
-    /// is none left.
+    /// Tasks claimed from the front (low half) and from the back (high half). When the sum is `tasks` or
+    /// more, no task is left.
     claimed: AtomicU64,
     /// Helpers inside, and whether the section is [`CLOSED`].
     inside: AtomicUsize,
-    /// What the first task to panic panicked with.
+    /// The payload of the first panic of a task.
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
 impl Section {
-    /// Whether a helper may come in. The caller of [`run`] stays in it until everybody who did has left.
+    /// Lets a helper enter, unless the section is closed or full. The caller of [`run`] stays in it until
+    /// every helper that entered has left.
     fn enter(&self) -> bool {
         // A closed section counts as full.
         let enter = |inside| (inside < self.helpers).then_some(inside + 1);
@@ -63,7 +65,7 @@ impl Section {
         self.inside.fetch_sub(1, Ordering::Release);
     }
 
-    /// Works along, unless the section is closed or full.
+    /// Runs tasks as a helper, unless the section is closed or full.
     pub(super) fn help(&self) {
         if self.enter() {
             self.work(Claim::Helper);
@@ -84,7 +86,6 @@ impl Section {
         })
     }
 
-    /// Runs tasks until there are none.
     fn work(&self, claim: Claim) {
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             while let Some(k) = self.claim(claim) {
@@ -92,7 +93,7 @@ impl Section {
             }
         }));
         if let Err(payload) = outcome {
-            // What is not yet claimed need not be done.
+            // Tasks that are not yet claimed need not run.
             self.claimed.store(MAX_TASKS as u64, Ordering::Relaxed);
             if let Ok(mut slot) = self.panic.lock() {
                 slot.get_or_insert(payload);
@@ -110,15 +111,18 @@ impl Section {
     }
 }
 
-/// Calls `task` with `0..tasks`, each once, on this thread and on whichever of the pool's threads come to help.
+/// Calls `task` with each number of `0..tasks` once, on this thread and on the threads of the pool that come
+/// to help.
 ///
 /// # Panics
-/// With the panic of a task, after every thread has left the section; tasks that were not begun may be left out then.
+/// With the panic of a task, after every thread has left the section; tasks that were not begun may be left
+/// out then.
 pub(super) fn run(tasks: usize, task: &(dyn Fn(usize) + Sync)) {
-    // SAFETY: the extended lifetime is never relied on beyond this call. `task` is called by this thread below, and by
-    // helpers between `enter` and `leave`. `close` returns only when nobody is inside and nobody can enter any more, it is
-    // reached on every path (`work` does not unwind), and its Acquire load pairs with the Release of each `leave`. A
-    // helper that finds the section closed drops its handle without looking at `task`.
+    // SAFETY: the extended lifetime is never relied on beyond this call. `task` is called by this thread
+    // below, and by helpers between `enter` and `leave`. `close` returns only when no helper is inside and
+    // none can enter any more; it is reached on every path (`work` does not unwind), and its Acquire load
+    // pairs with the Release of each `leave`. A helper that finds the section closed drops its handle without
+    // looking at `task`.
     let task =
         unsafe { core::mem::transmute::<&(dyn Fn(usize) + Sync), &'static (dyn Fn(usize) + Sync)>(task) };
     if tasks > MAX_TASKS {
@@ -175,7 +179,7 @@ mod tests {
     fn helpers_come_and_are_no_more_than_the_pool_has() {
         let threads: Mutex<std::collections::HashSet<std::thread::ThreadId>> = Mutex::default();
         pool(3).install(|| {
-            // Far more work than a helper takes to wake up.
+            // Far more work than waking a helper takes.
             for _ in 0..200 {
                 run(8, &|_| {
                     threads.lock().unwrap().insert(std::thread::current().id());
@@ -187,7 +191,7 @@ mod tests {
                 }
             }
         });
-        // Helpers of other pools may be up, but not more than two come into one section.
+        // Helpers of other pools may be awake, but at most two enter one section.
         assert!(threads.into_inner().unwrap().len() > 1, "nobody helped");
         let inside = AtomicUsize::new(0);
         pool(3).install(|| {

@@ -4,13 +4,14 @@ use super::ALIGN;
 use alloc::alloc::{Layout, alloc_zeroed, dealloc};
 use core::ptr::NonNull;
 
-/// Alignment asked of the allocator. Larger alignments make it zero memory by hand, touching every page, where
-/// `calloc` hands out pages that the system has zeroed already; so [`ALIGN`] is reached by offsetting instead.
+/// Alignment requested from the allocator. For larger alignments the allocator zeroes memory itself, touching
+/// every page, where `calloc` hands out pages that the system has zeroed already. So [`ALIGN`] is reached by
+/// an offset instead.
 const SYSTEM_ALIGN: usize = 16;
 
 /// An owned block of initialised bytes that starts at a multiple of [`ALIGN`].
 pub struct Block {
-    /// What the allocator returned.
+    /// The address that the allocator returned.
     base: NonNull<u8>,
     /// Distance from `base` to the aligned start; less than [`ALIGN`].
     lead: usize,
@@ -24,7 +25,7 @@ unsafe impl Send for Block {}
 unsafe impl Sync for Block {}
 
 impl Block {
-    /// A zeroed block of at least `capacity` usable bytes; `None` when the system has no such block.
+    /// A zeroed block of at least `capacity` usable bytes; `None` when the system cannot provide it.
     pub fn new(capacity: usize) -> Option<Self> {
         let layout = Self::layout(capacity)?;
         // SAFETY: the layout's size is at least `ALIGN`, so it is not zero.
@@ -34,18 +35,18 @@ impl Block {
         Some(Self { base, lead, capacity })
     }
 
-    /// `None` when the address space is smaller.
+    /// The layout of the allocation; `None` when it exceeds the address space.
     fn layout(capacity: usize) -> Option<Layout> {
         Layout::from_size_align(capacity.checked_add(ALIGN)?, SYSTEM_ALIGN).ok()
     }
 
-    /// Usable bytes; the pool counts them.
+    /// Number of usable bytes; the pool counts them.
     #[cfg(feature = "std")]
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// The memory, for [`from_raw`](Self::from_raw) or never to be freed.
+    /// The address of the memory, for [`from_raw`](Self::from_raw); otherwise the memory leaks.
     #[cfg(feature = "std")]
     pub fn into_raw(self) -> NonNull<u8> {
         core::mem::ManuallyDrop::new(self).base
@@ -54,7 +55,8 @@ impl Block {
     /// The block that [`into_raw`](Self::into_raw) took apart.
     ///
     /// # Safety
-    /// `base` came from `into_raw` of a block of this capacity, and no block was made of it since.
+    /// `base` must come from `into_raw` of a block of this capacity, and no block may have been made of it
+    /// since.
     #[cfg(feature = "std")]
     pub unsafe fn from_raw(base: NonNull<u8>, capacity: usize) -> Self {
         Self { base, lead: base.as_ptr().align_offset(ALIGN), capacity }
@@ -63,12 +65,12 @@ impl Block {
     /// The bytes.
     #[inline]
     pub fn as_slice(&self) -> &[u8] {
-        // SAFETY: `lead < ALIGN` and `ALIGN + capacity` bytes were allocated, so the range lies inside of the
-        // allocation; all of it was zeroed, so that it is initialised; `&self` keeps writers away.
+        // SAFETY: `lead < ALIGN` and `ALIGN + capacity` bytes were allocated, so the range lies inside the
+        // allocation. All of it was zeroed, so it is initialised. `&self` keeps writers away.
         unsafe { core::slice::from_raw_parts(self.base.as_ptr().add(self.lead), self.capacity) }
     }
 
-    /// The bytes, writable.
+    /// The bytes, mutable.
     #[inline]
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         // SAFETY: as in `as_slice`; `&mut self` makes the access exclusive.

@@ -1,4 +1,4 @@
-//! Owned bytes, wherever they lie.
+//! Owned bytes, whoever allocated them.
 
 use super::block::Block;
 #[cfg(feature = "std")]
@@ -11,17 +11,18 @@ use core::fmt;
 use core::mem::ManuallyDrop;
 use core::ops::{Deref, DerefMut};
 
-/// Memory of someone else's that the engine reads and writes without a copy: a vector, a buffer of a front end, a file
-/// that is mapped into memory. [`Bytes::adopt`] takes one over and [`Bytes::release`] hands it back.
+/// Memory of another owner that the engine reads and writes without a copy: a vector, a buffer of a front
+/// end, a file that is mapped into memory. [`Bytes::adopt`] takes the owner and [`Bytes::release`] returns
+/// it.
 pub trait Adopted: Any + Send + Sync {
-    /// The bytes, of which there are as many at every call.
+    /// The bytes. Every call must return the same number of bytes.
     fn bytes(&self) -> &[u8];
 
-    /// Whether [`bytes_mut`](Self::bytes_mut) writes where the bytes lie. Where it does not, results go to other
+    /// Whether [`bytes_mut`](Self::bytes_mut) writes to the memory itself. If not, results go to other
     /// buffers.
     fn is_writable(&self) -> bool;
 
-    /// The bytes, writable. Memory that may not be written has to be copied for it.
+    /// The bytes, mutable. Read-only memory has to be copied first.
     fn bytes_mut(&mut self) -> &mut [u8];
 }
 
@@ -39,34 +40,34 @@ impl<T: Pod + Send + Sync> Adopted for Vec<T> {
     }
 }
 
-/// Bytes of a number, or a few small ones: what a full reduction gives.
+/// Bytes of one number, or a few small ones: the size of the result of a full reduction.
 const NUMBER: usize = 16;
 
-/// Bytes up to which a buffer of the engine lies in a box rather than in a pooled block.
+/// Largest size of a buffer, in bytes, that the engine puts in a box rather than in a pooled block.
 pub(super) const SMALL: usize = 256;
 
-/// A number of bytes and the one who owns them: the engine, or whoever they were [adopted](Self::adopt) from.
+/// A number of bytes and their owner: the engine, or the owner that they were [adopted](Self::adopt) from.
 ///
-/// It reads as the slice `[u8]`.
+/// `Bytes` dereferences to the slice `[u8]`.
 pub struct Bytes {
     owner: Owner,
     len: usize,
 }
 
-/// Who owns bytes. The first three have room for at least as many as there are.
+/// The owner of bytes. The first three variants have room for at least `len` bytes.
 enum Owner {
-    /// As many as a number has, beside their length.
+    /// Up to the size of a number, stored inline.
     Number(Number),
-    /// Few, in a box. It saves the four atomic operations of the pool; the allocators of today keep such sizes ready
-    /// for each thread.
+    /// A few bytes, in a box. A box saves the four atomic operations of the pool; today's allocators keep
+    /// such sizes ready for each thread.
     Small(Box<Small>),
-    /// Many, from the pool.
+    /// Many bytes, from the pool.
     Block(Pooled),
-    /// Someone else's.
+    /// Memory of another owner.
     Adopted(Box<dyn Adopted>),
 }
 
-/// Aligned for pairs of numbers too, which sorting has.
+/// Aligned for pairs of numbers too, which sorting uses.
 #[repr(align(16))]
 struct Number([u8; NUMBER]);
 
@@ -74,13 +75,14 @@ struct Number([u8; NUMBER]);
 struct Small([u8; SMALL]);
 
 impl Bytes {
-    /// `len` arbitrary (but initialised) bytes; `None` when the system has not that much memory.
+    /// `len` arbitrary (but initialised) bytes; `None` when the system does not have that much memory.
     #[inline]
     pub(super) fn try_new(len: usize) -> Option<Self> {
         let owner = if len <= NUMBER {
             Owner::Number(Number([0xA5; NUMBER]))
         } else if len <= SMALL {
-            // Not zeros: for these the compiler calls `calloc`, which takes 120 instructions more than `malloc`.
+            // Not zeros: for zeros the compiler calls `calloc`, which takes 120 instructions more than
+            // `malloc`.
             Owner::Small(Box::new(Small([0xA5; SMALL])))
         } else {
             Owner::Block(Pooled::take(len)?)
@@ -91,7 +93,7 @@ impl Bytes {
     /// The bytes of one number.
     ///
     /// # Panics
-    /// When there are more than 16.
+    /// When there are more than 16 bytes.
     #[inline]
     pub(super) fn number(bytes: &[u8]) -> Self {
         let mut number = [0xA5; NUMBER];
@@ -99,7 +101,7 @@ impl Bytes {
         Self { owner: Owner::Number(Number(number)), len: bytes.len() }
     }
 
-    /// Takes over the memory of someone else's.
+    /// Takes over the memory of another owner.
     pub fn adopt(owner: impl Adopted) -> Self {
         Self { len: owner.bytes().len(), owner: Owner::Adopted(Box::new(owner)) }
     }
@@ -107,7 +109,7 @@ impl Bytes {
     /// The owner that the bytes were adopted from.
     ///
     /// # Errors
-    /// The bytes again, when they were not adopted, or from another type of owner.
+    /// The bytes unchanged, when they were not adopted, or were adopted from an owner of another type.
     pub fn release<T: Adopted>(self) -> core::result::Result<T, Self> {
         let Self { owner, len } = self;
         match owner {
@@ -119,8 +121,7 @@ impl Bytes {
         }
     }
 
-    /// Whether writing changes these bytes where they lie. Memory of someone else's that may only be read is copied for
-    /// it.
+    /// Whether a write changes these bytes in place. Read-only memory of another owner is copied first.
     #[inline]
     pub fn is_writable(&self) -> bool {
         match &self.owner {
@@ -170,11 +171,11 @@ impl fmt::Debug for Bytes {
     }
 }
 
-/// A block that goes back to the pool in the end.
+/// A block that returns to the pool when it is dropped.
 struct Pooled(ManuallyDrop<Block>);
 
 impl Pooled {
-    /// A block of at least `len` bytes; `None` when the system has none.
+    /// A block of at least `len` bytes; `None` when the system cannot provide one.
     #[inline]
     fn take(len: usize) -> Option<Self> {
         #[cfg(feature = "std")]
@@ -202,7 +203,7 @@ mod tests {
     use super::*;
     use alloc::vec;
 
-    /// Memory that may only be read; a write goes to a copy.
+    /// Read-only memory; the first write makes a copy.
     struct ReadOnly(&'static [u8], Vec<u8>);
 
     impl Adopted for ReadOnly {

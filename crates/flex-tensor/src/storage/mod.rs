@@ -1,9 +1,9 @@
-//! Buffers: 64-byte aligned blocks, recycled through a [pool] when `std` is there; small boxes; memory of someone
-//! else's.
+//! Buffers: 64-byte aligned blocks, recycled through a [pool] with `std`; small boxes; memory of other
+//! owners.
 //!
-//! A block is zeroed once, when it comes from the system, and never again: whoever takes one from the pool finds
-//! whatever its last owner left. That keeps the bytes initialised in the language's sense, so kernels write their
-//! outputs through plain `&mut [T]`, while nobody pays for zeroing what is about to be written.
+//! A block is zeroed once, when it comes from the system, and never again: a block from the pool holds the
+//! data that its last owner left. Its bytes are therefore initialised in the language's sense, so kernels
+//! write their outputs through plain `&mut [T]`, without the cost of zeroing them first.
 
 mod block;
 mod buffer;
@@ -14,11 +14,12 @@ pub mod pool;
 pub(crate) use buffer::Buffer;
 pub use bytes::{Adopted, Bytes};
 
-/// Alignment of every buffer of more than 256 bytes that the engine allocates: one cache line, and one AVX-512
-/// register.
+/// Alignment of every buffer of more than 256 bytes that the engine allocates: one cache line, and one
+/// AVX-512 register.
 pub const ALIGN: usize = 64;
 
-/// A buffer of `len` bytes with arbitrary (but initialised) contents; `None` when the system has not that much memory.
+/// A buffer of `len` bytes with arbitrary (but initialised) contents; `None` when the system does not have
+/// that much memory.
 #[inline]
 pub fn try_alloc(len: usize) -> Option<Bytes> {
     Bytes::try_new(len)
@@ -27,24 +28,24 @@ pub fn try_alloc(len: usize) -> Option<Bytes> {
 /// A buffer that holds the bytes of one number.
 ///
 /// # Panics
-/// When there are more than 16.
+/// When there are more than 16 bytes.
 #[inline]
 pub fn number(bytes: &[u8]) -> Bytes {
     Bytes::number(bytes)
 }
 
-/// [`try_alloc`] for buffers that are no larger than others which the caller holds.
+/// [`try_alloc`] for buffers that are no larger than others that the caller holds.
 ///
 /// # Panics
-/// When the system has not that much memory.
+/// When the system does not have that much memory.
 pub fn alloc(len: usize) -> Bytes {
     try_alloc(len).unwrap_or_else(|| panic!("storage: the system has no {len} bytes of memory left"))
 }
 
-/// A buffer of the engine's own with these bytes.
+/// A new buffer of the engine with a copy of these bytes.
 ///
 /// # Panics
-/// When the system has not that much memory.
+/// When the system does not have that much memory.
 pub fn copy_of(bytes: &[u8]) -> Bytes {
     let mut copy = alloc(bytes.len());
     copy.copy_from_slice(bytes);
@@ -77,7 +78,7 @@ mod tests {
     #[test]
     #[cfg(target_pointer_width = "64")]
     fn what_no_machine_holds_is_refused() {
-        // Half of the address space, and all that a layout can describe.
+        // Half of the address space, and the most that a layout can describe.
         for len in [1 << 62, isize::MAX as usize, usize::MAX] {
             assert!(try_alloc(len).is_none());
         }

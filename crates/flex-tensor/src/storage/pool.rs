@@ -1,14 +1,16 @@
 //! The pool: freed blocks wait, by size class, for the next tensor of their size.
 //!
-//! Page faults cost more than arithmetic on large tensors (a fresh 64 MB output takes longer to fault in than to
-//! compute), and the allocator's bookkeeping more than arithmetic on small ones. The pool removes both.
+//! Page faults cost more than arithmetic on large tensors (a fresh 64 MB output takes longer to fault in than
+//! to compute). The allocator's bookkeeping costs more than arithmetic on small tensors. The pool removes
+//! both.
 //!
 //! There are four classes per power of two, so at most a fifth of a block is unused. Blocks are kept up to
 //! [`set_limit`]; beyond it they go back to the system.
 //!
-//! A class of small blocks has a few slots that one atomic exchange empties or fills. With a lock and counters of the
-//! whole pool, taking and returning a block was nine atomic operations, now four, and the sum of 4,096 numbers takes
-//! 0.20 us instead of 0.26. Everything else waits behind the lock of its class.
+//! A class of small blocks has a few slots, which one atomic exchange empties or fills. This takes four
+//! atomic operations for taking and returning a block; a lock and counters of the whole pool took nine. The
+//! sum of 4,096 numbers takes 0.20 us instead of 0.26. All other free blocks wait behind the lock of their
+//! class.
 
 use super::block::Block;
 use core::ptr::{self, NonNull};
@@ -17,32 +19,34 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use Ordering::Relaxed;
 
-/// Smallest class.
+/// Block size of the smallest class, in bytes.
 const MIN_CLASS: usize = 64;
 /// Enough classes for every size below 2^48 bytes (2^32 on small machines); larger blocks are not pooled.
 const CLASSES: usize = 4 * (if cfg!(target_pointer_width = "64") { 48 } else { 32 } - 6);
-/// Bytes kept for reuse until [`set_limit`] says otherwise.
+/// Bytes kept for reuse unless [`set_limit`] changes it.
 pub const DEFAULT_LIMIT: usize = if cfg!(target_pointer_width = "64") { 1 << 30 } else { 64 << 20 };
 
-/// Classes that have slots: blocks of up to 16 KiB, which are 4,096 f32.
+/// Number of classes with slots: blocks of up to 16 KiB, which is 4,096 f32.
 const SLOTTED: usize = 4 * 8 + 1;
-/// Slots of a class.
+/// Number of slots of a class.
 const SLOTS: usize = 4;
-/// More than all slots hold when they are full: four classes below twice their power of two, up to 16 KiB.
+/// More bytes than all full slots hold: there are four classes per power of two, each below twice that power,
+/// up to 16 KiB.
 const SLOT_BYTES: usize = 512 * 1024;
 
 static FREE: [Class; CLASSES] = [const { Class::new() }; CLASSES];
-/// Bytes that wait behind the locks.
+/// Bytes in blocks that wait behind the locks.
 static CACHED: AtomicUsize = AtomicUsize::new(0);
 static LIMIT: AtomicUsize = AtomicUsize::new(DEFAULT_LIMIT);
 static MISSES: AtomicU64 = AtomicU64::new(0);
 
-/// The free blocks of one size. A cache line of its own, so that threads that use different sizes do not meet.
+/// The free blocks of one size. Each class has a cache line of its own, so that threads that use different
+/// sizes do not share one.
 #[repr(align(64))]
 struct Class {
-    /// The [`Block::into_raw`] of a block of the class, or null.
+    /// The result of [`Block::into_raw`] for a block of the class, or null.
     slots: [AtomicPtr<u8>; SLOTS],
-    /// Blocks that left the class for a tensor, and those that came back from one.
+    /// `taken` counts the blocks that went to tensors, `returned` the blocks that came back.
     taken: AtomicU64,
     returned: AtomicU64,
     waiting: Mutex<Vec<Block>>,
@@ -58,21 +62,21 @@ impl Class {
         }
     }
 
-    /// A block from a slot; `capacity` is that of the class.
+    /// Takes a block from a slot; `capacity` is the block size of the class.
     fn take_slot(&self, capacity: usize) -> Option<Block> {
         for slot in &self.slots {
             if !slot.load(Relaxed).is_null()
                 && let Some(base) = NonNull::new(slot.swap(ptr::null_mut(), Ordering::Acquire))
             {
-                // SAFETY: `keep_in_slot` stored what `into_raw` gave for a block of this class, and the exchange
-                // made this thread the only one to have it.
+                // SAFETY: `keep_in_slot` stored the result of `into_raw` for a block of this class, and after
+                // the exchange only this thread has it.
                 return Some(unsafe { Block::from_raw(base, capacity) });
             }
         }
         None
     }
 
-    /// Puts a block of this class into a slot, or gives it back when none is free.
+    /// Puts a block of this class into a slot, or returns the block when no slot is free.
     fn keep_in_slot(&self, block: Block) -> Option<Block> {
         let capacity = block.capacity();
         let base = block.into_raw();
@@ -84,17 +88,17 @@ impl Class {
                 return None;
             }
         }
-        // SAFETY: taken apart above, and stored nowhere.
+        // SAFETY: the block was taken apart above, and its address is stored nowhere.
         Some(unsafe { Block::from_raw(base, capacity) })
     }
 
     fn waiting(&self) -> MutexGuard<'_, Vec<Block>> {
-        // Nothing panics while a lock is held, and a list of blocks has no invariant to break.
+        // No code panics while it holds the lock, and a list of blocks has no invariant to break.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What the pool holds and has done since the process started.
+/// The state of the pool, and its history since the process started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolStats {
     /// Bytes in blocks that wait for reuse.
@@ -121,7 +125,7 @@ pub fn stats() -> PoolStats {
     };
     for (class, capacity) in FREE.iter().zip(capacities()) {
         let in_slots = class.slots.iter().filter(|slot| !slot.load(Relaxed).is_null()).count();
-        // In this order, since blocks return after they were taken.
+        // In this order, since blocks are returned after they were taken.
         let returned = class.returned.load(Relaxed);
         let taken = class.taken.load(Relaxed);
         stats.cached_bytes += in_slots * capacity;
@@ -132,7 +136,8 @@ pub fn stats() -> PoolStats {
     stats
 }
 
-/// Bounds the bytes kept for reuse; zero turns the pool off. Frees what exceeds the new bound.
+/// Limits the bytes kept for reuse; zero turns the pool off. Frees all waiting blocks if they exceed the new
+/// limit.
 pub fn set_limit(bytes: usize) {
     LIMIT.store(bytes, Relaxed);
     if stats().cached_bytes > bytes {
@@ -149,7 +154,7 @@ pub fn clear() {
     }
 }
 
-/// A block of at least `len` bytes; `None` when the system has none.
+/// A block of at least `len` bytes; `None` when the system cannot provide one.
 pub(super) fn take(len: usize) -> Option<Block> {
     let (index, capacity) = class_of(len);
     let Some(class) = FREE.get(index) else { return Block::new(capacity) };
@@ -166,7 +171,7 @@ fn take_waiting(class: &Class) -> Option<Block> {
 
 fn allocate(capacity: usize) -> Option<Block> {
     let block = Block::new(capacity).or_else(|| {
-        // What waits for reuse may be what the system lacks.
+        // The memory that waits for reuse may be the memory that the system lacks.
         clear();
         Block::new(capacity)
     })?;
@@ -181,14 +186,14 @@ pub(super) fn give_back(block: Block) {
     let Some(class) = FREE.get(index) else { return };
     class.returned.fetch_add(1, Relaxed);
     let limit = LIMIT.load(Relaxed);
-    // What the slots may hold is set aside.
+    // The bytes that the slots may hold are reserved.
     let (has_slots, limit) = match limit.checked_sub(SLOT_BYTES) {
         Some(rest) => (index < SLOTTED, rest),
         None => (false, limit),
     };
     let block = if has_slots { class.keep_in_slot(block) } else { Some(block) };
     let Some(block) = block else { return };
-    // Reserve room first, so that threads that free at once cannot overshoot the limit together.
+    // Reserves room first, so that threads that free at the same time cannot exceed the limit together.
     let cached = CACHED.fetch_add(capacity, Relaxed) + capacity;
     if cached > limit {
         CACHED.fetch_sub(capacity, Relaxed);
@@ -256,7 +261,7 @@ mod tests {
             for id in 0..8u8 {
                 scope.spawn(move || {
                     for round in 0..2000 {
-                        // More blocks than slots, of a class that other tests may use as well.
+                        // More blocks than slots, of a class that other tests may use too.
                         let mut blocks: Vec<_> = (0..SLOTS + 2).map(|_| super::super::alloc(3000)).collect();
                         blocks.iter_mut().for_each(|block| block.fill(id));
                         assert!(blocks.iter().all(|block| block.iter().all(|&b| b == id)), "round {round}");

@@ -1,8 +1,8 @@
 //! The strided walker: turns n operands of one shape into a loop over inner rows.
 //!
-//! Axes of size one are dropped, the remaining ones are ordered by the strides of the first operand (the output),
-//! and neighbours that are mergeable in all operands are merged. What is left is a short loop nest whose innermost
-//! axis is as long as the layouts allow; kernels see rows and never index arithmetic.
+//! Axes of size one are dropped. The others are ordered by the strides of the first operand (the output), and
+//! neighbouring axes that can be merged in all operands are merged. The result is a short loop nest whose
+//! innermost axis is as long as the layouts allow. Kernels see rows and never index arithmetic.
 
 mod transpose;
 
@@ -13,7 +13,7 @@ use core::ops::Range;
 use flex_math::simd::vectorize_lean;
 use smallvec::SmallVec;
 
-/// One axis of the nest: its size and each operand's stride.
+/// One axis of the loop nest: its size and each operand's stride.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Axis<const N: usize> {
     /// Number of steps.
@@ -22,10 +22,10 @@ pub struct Axis<const N: usize> {
     pub strides: [isize; N],
 }
 
-/// A coalesced loop nest over `N` operands.
+/// A loop nest of merged axes over `N` operands.
 #[derive(Clone, Debug)]
 pub struct Walk<const N: usize> {
-    /// Outermost first; never empty: a scalar has one axis of size one.
+    /// Outermost first; never empty: the nest of a scalar has one axis of size one.
     axes: SmallVec<[Axis<N>; 6]>,
     offsets: [usize; N],
 }
@@ -34,7 +34,7 @@ impl<const N: usize> Walk<N> {
     /// The nest over layouts of the same shape.
     ///
     /// # Panics
-    /// When the shapes differ; operands are broadcast before they come here.
+    /// When the shapes differ; the caller has to broadcast the operands first.
     pub fn new(layouts: [&Layout; N]) -> Self {
         let shape = layouts[0].shape();
         for layout in &layouts {
@@ -56,10 +56,11 @@ impl<const N: usize> Walk<N> {
         Self { axes: merged, offsets: layouts.map(Layout::offset) }
     }
 
-    /// The nest over operands that broadcast to a dense output, in the order in which the output's elements lie in
-    /// memory: step `i` of the nest, counted row by row, is element `i` of the output's flat run. The output itself
-    /// is not an operand. `stride(n, axis)` is operand `n`'s stride along an axis of the output, zero where it is
-    /// stretched; `offsets` are the positions of the operands' first elements.
+    /// The nest over operands that broadcast to a dense output, in the order in which the output's elements
+    /// lie in memory: step `i` of the nest, counted row by row, is element `i` of the output's flat run. The
+    /// output itself is not an operand. `stride(n, axis)` is operand `n`'s stride along an axis of the
+    /// output, zero where the operand is stretched; `offsets` are the positions of the operands' first
+    /// elements.
     pub fn following(
         output: &Layout,
         mut offsets: [usize; N],
@@ -70,7 +71,7 @@ impl<const N: usize> Walk<N> {
         for k in output.axes_by_stride().into_iter().filter(|&k| shape[k] != 1) {
             let mut axis = Axis { size: shape[k], strides: core::array::from_fn(|n| stride(n, k)) };
             if output.strides()[k] < 0 && axis.size > 0 {
-                // Walked from its other end, so that the output advances.
+                // Walked from the other end, so that positions in the output increase.
                 for (offset, stride) in offsets.iter_mut().zip(&mut axis.strides) {
                     *offset = offset.wrapping_add_signed((axis.size as isize - 1) * *stride);
                     *stride = -*stride;
@@ -104,12 +105,12 @@ impl<const N: usize> Walk<N> {
         self.axes[self.axes.len() - 1]
     }
 
-    /// Number of rows.
+    /// Number of rows: the product of the sizes of all axes but the innermost.
     pub fn rows(&self) -> usize {
         self.axes[..self.axes.len() - 1].iter().map(|axis| axis.size).product()
     }
 
-    /// Calls `f` with the positions at which each operand's row starts, for the rows in `range`, in order.
+    /// Calls `f` for each row in `range`, in order, with the position at which each operand's row starts.
     pub fn for_each_row(&self, range: Range<usize>, mut f: impl FnMut([usize; N])) {
         let outer = &self.axes[..self.axes.len() - 1];
         let mut index: SmallVec<[usize; 6]> = SmallVec::from_elem(0, outer.len());
@@ -142,7 +143,7 @@ impl<const N: usize> Walk<N> {
     }
 }
 
-/// Copies `out.len()` elements of `src` that lie `stride` apart, from `start` on.
+/// Copies `out.len()` elements of `src`, `stride` apart and from `start` on, to `out`.
 ///
 /// # Panics
 /// When an element lies outside of `src`.
@@ -155,7 +156,7 @@ pub fn gather_row<T: Copy>(src: &[T], start: usize, stride: isize, out: &mut [T]
     match stride {
         1 => out.copy_from_slice(&src[start..start + len]),
         0 => out.fill(src[start]),
-        // Steps that the compiler knows, so that it shuffles whole vectors.
+        // Constant steps, so that the compiler shuffles whole vectors.
         -1 => {
             let row = &src[start + 1 - len..=start];
             vectorize_lean(
@@ -200,7 +201,7 @@ mod tests {
         let walk = Walk::new([&out, layout]);
         let (inner, rows) = (walk.inner(), walk.rows());
         let mut list = vec![usize::MAX; layout.num_elements()];
-        // Two halves, to cover a start in the middle.
+        // Two halves, so that one walk starts in the middle.
         for range in [0..rows / 2, rows / 2..rows] {
             walk.for_each_row(range, |[o, s]| {
                 for i in 0..inner.size {

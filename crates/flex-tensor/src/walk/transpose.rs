@@ -1,19 +1,19 @@
-//! Materialising any layout as row-major, with transposes done in tiles so that both sides stay in cache.
+//! Copies any layout to row-major order. Transposes run in tiles, so that both sides stay in cache.
 
 use super::{Walk, gather_row};
 use crate::layout::Layout;
 use crate::parallel::{self, Work};
 
-/// Side of a transpose tile. 16 four-byte elements fill one cache line on both sides.
+/// Side of a transpose tile. 16 elements of four bytes fill one cache line on both sides.
 const TILE: usize = 16;
 
 /// Shortest extents for which a tiled transpose beats gathering row by row.
 const MIN_TILED: usize = 8;
 
-/// Writes the elements of `layout` over `src` to `out` in row-major order.
+/// Writes the elements that `layout` addresses in `src` to `out` in row-major order.
 ///
 /// # Panics
-/// When `out` has another length than the layout, or the layout leaves `src`.
+/// When `out` has another length than the layout, or when the layout leaves `src`.
 pub fn copy_to_contiguous<T: Copy + Default + Send + Sync>(src: &[T], layout: &Layout, out: &mut [T]) {
     assert_eq!(out.len(), layout.num_elements(), "copy: output length");
     if out.is_empty() {
@@ -45,8 +45,8 @@ pub fn copy_to_contiguous<T: Copy + Default + Send + Sync>(src: &[T], layout: &L
     });
 }
 
-/// Copies when some outer axis has unit stride in the source: that axis and the innermost one are transposed tile by
-/// tile. Returns false when there is no such axis.
+/// Copies if some outer axis has unit stride in the source: that axis and the innermost axis are transposed
+/// tile by tile. Returns false, without copying, if there is no such axis.
 fn copy_transposed<T: Copy + Default + Send + Sync>(
     src: &[T],
     walk: &Walk<2>,
@@ -93,7 +93,7 @@ fn copy_transposed<T: Copy + Default + Send + Sync>(
     true
 }
 
-/// Row-major odometer over a few axes, giving each operand's displacement.
+/// Calls `f` with each operand's displacement for every index of a few axes, in row-major order.
 fn for_each_index(axes: &[super::Axis<2>], mut f: impl FnMut([isize; 2])) {
     fn recurse(axes: &[super::Axis<2>], at: [isize; 2], f: &mut impl FnMut([isize; 2])) {
         match axes.split_first() {
