@@ -13,8 +13,8 @@ pub struct Budget {
 }
 
 /// Least duration of a sample: calls are repeated within a sample until the sample lasts this long. A model
-/// calls one operation after the other, so caches and threads are warm. With samples of 0.1 ms, half of the
-/// time went into the recovery of caches and threads from the previous peer.
+/// calls one operation after the other. With samples of 0.1 ms, half of the time went into the recovery of
+/// caches and threads from the previous peer.
 const SAMPLE: Duration = Duration::from_millis(10);
 /// Duration of the untimed calls before a sample; there is at least one such call. Threads that slept during
 /// the turns of other peers may wake on the same processor until the system moves them apart: after PyTorch's
