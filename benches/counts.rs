@@ -1,21 +1,22 @@
-//! `cargo bench -p flex-benches --no-default-features --bench counts`: how many instructions small operations
-//! take, counted by valgrind, against the counts in `counts.txt`. Counts have no noise, so any machine shows
-//! what a change of the code costs.
+//! `cargo bench -p flex-benches --no-default-features --bench counts`: the number of instructions that small
+//! operations take, counted by valgrind and compared with the counts in `counts.txt`. Counts have no noise,
+//! so any machine shows the cost of a code change.
 //!
 //! The cases run on one thread, on valgrind's processor, which has AVX2 but no AVX-512. Counts made by
 //! another compiler or another valgrind are printed and never fail. Matrix products never fail either: gemm
-//! chooses their blocks by the sizes of the machine's caches (`matmul_16` took 31 % more instructions on a
-//! machine whose second-level cache has another size). `-- --bless` writes the counts of this build into the
-//! file; a new row is a line with its name and a 0.
+//! chooses block sizes by the machine's cache sizes (`matmul_16` took 31 % more instructions on a machine
+//! whose second-level cache has another size). `-- --bless` writes the counts of this build to the file. To
+//! add a row, add a line with its name and a 0.
 
 use flex_benches::cases;
 use std::fs;
 use std::hint::black_box;
 use std::process::{Command, ExitCode};
 
-/// The earlier counts: a comment, the circumstances, and a line for each case.
+/// The file of earlier counts: a comment, the compiler and instruction set, and a line per case.
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/counts.txt");
-/// By how many percent a count may grow. The pool's and the allocator's state shift single instructions.
+/// Allowed growth of a count in percent. The state of the pool and the allocator shifts counts by single
+/// instructions.
 const TOLERANCE: f64 = 2.0;
 /// Calls before the counted calls, so that the pool is warm and lazily built plans exist.
 const WARM: usize = 20;
@@ -39,7 +40,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The function that valgrind counts in.
+/// The function in which valgrind counts.
 #[inline(never)]
 fn counted_calls(call: &mut dyn FnMut()) {
     for _ in 0..CALLS {
@@ -47,7 +48,7 @@ fn counted_calls(call: &mut dyn FnMut()) {
     }
 }
 
-/// Under valgrind: one case, in a process of its own, so that no other case has filled the pool. Prints the
+/// Runs one case under valgrind, in a separate process, so that no other case has filled the pool. Prints the
 /// instruction set.
 fn run_case(name: &str) -> Result<(), String> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build_global();
@@ -62,7 +63,7 @@ fn run_case(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The file of counts.
+/// The contents of the file of counts.
 struct Checked {
     /// Compiler and instruction set.
     made_by: String,
@@ -132,7 +133,7 @@ fn compare(bless: bool) -> Result<(), String> {
     Err(format!("{worse} cases take over {TOLERANCE} % more instructions; if they have to: -- --bless"))
 }
 
-/// The instructions of one call of a case, and the instruction set.
+/// The number of instructions of one call of a case, and the instruction set.
 fn count(name: &str) -> Result<(u64, String), String> {
     let program = std::env::current_exe().map_err(|e| format!("cannot find this program: {e}"))?;
     let output = Command::new("valgrind")
@@ -152,7 +153,7 @@ fn count(name: &str) -> Result<(u64, String), String> {
     }
 }
 
-/// The first line that a program prints about itself, without the part that varies between builds of one
+/// The first line of a program's `--version` output, without the part that varies between builds of one
 /// version.
 fn version(program: &str) -> String {
     let output = Command::new(program).arg("--version").output();

@@ -116,8 +116,8 @@ fn run(args: &Args) -> Result<(), String> {
     output(args, &report)
 }
 
-/// Runs one section in a process of its own: libraries read the number of threads from the environment when
-/// they start.
+/// Runs one section in a separate process, because libraries read the number of threads from the environment
+/// when they start.
 fn measure_apart(args: &Args, threads: u16) -> Result<Report, String> {
     let program = std::env::current_exe().map_err(|e| format!("cannot find this program: {e}"))?;
     let file = std::env::temp_dir().join(format!("flex-bench-{}-{threads}.json", std::process::id()));
@@ -138,12 +138,12 @@ fn measure_apart(args: &Args, threads: u16) -> Result<Report, String> {
         .status()
         .map_err(|e| format!("cannot start a section: {e}"))?;
     let report = if status.success() { read(&file) } else { Err(format!("no report on {threads} threads")) };
-    // A file that was never written cannot be removed, and the error does not matter.
+    // Removing fails if the file was never written, which does not matter.
     let _ = fs::remove_file(&file);
     report
 }
 
-/// The cases on `threads` threads, in this process.
+/// Measures the cases on `threads` threads, in this process.
 fn measure(args: &Args, threads: usize) -> Result<Report, String> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();
     pool.map_err(|e| format!("cannot start {threads} threads: {e}"))?;
@@ -173,8 +173,8 @@ fn measure(args: &Args, threads: usize) -> Result<Report, String> {
     Ok(Report { machine: machine(), peers, sections: vec![Section { threads, limits, rows }] })
 }
 
-/// A peer that cannot run a case panics once, while the case is set up. The message would only disturb the
-/// output.
+/// Silences panic messages: a peer that cannot run a case panics once, while the case is set up, and the
+/// message would only clutter the output.
 fn hide_panics() {
     std::panic::set_hook(Box::new(|_| ()));
 }
@@ -185,7 +185,7 @@ fn progress(cases: usize) -> ProgressBar {
         .with_style(ProgressStyle::with_template("{bar:40} {pos}/{len} {msg}").expect("a valid template"))
 }
 
-/// Whether all peers compute the same.
+/// Compares the results of all peers with Flex; an error if a result differs.
 fn compare(args: &Args) -> Result<(), String> {
     let cases = cases::<burn_flex::Flex>();
     let picked = select(&cases, &args.filter, args.full)?;
@@ -236,7 +236,7 @@ fn who(args: &Args, threads: usize) -> Result<Vec<Box<dyn Peer>>, String> {
     Ok([peers::flex()].into_iter().chain(others).collect())
 }
 
-/// The processor's name, where the system tells it, and the instruction set that Flex uses.
+/// The processor's name, if the system provides it, and the instruction set that Flex uses.
 fn machine() -> String {
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));

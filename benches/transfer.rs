@@ -1,8 +1,9 @@
-//! `cargo bench -p flex-benches --features wgpu --bench transfer`: how fast tensors get to a device and back.
+//! `cargo bench -p flex-benches --features wgpu --bench transfer`: the speed of transfers to a device and
+//! back.
 //!
 //! Each backend that was built in and whose device is present gets a table of the dtypes that the device
-//! computes correctly. `Flex`, which adopts the host's memory, gives the lower bound. A number as the
-//! argument is the largest size in KiB.
+//! computes correctly. `Flex`, which adopts the host's memory, gives the lower bound. A numeric argument sets
+//! the largest size in KiB.
 
 use burn_flex::Flex;
 use burn_tensor::backend::Backend;
@@ -10,11 +11,11 @@ use burn_tensor::{DType, Int, Tensor, TensorData};
 use std::hint::black_box;
 use std::time::Instant;
 
-/// Bytes of the tensors.
+/// Sizes of the tensors in bytes.
 const SIZES: [usize; 5] = [4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20];
 const DTYPES: [DType; 7] =
     [DType::F32, DType::F64, DType::F16, DType::BF16, DType::I32, DType::I64, DType::U8];
-/// Transfers per size, of which the median counts.
+/// Transfers per size; their median is reported.
 const SAMPLES: usize = 15;
 
 fn main() {
@@ -48,14 +49,14 @@ fn measure<B: Backend>(name: &str, largest: usize, supported: impl Fn(DType) -> 
     }
 }
 
-/// Median seconds to the device and back.
+/// Median seconds of the transfers to the device and back.
 fn round_trips<B: Backend>(dtype: DType, bytes: usize) -> [f64; 2] {
     let device = B::Device::default();
     let n = bytes / dtype.size();
     let wait = || B::sync(&device).unwrap_or_else(|e| panic!("{}: {e}", B::name(&device)));
     let mut samples = [Vec::new(), Vec::new()];
     for k in 0..SAMPLES {
-        // Each sample sends memory of its own: an upload may keep the memory that it received.
+        // Each sample sends different memory, because an upload may keep the memory that it received.
         let sent = TensorData::new((0..n).map(|i| ((i + k) % 100) as f32).collect::<Vec<_>>(), [n])
             .convert_dtype(dtype);
         let expected = sent.clone();
@@ -77,7 +78,8 @@ fn round_trips<B: Backend>(dtype: DType, bytes: usize) -> [f64; 2] {
     samples.map(median)
 }
 
-/// Seconds to the device until the device is idle, seconds back, and the data that came back.
+/// Returns the seconds until the data is on the device and the device is idle, the seconds back, and the data
+/// that came back.
 fn timed<T>(
     sent: TensorData,
     send: impl Fn(TensorData) -> T,

@@ -1,4 +1,4 @@
-//! A case that is ready to run: the call that is timed, and the numbers that the call returns.
+//! A case that is ready to run: the call to time, and the numbers that the call returns.
 
 use burn_autodiff::grads::Gradients;
 use burn_tensor::backend::Backend;
@@ -8,14 +8,14 @@ use std::rc::Rc;
 
 /// A call over some inputs.
 pub struct Call {
-    /// Computes and drops the result, as a user would sooner or later.
+    /// Computes the result and drops it, as a user would sooner or later.
     pub run: Box<dyn FnMut()>,
     /// Computes and returns the result as numbers.
     pub numbers: Box<dyn Fn() -> Option<Vec<f64>>>,
 }
 
 impl Call {
-    /// The call of `f` over `inputs`, each time followed by `finish` while the result is still there.
+    /// The call of `f` with `inputs`. Each call is followed by `finish` before its result is dropped.
     pub fn new<I: 'static, R: Numbers + 'static>(
         inputs: I,
         f: impl Fn(&I) -> R + 'static,
@@ -33,7 +33,7 @@ impl Call {
     }
 }
 
-/// What a call returns, as numbers.
+/// Results of calls that can be read as numbers.
 pub trait Numbers {
     /// The elements in row-major order; `None` if the result cannot be read as numbers.
     fn numbers(&self) -> Option<Vec<f64>>;
@@ -45,14 +45,14 @@ impl<B: Backend, const D: usize, K: BasicOps<B>> Numbers for Tensor<B, D, K> {
     }
 }
 
-/// The gradients of tensors that the call has dropped.
+/// The gradients belong to tensors that the call has dropped, so they cannot be read.
 impl Numbers for Gradients {
     fn numbers(&self) -> Option<Vec<f64>> {
         None
     }
 }
 
-/// The first of several results.
+/// The numbers of the first result.
 impl<A: Numbers, B> Numbers for (A, B) {
     fn numbers(&self) -> Option<Vec<f64>> {
         self.0.numbers()

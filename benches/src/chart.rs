@@ -6,16 +6,16 @@ use std::fmt::Write;
 const LEFT: f64 = 245.0;
 const WIDTH: f64 = 600.0;
 const GAP: f64 = 10.0;
-/// Legend entries per line, and their distance.
+/// Legend entries per line, and the distance between entries.
 const ENTRIES: usize = 6;
 const ENTRY: f64 = 100.0;
 const COLOURS: [&str; 9] =
     ["#4477aa", "#66ccee", "#228833", "#ccbb44", "#ee6677", "#aa3377", "#999999", "#882255", "#44aa99"];
-/// The ticks of the axis, within its range.
+/// All possible ticks of the axis.
 const TICKS: [f64; 15] =
     [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0];
 
-/// A logarithmic axis that reaches from a tick below the ratios to one above.
+/// A logarithmic axis from a tick below the ratios to a tick above them.
 struct Axis {
     low: f64,
     high: f64,
@@ -30,7 +30,7 @@ impl Axis {
         }
     }
 
-    /// The position of a ratio; a ratio beyond an end lies at that end.
+    /// The x position of a ratio, clamped to the ends of the axis.
     fn x(&self, ratio: f64) -> f64 {
         let Self { low, high } = *self;
         LEFT + WIDTH * (ratio.clamp(low, high) / low).ln() / (high / low).ln()
@@ -41,7 +41,8 @@ impl Axis {
     }
 }
 
-/// An SVG document. A bar is a geometric mean; a dot is one case; right of the line at 1, Flex is faster.
+/// An SVG document. A bar is the geometric mean of a family, a dot is one case; right of the line at 1, Flex
+/// is faster.
 pub fn svg(report: &Report, section: &Section) -> String {
     let count = report.others().count();
     let families = section.families();

@@ -1,4 +1,4 @@
-//! Whether peers compute the same: the time of a peer that computes something else means nothing.
+//! Checks that peers compute the same: the time of a peer that computes something else means nothing.
 //!
 //! The benches compare times, and the engine's tests check accuracy, so the tolerance here is wide.
 
@@ -10,7 +10,7 @@ use crate::peers::Peer;
 pub struct Difference {
     /// Name of the case.
     pub case: String,
-    /// What differs.
+    /// Description of the difference.
     pub what: String,
 }
 
@@ -25,9 +25,9 @@ pub struct Tally {
     pub different: Vec<Difference>,
 }
 
-/// Compares what `peer` computes in `case` with `expected`.
+/// Compares the numbers that `peer` computes in `case` with `expected`, and adds the outcome to `tally`.
 pub fn check(case: &Case, expected: Option<&[f64]>, peer: &dyn Peer, tally: &mut Tally) {
-    // Each peer draws random numbers of its own.
+    // Each peer draws its own random numbers.
     let got = if is_random(&case.name) { None } else { peer.numbers(&case.name) };
     let (Some(expected), Some(got)) = (expected, got) else {
         tally.unknown += 1;
@@ -39,13 +39,13 @@ pub fn check(case: &Case, expected: Option<&[f64]>, peer: &dyn Peer, tally: &mut
     }
 }
 
-/// By the name, since the small cases belong to another family.
+/// Decided by the name, because small cases belong to another family.
 fn is_random(name: &str) -> bool {
     ["rand_", "uniform_", "bernoulli_"].iter().any(|op| name.starts_with(op))
 }
 
-/// The difference that rounding may make, relative to the largest element: for halves, some of their rounding
-/// steps.
+/// Allowed difference by rounding, relative to the largest element; for the half types, a few of their
+/// rounding steps.
 fn tolerance(name: &str) -> f64 {
     if name.contains("f16") { 2e-2 } else { 1e-4 }
 }

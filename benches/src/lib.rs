@@ -1,7 +1,8 @@
-//! One harness and one set of cases, generic over the backend, so that every peer runs the very same calls.
+//! One harness and one set of cases, generic over the backend, so that every peer runs exactly the same
+//! calls.
 //!
-//! Peers are timed in turn (A B C A B C ...) within one process: what disturbs the machine disturbs them
-//! alike, and the ratios between their medians survive.
+//! Peers are timed in turn (A B C A B C ...) within one process: a disturbance of the machine affects all of
+//! them alike, and the ratios between their medians stay valid.
 #![deny(missing_docs)]
 
 mod call;

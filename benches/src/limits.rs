@@ -1,4 +1,4 @@
-//! What the machine can do: bandwidth by the size of the data, and the peak of fused multiply-adds.
+//! The limits of the machine: bandwidth by the size of the data, and peak throughput of fused multiply-adds.
 
 use flex_math::simd::{Scalar, Simd, Vector, WithSimd, dispatch};
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The limits of this machine, as this process reaches them.
+/// The limits of this machine, as measured in this process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
     /// Bandwidth of `c = a + b` over arrays of these sizes.
@@ -23,7 +23,7 @@ pub struct Stream {
     pub footprint: usize,
     /// Bytes per second with plain stores.
     pub plain: f64,
-    /// Bytes per second with non-temporal stores, where the machine has them.
+    /// Bytes per second with non-temporal stores, if the machine has them.
     pub non_temporal: Option<f64>,
 }
 
@@ -47,7 +47,7 @@ impl Limits {
         moved.max(flops as f64 / self.flops)
     }
 
-    /// Bandwidth of the measured size next to this one.
+    /// Bandwidth at the measured size nearest to `bytes`; `None` for 0 bytes.
     fn bandwidth(&self, bytes: usize) -> Option<f64> {
         let distance = |s: &&Stream| ((s.footprint as f64).ln() - (bytes.max(1) as f64).ln()).abs();
         (bytes > 0)
@@ -56,14 +56,14 @@ impl Limits {
     }
 }
 
-/// Below this many elements one thread is measured: handing work to a second thread takes longer than the
-/// work.
+/// Below this many elements only one thread is measured: handing work to a second thread takes longer than
+/// the work.
 const ALL_THREADS_FROM: usize = 1 << 15;
 
-/// Samples of each limit. The best one counts: a limit is what undisturbed code reaches.
+/// Samples of each limit, of which the best counts: a limit is what undisturbed code reaches.
 const SAMPLES: usize = 12;
 
-/// Seconds until every thread has done the `work` on its share, from the moment when all are ready to begin.
+/// Seconds from the moment when all threads are ready until every thread has done the `work` on its share.
 fn seconds_in_parallel<T: Send>(shares: impl IntoIterator<Item = T>, work: impl Fn(T) + Sync) -> f64 {
     let shares: Vec<T> = shares.into_iter().collect();
     let barrier = Barrier::new(shares.len());

@@ -2,7 +2,7 @@
 
 use crate::report::{Report, Section};
 
-/// A table whose first column is text and whose others are numbers.
+/// A table with text in the first column and numbers in the others.
 fn table(heads: Vec<String>, rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
     let rule: Vec<String> =
@@ -19,13 +19,13 @@ fn number(value: Option<f64>, scale: f64, digits: usize) -> String {
     value.map_or("-".to_string(), |v| format!("{:.digits$}", v * scale))
 }
 
-/// Two significant digits: what a ratio of medians is good for.
+/// A ratio of medians with two significant digits, about its accuracy.
 fn ratio(value: f64) -> String {
     let digits = [0.995, 9.95].iter().filter(|&&limit| value < limit).count();
     format!("{value:.digits$}")
 }
 
-/// What the machine can do.
+/// The limits of the machine, as a list.
 fn limits(section: &Section) -> String {
     let mut text = format!("* fused multiply-adds: {:.0} GFLOP/s\n", section.limits.flops / 1e9);
     for stream in &section.limits.streams {
@@ -56,7 +56,7 @@ fn ratios(report: &Report) -> impl Iterator<Item = String> {
     report.others().map(|(_, peer)| format!("{peer} / flex"))
 }
 
-/// Geometric means and worst rows of the families; nothing without peers.
+/// Geometric means and worst rows of the families; empty without peers.
 fn families(report: &Report, section: &Section) -> String {
     if report.peers.len() < 2 {
         return String::new();
@@ -71,7 +71,7 @@ fn families(report: &Report, section: &Section) -> String {
     table(first("family", ratios(report)), cells)
 }
 
-/// Everything: for each number of threads the limits, all rows, and the families.
+/// The full report: for each number of threads, the limits, all rows, and the families.
 pub fn full(report: &Report) -> String {
     let mut text = format!("{}\n", report.machine);
     for section in &report.sections {
@@ -81,8 +81,8 @@ pub fn full(report: &Report) -> String {
     text
 }
 
-/// What a README shows: the families for each number of threads, a chart of each, and links to the full table
-/// and the JSON.
+/// The report for a README: the families for each number of threads, a chart of each, and links to the full
+/// table and the JSON.
 pub fn compact(report: &Report, [table, json]: [&str; 2], charts: &[String]) -> String {
     let mut text = format!(
         "{}. Each peer's time over that of Flex: geometric mean over the rows of a family, and the row that is worst for \

@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 pub struct Row {
     /// Name of the case.
     pub name: String,
-    /// Its family.
+    /// The case's family.
     pub family: Family,
-    /// Fewest seconds that the machine's limits allow, 0 when no limit was stated.
+    /// Least number of seconds that the machine's limits allow; 0 if no limit was stated.
     pub limit: f64,
-    /// Median seconds per call, in the order of the peers; `None` where a peer cannot run the case.
+    /// Median seconds per call, in the order of the peers; `None` if a peer cannot run the case.
     pub seconds: Vec<Option<f64>>,
 }
 
@@ -63,7 +63,7 @@ pub struct Summary {
 }
 
 impl Section {
-    /// Families that occur, in their order.
+    /// The families that occur, in the order of `Family`.
     pub fn families(&self) -> Vec<Family> {
         let mut families: Vec<Family> = self.rows.iter().map(|r| r.family).collect();
         families.sort();
@@ -88,10 +88,10 @@ impl Section {
 }
 
 impl Report {
-    /// Puts the sections of several runs of the same peers into one report.
+    /// Combines the sections of several runs with the same peers into one report.
     ///
     /// # Errors
-    /// There is no run, or the runs had other peers.
+    /// Fails if there is no run, or the runs had different peers.
     pub fn merge(reports: Vec<Self>) -> Result<Self, String> {
         let mut reports = reports.into_iter();
         let mut whole = reports.next().ok_or("there is nothing to report")?;

@@ -1,12 +1,12 @@
-//! Which cases a run measures.
+//! Selection of the cases that a run measures.
 
 use crate::cases::Case;
 
-/// Positions of the cases to run: the cases of the short set (with `full`, of all cases) whose name contains
-/// one of the `filters`, and any case that a filter names in full.
+/// Positions of the cases to run: the cases of the short set (of all cases with `full`) whose name contains
+/// one of the `filters`, and any case whose full name is a filter.
 ///
 /// # Errors
-/// No case is left. The message says how to reach the cases that the filters would find in the full set.
+/// Fails if no case is left. The message says how to reach the cases that the filters find in the full set.
 pub fn select(cases: &[Case], filters: &[String], full: bool) -> Result<Vec<usize>, String> {
     let contains = |case: &Case| filters.is_empty() || filters.iter().any(|f| case.name.contains(f.as_str()));
     let named = |case: &Case| filters.contains(&case.name);

@@ -8,29 +8,29 @@ use std::time::{Duration, Instant};
 pub struct Budget {
     /// Time spent on all peers of a case together.
     pub per_case: Duration,
-    /// Fewest samples per peer, even when that overruns the time.
+    /// Least number of samples per peer, even if they take longer than `per_case`.
     pub min_samples: usize,
 }
 
-/// Shortest sample: calls are repeated within a sample until the sample lasts this long. A model calls one
-/// operation after the other. In samples of 0.1 ms, half of the time went into the recovery of caches and
-/// threads from the previous peer.
+/// Least duration of a sample: calls are repeated within a sample until the sample lasts this long. A model
+/// calls one operation after the other. With samples of 0.1 ms, half of the time went into the recovery of
+/// caches and threads from the previous peer.
 const SAMPLE: Duration = Duration::from_millis(10);
-/// Duration of the calls before a sample, which are not timed; there is at least one. Threads that slept
-/// during the turns of other peers may wake on one processor, until the system moves them apart: after
-/// PyTorch's turn, products of 256 x 256 matrices took 101 to 144 us without these calls, and take 71 to 92
-/// us with them.
+/// Duration of the untimed calls before a sample; there is at least one such call. Threads that slept during
+/// the turns of other peers may wake on the same processor until the system moves them apart: after PyTorch's
+/// turn, products of 256 x 256 matrices took 101 to 144 us without these calls, and take 71 to 92 us with
+/// them.
 const WARM: Duration = Duration::from_millis(5);
 /// Most samples per peer.
 const MAX_SAMPLES: usize = 2001;
 
-/// One peer on one case.
+/// One peer on one case, ready to be timed.
 pub trait Run {
-    /// Seconds that `repeats` calls take, after some calls that are not timed.
+    /// Seconds that `repeats` calls take, after some untimed calls.
     fn sample(&mut self, repeats: usize) -> f64;
 }
 
-/// Calls `f` as often as [`WARM`] says.
+/// Calls `f` repeatedly for a duration of [`WARM`].
 fn warm_up(mut f: impl FnMut()) {
     let start = Instant::now();
     loop {
@@ -52,10 +52,10 @@ impl<F: FnMut()> Run for F {
     }
 }
 
-/// A peer whose calls return before their work is done. A sample begins with an idle device and ends with
-/// one.
+/// A peer whose calls return before the work is done. The device is idle at the start and at the end of a
+/// sample.
 pub struct Queued<F, W> {
-    /// Puts the work of one call in the queue.
+    /// Enqueues the work of one call.
     pub call: F,
     /// Waits until the queue is empty.
     pub wait: W,
@@ -94,7 +94,7 @@ pub fn time_in_turn(peers: &mut [Option<Box<dyn Run>>], budget: Budget) -> Vec<O
     samples.into_iter().map(median).collect()
 }
 
-/// Calls per sample; also warms caches, pools and lazily built plans.
+/// Determines the calls per sample; also warms caches, pools and lazily built plans.
 fn calibrate(run: &mut dyn Run) -> usize {
     let mut repeats = 1;
     loop {

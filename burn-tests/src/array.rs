@@ -8,17 +8,17 @@ pub struct Array<T> {
 }
 
 impl<T: Copy> Array<T> {
-    /// From row-major elements.
+    /// An array from its row-major elements.
     ///
     /// # Panics
-    /// When their number is not that of the shape.
+    /// Panics if the number of elements does not fit the shape.
     pub fn new(shape: impl Into<Vec<usize>>, data: Vec<T>) -> Self {
         let shape = shape.into();
         assert_eq!(data.len(), shape.iter().product::<usize>(), "Array: elements of shape {shape:?}");
         Self { shape, data }
     }
 
-    /// From a function of the index.
+    /// An array whose elements `f` computes from their indices.
     pub fn from_fn(shape: impl Into<Vec<usize>>, mut f: impl FnMut(&[usize]) -> T) -> Self {
         let shape = shape.into();
         let mut data = Vec::with_capacity(shape.iter().product());
@@ -49,7 +49,7 @@ impl<T: Copy> Array<T> {
     /// The element at an index.
     ///
     /// # Panics
-    /// When the index lies outside of the shape.
+    /// Panics if the index is outside of the shape.
     pub fn at(&self, index: &[usize]) -> T {
         self.data[self.flat(index)]
     }
@@ -57,7 +57,7 @@ impl<T: Copy> Array<T> {
     /// Replaces the element at an index.
     ///
     /// # Panics
-    /// When the index lies outside of the shape.
+    /// Panics if the index is outside of the shape.
     pub fn set(&mut self, index: &[usize], value: T) {
         let flat = self.flat(index);
         self.data[flat] = value;
@@ -79,7 +79,7 @@ impl<T: Copy> Array<T> {
     /// Applies `f` to the elements of two arrays, broadcast as NumPy does.
     ///
     /// # Panics
-    /// When the shapes cannot be broadcast.
+    /// Panics if the shapes cannot be broadcast.
     pub fn zip<U: Copy, V: Copy>(&self, other: &Array<U>, mut f: impl FnMut(T, U) -> V) -> Array<V> {
         let rank = self.shape.len().max(other.shape.len());
         let dim = |shape: &[usize], k: usize| (k + shape.len()).checked_sub(rank).map_or(1, |k| shape[k]);
@@ -146,7 +146,7 @@ impl<T: Copy> Array<T> {
             .collect()
     }
 
-    /// The same elements in the same order under another shape.
+    /// The same elements, in the same order, in another shape.
     pub fn reshape(&self, shape: impl Into<Vec<usize>>) -> Self {
         Self::new(shape, self.data.clone())
     }

@@ -4,7 +4,7 @@ use crate::compare::Tolerance;
 use crate::layout::{LAYOUTS, Layout};
 use burn_backend::{BoolStore, DType, FloatDType, IntDType};
 
-/// What to test a backend for.
+/// The parts of a backend to test, and the accuracy to ask for.
 #[derive(Clone, Debug)]
 pub struct Capabilities {
     /// Float dtypes.
@@ -13,11 +13,11 @@ pub struct Capabilities {
     pub ints: Vec<IntDType>,
     /// Boolean stores.
     pub bools: Vec<BoolStore>,
-    /// Factor on every tolerance, one for a backend that rounds as well as the suite's defaults ask.
+    /// Factor on every tolerance; 1 for a backend that rounds as accurately as the suite's defaults ask.
     pub slack: f64,
     /// Wider tolerances of some methods, each with its reason.
     pub accuracies: Vec<Accuracy>,
-    /// Whether subnormal numbers are told from zero, as operands and as results.
+    /// Whether the backend distinguishes subnormal numbers from zero, in operands and results.
     pub subnormals: bool,
     /// Whether each check runs in a stream of its own. Backends that queue operations need it when some are
     /// known to panic: `burn-fusion` keeps the operation that panicked at the head of its stream's queue.
@@ -37,24 +37,25 @@ pub struct Capabilities {
 pub struct Limit {
     /// Trait method.
     pub method: &'static str,
-    /// The dtypes concerned; all when empty.
+    /// The dtypes concerned; all dtypes if empty.
     pub dtypes: Vec<DType>,
-    /// The failures concerned: those whose report contains this. Without it the method is not run at all.
+    /// The failures concerned: those whose report contains this text. With `None` the method is not run at
+    /// all.
     pub case: Option<&'static str>,
-    /// Why, for the report.
+    /// The reason, for the report.
     pub reason: &'static str,
 }
 
-/// How accurate a method is where the suite asks for more than a backend promises.
+/// Accuracy of a method for which a backend promises less than the suite asks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Accuracy {
     /// Trait method. Every row that names the method is concerned, with all of the row's methods.
     pub method: &'static str,
     /// Units in the last place, if the suite asks for fewer.
     pub ulps: f64,
-    /// An error that does not depend on the value.
+    /// An absolute error, independent of the value.
     pub floor: f64,
-    /// Why, for the report.
+    /// The reason, for the report.
     pub reason: &'static str,
 }
 
@@ -77,15 +78,14 @@ impl Capabilities {
         }
     }
 
-    /// Leaves out a method, for some dtypes or (with none named) for all.
+    /// Leaves out a method for some dtypes, or for all if `dtypes` is empty.
     pub fn without(mut self, method: &'static str, dtypes: &[DType], reason: &'static str) -> Self {
         self.limits.push(Limit { method, dtypes: dtypes.to_vec(), case: None, reason });
         self
     }
 
-    /// Expects failures of a method (of any, if it is `"*"`) whose report contains `case`, such as
-    /// `"special values"` or `"[2, 0, 3]"`. The method runs all the same, and whatever else fails is an
-    /// error.
+    /// Expects failures of a method (of any method, if it is `"*"`) whose report contains `case`, such as
+    /// `"special values"` or `"[2, 0, 3]"`. The method still runs, and any other failure is an error.
     pub fn except(mut self, method: &'static str, case: &'static str, reason: &'static str) -> Self {
         self.limits.push(Limit { method, dtypes: Vec::new(), case: Some(case), reason });
         self
@@ -96,7 +96,7 @@ impl Capabilities {
         self.with(Accuracy { method, ulps, floor: 0.0, reason })
     }
 
-    /// Allows the results of a method this error, whatever their value.
+    /// Allows the results of a method this absolute error, independent of their value.
     pub fn within_absolute(self, method: &'static str, floor: f64, reason: &'static str) -> Self {
         self.with(Accuracy { method, ulps: 0.0, floor, reason })
     }
@@ -111,7 +111,7 @@ impl Capabilities {
         self.accuracies.iter().filter(move |accuracy| methods.contains(&accuracy.method))
     }
 
-    /// A tolerance as wide as these methods need.
+    /// The tolerance, widened to the accuracy that the backend states for these methods.
     pub fn widen(&self, methods: &[&'static str], tolerance: Tolerance) -> Tolerance {
         let plain = Tolerance { flushes: tolerance.flushes || !self.subnormals, ..tolerance };
         self.accuracies_of(methods).fold(plain, |wide, accuracy| Tolerance {

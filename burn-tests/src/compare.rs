@@ -16,15 +16,15 @@ pub struct Tolerance {
     pub relative: f64,
     /// Fraction of the problem's scale.
     pub absolute: f64,
-    /// An error that does not depend on the value, for functions that a device approximates with such an
+    /// An absolute error, independent of the value, for functions that a device approximates with such an
     /// error.
     pub floor: f64,
-    /// Whether a subnormal may come as zero.
+    /// Whether a zero is accepted where a subnormal number is expected.
     pub flushes: bool,
 }
 
 impl Tolerance {
-    /// Nothing but the exact value.
+    /// No tolerance: only the exact value passes.
     pub const EXACT: Self = Self { ulps: 0.0, relative: 0.0, absolute: 0.0, floor: 0.0, flushes: false };
 
     /// This many units in the last place.
@@ -32,8 +32,8 @@ impl Tolerance {
         Self { ulps, ..Self::EXACT }
     }
 
-    /// Rounding of `n` accumulated terms whose absolute values sum up to the scale: blocked summation in the
-    /// accumulator of the dtype, then one rounding to the dtype.
+    /// Tolerance of a sum of `n` terms whose absolute values sum up to the scale: blocked summation in the
+    /// dtype's accumulator, then one rounding to the dtype.
     pub fn accumulated(dtype: DType, n: usize) -> Self {
         let accumulator = match dtype {
             DType::F64 => f64::EPSILON,
@@ -44,14 +44,15 @@ impl Tolerance {
     }
 }
 
-/// Distance between neighbours of `x` in a float dtype; for zero, the distance at the smallest normal number.
+/// Distance between neighbouring numbers at `x` in a float dtype; for zero, the distance at the smallest
+/// normal number.
 pub fn ulp(dtype: DType, x: f64) -> f64 {
     let (digits, min_exponent) = format(dtype);
     let exponent = if x == 0.0 { min_exponent } else { (x.abs().log2().floor() as i32).max(min_exponent) };
     2f64.powi(exponent - (digits - 1))
 }
 
-/// Significant digits (with the implicit one) and the exponent of the smallest normal number.
+/// Significant bits (with the implicit one) and the exponent of the smallest normal number.
 fn format(dtype: DType) -> (i32, i32) {
     match dtype {
         DType::F64 => (53, -1022),
@@ -68,9 +69,9 @@ pub fn is_subnormal(dtype: DType, x: f64) -> bool {
     x != 0.0 && x.abs() < 2f64.powi(min_exponent)
 }
 
-/// The nearest value that a float dtype can hold, the even one of two.
+/// Rounds to the nearest value of a float dtype, ties to even.
 ///
-/// Computed from the definition: `half` rounds an `f64` by way of its upper 32 bits.
+/// Computed from the definition, because the `half` crate rounds an `f64` by way of its upper 32 bits.
 pub fn round_to(dtype: DType, x: f64) -> f64 {
     if dtype == DType::F64 || x == 0.0 || !x.is_finite() {
         return x;
@@ -89,7 +90,7 @@ pub fn is_close(dtype: DType, got: f64, want: f64, tolerance: Tolerance, scale: 
         return want.is_nan() && got.is_nan();
     }
     if want.is_infinite() || got.is_infinite() {
-        // A finite value within tolerance of overflow may round either way.
+        // A finite value within the tolerance of overflow may round either way.
         let limit = max_finite(dtype);
         let near = |finite: f64, infinite: f64| {
             finite.signum() == infinite.signum() && limit - finite.abs() <= tolerance.ulps * ulp(dtype, limit)
@@ -122,7 +123,7 @@ fn max_finite(dtype: DType) -> f64 {
 /// Compares whole arrays of floats.
 ///
 /// # Errors
-/// A description of the first mismatch and how many there are.
+/// A description of the first mismatch, and the number of mismatches.
 pub fn compare_floats(
     dtype: DType,
     got: &Array<f64>,
@@ -136,7 +137,7 @@ pub fn compare_floats(
 /// Compares whole arrays of integers or booleans, exactly.
 ///
 /// # Errors
-/// A description of the first mismatch and how many there are.
+/// A description of the first mismatch, and the number of mismatches.
 pub fn compare_exact<T: Copy + PartialEq + std::fmt::Debug>(
     got: &Array<T>,
     want: &Array<T>,
@@ -144,10 +145,10 @@ pub fn compare_exact<T: Copy + PartialEq + std::fmt::Debug>(
     compare(got, want, |got, want| got == want)
 }
 
-/// Compares whole arrays by a criterion.
+/// Compares whole arrays element by element with `close`.
 ///
 /// # Errors
-/// A description of the first mismatch and how many there are.
+/// A description of the first mismatch, and the number of mismatches.
 pub fn compare<T: Copy + std::fmt::Debug, U: Copy + std::fmt::Debug>(
     got: &Array<T>,
     want: &Array<U>,

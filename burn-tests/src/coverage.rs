@@ -1,4 +1,4 @@
-//! The table of what is covered, made from the checks that really ran.
+//! The tables of what the suite covers, made from the checks that ran.
 
 use crate::capability::Capabilities;
 use crate::layout::LAYOUTS;
@@ -17,7 +17,7 @@ pub const UPDATE: &str = "UPDATE_COVERAGE";
 /// capabilities name, if any, with what ran.
 ///
 /// # Panics
-/// When a check failed, or the document's table of this family is out of date.
+/// Panics if a check failed, or the document's table of this family is out of date.
 pub fn run_family<B: Backend>(capabilities: &Capabilities, family: &str, rows: Vec<Row<B>>) {
     let records = run(capabilities, rows);
     let mut report: Vec<String> = records.iter().filter_map(Record::report).collect();
@@ -39,7 +39,7 @@ pub fn table(records: &[Record]) -> String {
     text
 }
 
-/// Dtypes, with one word for all of a kind.
+/// Names of dtypes, with one word if all dtypes of a kind are present.
 fn dtypes(names: &BTreeSet<Name>) -> String {
     let mut words: Vec<&str> = Vec::new();
     let kinds: [(&str, fn(DType) -> bool); 3] = [
@@ -64,7 +64,7 @@ fn layouts(trace: &Trace) -> String {
     trace.layouts.iter().map(|layout| format!("{layout:?}").to_lowercase()).collect::<Vec<_>>().join(", ")
 }
 
-/// Lines around the table of a family.
+/// The lines before and after the table of a family.
 fn markers(family: &str) -> [String; 2] {
     [format!("<!-- begin {family} -->\n"), format!("<!-- end {family} -->\n")]
 }
@@ -76,7 +76,7 @@ pub fn documented(text: &str) -> Vec<&str> {
 
 /// Compares a family's table with the table in the document, or replaces the latter.
 fn hold(path: &Path, family: &str, table: &str) -> Result<(), String> {
-    // Families run at the same time; the last writer would undo the work of the others.
+    // Families run at the same time; without the lock, one writer would undo the work of another.
     static DOCUMENT: Mutex<()> = Mutex::new(());
     let _alone = DOCUMENT.lock().unwrap_or_else(PoisonError::into_inner);
     let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
@@ -93,7 +93,7 @@ fn hold(path: &Path, family: &str, table: &str) -> Result<(), String> {
     std::fs::write(path, updated).map_err(|e| format!("{}: {e}", path.display()))
 }
 
-/// The document with this table of the family, in the order of the alphabet if it has none yet.
+/// The document with this table of the family, inserted in alphabetical order if the document has none yet.
 fn replaced(text: &str, family: &str, table: &str) -> String {
     let [begin, end] = markers(family);
     let section = |table: &str| format!("{begin}{table}{end}");

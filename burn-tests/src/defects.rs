@@ -1,7 +1,7 @@
-//! Wrong results that CPU backends have been seen to give, one case each.
+//! Wrong results that CPU backends have been seen to give, one case per defect.
 //!
-//! The families of the suite cover all of these among many others. Here each case stands alone. This shows
-//! that the oracle distinguishes a backend with the defect from a backend without it.
+//! The families of the suite cover all of these defects among many others. The separate cases show that the
+//! oracle distinguishes a backend with the defect from a backend without it.
 
 use crate::array::Array;
 use crate::bad_input::refused;
@@ -17,7 +17,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A defect.
 pub struct Defect {
-    /// What a backend with the defect does.
+    /// Description of the wrong behaviour.
     pub name: &'static str,
     case: fn() -> Result<(), String>,
 }
@@ -32,7 +32,7 @@ impl Defect {
     }
 }
 
-/// All defects that can be looked for in every build of a backend, without a risk to the process.
+/// All defects that every build of a backend can be checked for without risk to the process.
 pub fn defects<B: Backend>() -> Vec<Defect> {
     let defect = |name, case| Defect { name, case };
     vec![
@@ -52,8 +52,8 @@ pub fn defects<B: Backend>() -> Vec<Defect> {
     ]
 }
 
-/// Matrix products whose batches do not fit: the operands are windows of larger tensors, so a backend that
-/// reads too far reads elements of these tensors, and no foreign memory.
+/// Matrix products whose batches do not fit. The operands are windows of larger tensors, so a backend that
+/// reads too far reads elements of these tensors and no foreign memory.
 pub fn mismatched_batches<B: Backend>() -> Defect {
     Defect { name: "matrix products take batches that do not fit", case: batches::<B> }
 }
@@ -126,13 +126,13 @@ fn large_scalar<B: Backend>() -> Result<(), String> {
 }
 
 fn narrow_clamp<B: Backend>() -> Result<(), String> {
-    // No i8 reaches the bound; the nearest one is the largest.
+    // No i8 reaches the bound; the nearest i8 is the largest.
     let array = Array::new([4], vec![-128, -1, 5, 127]);
     let got = B::int_clamp_min(int::<B>(&array, DType::I8), 300.into());
     expect_int::<B>(got, DType::I8, &array.map(|_| 127))
 }
 
-/// So many that adding them one by one in f32 loses 2 % by the end.
+/// So many terms that adding them one by one in f32 loses 2 % by the end.
 const MANY: usize = 1 << 22;
 
 fn long_sum<B: Backend>() -> Result<(), String> {
@@ -154,7 +154,7 @@ fn long_cumsum<B: Backend>() -> Result<(), String> {
 }
 
 fn attention_nan<B: Backend>() -> Result<(), String> {
-    // A NaN in the second query makes all of its scores, hence all of its row, NaN.
+    // A NaN in the second query makes all its scores NaN, and so its whole row.
     let query =
         Array::from_fn([1, 1, 3, 4], |i| if i[2] == 1 { f64::NAN } else { (i[2] + i[3]) as f64 * 0.1 });
     let key = Array::from_fn([1, 1, 3, 4], |i| (i[2] * 4 + i[3]) as f64 * 0.1);
@@ -181,7 +181,7 @@ fn scatter_max_nan<B: Backend>() -> Result<(), String> {
 }
 
 fn scatter_nan<B: Backend>(update: IndexingUpdateOp) -> Result<(), String> {
-    // NaN on either side of the comparison stays.
+    // A NaN on either side of the comparison stays NaN.
     let data = Array::new([3], vec![1.0, f64::NAN, 5.0]);
     let values = Array::new([3], vec![f64::NAN, 2.0, 5.0]);
     let indices = Array::new([3, 1], vec![0, 1, 2]);
@@ -205,7 +205,7 @@ fn quantized_argmax<B: Backend>() -> Result<(), String> {
 }
 
 fn pointwise_channels<B: Backend>() -> Result<(), String> {
-    // Fewer channels than the input has, so that a backend that does not look reads too little, not too much.
+    // Fewer channels than the input has, so that a backend without the check reads too little, not too much.
     let upload = |shape: &[usize]| float::<B>(&Array::from_fn(shape, |_| 1.0), DType::F32);
     let options = ConvOptions { stride: [1, 1], padding: [0, 0], dilation: [1, 1], groups: 1 };
     refused("conv", || drop(B::conv2d(upload(&[1, 4, 3, 3]), upload(&[2, 3, 1, 1]), None, options)))

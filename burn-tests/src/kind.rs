@@ -16,15 +16,15 @@ pub trait Kind<B: Backend>: 'static {
     /// The backend's tensor.
     type Tensor: TensorMetadata + 'static;
 
-    /// Elements as the backend takes them.
+    /// Elements in the form that the backend takes.
     fn encode(array: &Array<Self::Value>, dtype: DType) -> TensorData;
-    /// Elements as the oracle takes them.
+    /// Elements in the form that the oracle takes.
     fn decode(data: &TensorData) -> Array<Self::Value>;
     /// A value that no case expects, to fill the elements that a view leaves out.
     fn garbage(dtype: DType) -> Self::Value;
-    /// Whether two elements are the same: NaN is itself, and zeros have signs.
+    /// Whether two elements are the same: NaN equals NaN, and zeros of different signs differ.
     fn same(a: Self::Value, b: Self::Value) -> bool;
-    /// Elements of every sort, special values among them.
+    /// Elements of every sort, including special values.
     fn sample(dtype: DType, shape: &[usize], seed: u64) -> Array<Self::Value>;
     /// The dtypes of this kind for which none of these methods is limited.
     fn dtypes(context: &Context<'_, B>, methods: &[&str]) -> Vec<DType>;
@@ -38,8 +38,8 @@ pub trait Kind<B: Backend>: 'static {
         compare(&Self::decode(&Self::into_data(tensor)), want, Self::same)
     }
 
-    /// Uploads. Float tensors track gradients if the backend does, so that the backend's tracking code is
-    /// tested.
+    /// Uploads. Float tensors track gradients if the backend supports it, so that its tracking code is tested
+    /// too.
     fn from_data(data: TensorData, device: &Device<B>) -> Self::Tensor;
     /// Downloads.
     fn into_data(tensor: Self::Tensor) -> TensorData;

@@ -5,7 +5,7 @@ use crate::kind::Kind;
 use burn_backend::tensor::Device;
 use burn_backend::{Backend, DType, Shape, Slice, TensorData};
 
-/// How a tensor came to be; backends with views get a different memory layout for each.
+/// The operation that made a tensor; a backend with views has a different memory layout for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Layout {
     /// Row-major from the start of its buffer.
@@ -44,13 +44,13 @@ pub struct Laid<B: Backend, K: Kind<B>> {
     pub tensor: K::Tensor,
     /// Its contents. In [`Layout::Expanded`] and [`Layout::Overlapping`] elements repeat.
     pub content: Array<K::Value>,
-    /// The tensor that it is a view of.
+    /// The tensor that `tensor` is a view of.
     base: K::Tensor,
     base_data: TensorData,
 }
 
 impl<B: Backend, K: Kind<B>> Laid<B, K> {
-    /// Splits off the witness that the original was left alone.
+    /// Splits off the witness, which can verify that the original was left unchanged.
     pub fn share(self) -> (K::Tensor, Array<K::Value>, Witness<B, K>) {
         (self.tensor, self.content, Witness { base: self.base, data: self.base_data })
     }
@@ -61,17 +61,17 @@ impl<B: Backend, K: Kind<B>> Laid<B, K> {
     }
 }
 
-/// Holds on to the tensor that a view was taken of.
+/// Holds the tensor that a view was taken of, and the bytes that it was made from.
 pub struct Witness<B: Backend, K: Kind<B>> {
     base: K::Tensor,
     data: TensorData,
 }
 
 impl<B: Backend, K: Kind<B>> Witness<B, K> {
-    /// Whether the original still holds the very bytes it was made from.
+    /// Whether the original still holds the bytes it was made from.
     ///
     /// # Errors
-    /// When it changed.
+    /// Fails if the original has changed.
     pub fn verify(self) -> Result<(), String> {
         let now = K::into_data(self.base);
         if now.as_bytes() == self.data.as_bytes() {
@@ -154,7 +154,7 @@ pub fn lay_out<B: Backend, K: Kind<B>>(
             make(base, content, &|t| K::expand(t, Shape::from(shape.clone())))
         }
         Layout::Overlapping if rank >= 2 && !array.is_empty() => {
-            // [.., windows, size] out of a line of windows + size - 1 elements.
+            // [.., windows, size] from a line of windows + size - 1 elements.
             let (windows, size) = (shape[rank - 2], shape[rank - 1]);
             let mut line = shape[..rank - 1].to_vec();
             line[rank - 2] = windows + size - 1;

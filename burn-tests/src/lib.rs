@@ -49,10 +49,10 @@ macro_rules! with_families {
     };
 }
 
-/// Generates the tests of a backend, in the module where it stands. The third argument is a condition: the
-/// tests pass at once if it is false. It is for backends whose device a machine may lack. An attribute in
-/// front of all three (`testgen_all!(#[ignore = "slow"] MyBackend, capabilities(), true)`) is put on each
-/// test.
+/// Generates the tests of a backend, in the module where the macro is called. The third argument is a
+/// condition, for backends whose device a machine may lack: if it is false, the tests pass at once. An
+/// attribute in front of the arguments (`testgen_all!(#[ignore = "slow"] MyBackend, capabilities(), true)`)
+/// is put on each test.
 #[macro_export]
 macro_rules! testgen_all {
     ($backend:ty) => {
@@ -106,7 +106,7 @@ pub fn all_rows<B: burn_backend::Backend>() -> Vec<(&'static str, Vec<row::Row<B
 }
 
 /// Runs the rows of every family, one by one. A row for which `skip` gives a reason is left out, and the
-/// reason is printed. Returns the outcome of each row, after the name of the row's family.
+/// reason is printed. Returns the family name and the outcome of each row.
 pub fn run_all<B: burn_backend::Backend>(
     capabilities: &Capabilities,
     skip: impl Fn(&str, &row::Row<B>) -> Option<&'static str>,
@@ -126,7 +126,7 @@ pub fn run_all<B: burn_backend::Backend>(
 /// [`run_all`] for a backend that has to pass.
 ///
 /// # Panics
-/// With the rows that failed.
+/// Panics with the rows that failed.
 pub fn pass_all<B: burn_backend::Backend>(
     capabilities: &Capabilities,
     skip: impl Fn(&str, &row::Row<B>) -> Option<&'static str>,

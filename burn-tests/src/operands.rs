@@ -10,8 +10,8 @@ use crate::support::read_float;
 use burn_backend::tensor::FloatTensor;
 use burn_backend::{Backend, DType};
 
-/// A sum as the oracle adds it up: with a second word for the part that rounding loses (Neumaier). So the
-/// oracle is more accurate than the tested backend in `f64` too.
+/// A compensated sum (Neumaier) with a second word for the part that rounding loses, so that the oracle is
+/// more accurate than the tested backend in `f64` too.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sum {
     high: f64,
@@ -33,12 +33,12 @@ impl Sum {
 
     /// The sum.
     pub fn value(self) -> f64 {
-        // With infinities among the terms the lost part is not a number.
+        // With infinities among the terms, the lost part is NaN.
         if self.low.is_finite() { self.high + self.low } else { self.high }
     }
 
-    /// The sum when each term may be off by epsilon times `slip`, for another reason than how terms are added
-    /// up.
+    /// The sum with a wider error bound: each term may be off by epsilon times `slip`, in addition to the
+    /// rounding of the summation.
     pub fn blurred(self, slip: f64) -> Self {
         Self { magnitude: self.magnitude + slip * (self.terms as f64).sqrt(), ..self }
     }
@@ -58,8 +58,8 @@ impl FromIterator<f64> for Sum {
     }
 }
 
-/// The expectation of an op that adds products up: `out[o]` is the sum over all `(o, product)` that `visit`
-/// yields.
+/// The expectation of an operation that sums products: `out[o]` is the sum over all `(o, product)` that
+/// `visit` yields.
 pub fn sums(shape: impl Into<Vec<usize>>, visit: impl FnOnce(&mut dyn FnMut(usize, f64))) -> Array<Sum> {
     let shape = shape.into();
     let mut out = vec![Sum::default(); shape.iter().product()];
@@ -67,8 +67,8 @@ pub fn sums(shape: impl Into<Vec<usize>>, visit: impl FnOnce(&mut dyn FnMut(usiz
     Array::new(shape, out)
 }
 
-/// Compares a tensor with sums: each element may be off by the rounding errors of adding up its terms in the
-/// accumulator of the dtype, and by one rounding to the dtype.
+/// Compares a tensor with sums. Each element may be off by the rounding errors of summing its terms in the
+/// dtype's accumulator, and by one rounding to the dtype.
 ///
 /// # Errors
 /// The first mismatch.
@@ -87,13 +87,14 @@ pub fn expect_sums<B: Backend>(
 /// Passes the operands of a call by value.
 ///
 /// # Panics
-/// When there are not `N` operands.
+/// Panics if there are not `N` operands.
 pub fn take<T, const N: usize>(operands: Vec<T>) -> [T; N] {
     operands.try_into().unwrap_or_else(|all: Vec<T>| panic!("{} operands, not {N}", all.len()))
 }
 
-/// Runs a call on float operands: all contiguous, each in every layout while the others are contiguous, and
-/// all in the same layout; on shared buffers (checked to be untouched afterwards) and as their only owner.
+/// Runs a call on float operands: with all operands contiguous, with each operand in every layout while the
+/// others are contiguous, and with all in the same layout. Each time on shared buffers (which must be
+/// unchanged afterwards) and as their only owner.
 ///
 /// `want` computes the expectation from the contents of the operands. Two of the layouts change the contents;
 /// `want` is called again only for these. `case` names the case in reports.
@@ -108,8 +109,7 @@ pub fn over_operands<B: Backend, W>(
     let contents: Vec<Array<f64>> = arrays.iter().map(|&a| a.clone()).collect();
     let plain = want(&contents);
     for layouts in assignments(&context.capabilities.layouts, arrays.len()) {
-        // An operand whose shape does not allow the layout, such as a bias that would be transposed, is
-        // contiguous.
+        // An operand whose shape does not allow the layout, such as a transposed bias, is contiguous instead.
         let laid = || -> Option<Vec<Laid<B, Float>>> {
             let mut any = layouts.iter().all(|&layout| layout == Layout::Contiguous);
             let lay = |a: &Array<f64>, layout| lay_out(a, dtype, layout, &context.device);
@@ -171,7 +171,7 @@ fn assignments(layouts: &[Layout], n: usize) -> Vec<Vec<Layout>> {
     all
 }
 
-/// Equality by bits, which distinguishes NaN from NaN by their bits.
+/// Equality of bits, so that NaN equals a NaN with the same bits.
 fn same(a: &[Array<f64>], b: &[Array<f64>]) -> bool {
     a.iter().zip(b).all(|(a, b)| {
         let bits = |array: &Array<f64>| array.data().iter().map(|x| x.to_bits()).collect::<Vec<_>>();

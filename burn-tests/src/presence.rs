@@ -8,8 +8,8 @@ use std::io::Write;
 pub fn present<E: Display>(outcome: Result<(), E>) -> bool {
     let Err(reason) = outcome else { return true };
     let thread = std::thread::current();
-    // Written past the harness, which hides what passing tests print. If there is no such output, nothing can
-    // be done.
+    // Written directly to stderr, because the test harness hides the output of passing tests. If stderr is
+    // closed, nothing can be done.
     let _ = writeln!(std::io::stderr(), "{}", notice(thread.name().unwrap_or("a test"), &reason));
     false
 }

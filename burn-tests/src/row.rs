@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The context of a check.
 pub struct Context<'a, B: Backend> {
-    /// Where to put tensors.
+    /// The device of the tensors.
     pub device: Device<B>,
     /// The description of the backend.
     pub capabilities: &'a Capabilities,
@@ -50,7 +50,8 @@ impl<B: Backend> Context<'_, B> {
         self.capabilities.widen(self.methods, Tolerance { ulps, relative, absolute, floor, flushes })
     }
 
-    /// The values of a list that the backend can be tested with in a dtype.
+    /// The values of a list, rounded to a dtype, without subnormal numbers if the backend does not support
+    /// them.
     pub fn representable(&self, dtype: DType, values: &[f64]) -> Vec<f64> {
         let rounded = values.iter().map(|&x| round_to(dtype, x));
         rounded.filter(|&x| self.capabilities.subnormals || !is_subnormal(dtype, x)).collect()
@@ -60,7 +61,7 @@ impl<B: Backend> Context<'_, B> {
         dtypes.filter(|&d| methods.iter().all(|m| self.capabilities.limit(m, d).is_none())).collect()
     }
 
-    /// Records the outcome of one comparison. `what` is asked for only when it failed.
+    /// Records the outcome of one comparison. `what` is called only if the comparison failed.
     pub fn check(&self, what: impl FnOnce() -> String, outcome: Result<(), String>) {
         *self.checks.borrow_mut() += 1;
         if let Err(reason) = outcome {
@@ -74,7 +75,7 @@ impl<B: Backend> Context<'_, B> {
         self.check(what, outcome);
     }
 
-    /// The result of a computation, or the message of its panic.
+    /// The result of a computation, or the message of its panic as an error.
     fn caught<T>(&self, run: impl FnOnce() -> T) -> Result<T, String> {
         let run = || match self.capabilities.isolated {
             true => fresh_stream().executes(run),
@@ -83,8 +84,7 @@ impl<B: Backend> Context<'_, B> {
         catch_unwind(AssertUnwindSafe(run)).map_err(|payload| panic_text(&*payload))
     }
 
-    /// [`attempt`](Self::attempt) of a check that may turn out not to apply (`Ok(false)`), and then does not
-    /// count as a check.
+    /// [`attempt`](Self::attempt) of a check that may not apply (`Ok(false)`); such a check is not counted.
     pub fn attempt_if(&self, what: impl FnOnce() -> String, run: impl FnOnce() -> Result<bool, String>) {
         match self.caught(run).unwrap_or_else(Err) {
             Ok(false) => {}
@@ -94,7 +94,7 @@ impl<B: Backend> Context<'_, B> {
     }
 }
 
-/// A stream in which nothing has run. Threads take their streams from zero on.
+/// A stream in which nothing has run yet. The numbers of threads' streams start at zero.
 fn fresh_stream() -> StreamId {
     static NEXT: AtomicU64 = AtomicU64::new(1 << 32);
     StreamId { value: NEXT.fetch_add(1, Ordering::Relaxed) }
@@ -130,14 +130,14 @@ const SHOWN: usize = 5;
 pub struct Record {
     /// The methods that the row names.
     pub methods: Vec<&'static str>,
-    /// Dtypes and layouts.
+    /// The dtypes and layouts that ran.
     pub trace: Trace,
-    /// What failed.
+    /// Descriptions of the failures.
     pub failures: Vec<String>,
 }
 
 impl Record {
-    /// The report on a row with failures: the first of them.
+    /// The report on a row: the first failures, `None` if there are none.
     pub fn report(&self) -> Option<String> {
         let first = self.failures.get(..SHOWN).unwrap_or(&self.failures).join("\n    ");
         let tail = match self.failures.len() {
@@ -149,11 +149,10 @@ impl Record {
     }
 }
 
-/// Runs rows and panics with a report when any check failed, or when a row checked nothing without saying
-/// why.
+/// Runs rows. This is the assertion of every generated test.
 ///
 /// # Panics
-/// See above: this is the assertion of every generated test.
+/// Panics with a report if a check failed, or if a row checked nothing without stating a reason.
 pub fn run_rows<B: Backend>(capabilities: &Capabilities, rows: Vec<Row<B>>) {
     let report: Vec<String> = run(capabilities, rows).iter().filter_map(Record::report).collect();
     assert!(report.is_empty(), "\n{}\n", report.join("\n"));

@@ -1,4 +1,4 @@
-//! What the families share: sampled inputs, and running a call over layouts on shared and unique buffers.
+//! Helpers of all families: sampled inputs, and calls over layouts on shared and unique buffers.
 
 use crate::array::Array;
 use crate::compare::{Tolerance, compare_exact, compare_floats, round_to};
@@ -18,7 +18,7 @@ pub const SHAPES: [&[usize]; 9] =
 pub struct Stream(u64);
 
 impl Stream {
-    /// A stream of its own for every seed.
+    /// The stream of a seed.
     pub fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0xD1B5_4A32_D192_ED03)
     }
@@ -36,11 +36,11 @@ impl Stream {
     }
 }
 
-/// A test holds this lock while it seeds the backend and relies on the numbers that follow: generators belong
-/// to the process, and tests run at the same time.
+/// Lock that a test holds while it seeds the backend and relies on the numbers that follow: the generator
+/// belongs to the process, and tests run at the same time.
 pub fn random_lock() -> MutexGuard<'static, ()> {
     static RANDOM: Mutex<()> = Mutex::new(());
-    // The lock guards nothing that a panic could leave half done.
+    // The lock protects no data that a panic could leave inconsistent.
     RANDOM.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -75,37 +75,37 @@ pub fn wrap(dtype: DType, value: i128) -> i128 {
     (value - min).rem_euclid(max - min + 1) + min
 }
 
-/// A float tensor as the oracle sees it.
+/// The elements of a float tensor, as the oracle's array.
 ///
 /// # Errors
-/// When it does not have the dtype that is expected of it.
+/// Fails if the tensor does not have this dtype.
 pub fn read_float<B: Backend>(tensor: FloatTensor<B>, dtype: DType) -> Result<Array<f64>, String> {
     check_dtype(tensor.dtype(), dtype)?;
     Ok(<Float as Kind<B>>::decode(&<Float as Kind<B>>::into_data(tensor)))
 }
 
-/// An integer tensor as the oracle sees it.
+/// The elements of an integer tensor, as the oracle's array.
 ///
 /// # Errors
-/// When it does not have the dtype that is expected of it.
+/// Fails if the tensor does not have this dtype.
 pub fn read_int<B: Backend>(tensor: IntTensor<B>, dtype: DType) -> Result<Array<i128>, String> {
     check_dtype(tensor.dtype(), dtype)?;
     Ok(<Int as Kind<B>>::decode(&<Int as Kind<B>>::into_data(tensor)))
 }
 
-/// A boolean tensor as the oracle sees it.
+/// The elements of a boolean tensor, as the oracle's array.
 ///
 /// # Errors
-/// When it does not have the dtype that is expected of it.
+/// Fails if the tensor does not have this dtype.
 pub fn read_bool<B: Backend>(tensor: BoolTensor<B>, dtype: DType) -> Result<Array<bool>, String> {
     check_dtype(tensor.dtype(), dtype)?;
     Ok(<Bool as Kind<B>>::decode(&<Bool as Kind<B>>::into_data(tensor)))
 }
 
-/// Whether a result has the dtype that is expected of it.
+/// Records the dtype of a result and compares it with the expected one.
 ///
 /// # Errors
-/// When it has another.
+/// Fails if the dtypes differ.
 pub fn check_dtype(got: DType, want: DType) -> Result<(), String> {
     crate::trace::result(got);
     if got == want { Ok(()) } else { Err(format!("got dtype {got:?}, expected {want:?}")) }
@@ -155,8 +155,8 @@ pub fn upload<B: Backend, K: Kind<B>>(
     K::from_data(K::encode(array, dtype), &context.device)
 }
 
-/// Runs a call on an array in every layout, once with the original held elsewhere (and checked to be
-/// untouched afterwards) and once as the only owner. The call gets the tensor and what it holds.
+/// Runs a call on an array in every layout: once with the original held elsewhere (and checked to be
+/// unchanged afterwards) and once as the only owner. The call gets the tensor and its contents.
 pub fn over_layouts<B: Backend, K: Kind<B>>(
     context: &Context<'_, B>,
     dtype: DType,
@@ -183,8 +183,8 @@ pub fn over_layouts<B: Backend, K: Kind<B>>(
     }
 }
 
-/// [`over_layouts`] for two operands: every layout of one against a contiguous other, and both in the same
-/// one.
+/// [`over_layouts`] for two operands: every layout of one operand with the other contiguous, and both in the
+/// same layout.
 pub fn over_layouts2<B: Backend, K: Kind<B>, L: Kind<B>>(
     context: &Context<'_, B>,
     (a_dtype, a): (DType, &Array<K::Value>),

@@ -1,19 +1,19 @@
-//! What a row ran, recorded by the functions that make and read tensors, so that no row can claim more than
-//! it did.
+//! The dtypes and layouts that a row ran, recorded by the functions that make and read tensors, so that no
+//! row can claim more than it did.
 
 use crate::layout::Layout;
 use burn_backend::DType;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
-/// What one row ran.
+/// The dtypes and layouts that one row ran.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
-    /// Operands: their dtypes.
+    /// Dtypes of the operands.
     pub operands: BTreeSet<Name>,
-    /// Operands: their layouts.
+    /// Layouts of the operands.
     pub layouts: BTreeSet<Layout>,
-    /// Dtypes of what was read back and compared.
+    /// Dtypes of the results that were read back and compared.
     pub results: BTreeSet<Name>,
 }
 
@@ -42,8 +42,8 @@ pub const NAMES: [(DType, &str); 14] = {
 };
 
 thread_local! {
-    // Rows call the functions that record from deep inside of closures that the families write; a parameter
-    // through all of them could be forgotten, which would make the record wrong.
+    // Rows reach the recording functions from closures deep inside the families. A parameter through all of
+    // them could be forgotten, which would make the record wrong.
     static CURRENT: RefCell<Trace> = RefCell::default();
 }
 

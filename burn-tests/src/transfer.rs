@@ -1,5 +1,5 @@
-//! From the host to the device and back, bit by bit: every dtype, sizes that fill no word, empty tensors,
-//! views.
+//! Transfers from the host to the device and back, compared bit by bit: every dtype, sizes that do not fill a
+//! word, empty tensors, views.
 
 use crate::capability::Capabilities;
 use crate::kind::{Bool, Float, Int, Kind};
@@ -8,16 +8,16 @@ use burn_backend::tensor::Device;
 use burn_backend::{Backend, DType, Shape, Slice, TensorData};
 use std::cell::Cell;
 
-/// Lengths around words, cache lines and pages, and one that is none of them.
+/// Lengths around words, cache lines and pages, and one unrelated length.
 const LENGTHS: [usize; 9] = [0, 1, 2, 3, 31, 33, 1023, 4097, 100_003];
 
 /// Shapes with views that copy.
 const SHAPES: [[usize; 2]; 3] = [[5, 7], [64, 33], [0, 3]];
 
-/// Sends every dtype of the capabilities there and back, and returns how many transfers were compared.
+/// Sends every dtype of the capabilities to the device and back. Returns the number of transfers compared.
 ///
 /// # Panics
-/// When a tensor came back with other bits.
+/// Panics if a tensor comes back with other bits.
 pub fn check<B: Backend>(capabilities: &Capabilities, device: &Device<B>) -> usize {
     let mut count = 0;
     for &dtype in &capabilities.floats {

@@ -1,7 +1,8 @@
-//! The suite on `Autodiff<Flex>`: the forward pass of the graph's code, for tensors that track gradients.
+//! The suite on `Autodiff<Flex>`: the graph's forward pass, for tensors that track gradients.
 //!
-//! One dtype of each kind: the graph hands every dtype to the same code, and `flex.rs` runs all of them. Slow
-//! and ignored by default: all dtypes (`cargo test -p burn-tests --test autodiff -- --ignored`).
+//! One dtype of each kind, because the graph handles all dtypes with the same code, and `flex.rs` runs all of
+//! them. All dtypes are slow and ignored by default (`cargo test -p burn-tests --test autodiff --
+//! --ignored`).
 #![allow(missing_docs)]
 
 use burn_autodiff::Autodiff;
@@ -10,9 +11,9 @@ use burn_backend::{BoolStore, FloatDType, IntDType};
 use burn_flex::Flex;
 use burn_tests::{Capabilities, pass_all};
 
-/// Methods that `Autodiff` does not have or does its own way, whatever the backend below, by name or by
-/// prefix and star. Rows that name such a method are left out. Pools and interpolation share a row with their
-/// backward pass, and so are left out here; the gradient tests run them.
+/// Methods that `Autodiff` lacks or implements in its own way on every backend, by name or by a prefix and a
+/// star. Rows that name such a method are left out. Pools and interpolation share a row with their backward
+/// pass and are therefore left out here; the gradient tests run them.
 const LIMITS: [(&str, &str); 21] = [
     ("float_prod", "exp(sum(log)), which is NaN for negative numbers"),
     ("float_topk", "panics"),
@@ -37,7 +38,7 @@ const LIMITS: [(&str, &str); 21] = [
     ("quantize*", "not implemented"),
 ];
 
-/// Why a row is left out.
+/// The reason to leave out a row, if there is one.
 fn limit(methods: &[&str]) -> Option<&'static str> {
     let names = |pattern: &str, method: &str| match pattern.strip_suffix('*') {
         Some(prefix) => method.starts_with(prefix),

@@ -1,5 +1,5 @@
-//! Malformed calls on this project's CPU backend. A test target of its own, so that it can be built under
-//! AddressSanitizer by itself.
+//! Malformed calls on this project's CPU backend. A separate test target, so that it can be built under
+//! AddressSanitizer alone.
 #![allow(missing_docs)]
 
 burn_tests::testgen_bad_input!(burn_flex::Flex);

@@ -1,6 +1,6 @@
-//! No method of Burn's backend traits goes untested by accident: each is named by a row of the suite, or
-//! listed with a reason in `not_covered.txt`. The list of methods is compared with Burn's source if the
-//! source can be found.
+//! Checks that no method of Burn's backend traits goes untested by accident: each method is named by a row of
+//! the suite, or listed with a reason in `not_covered.txt`. The list of methods is compared with Burn's
+//! source if the source can be found.
 #![allow(missing_docs)]
 
 use burn_flex::Flex;
@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The list that `burn-flex`'s own check of its trait methods reads too.
+/// The list of methods, shared with `burn-flex`'s own check of its trait methods.
 const METHODS: &str = include_str!("../../crates/burn-flex/tests/trait_methods.txt");
 /// Methods that no row names: trait, method, reason.
 const NOT_COVERED: &str = include_str!("not_covered.txt");
@@ -92,7 +92,7 @@ fn the_list_of_trait_methods_is_that_of_burn() {
     assert!(added.is_empty() && gone.is_empty(), "Burn has {added:#?}, and does not have {gone:#?}");
 }
 
-/// Trait methods that a source file, as rustfmt leaves it, declares: trait, name, and whether there is a
+/// Trait methods that a source file formatted by rustfmt declares: trait, name, and whether the method has a
 /// body.
 fn methods(text: &str) -> Vec<String> {
     let mut methods = Vec::new();
@@ -121,7 +121,7 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     files.filter(|path| path.extension().is_some_and(|e| e == "rs")).collect()
 }
 
-/// Where cargo has Burn's backend crate.
+/// The folder in which cargo has Burn's backend crate.
 fn burn_source() -> Option<PathBuf> {
     let metadata = Command::new(std::env::var_os("CARGO")?)
         .args(["metadata", "--format-version", "1", "--offline", "--locked"])

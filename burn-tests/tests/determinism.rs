@@ -1,6 +1,6 @@
-//! The same bits, whatever the number of threads and however often: operations on inputs that are large
-//! enough to be shared out (`crates/flex-tensor/src/parallel.rs`: on two threads 16 MiB moved, or 4 million
-//! operations).
+//! Results have the same bits for every number of threads and in every repetition. The inputs are large
+//! enough for the work to be divided (`crates/flex-tensor/src/parallel.rs`: on two threads 16 MiB moved, or 4
+//! million operations).
 #![allow(missing_docs)]
 
 use burn_autodiff::Autodiff;
@@ -29,7 +29,7 @@ fn int<const D: usize>(shape: [usize; D], bound: i128, seed: u64) -> Tensor<B, D
     Tensor::from_data(TensorData::new(values, shape), &Default::default())
 }
 
-/// Something to compute, over and over.
+/// A computation to repeat.
 struct Workload {
     name: &'static str,
     run: Box<dyn Fn() -> Vec<TensorData> + Send + Sync>,
@@ -72,7 +72,7 @@ fn orders() -> Vec<Workload> {
         topk: (x = float::<B, 2>([600, 1_003], 4)) => [x.topk(9, 1)];
         gather: (x = float::<B, 2>([600, 1_003], 5), i = int([600, 1_003], 1_003, 6)) => [x.gather(1, i)];
         select: (x = float::<B, 2>([1_003, 600], 7), i = int([7_200], 1_003, 8)) => [x.select(0, i)];
-        // Many updates meet in each element, so their order shows.
+        // Many updates hit the same element, so a change of their order shows.
         scatter_add: (x = float::<B, 2>([60, 1_003], 9), i = int([800, 1_003], 60, 10), v = float::<B, 2>([800, 1_003], 11))
             => [x.scatter(0, i, v, IndexingUpdateOp::Add)];
         scatter_one_line: (x = float::<B, 1>([1_003], 12), i = int([700_003], 1_003, 13), v = float::<B, 1>([700_003], 14))
@@ -108,7 +108,7 @@ fn products() -> Vec<Workload> {
     }
 }
 
-/// Forwards and backwards through a small network with every kind of layer that adds gradients up.
+/// Forward and backward pass of a small network with every kind of layer that sums gradients.
 fn training() -> Vec<Workload> {
     type A = Autodiff<B>;
     vec![Workload {
@@ -135,7 +135,7 @@ fn training() -> Vec<Workload> {
 }
 
 fn random() -> Vec<Workload> {
-    // The stream is the process's: one at a time may seed it.
+    // The random stream belongs to the process: only one test at a time may seed it.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     vec![Workload {
         name: "random",
@@ -158,10 +158,10 @@ fn within(threads: usize, f: impl FnOnce() -> Vec<TensorData> + Send) -> Vec<Ten
     rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool").install(f)
 }
 
-/// Repetitions with 8 threads.
+/// Repetitions on 8 threads.
 const REPETITIONS: usize = 100;
 
-/// The same bits with 1, 2 and 8 threads, and every time.
+/// Checks that the bits are the same with 1, 2 and 8 threads, and in every repetition.
 fn check(workloads: Vec<Workload>) {
     for Workload { name, run } in &workloads {
         let first = within(1, run);
@@ -239,7 +239,7 @@ fn tensors_may_be_dropped_on_other_threads_than_made_them() {
             let (send, shared) = (send.clone(), Arc::clone(&shared));
             scope.spawn(move || {
                 for k in 0..EACH {
-                    // New buffers of many sizes, and views of one that all threads hold.
+                    // New buffers of many sizes, and views of a tensor that all threads hold.
                     let value = (maker * EACH + k) as f32;
                     let fresh = Tensor::full([1 + k % 70, 1 + k % 50], value, &Default::default());
                     send.send((fresh, value)).expect("a receiver");
@@ -260,8 +260,7 @@ fn tensors_may_be_dropped_on_other_threads_than_made_them() {
                     let Ok((tensor, value)) = receive.lock().expect("no panic under the lock").recv() else {
                         return;
                     };
-                    // The buffer was written on another thread, is changed in place on this one, and freed
-                    // here.
+                    // The buffer was written on another thread; this thread changes it in place and frees it.
                     let data = (tensor + 1.0).into_data();
                     assert!(data.iter::<f32>().all(|v| v == value + 1.0), "{value}");
                 }

@@ -1,10 +1,10 @@
-//! Flex against `burn-ndarray`, on random shapes larger than the naive oracles of the suite can take: past
-//! the blocks, tiles and thresholds of the kernels. `burn-ndarray` shares no code with Flex (`matrixmultiply`
-//! multiplies its matrices, its convolutions are direct loops), and computes in f64 here; all operands are
-//! exact in every dtype, so that it judges f32 and the halves too.
+//! Compares Flex with `burn-ndarray` on random shapes that are too large for the naive oracles of the suite:
+//! beyond the blocks, tiles and thresholds of the kernels. `burn-ndarray` shares no code with Flex
+//! (`matrixmultiply` multiplies its matrices, its convolutions are direct loops) and computes in f64 here.
+//! All operands are exact in every dtype, so its results are also valid for f32 and the half types.
 //!
-//! `ndarray.rs` lists the known disagreements of the two backends; cases on that list are not drawn here. The
-//! seed of a failure is printed; `BURN_TESTS_SEED` draws other cases, `BURN_TESTS_CASES` more of them.
+//! `ndarray.rs` lists the known disagreements of the two backends; such cases are not drawn here. A failure
+//! prints its seed. `BURN_TESTS_SEED` draws other cases, `BURN_TESTS_CASES` more of them.
 #![allow(missing_docs)]
 
 use burn_backend::ops::{ConvOptions, ConvTransposeOptions, InterpolateMode, InterpolateOptions};
@@ -24,7 +24,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 struct Outcome<B: Backend> {
     /// Results; the call may have several.
     tensors: Vec<FloatTensor<B>>,
-    /// How many terms, of magnitude one at most, each element sums up.
+    /// Number of terms, of magnitude at most one, that each element sums.
     terms: usize,
     /// Units in the last place that a result of Flex may be off by, for functions that are not exactly
     /// rounded.
@@ -33,7 +33,7 @@ struct Outcome<B: Backend> {
     oracle: f64,
 }
 
-/// Draws a case. Both backends draw the same one from the same seed.
+/// Draws a case. Both backends draw the same case from the same seed.
 struct Draw<B: Backend> {
     stream: Stream,
     dtype: DType,
@@ -45,7 +45,7 @@ impl<B: Backend> Draw<B> {
         Self { stream: Stream::new(seed), dtype, backend: PhantomData }
     }
 
-    /// A size in `low..=high`, small ones as likely as large ones.
+    /// A size in `low..=high`, distributed uniformly on a logarithmic scale.
     fn size(&mut self, low: usize, high: usize) -> usize {
         let (from, to) = ((low as f64).ln(), (high as f64 + 1.0).ln());
         ((from + self.stream.unit() * (to - from)).exp() as usize).clamp(low, high)
@@ -76,8 +76,7 @@ impl<B: Backend> Draw<B> {
     }
 
     fn array(&mut self, shape: &[usize], (low, high): (f64, f64)) -> Array<f64> {
-        // f16 holds every number that bf16 holds and that is not much smaller than one; so does every wider
-        // dtype.
+        // f16 represents every bf16 number that is not much smaller than one; so does every wider dtype.
         let stream = &mut self.stream;
         Array::from_fn(shape, |_| {
             let x = round_to(DType::BF16, low + stream.unit() * (high - low));
@@ -85,7 +84,7 @@ impl<B: Backend> Draw<B> {
         })
     }
 
-    /// Numbers of a range, in a tensor that may be a view of another.
+    /// Numbers in a range, in a tensor that may be a view of another.
     fn float_in(&mut self, shape: &[usize], range: (f64, f64)) -> FloatTensor<B> {
         let device = Default::default();
         let rank = shape.len();
@@ -135,7 +134,7 @@ fn sums<B: Backend>(terms: usize, tensors: impl Into<Vec<FloatTensor<B>>>) -> Ou
     Outcome { tensors: tensors.into(), terms, ulps: 1.0, oracle: 0.0 }
 }
 
-/// Results of functions, each some units in the last place off.
+/// Results of functions, each off by at most `ulps`.
 fn values<B: Backend>(ulps: f64, tensors: impl Into<Vec<FloatTensor<B>>>) -> Outcome<B> {
     Outcome { tensors: tensors.into(), terms: 0, ulps, oracle: 0.0 }
 }
@@ -154,13 +153,13 @@ fn matmul_of_a_batch<B: Backend>(d: &mut Draw<B>) -> Outcome<B> {
     sums(k, [B::float_matmul(x, y)])
 }
 
-/// Sizes of a convolution: batch, channels of a group on both sides, groups, planes, kernel, stride, padding,
+/// Sizes of a convolution: batch, channels per group on both sides, groups, planes, kernel, stride, padding,
 /// dilation.
 struct Sizes<const N: usize> {
     x: Vec<usize>,
     weight: Vec<usize>,
     outs: usize,
-    /// Products that each output and each element of the weight's gradient sum up, at most.
+    /// Most products that an output and an element of the weight's gradient sum.
     terms: [usize; 2],
     options: ConvOptions<N>,
 }
@@ -176,7 +175,7 @@ fn sizes<B: Backend, const N: usize>(d: &mut Draw<B>, plane: usize) -> Sizes<N> 
     let planes: [usize; N] = std::array::from_fn(|k| {
         let size = dilation[k] * (kernel[k] - 1) + d.size(1, plane);
         let left = (size + 2 * padding[k] - dilation[k] * (kernel[k] - 1) - 1) % stride[k];
-        // The trait's default gradient of a grouped weight (conv1d's) panics where the last window leaves
+        // The trait's default gradient of a grouped weight (used by conv1d) panics if the last window leaves
         // elements over.
         if groups > 1 && left > 0 { size + stride[k] - left } else { size }
     });
@@ -212,7 +211,7 @@ macro_rules! conv_transpose {
     ($name:ident, $axes:literal, $plane:literal) => {
         fn $name<B: Backend>(d: &mut Draw<B>) -> Outcome<B> {
             let Sizes { x, weight, terms, options, .. } = sizes::<B, $axes>(d, $plane);
-            // From the output's channels to the input's, so the weight keeps its shape.
+            // From output channels to input channels, so the weight keeps its shape.
             let x = [&[x[0], weight[0]][..], &x[2..]].concat();
             let bias = d.float(&[weight[1] * options.groups]);
             let left = options.stride.map(|stride| d.below(stride));
@@ -271,7 +270,7 @@ fn interpolate<B: Backend>(d: &mut Draw<B>) -> Outcome<B> {
     let out = d.sizes(2, 90);
     let mode = [InterpolateMode::Nearest, InterpolateMode::Bilinear][d.below(2)].clone();
     let x = d.float(&[batch, channels, height, width]);
-    // A position is rounded at the size of the image, which counts as so many terms more.
+    // The rounding error of a position grows with the image size, which counts as that many more terms.
     sums(16 * (height + width), [B::interpolate(x, out, InterpolateOptions::new(mode))])
 }
 
@@ -320,7 +319,8 @@ fn softmax<B: Backend>(d: &mut Draw<B>) -> Outcome<B> {
     let shape = d.shape(200_000);
     let x = d.float_in(&shape, (-9.0, 9.0));
     let axis = d.below(shape.len());
-    // The trait's default adds exponentials one by one, and takes the logarithm of the sum from the argument.
+    // The trait's default sums exponentials one by one, and subtracts the logarithm of the sum from the
+    // argument.
     let oracle = 32.0 + (shape[axis] as f64).sqrt();
     Outcome { oracle, ..values(8.0, [B::softmax(x, axis)]) }
 }

@@ -1,12 +1,12 @@
 //! The suite with each element type as the default one.
 //!
-//! Burn keeps the default dtypes of a device for the life of the process, and the backend type that touches
-//! the device first decides: here `Flex<F, I>`. So each pair of element types runs in a process of its own:
-//! this test's program, started again for one test.
+//! Burn fixes the default dtypes of a device for the life of the process, by the backend type that uses the
+//! device first: here `Flex<F, I>`. So each pair of element types runs in a separate process: this test's
+//! program, started again for one test.
 //!
 //! `Flex<F, I>` forwards every method to the same code for all `F` and `I`. So the rows are compiled once,
-//! for `Flex`, and see the defaults that `Flex<F, I>` has set. The parts that depend on the type are checked
-//! on the type itself.
+//! for `Flex`, and use the defaults that `Flex<F, I>` has set. Only the parts that depend on the type are
+//! checked on the type itself.
 #![allow(missing_docs)]
 
 use burn_backend::{
@@ -16,7 +16,7 @@ use burn_flex::{Flex, FlexFloat, FlexInt};
 use burn_tests::{Capabilities, pass_all};
 use std::process::Command;
 
-/// Names the test that a process was started for.
+/// Environment variable with the name of the test that a process was started for.
 const VARIABLE: &str = "BURN_TESTS_ELEMENTS";
 
 fn in_a_process_of_its_own(test: &str, run: fn()) {
@@ -42,7 +42,7 @@ fn check<F: FlexFloat, I: FlexInt>() {
     for dtype in [float, int] {
         assert!(Flex::<F, I>::dtype_usage(&Device::default(), dtype).contains(DTypeUsage::Arithmetic));
     }
-    // The other types of the family follow: the defaults are the device's.
+    // The default dtypes belong to the device, so plain `Flex` has them too.
     assert_eq!(get_device_settings::<Flex>(&Device::default()), settings);
 
     let mut capabilities = Capabilities::full();

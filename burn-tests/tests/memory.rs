@@ -1,8 +1,8 @@
 //! Memory: training does not leak, and operations need no more than a stated multiple of their inputs and
 //! outputs.
 //!
-//! Everything runs one after another in one test, since both the allocator's counts and the resident set are
-//! the process's.
+//! Everything runs sequentially in one test, since both the allocator's counts and the resident set belong to
+//! the process.
 #![allow(missing_docs)]
 
 use burn_autodiff::Autodiff;
@@ -14,7 +14,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// The system's allocator, counted.
+/// The system's allocator with a count of allocated bytes.
 struct Counting;
 
 static LIVE: AtomicUsize = AtomicUsize::new(0);
@@ -25,11 +25,11 @@ fn grow(bytes: usize) {
     PEAK.fetch_max(live, Relaxed);
 }
 
-// SAFETY: every call goes to the system's allocator with the arguments it came with.
+// SAFETY: every call is passed to the system's allocator with unchanged arguments.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         grow(layout.size());
-        // SAFETY: the caller's promises are those that `System` asks for.
+        // SAFETY: the caller upholds the contract of `GlobalAlloc`, which is also the contract of `System`.
         unsafe { System.alloc(layout) }
     }
 
@@ -52,10 +52,10 @@ static ALLOCATOR: Counting = Counting;
 /// The counts belong to the process, so only one test may run at a time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// Bytes at the peak of a computation, its inputs and result included, relative to the bytes of inputs and
+/// Bytes at the peak of a computation, including its inputs and result, relative to the bytes of inputs and
 /// result.
 ///
-/// Each thread has buffers of its own, so the number of threads is fixed, whatever the machine has.
+/// Each thread has its own buffers, so the number of threads is fixed, independent of the machine.
 fn peak_ratio<const D: usize>(
     inputs: &[Tensor<Flex, 4>],
     run: impl FnOnce(&[Tensor<Flex, 4>]) -> Tensor<Flex, D> + Send,
@@ -96,7 +96,7 @@ fn peaks_stay_within_a_multiple_of_inputs_and_outputs() {
     check("conv2d depthwise", conv([8, 128, 56, 56], [128, 1, 3, 3], 1, 1, 128), 2.0);
     let matmul =
         |a: [usize; 4], b: [usize; 4]| peak_ratio(&[ones(a), ones(b)], |t| t[0].clone().matmul(t[1].clone()));
-    // Large enough that the memory that each thread packs is small beside it: up to the size of a
+    // Large enough that the memory that each thread packs is small in comparison: up to the size of a
     // second-level cache, 2 MiB on some processors.
     check("matmul", matmul([1, 1, 2048, 2048], [1, 1, 2048, 2048]), 1.5);
     check("matmul of a batch", matmul([16, 12, 128, 64], [16, 12, 64, 128]), 1.5);
@@ -107,7 +107,7 @@ fn peaks_stay_within_a_multiple_of_inputs_and_outputs() {
             module::attention(q, k, v, None, None, AttentionModuleOptions::default())
         })
     };
-    // The scores of these would be 16 times the inputs.
+    // The scores would take 16 times the memory of the inputs.
     check("attention", attention([1, 16, 2048, 64]), 1.75);
     let softmax = |axis| peak_ratio(&[ones([1, 1, 1024, 1024])], |t| activation::softmax(t[0].clone(), axis));
     check("softmax of rows", softmax(3), 1.25);
@@ -173,7 +173,7 @@ fn ten_thousand_training_steps_do_not_grow_the_process() {
     let grown = LIVE.load(Relaxed).saturating_sub(live);
     let resident_grown = resident().saturating_sub(resident_before);
     println!("{STEPS} steps: {grown} more bytes allocated, {resident_grown} more resident");
-    // Less than 7 bytes a step: a leaked node, tensor or gradient is a multiple of that.
+    // Less than 7 bytes per step: a leaked node, tensor or gradient takes several times as much.
     assert!(grown < 64 * 1024, "{grown} bytes more are allocated after {STEPS} steps");
     assert!(resident_grown < 1024 * 1024, "{resident_grown} bytes more are resident after {STEPS} steps");
     assert!(network.weight.inner().to_data().iter::<f32>().all(|v| v.is_finite()));

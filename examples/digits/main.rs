@@ -69,7 +69,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The one place where the backend is a value: from here on it is a type.
+/// The only place where the backend is a value: from here on it is a type.
 fn run_on(args: &Args) -> Result<Score, Box<dyn Error>> {
     match args.backend {
         BackendName::Flex => run::<Autodiff<Flex>>(args, &Default::default()),
@@ -96,7 +96,7 @@ fn run_on(args: &Args) -> Result<Score, Box<dyn Error>> {
     }
 }
 
-/// The whole job on one backend: train with `B`, evaluate on the backend inside of it.
+/// The whole program on one backend: trains with `B`, evaluates with `B`'s inner backend.
 fn run<B: AutodiffBackend>(args: &Args, device: &B::Device) -> Result<Score, Box<dyn Error>> {
     let split = Digits::load().split();
     let config = TrainConfig { epochs: args.epochs, seed: args.seed, ..Default::default() };

@@ -164,7 +164,7 @@ impl<B: Backend> Cases<B> {
         self.short = short;
     }
 
-    /// Matrices of 1,024 by 1,024 whose operands do not lie in memory as the result does.
+    /// Matrices of 1,024 by 1,024 whose operands have another memory layout than the result.
     pub(super) fn layouts(&mut self) {
         self.family = Family::Layout;
         self.short = true;
@@ -173,7 +173,7 @@ impl<B: Backend> Cases<B> {
         let pair = move |d: &B::Device| (square(d), other::<B, 2>([N, N], DType::F32, d));
         let row = move |d: &B::Device| (square(d), tensor::<B, 2>([1, N], d));
         let column = move |d: &B::Device| (square(d), tensor::<B, 2>([N, 1], d));
-        // Flattening a transposed matrix forces the copy on every backend, lazily transposed or not.
+        // Flattening a transposed matrix forces the copy on every backend, also where transposing is lazy.
         self.add("transpose_copy_1024", 8 * N * N, square, |a| a.clone().transpose().reshape([N * N]));
         self.add("bcast_add_row_1024", 8 * N * N, row, |(a, b)| a.clone() + b.clone());
         self.short = false;

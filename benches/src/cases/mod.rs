@@ -1,5 +1,6 @@
-//! The cases, generic over the backend. A case's name says it all: `op[.dtype][.layout]_size`; without a
-//! dtype it is f32, without a layout contiguous. Peers that are no Burn backend find their call by the name.
+//! The cases, generic over the backend. A case's name describes it completely: `op[.dtype][.layout]_size`;
+//! without a dtype it is f32, without a layout contiguous. Peers that are not Burn backends find their call
+//! by the name.
 
 mod elementwise;
 mod index;
@@ -43,12 +44,12 @@ pub enum Family {
     Matmul,
     /// Convolution, pooling, attention, Fourier transforms.
     Module,
-    /// A model's training.
+    /// Training of a model.
     Training,
 }
 
 impl Family {
-    /// For headings.
+    /// Text for headings.
     pub fn label(self) -> &'static str {
         match self {
             Self::Maths => "maths functions",
@@ -68,15 +69,15 @@ impl Family {
     }
 }
 
-/// A case and how to set it up on one backend.
+/// A case, and how to set it up on one backend.
 pub struct Case {
     /// Name, shared by all peers.
     pub name: String,
     /// Family.
     pub family: Family,
-    /// Bytes that the call has to read and write at least; 0 when arithmetic limits the call.
+    /// Least number of bytes that the call has to read and write; 0 if arithmetic limits the call.
     pub bytes: usize,
-    /// Floating-point operations of the call; 0 when memory limits the call.
+    /// Floating-point operations of the call; 0 if memory limits the call.
     pub flops: usize,
     /// Whether the short set includes the case.
     pub short: bool,
@@ -89,7 +90,7 @@ struct Cases<B: Backend> {
     device: B::Device,
     family: Family,
     short: bool,
-    /// Called while the result of a call is still there.
+    /// Called after each call, before the call's result is dropped.
     finish: fn(),
 }
 
@@ -132,9 +133,9 @@ fn tensor_of<B: Backend, const D: usize>(
     computed(values(shape.iter().product()), shape, dtype, device)
 }
 
-/// A tensor of these numbers that is the result of an operation, as most operands in a model are: its buffer
-/// starts where the backend allocated it. The buffer of the data itself may start anywhere in a cache line. A
-/// backend that adopts that buffer without a copy would be timed on vectors that straddle two cache lines.
+/// A tensor with these values that is the result of an operation, like most operands in a model: its buffer
+/// starts where the backend allocated it. The buffer of uploaded data may start anywhere in a cache line, and
+/// a backend that adopts that buffer without a copy would be timed on vectors that straddle two cache lines.
 fn computed<B: Backend, const D: usize>(
     values: Vec<f32>,
     shape: [usize; D],
@@ -162,7 +163,7 @@ fn integers<B: Backend, const D: usize>(
     Tensor::from_data(TensorData::new(elements, shape).convert_dtype(dtype), (device, dtype))
 }
 
-/// The numbers below `n`, each once, in an order that visits memory out of order.
+/// The numbers below `n`, each once, in an order that accesses memory non-sequentially.
 pub(crate) fn order(n: usize) -> impl Iterator<Item = usize> {
     (0..n).map(move |i| (i * 389) % n)
 }
@@ -173,14 +174,13 @@ fn permutation<B: Backend>(n: usize, device: &B::Device) -> Tensor<B, 1, Int> {
     Tensor::from_data(TensorData::new(order, [n]).convert::<B::IntElem>(), device)
 }
 
-/// `.f64` and so on in a case's name; nothing for f32.
+/// The dtype's part of a case's name, such as `.f64`; empty for f32.
 fn suffix(dtype: DType) -> String {
     if dtype == DType::F32 { String::new() } else { format!(".{dtype:?}").to_lowercase() }
 }
 
 impl<B: Backend> Cases<B> {
-    /// A case over some inputs. The result of `call` is dropped within the measured time, as a user's result
-    /// would be.
+    /// Adds a case. The result of `call` is dropped within the measured time, as a user's result would be.
     fn add<I: 'static, R: Numbers + 'static>(
         &mut self,
         name: impl Into<String>,
@@ -194,7 +194,7 @@ impl<B: Backend> Cases<B> {
         self.list.push(Case { name: name.into(), family, bytes, flops: 0, short, setup: Box::new(setup) });
     }
 
-    /// States that arithmetic limits the case added last.
+    /// States the floating-point operations of the case added last, which arithmetic limits.
     fn flops(&mut self, flops: usize) {
         self.list.last_mut().expect("a case was added").flops = flops;
     }

@@ -79,7 +79,7 @@ impl<B: Backend> Cases<B> {
                 conv2d(x.clone().require_grad(), w.clone().require_grad(), None, options).sum().backward()
             },
         );
-        // The product itself, and one for each of the two gradients.
+        // The convolution itself, and one product for each of the two gradients.
         self.flops(3 * 2 * 64 * 56 * 56 * 64 * 9);
     }
 }
@@ -87,7 +87,7 @@ impl<B: Backend> Cases<B> {
 /// Sizes of a convolution.
 struct Conv {
     batch: usize,
-    /// In and out.
+    /// Input and output channels.
     channels: [usize; 2],
     /// Height and width.
     size: usize,

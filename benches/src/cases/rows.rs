@@ -10,7 +10,7 @@ use burn_tensor::{DType, Tensor, TensorPrimitive};
 const N: usize = 1024;
 const EPSILON: f64 = 1e-5;
 
-/// A tensor in a graph of gradients.
+/// A tensor that tracks gradients.
 type Tracked<B, const D: usize> = Tensor<Autodiff<B>, D>;
 
 impl<B: Backend> Cases<B> {
@@ -33,8 +33,7 @@ impl<B: Backend> Cases<B> {
         self.gradient("softmax_grad_1024", |x| softmax(x, 1));
         self.gradient("log_softmax_grad_1024", |x| log_softmax(x, 1));
         self.layer_norm_gradient("layer_norm_grad_1024", layer_norm);
-        // By the functions with one-pass gradients on Flex; on other backends these functions call Burn's
-        // own.
+        // The functions with one-pass gradients on Flex; on other backends, these functions call Burn's own.
         self.gradient("softmax_grad_fused_1024", |x| autodiff::softmax(x, 1));
         self.gradient("log_softmax_grad_fused_1024", |x| autodiff::log_softmax(x, 1));
         self.layer_norm_gradient("layer_norm_grad_fused_1024", |x, gamma, beta| {
@@ -58,8 +57,8 @@ impl<B: Backend> Cases<B> {
         );
     }
 
-    /// Forward and backward pass of a function of rows, weighted by a constant. Five matrices pass through
-    /// memory: the input, the output and its gradient, the weights, the input's gradient.
+    /// Adds the forward and backward pass of a function of rows, weighted by a constant. Five matrices pass
+    /// through memory: the input, the output and its gradient, the weights, and the input's gradient.
     fn gradient(&mut self, name: &str, f: impl Fn(Tracked<B, 2>) -> Tracked<B, 2> + Copy + 'static) {
         self.add(
             name,
@@ -77,7 +76,7 @@ where
     other([N, N], DType::F32, device)
 }
 
-/// Burn's own layer has its parameters in a module; this is the call that it makes.
+/// Layer normalization by the same backend call as Burn's own layer, which keeps its parameters in a module.
 fn layer_norm<B: Backend>(x: Tensor<B, 2>, gamma: Tensor<B, 1>, beta: Tensor<B, 1>) -> Tensor<B, 2> {
     let float = |t: TensorPrimitive<B>| t.tensor();
     let (x, gamma, beta) = (x.into_primitive(), gamma.into_primitive(), beta.into_primitive());

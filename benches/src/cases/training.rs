@@ -1,4 +1,4 @@
-//! A model's training.
+//! Training of a model.
 
 use super::{Cases, Family};
 use crate::call::Numbers;
@@ -7,7 +7,7 @@ use burn_tensor::backend::Backend;
 use flex_examples::digits::{Digits, Model, TrainConfig, train};
 
 impl<B: Backend> Cases<B> {
-    /// One epoch of the example's own training loop.
+    /// One epoch of the training loop of the `digits` example.
     pub(super) fn training(&mut self) {
         self.family = Family::Training;
         self.short = true;
@@ -20,7 +20,7 @@ impl<B: Backend> Cases<B> {
     }
 }
 
-/// The weights of a trained model, which no two backends round alike.
+/// Trained weights cannot be compared, because no two backends round them alike.
 impl<B: Backend> Numbers for Model<B> {
     fn numbers(&self) -> Option<Vec<f64>> {
         None

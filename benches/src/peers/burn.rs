@@ -11,7 +11,7 @@ use crate::timing::{Queued, Run};
 use burn_tensor::{DType, backend::Backend};
 use std::collections::HashMap;
 
-/// Waits until a device has nothing left to do.
+/// Waits until a device is idle.
 type Wait = fn();
 /// Whether a peer computes the case of this name correctly.
 type Vouched = Box<dyn Fn(&str) -> bool>;
@@ -19,7 +19,7 @@ type Vouched = Box<dyn Fn(&str) -> bool>;
 struct Burn {
     name: &'static str,
     cases: HashMap<String, Case>,
-    /// For backends whose calls return before their work is done.
+    /// For backends whose calls return before the work is done.
     wait: Option<Wait>,
     vouched: Vouched,
 }
@@ -61,7 +61,7 @@ fn peer(name: &'static str, cases: Vec<Case>, wait: Option<Wait>, vouched: Vouch
     Box::new(Burn { name, cases, wait, vouched })
 }
 
-/// A backend on the CPU, whose calls return when their work is done.
+/// A backend on the CPU, whose calls return after the work is done.
 fn cpu(name: &'static str, cases: Vec<Case>) -> Box<dyn Peer> {
     peer(name, cases, None, Box::new(|_| true))
 }
@@ -71,7 +71,7 @@ pub fn flex() -> Box<dyn Peer> {
     cpu("flex", cases::<burn_flex::Flex>())
 }
 
-/// The other backends on the CPU, as far as this program was built with them.
+/// The other CPU backends that this program was built with.
 pub fn cpu_backends() -> Vec<Box<dyn Peer>> {
     vec![
         #[cfg(feature = "upstream")]
@@ -81,11 +81,11 @@ pub fn cpu_backends() -> Vec<Box<dyn Peer>> {
     ]
 }
 
-/// The backends on GPUs that this program was built with and whose device is present. Prints why a backend is
-/// left out.
+/// The GPU backends that this program was built with and whose device is present. If a backend is left out,
+/// prints the reason.
 ///
-/// Each backend gets the cases in the dtypes that its device computed correctly in a trial. Many wrong
-/// kernels report no error. Such a kernel often did nothing, and is fast.
+/// Each backend gets the cases whose dtypes its device computed correctly in a trial. Many wrong kernels
+/// report no error; such a kernel often did nothing, which is fast.
 pub fn gpu_backends() -> Vec<Box<dyn Peer>> {
     #[allow(unused_mut, reason = "without features there is none")]
     let mut all = Vec::new();
@@ -110,14 +110,14 @@ pub fn gpu_backends() -> Vec<Box<dyn Peer>> {
     all
 }
 
-/// Kernels run after their calls return: a sample queues many and waits once.
+/// A backend whose kernels run after their calls return: a sample queues many calls and waits once.
 #[cfg(any(feature = "wgpu", feature = "cuda"))]
 fn queued<B: Backend>(name: &'static str, right: impl Fn(DType) -> bool + 'static) -> Box<dyn Peer> {
     peer(name, cases::<B>(), Some(wait::<B>), vouched_by(right))
 }
 
-/// Operations are collected and run together later. Several calls would become one kernel, which leaves out
-/// results that were dropped meanwhile. So every call ends when the device is idle.
+/// A backend that collects operations and runs them together later. Several calls would become one kernel
+/// without the results that were dropped meanwhile. So every call waits until the device is idle.
 #[cfg(any(feature = "wgpu", feature = "cuda"))]
 fn fused<B: Backend>(name: &'static str, right: impl Fn(DType) -> bool + 'static) -> Box<dyn Peer> {
     peer(name, finished_cases::<B>(wait::<B>), None, vouched_by(right))
@@ -128,7 +128,7 @@ fn vouched_by(right: impl Fn(DType) -> bool + 'static) -> Vouched {
     Box::new(move |name| Name::parse(name).dtypes().all(&right))
 }
 
-/// An error is a panic: the case was not computed.
+/// Panics on an error, because then the case was not computed.
 #[cfg(any(feature = "wgpu", feature = "cuda"))]
 fn wait<B: Backend>() {
     let device = Default::default();

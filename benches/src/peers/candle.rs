@@ -10,7 +10,7 @@ use candle_core::{DType, Device::Cpu, IndexOp, Result, Tensor, Var};
 use candle_nn::attention::{AttnMask, flash_attn};
 use candle_nn::ops;
 
-/// The call of this name; nothing when candle has no operation of that meaning.
+/// The call for a case name; `None` if candle has no such operation.
 pub(super) fn call_of(name: &Name) -> Option<Call> {
     let dtype = dtype(name.dtype)?;
     if let Some(n) = name.length() {
@@ -54,7 +54,7 @@ impl Numbers for Tensor {
     }
 }
 
-/// The gradients of tensors that the call has dropped.
+/// The gradients belong to tensors that the call has dropped, so they cannot be read.
 impl Numbers for GradStore {
     fn numbers(&self) -> Option<Vec<f64>> {
         None
@@ -73,12 +73,12 @@ fn dtype(dtype: Burn) -> Option<DType> {
     })
 }
 
-/// The same values as for Burn's backends: in [0.1, 1), or integers in 1..1000.
+/// A tensor with the same values as for Burn's backends: in [0.1, 1), or integers in 1..1000.
 fn tensor(shape: &[usize], dtype: DType) -> Tensor {
     made(first_operand(shape.iter().product(), dtype.is_float()), shape, dtype)
 }
 
-/// A second operand.
+/// A second operand, with other values.
 fn other(shape: &[usize], dtype: DType) -> Tensor {
     made(second_operand(shape.iter().product(), dtype.is_float()), shape, dtype)
 }
@@ -128,7 +128,7 @@ fn unary(name: &Name, n: usize) -> Option<fn(&Tensor) -> Result<Tensor>> {
         "max" => Tensor::max_all,
         "mean" => Tensor::mean_all,
         "argmax" => |a| a.argmax(0),
-        // A product with a triangular matrix of n by n.
+        // candle computes it as a product with a triangular matrix of n by n.
         "cumsum" if n <= 4096 => |a| a.cumsum(0),
         "sort" => |a| Ok(a.sort_last_dim(true)?.0),
         "argsort" => |a| a.arg_sort_last_dim(true),
@@ -136,7 +136,7 @@ fn unary(name: &Name, n: usize) -> Option<fn(&Tensor) -> Result<Tensor>> {
     })
 }
 
-/// Functions of two or no vectors, and random numbers.
+/// Functions of two vectors or of none, and random numbers.
 fn vectors(name: &Name, n: usize, dtype: DType) -> Option<Call> {
     if !name.layout.is_empty() {
         return None;
@@ -159,7 +159,7 @@ fn vectors(name: &Name, n: usize, dtype: DType) -> Option<Call> {
     }
 }
 
-/// Matrices of `n` by `n`. Vectors have other lengths.
+/// Functions of matrices of `n` by `n`; `n` is 1024, a length that no vector case has.
 fn matrices(name: &Name, dtype: DType) -> Option<Call> {
     let n = name.length().filter(|&n| n == 1024)?;
     let [a, same] = [(); 2].map(|()| tensor(&[n, n], dtype));

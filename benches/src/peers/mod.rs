@@ -25,10 +25,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A library or backend that is timed.
 pub trait Peer {
-    /// Heads the peer's columns.
+    /// The name at the head of the peer's columns.
     fn name(&self) -> &str;
 
-    /// The case of this name, after one run; `None` if the peer does not have the case or cannot run it.
+    /// Sets up the case of this name and runs it once; `None` if the peer does not have the case or cannot
+    /// run it.
     fn case(&self, name: &str) -> Option<Box<dyn Run>>;
 
     /// The numbers that the case of this name computes; `None` if the peer cannot run the case, or its result
@@ -38,7 +39,7 @@ pub trait Peer {
     }
 }
 
-/// Peers of this process that are no Burn backends, as far as this program was built with them.
+/// The peers in this process that are not Burn backends, if this program was built with them.
 pub fn libraries() -> Vec<Box<dyn Peer>> {
     vec![
         #[cfg(feature = "candle")]
@@ -48,13 +49,13 @@ pub fn libraries() -> Vec<Box<dyn Peer>> {
     ]
 }
 
-/// Runs `prepare` and returns its result; `None` if it panics, which is how a peer says that it cannot run a
+/// Runs `prepare` and returns its result; `None` if it panics, which is how a peer shows that it cannot run a
 /// case.
 fn attempt<R>(prepare: impl FnOnce() -> Option<R>) -> Option<R> {
     catch_unwind(AssertUnwindSafe(prepare)).ok().flatten()
 }
 
-/// A library's functions, by the names of the cases.
+/// A library's calls, looked up by the names of the cases.
 #[cfg(any(feature = "candle", feature = "numr"))]
 struct Table {
     name: &'static str,
@@ -80,7 +81,7 @@ impl Peer for Table {
     }
 }
 
-/// A call that can fail, and did not fail when it was set up.
+/// Wraps a function that can fail; its first run, during the setup of the case, shows whether it does.
 #[cfg(any(feature = "candle", feature = "numr"))]
 fn call<I: 'static, R: Numbers + 'static, E: std::fmt::Debug>(
     inputs: I,

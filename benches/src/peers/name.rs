@@ -1,23 +1,23 @@
-//! The parts of a case's name. Peers that are no Burn backend find their call by the name; for GPUs the name
-//! tells which dtypes the case needs.
+//! The parts of a case's name. Peers that are not Burn backends find their call by the name; for GPUs the
+//! name tells which dtypes the case needs.
 
 use burn_tensor::DType;
 
-/// A case's name, taken apart: `op[.dtype][.layout]_numbers`.
+/// A parsed case name: `op[.dtype][.layout]_numbers`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Name<'a> {
     /// The operation, with its axis or target dtype: `exp`, `sum_dim0`, `cast_f16`.
     pub op: &'a str,
-    /// Dtype of the operands; f32 when the name has none.
+    /// Dtype of the operands; f32 if the name has none.
     pub dtype: DType,
-    /// How an operand lies in memory, empty when contiguous: `t`, `tt`, `sliced`, `flipped`.
+    /// Memory layout of an operand, empty if contiguous: `t`, `tt`, `sliced`, `flipped`.
     pub layout: &'a str,
-    /// The numbers after the operation, in their order, whatever letters stand before them.
+    /// The numbers after the operation, in order, without the letters between them.
     pub numbers: Vec<usize>,
 }
 
 impl<'a> Name<'a> {
-    /// Splits a name into its parts. An unknown operation is no error; no peer will have it.
+    /// Splits a name into its parts. An unknown operation is not an error; no peer will have it.
     pub fn parse(name: &'a str) -> Self {
         let (name, mut layout) = match name.strip_suffix("_T") {
             Some(name) => (name, "t"),
@@ -41,13 +41,13 @@ impl<'a> Name<'a> {
         Self { op, dtype, layout, numbers }
     }
 
-    /// The dtypes that the case names: the dtype of its operands, and the dtype that a cast leads to.
+    /// The dtypes in the name: the dtype of the operands, and the target dtype of a cast.
     #[cfg_attr(not(any(feature = "wgpu", feature = "cuda")), allow(dead_code, reason = "GPUs ask for it"))]
     pub fn dtypes(&self) -> impl Iterator<Item = DType> {
         [Some(self.dtype), self.op.strip_prefix("cast_").and_then(dtype_of)].into_iter().flatten()
     }
 
-    /// The only number.
+    /// The number, if there is exactly one.
     pub fn length(&self) -> Option<usize> {
         if let [n] = self.numbers[..] { Some(n) } else { None }
     }

@@ -10,7 +10,7 @@ use numr::prelude::*;
 
 type Array = Tensor<CpuRuntime>;
 
-/// The call of this name; nothing when numr has no operation of that meaning.
+/// The call for a case name; `None` if numr has no such operation.
 pub(super) fn call_of(name: &Name) -> Option<Call> {
     let dtype = dtype(name.dtype)?;
     if let Some(n) = name.length() {
@@ -69,12 +69,12 @@ fn client() -> CpuClient {
     CpuRuntime::default_client(&CpuDevice::new())
 }
 
-/// The same values as for Burn's backends: in [0.1, 1), or integers in 1..1000.
+/// A tensor with the same values as for Burn's backends: in [0.1, 1), or integers in 1..1000.
 fn tensor(shape: &[usize], dtype: DType) -> Array {
     made(first_operand(shape.iter().product(), dtype.is_float()), shape, dtype)
 }
 
-/// A second operand.
+/// A second operand, with other values.
 fn other(shape: &[usize], dtype: DType) -> Array {
     made(second_operand(shape.iter().product(), dtype.is_float()), shape, dtype)
 }
@@ -130,7 +130,7 @@ fn unary(name: &Name) -> Option<fn(&CpuClient, &Array) -> Result<Array>> {
     })
 }
 
-/// Functions of two or no vectors, and random numbers.
+/// Functions of two vectors or of none, and random numbers.
 fn vectors(name: &Name, n: usize, dtype: DType) -> Option<Call> {
     if !name.layout.is_empty() {
         return None;
@@ -157,7 +157,7 @@ fn vectors(name: &Name, n: usize, dtype: DType) -> Option<Call> {
     }
 }
 
-/// Matrices of `n` by `n`. Vectors have other lengths.
+/// Functions of matrices of `n` by `n`; `n` is 1024, a length that no vector case has.
 fn matrices(name: &Name, dtype: DType) -> Option<Call> {
     let n = name.length().filter(|&n| n == 1024)?;
     let c = client();

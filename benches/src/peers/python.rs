@@ -10,7 +10,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// A library that is timed in a Python process of its own.
+/// A library that is timed in a separate Python process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Library {
     /// PyTorch on the CPU.
@@ -30,7 +30,7 @@ impl Library {
         }
     }
 
-    /// The device of its tensors, as PyTorch names it.
+    /// The device of the library's tensors, by PyTorch's name.
     fn device(self) -> &'static str {
         match self {
             Self::TorchCuda => "cuda",
@@ -38,7 +38,7 @@ impl Library {
         }
     }
 
-    /// The library's calls, and the loop that serves requests.
+    /// The Python script: the library's calls, and the loop that serves requests.
     fn script(self) -> &'static str {
         match self {
             Self::Torch | Self::TorchCuda => {
@@ -51,7 +51,7 @@ impl Library {
     }
 }
 
-/// Rest before a sample, so that this process's own idle threads have gone to sleep.
+/// Pause before a sample, so that this process's own idle threads have gone to sleep.
 const REST: Duration = Duration::from_millis(1);
 
 /// A running Python process.
@@ -72,7 +72,7 @@ impl Python {
     /// Starts `python` (a path or a name to look up) with as many threads as this process uses.
     ///
     /// # Errors
-    /// What is missing, and how to install it.
+    /// A message that says what is missing and how to install it.
     pub fn start(library: Library, python: &str, threads: usize) -> Result<Self, String> {
         let hint = format!(
             "install it with `python3 -m venv torch && torch/bin/pip install torch numpy` and name that \
@@ -81,7 +81,7 @@ impl Python {
         let threads = threads.to_string();
         let mut child = Command::new(python)
             .args(["-c", library.script(), &threads, library.device()])
-            // The libraries below NumPy read the number of threads from these variables.
+            // The math libraries of NumPy read the number of threads from these variables.
             .envs(["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"].map(|name| (name, &threads)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -120,11 +120,11 @@ impl Process {
         read.map(|_| answer.trim().to_string())
     }
 
-    /// Stops the process: idle OpenMP threads spin for milliseconds, on the cores that the next peer is timed
-    /// on.
+    /// Suspends the process: idle OpenMP threads spin for milliseconds on the cores on which the next peer is
+    /// timed.
     #[cfg(unix)]
     fn freeze(&self) {
-        // Stopping a process that has ended fails, which does not matter.
+        // Suspending fails if the process has ended, which does not matter.
         let _ = kill_process(Pid::from_child(&self.child), Signal::STOP);
     }
 
@@ -144,7 +144,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // The script ends with its input; a process that goes on is of no use, so it is ended.
+        // The script ends with its input; a process that continues is of no use and is killed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,10 +1,10 @@
-//! Convolution: channels, kernels and options that no output exists for.
+//! Convolution: channels, kernels and options for which no output exists.
 
 use super::{BadCall, calls};
 use burn_backend::ops::{ConvOptions, ConvTransposeOptions, UnfoldOptions};
 use burn_backend::{Backend, DType};
 
-/// Options of a plain convolution; the fields are public, so that bad ones get past `ConvOptions::new`.
+/// Options of a plain convolution. Calls change single fields, so that bad options bypass `ConvOptions::new`.
 fn plain<const N: usize>() -> ConvOptions<N> {
     ConvOptions { stride: [1; N], padding: [0; N], dilation: [1; N], groups: 1 }
 }

@@ -1,4 +1,4 @@
-//! Creation: shapes that no memory holds, data that does not fit its description, values outside of a dtype.
+//! Creation: shapes too large for memory, data that does not fit its description, values outside of a dtype.
 
 use super::{BadCall, calls};
 use burn_backend::{
@@ -6,17 +6,17 @@ use burn_backend::{
 };
 use burn_std::Bytes;
 
-/// Shapes whose number of elements, or of bytes, overflows; a zero hides none of it.
+/// Shapes whose number of elements, or of bytes, overflows; a size of zero does not hide the overflow.
 const HUGE: [[usize; 3]; 4] = [
     [usize::MAX, 2, 1],
     // The product wraps around to zero.
     [1 << 32, 1 << 32, 1],
-    // As many bytes as an address has values.
+    // As many bytes as there are addresses.
     [1 << 31, 1 << 31, 1],
     [usize::MAX, usize::MAX, 0],
 ];
 
-/// Data under a shape and a dtype that its bytes do not have.
+/// Data whose bytes do not fit its shape and dtype.
 fn mislabelled(bytes: usize, shape: &[usize], dtype: DType) -> TensorData {
     TensorData { bytes: Bytes::from_elems(vec![0u8; bytes]), shape: Shape::from(shape.to_vec()), dtype }
 }
@@ -100,7 +100,7 @@ pub fn calls<B: Backend>() -> Vec<BadCall<B>> {
             int_random(Shape::new([4]), Distribution::Normal(3.0, -2.0), &t.device, I::I32);
     );
 
-    // What an address reaches and no machine holds: 2^48 bytes and more.
+    // Addressable, but more than any machine has: 2^48 bytes and more.
     const VAST: usize = 1 << 46;
     calls!(list, t,
         "full", "more bytes than the machine has": float_zeros(Shape::new([VAST]), &t.device, F::F32);
@@ -116,7 +116,7 @@ pub fn calls<B: Backend>() -> Vec<BadCall<B>> {
         "rfft", "more bytes than the machine has": rfft(t.f(&[2, 8]), 1, Some(VAST));
     );
 
-    // Dtypes that some backends have, and others must refuse.
+    // Dtypes that some backends support, and others must refuse.
     let first = list.len();
     calls!(list, t,
         "full", "an unknown dtype": float_zeros(Shape::new([2]), &t.device, F::Flex32);

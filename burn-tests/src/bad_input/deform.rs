@@ -1,4 +1,4 @@
-//! Deformable convolution: offsets, masks and groups that do not fit the rest.
+//! Deformable convolution: offsets, masks and groups that do not fit the other arguments.
 
 use super::{BadCall, Fixture};
 use burn_backend::ops::DeformConvOptions;
@@ -7,7 +7,7 @@ use burn_backend::{Backend, DType};
 
 type Tensor<B> = FloatTensor<B>;
 
-/// The arguments of a legal call, to be spoiled in one place.
+/// The arguments of a valid call, to be made invalid in one place.
 struct Arguments<B: Backend> {
     x: Tensor<B>,
     offset: Tensor<B>,

@@ -91,7 +91,7 @@ pub fn calls<B: Backend>() -> Vec<BadCall<B>> {
         "not_equal", "sizes that differ": bool_not_equal(t.b(&[2, 3]), t.b(&[2, 4]));
     );
 
-    // A store that some backends have, and others must refuse.
+    // A store that some backends support, and others must refuse.
     let first = list.len();
     calls!(list, t,
         "equal", "an unknown store": float_equal(t.f(&[2]), t.f(&[2]), BoolStore::U32);

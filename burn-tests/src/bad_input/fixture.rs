@@ -9,14 +9,14 @@ use burn_backend::{Backend, DType, Shape, TensorData};
 use futures_lite::future::block_on;
 use std::cell::RefCell;
 
-/// Makes operands, and keeps clones of them if told so.
+/// Makes operands, and keeps clones of them if `shared` is set.
 pub struct Fixture<B: Backend> {
-    /// Where tensors go.
+    /// The device of the tensors.
     pub device: Device<B>,
     kept: Option<RefCell<Vec<Kept<B>>>>,
 }
 
-/// A tensor with the data it was made of.
+/// A tensor and the data it was made from.
 enum Kept<B: Backend> {
     Float(FloatTensor<B>, TensorData),
     Int(IntTensor<B>, TensorData),
@@ -45,7 +45,7 @@ fn quantized_data<B: Backend>(tensor: QuantizedTensor<B>) -> TensorData {
 }
 
 impl<B: Backend> Fixture<B> {
-    /// `shared`: clones of all operands are held here.
+    /// With `shared`, the fixture holds clones of all operands.
     pub fn new(shared: bool) -> Self {
         Self { device: Default::default(), kept: shared.then(Default::default) }
     }
@@ -53,7 +53,7 @@ impl<B: Backend> Fixture<B> {
     /// Whether the operands that were handed out still hold their data.
     ///
     /// # Errors
-    /// When one was changed.
+    /// Fails if an operand has changed.
     pub fn verify(&self) -> Result<(), String> {
         self.kept.iter().try_for_each(|kept| kept.borrow().iter().try_for_each(Kept::verify))
     }
@@ -82,7 +82,7 @@ impl<B: Backend> Fixture<B> {
         tensor
     }
 
-    /// An `i32` tensor of zeros, which is valid wherever indices are asked for.
+    /// An `i32` tensor of zeros, which are valid as indices.
     pub fn i(&self, shape: &[usize]) -> IntTensor<B> {
         self.int(DType::I32, shape, &[0])
     }
@@ -115,7 +115,7 @@ impl<B: Backend> Fixture<B> {
         tensor
     }
 
-    /// A quantized tensor of 8 bits under one scale.
+    /// An 8-bit quantized tensor with one scale.
     pub fn q(&self, shape: &[usize]) -> QuantizedTensor<B> {
         self.quantized(shape, QuantScheme::default().with_store(QuantStore::Native))
     }
@@ -144,7 +144,7 @@ impl<B: Backend> Witnesses<B> {
         Self(fixture)
     }
 
-    /// The witnesses are intact, and the backend still computes.
+    /// Checks that the witnesses are intact, and that the backend still computes.
     pub fn verify(&self) -> Result<(), String> {
         self.0.verify()?;
         let sample = Array::from_fn([4, 33], |index| (index[0] * 33 + index[1]) as f64);

@@ -1,12 +1,13 @@
-//! Malformed calls: each must panic with a message that names the operation, and harm nothing else.
+//! Malformed calls: each must panic with a message that names the operation, and must damage nothing else.
 //!
 //! ```ignore
 //! burn_tests::testgen_bad_input!(burn_flex::Flex);
 //! ```
 //!
-//! A call runs twice: with clones of its operands held elsewhere, which must keep their bytes, and as the
-//! only owner of them, so that a backend that writes in place is caught out by a memory checker. After each,
-//! tensors of every kind that were made before all calls must be intact, and the backend must still compute.
+//! A call runs twice: once with clones of its operands held elsewhere, which must keep their bytes, and once
+//! as the only owner of the operands, so that a memory checker can catch a backend that writes in place.
+//! After each call, tensors of every kind that were made before all calls must be intact, and the backend
+//! must still compute.
 
 mod conv;
 mod create;
@@ -34,13 +35,13 @@ use std::sync::Once;
 
 /// A call that a backend has to refuse.
 pub struct BadCall<B: Backend> {
-    /// What the message has to name.
+    /// The name that the message has to contain.
     pub operation: &'static str,
     /// Trait method.
     pub method: String,
     /// What is wrong with the arguments.
     pub fault: &'static str,
-    /// A dtype that makes the call a legal one on backends that list it among their capabilities.
+    /// A dtype that makes the call legal on backends that list it among their capabilities.
     pub legal_with: Option<DType>,
     run: Box<dyn Fn(&Fixture<B>)>,
 }
@@ -75,7 +76,7 @@ macro_rules! calls {
 }
 use calls;
 
-/// The table, by family.
+/// All calls, by family.
 pub fn table<B: Backend>() -> Vec<(&'static str, Vec<BadCall<B>>)> {
     vec![
         ("create", create::calls()),
@@ -93,13 +94,14 @@ pub fn table<B: Backend>() -> Vec<(&'static str, Vec<BadCall<B>>)> {
     ]
 }
 
-/// Fewest calls that the table may shrink to.
+/// Least number of calls in the table.
 pub const AT_LEAST: usize = 250;
 
 /// Runs the calls of one family.
 ///
 /// # Panics
-/// With a report, when the backend accepts a call, does not name the operation, or is not intact afterwards.
+/// Panics with a report if the backend accepts a call, does not name the operation, or is not intact
+/// afterwards.
 pub fn run_family<B: Backend>(capabilities: &Capabilities, family: &str) {
     let calls = table::<B>().into_iter().find(|(name, _)| *name == family).expect("a family of the table").1;
     assert!(!calls.is_empty(), "{family}: no calls");
@@ -131,7 +133,7 @@ fn handles(capabilities: &Capabilities, dtype: DType) -> bool {
         || bools.iter().any(|&d| DType::from(d) == dtype)
 }
 
-/// Makes the call and judges how it was refused.
+/// Makes the call and checks how the backend refused it.
 fn refuse<B: Backend>(call: &BadCall<B>, shared: bool) -> Result<(), String> {
     let fixture = Fixture::<B>::new(shared);
     let outcome = refused(call.operation, || (call.run)(&fixture));
@@ -139,10 +141,10 @@ fn refuse<B: Backend>(call: &BadCall<B>, shared: bool) -> Result<(), String> {
     outcome
 }
 
-/// `Ok` when a call panics with a message that names the operation.
+/// `Ok` if a call panics with a message that names the operation.
 ///
 /// # Errors
-/// When it returns, or panics with another message.
+/// Fails if the call returns, or panics with another message.
 pub fn refused(operation: &str, call: impl FnOnce()) -> Result<(), String> {
     let payload = match quietly(|| catch_unwind(AssertUnwindSafe(call))) {
         Ok(()) => return Err("was accepted".into()),
@@ -152,15 +154,15 @@ pub fn refused(operation: &str, call: impl FnOnce()) -> Result<(), String> {
     if names(&message, operation) { Ok(()) } else { Err(format!("does not name `{operation}`: {message}")) }
 }
 
-/// Whether a message names an operation: the name stands at the start of a word, or of a part of one
-/// (`float_add: ...`), so that `padding` does not pass for `add`.
+/// Whether a message names an operation: the name must start a word or a part of a word (`float_add: ...`),
+/// so that `padding` does not count as `add`.
 fn names(message: &str, operation: &str) -> bool {
     message
         .match_indices(operation)
         .any(|(at, _)| message[..at].chars().next_back().is_none_or(|before| !before.is_alphanumeric()))
 }
 
-/// Runs `f` without the panic hook's print on this thread: hundreds of panics are the point of these tests.
+/// Runs `f` without the output of the panic hook on this thread, since these tests panic hundreds of times.
 fn quietly<R>(f: impl FnOnce() -> R) -> R {
     thread_local!(static QUIET: Cell<bool> = const { Cell::new(false) });
     static HOOK: Once = Once::new();
@@ -178,7 +180,8 @@ fn quietly<R>(f: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Generates the tests of malformed calls for a backend, one per family, in the module where it stands.
+/// Generates the tests of malformed calls for a backend, one per family, in the module where the macro is
+/// called.
 #[macro_export]
 macro_rules! testgen_bad_input {
     ($backend:ty) => {

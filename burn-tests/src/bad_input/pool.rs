@@ -1,4 +1,4 @@
-//! Pooling and resampling: windows that see nothing, gradients and indices of another output.
+//! Pooling and resampling: windows without elements, gradients and indices of another output.
 
 use super::{BadCall, calls};
 use burn_backend::ops::{GridSampleOptions, InterpolateMode, InterpolateOptions};

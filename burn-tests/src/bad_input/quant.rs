@@ -1,4 +1,4 @@
-//! Quantized tensors: schemes that nobody knows, blocks that do not divide, bytes that do not fit.
+//! Quantized tensors: unknown schemes, blocks that do not divide, bytes that do not fit.
 
 use super::{BadCall, calls};
 use burn_backend::quantization::{
@@ -8,7 +8,7 @@ use burn_backend::tensor::QuantizedTensor;
 use burn_backend::{Backend, DType, FloatDType, IntDType, Shape, Slice, TensorData};
 use burn_std::Bytes;
 
-/// 8 bits, one per byte, one scale.
+/// 8-bit values, one per byte, with one scale.
 fn native() -> QuantScheme {
     QuantScheme::default().with_store(QuantStore::Native)
 }
@@ -99,7 +99,7 @@ fn conversion<B: Backend>(list: &mut Vec<BadCall<B>>) {
 }
 
 fn movement<B: Backend>(list: &mut Vec<BadCall<B>>) {
-    // With one scale, and with blocks of one axis and of two.
+    // With one scale, and with blocks along one axis and along two.
     for scheme in [native as fn() -> QuantScheme, || blocks(&[4]), || blocks(&[2, 4])] {
         macro_rules! moved {
             ($($operation:literal, $fault:literal: $t:ident, $q:ident => $method:ident($($arg:expr),*);)*) => {$(

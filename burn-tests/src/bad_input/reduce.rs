@@ -1,4 +1,4 @@
-//! Reductions, scans and sorts: axes that do not exist, nothing to choose from, index dtypes that are too
+//! Reductions, scans and sorts: axes that do not exist, extremes of empty lines, index dtypes that are too
 //! narrow.
 
 use super::{BadCall, calls};

@@ -26,8 +26,8 @@ pub fn calls<B: Backend>() -> Vec<BadCall<B>> {
     list
 }
 
-/// The arguments of a legal call, to be spoiled in one place: six steps, two samples, five classes, three
-/// labels.
+/// The arguments of a valid call, to be made invalid in one place: six steps, two samples, five classes,
+/// three labels.
 struct Arguments<B: Backend> {
     log_probs: FloatTensor<B>,
     targets: IntTensor<B>,

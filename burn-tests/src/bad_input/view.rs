@@ -18,7 +18,7 @@ pub fn calls<B: Backend>() -> Vec<BadCall<B>> {
     list
 }
 
-/// A step that `Slice::new` would refuse, and `Slice`'s public fields do not.
+/// A zero step: `Slice::new` refuses it, but `Slice`'s public fields accept it.
 fn step_of_zero() -> Slice {
     Slice { start: 0, end: None, step: 0 }
 }

@@ -39,15 +39,15 @@ struct Unary<B: Backend> {
     ulps: f64,
 }
 
-/// A gradient: of the input or output of the forward function (as the method takes it) and the incoming
-/// gradient.
+/// A gradient as a function of two tensors: the input or output of the forward function (as the method takes
+/// it) and the incoming gradient.
 struct Gradient<B: Backend> {
     method: &'static str,
     run: fn(T<B>, T<B>) -> T<B>,
     want: fn(f64, f64) -> f64,
     range: (f64, f64),
     ulps: f64,
-    /// Error relative to the incoming gradient, where the method is a difference of numbers near one.
+    /// Error relative to the incoming gradient, for methods that compute a difference of numbers near one.
     absolute: fn(DType) -> f64,
 }
 
@@ -70,7 +70,7 @@ pub fn rows<B: Backend>() -> Vec<Row<B>> {
             want: |x| if x < 0.0 { -0.5 * x } else { x },
             ulps: 1.0,
         },
-        // A slope above one, for which the larger of x and its multiple is the wrong one.
+        // A slope above one, for which the maximum of x and its multiple would be wrong.
         Unary {
             method: "leaky_relu",
             run: |x| B::leaky_relu(x, 2.0.into()),
@@ -160,8 +160,8 @@ fn normal_density(x: f64) -> f64 {
     (-x * x / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt()
 }
 
-/// The normal distribution's `Phi(x)`: a series around zero, a continued fraction in the tails, so that the
-/// small values on the left are accurate too (Abramowitz and Stegun, 26.2.11 and 26.2.14).
+/// The standard normal distribution function `Phi(x)`: a series around zero and a continued fraction in the
+/// tails, so that the small values on the left are accurate too (Abramowitz and Stegun, 26.2.11 and 26.2.14).
 pub(crate) fn normal_cdf(x: f64) -> f64 {
     if x.is_nan() || x > 40.0 {
         return if x.is_nan() { x } else { 1.0 };
@@ -181,7 +181,7 @@ pub(crate) fn normal_cdf(x: f64) -> f64 {
     if x < 0.0 { tail } else { 1.0 - tail }
 }
 
-/// Rounding step of numbers near one, in the arithmetic that computes a dtype: single precision for halves.
+/// Epsilon of the arithmetic that computes a dtype: f32 for the half types.
 fn epsilon(dtype: DType) -> f64 {
     if dtype == DType::F64 { f64::EPSILON } else { f32::EPSILON as f64 }
 }
@@ -194,7 +194,7 @@ fn check<B: Backend>(context: &Context<'_, B>, f: &Unary<B>) {
         _ => tolerance,
     };
     for dtype in context.floats(&[f.method]) {
-        // `x Phi(x)` at minus infinity is its limit, or a product that is no number.
+        // `x Phi(x)` at minus infinity is either its limit or a product that is NaN.
         let special = SPECIAL.iter().filter(|&&x| f.method != "gelu" || x != f64::NEG_INFINITY);
         let special = context.representable(dtype, &special.copied().collect::<Vec<_>>());
         let special = Array::new([special.len()], special);
@@ -269,14 +269,15 @@ fn softmax<B: Backend>(context: &Context<'_, B>) {
         [&[1], &[17], &[1000], &[5, 3], &[3, 65], &[130, 2], &[2, 3, 17], &[2, 3, 2, 5]];
     for dtype in context.floats(&["softmax", "log_softmax", "softmin"]) {
         for shape in SHAPES {
-            // Spread far enough that unshifted exponentials would overflow in half precision.
+            // Values so far apart that unshifted exponentials would overflow in half precision.
             for range in [(-4.0, 4.0), (-40.0, 40.0), (900.0, 1000.0)] {
                 over_layouts::<B, Float>(context, dtype, &floats(dtype, shape, range, 1), |t, a| {
                     softmax_of(context, dtype, t, a)
                 });
             }
         }
-        // Masked elements count nothing; NaN spoils its line and no other, a line without any weight is NaN.
+        // Masked elements have weight zero. NaN makes its own line NaN and no other; a line without any
+        // weight is NaN.
         let nan = f64::NAN;
         let out = f64::NEG_INFINITY;
         let lines = vec![out, 1.0, 2.0, out, 0.5, nan, 1.0, 2.0, out, out, out, out];
@@ -312,7 +313,7 @@ fn softmax_of<B: Backend>(
         let got = B::softmin(t.clone(), axis);
         expect_float::<B>(got, dtype, &negative.map(f64::exp), tolerance, 0.0)
             .map_err(|e| format!("softmin of axis {axis}: {e}"))?;
-        // A difference: its error is relative to the shifted element, not to the result.
+        // A difference, whose error is relative to the shifted element, not to the result.
         let tolerance = Tolerance { absolute: epsilon(dtype) * 4.0, ..context.ulps(2.0) };
         expect_float::<B>(B::log_softmax(t.clone(), axis), dtype, &logs, tolerance, spread)
             .map_err(|e| format!("log_softmax of axis {axis}: {e}"))?;
@@ -326,7 +327,7 @@ mod tests {
 
     #[test]
     fn the_normal_distribution_is_accurate_in_both_tails() {
-        // To 16 digits, as tabulated.
+        // Tabulated values, to 16 digits.
         let known = [
             (-10.0, 7.619853024160526e-24),
             (-5.0, 2.866515718791939e-7),

@@ -31,14 +31,16 @@ const SIZES: [[usize; 6]; 7] = [
     [0, 2, 3, 4, 5, 6],
 ];
 
-/// A result with the weighted sum of the values' magnitudes, and how far off its weights may be, in epsilons.
+/// A result, and its error bound in epsilons: the weighted mean of the values' magnitudes times the weights'
+/// relative error.
 #[derive(Clone, Copy, Debug)]
 struct Mean {
     value: f64,
     scale: f64,
 }
 
-/// The definition: scores, soft cap, masks, bias, softmax, weighted mean. Queries that see nothing get zeros.
+/// The definition: scores, soft cap, masks, bias, softmax, weighted mean. A query that sees no key gets
+/// zeros.
 fn attend(
     of: &[Array<f64>],
     mask: Option<&Array<bool>>,
@@ -89,7 +91,8 @@ fn attend(
         let total: f64 = weights.iter().sum();
         let value = |j: usize| of[2].data()[(p * keys + j) * values + index[3]];
         let mean = |f: fn(f64) -> f64| (0..keys).map(|j| weights[j] * f(value(j))).sum::<f64>() / total;
-        // Scores off by `slip` epsilons change the weights by as much, relatively; so do the exponentials.
+        // An error of `slip` epsilons in the scores changes the weights by the same relative amount; so do
+        // the exponentials.
         Mean { value: mean(|v| v), scale: mean(f64::abs) * (4.0 + 2.0 * slip + 0.5 * (keys as f64).sqrt()) }
     })
 }
@@ -135,7 +138,7 @@ fn options() -> Vec<AttentionModuleOptions> {
 fn plain<B: Backend>(context: &Context<'_, B>) {
     for dtype in context.floats(&["attention"]) {
         for sizes in SIZES {
-            // Small scores, and some beyond what exponentials hold in half precision.
+            // Small scores, and scores whose exponentials overflow half precision.
             for spread in [1.0, 6.0] {
                 let [q, k, v] = inputs(dtype, sizes, spread);
                 let [batch, heads, queries, keys, ..] = sizes;
@@ -167,7 +170,7 @@ fn masked<B: Backend>(context: &Context<'_, B>) {
                 let [batch, heads, queries, keys, ..] = sizes;
                 let shape = [batch, heads, queries, keys];
                 let bias = floats(dtype, &shape, (-3.0, 3.0), 4);
-                // The first query sees nothing.
+                // The first query sees no key.
                 let random = bools(&shape, 5);
                 let mask = Array::from_fn(shape, |index| index[2] == 0 || random.at(index));
                 for options in options() {
@@ -186,7 +189,7 @@ fn masked<B: Backend>(context: &Context<'_, B>) {
     }
 }
 
-/// Biases of minus infinity hide keys as masks do.
+/// A bias of minus infinity hides a key like a mask does.
 fn hidden<B: Backend>(context: &Context<'_, B>) {
     for dtype in context.floats(&["attention"]) {
         for sizes in SIZES {
@@ -208,8 +211,8 @@ fn hidden<B: Backend>(context: &Context<'_, B>) {
     }
 }
 
-/// NaN in a query spoils the result of this query; NaN in a key, the results of all queries; NaN in a bias,
-/// the result of the bias's query; never another result.
+/// NaN in a query makes the result of this query NaN; NaN in a key makes the results of all queries NaN; NaN
+/// in a bias makes the result of the bias's query NaN. No other result changes.
 fn not_a_number<B: Backend>(context: &Context<'_, B>) {
     for dtype in context.floats(&["attention"]) {
         for sizes in [[1, 2, 5, 7, 8, 8], [1, 2, 33, 40, 5, 3]] {

@@ -47,7 +47,7 @@ fn identity<B: Backend>(context: &Context<'_, B>) {
     );
 }
 
-/// A backend stands by the dtypes that it is tested for.
+/// A backend reports support for the dtypes that it is tested with.
 fn dtypes<B: Backend>(context: &Context<'_, B>) {
     let methods = ["dtype_usage", "supports_dtype"];
     for dtype in [context.floats(&methods), context.ints(&methods), context.bools(&methods)].concat() {

@@ -1,5 +1,5 @@
-//! Conversions between dtypes: those between floats round to nearest, those from floats to integers truncate
-//! and saturate (NaN gives 0), those between integers wrap, as Rust's `as` does.
+//! Conversions between dtypes. Float to float rounds to nearest; float to integer truncates and saturates
+//! (NaN gives 0); integer to integer wraps, like Rust's `as`.
 
 use crate::array::Array;
 use crate::compare::round_to;
@@ -69,7 +69,7 @@ fn check<B: Backend, K: Kind<B>, L: Kind<B>>(
     }
 }
 
-/// Values at the limits of dtypes, ties, and values next to ties that rounding twice would get wrong.
+/// Values at the limits of dtypes, ties, and values next to ties, which double rounding would get wrong.
 fn floats_of(dtype: DType) -> Vec<f64> {
     let power = |k: i32| 2f64.powi(k);
     let mut values =
@@ -77,7 +77,7 @@ fn floats_of(dtype: DType) -> Vec<f64> {
     for k in [7, 8, 15, 16, 31, 32, 53, 63, 64, 127] {
         values.extend([power(k), power(k) - 1.0, power(k) + 1.0, power(k) - 0.5]);
     }
-    // The largest finite values, what still rounds to them, what does not; and the smallest.
+    // The largest finite values, values that round to them and values that do not; and the smallest values.
     values.extend([65504.0, 65519.0, 65520.0, f32::MAX as f64, 3.39e38, 3.3961775e38]);
     values.extend([
         1e-40,
@@ -96,7 +96,7 @@ fn floats_of(dtype: DType) -> Vec<f64> {
     values.iter().flat_map(|&x| [x, -x]).map(|x| round_to(dtype, x)).collect()
 }
 
-/// The same for integers.
+/// Integers at the limits of dtypes and around powers of two.
 fn ints_of(dtype: DType) -> Vec<i128> {
     let (min, max) = int_range(dtype);
     let mut values = vec![min, min + 1, max - 1, max];
@@ -108,13 +108,13 @@ fn ints_of(dtype: DType) -> Vec<i128> {
     values.iter().flat_map(|&x| [x, -x]).filter(|x| (min..=max).contains(x)).collect()
 }
 
-/// The integer that `as` makes of a float.
+/// The integer that `as` converts a float to.
 fn truncated(dtype: DType, x: f64) -> i128 {
     let (min, max) = int_range(dtype);
     if x.is_nan() { 0 } else { (x.trunc() as i128).clamp(min, max) }
 }
 
-/// The float of a dtype that is nearest to an integer, the even one of two.
+/// An integer rounded to the nearest float of a dtype, ties to even.
 fn nearest(dtype: DType, x: i128) -> f64 {
     let digits = match dtype {
         DType::F64 => 53,
@@ -127,7 +127,7 @@ fn nearest(dtype: DType, x: i128) -> f64 {
     let (kept, rest) = (magnitude >> dropped, magnitude & ((1 << dropped) - 1));
     let half = (1u128 << dropped) >> 1;
     let up = dropped > 0 && (rest > half || (rest == half && kept % 2 == 1));
-    // So few digits are exact in f64; what f16 does not reach becomes infinite.
+    // So few digits are exact in f64; numbers beyond the range of f16 become infinite.
     round_to(dtype, ((kept + up as u128) << dropped) as f64 * x.signum() as f64)
 }
 

@@ -99,7 +99,8 @@ fn int<B: Backend>(
                 over_layouts2::<B, Int, Int>(context, (dtype, &a), (dtype, &b), |ta, tb, a, b| {
                     expect_bool::<B>(tensors(ta, tb, store), store.into(), &a.zip(b, want))
                 });
-                // Within the dtype, below it and above it: an 8-bit tensor is less than 300 everywhere.
+                // Scalars within the dtype, below it and above it: an 8-bit tensor is less than 300
+                // everywhere.
                 for value in [1i64, -1, 300, -300] {
                     over_layouts::<B, Int>(context, dtype, &a, |t, a| {
                         let want = a.map(|a| want(a, value.into()));

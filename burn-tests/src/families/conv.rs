@@ -11,7 +11,7 @@ use burn_backend::{Backend, DType};
 
 type T<B> = FloatTensor<B>;
 
-/// Sizes of a convolution. Cases state three spatial axes; with fewer, the last of them count.
+/// Sizes of a convolution. Cases state three spatial axes; a convolution of fewer axes uses the last of them.
 #[derive(Clone, Debug)]
 pub(crate) struct Geometry {
     pub batch: usize,
@@ -93,11 +93,11 @@ impl Geometry {
         [vec![self.batch, self.channels[1]], self.output()].concat()
     }
 
-    /// Yields the flat indices in input, weight and output of every product that the convolution adds up.
+    /// Yields the flat indices in input, weight and output of every product that the convolution sums.
     pub fn visit(&self, mut f: impl FnMut(usize, usize, usize)) {
         let (output, [ins, outs]) = (self.output(), self.channels);
         let volume = |sizes: &[usize]| sizes.iter().product::<usize>();
-        // Pairs of an output position and a tap, for which the position in the input is not padding.
+        // Pairs of an output position and a tap whose input position is not padding.
         let mut pairs = vec![(0, 0, 0)];
         for k in 0..output.len() {
             let mut next = Vec::new();
@@ -132,12 +132,12 @@ impl Geometry {
     }
 }
 
-/// Cases for convolutions of `n` axes, forwards and (read from output to input) transposed.
+/// Cases for convolutions of `n` axes; transposed convolutions use them with input and output exchanged.
 pub(crate) fn geometries(n: usize) -> Vec<Geometry> {
     let plain = |channels, groups| Geometry::new(2, channels, groups, [3, 5, 9], [2, 3, 3]);
     let mut all = vec![
         plain([3, 5], 1).padding([1, 1, 1]),
-        // Channels on both sides of the widths of vectors and tiles.
+        // Channel counts below and above the widths of vectors and tiles.
         Geometry::new(1, [16, 17], 1, [3, 4, 6], [1, 3, 3]).padding([0, 1, 1]),
         Geometry::new(1, [17, 33], 1, [2, 3, 7], [1, 1, 1]),
         Geometry::new(2, [4, 3], 1, [3, 5, 7], [1, 1, 1]).stride([1, 2, 2]),
@@ -160,16 +160,16 @@ pub(crate) fn geometries(n: usize) -> Vec<Geometry> {
     all
 }
 
-/// The methods for some number of axes, of a convolution or of a transposed one.
+/// The methods of a convolution, or of a transposed one, over `axes` axes.
 pub(crate) struct Methods<B: Backend> {
     pub axes: usize,
-    /// Of the members that follow.
+    /// Names of the methods in the following fields.
     pub names: [&'static str; 4],
     pub forward: fn(T<B>, T<B>, Option<T<B>>, &Geometry) -> T<B>,
     pub x: fn(T<B>, T<B>, T<B>, &Geometry) -> T<B>,
     pub weight: fn(T<B>, T<B>, T<B>, &Geometry) -> T<B>,
     pub bias: fn(T<B>, T<B>, T<B>) -> T<B>,
-    /// Whether they go from the output of a geometry to its input.
+    /// Whether the methods map the output of a geometry to its input.
     pub transposed: bool,
 }
 
@@ -211,7 +211,7 @@ fn options<const N: usize>(g: &Geometry) -> ConvOptions<N> {
     ConvOptions::new(array(&g.stride), array(&g.padding), array(&g.dilation), g.groups)
 }
 
-/// What the bias adds: one term per output, of its channel.
+/// Adds the bias: one term per output, from the output's channel.
 pub(crate) fn add_bias(out: &mut Array<Sum>, bias: &Array<f64>) {
     let shape = out.shape().to_vec();
     let plane: usize = shape[2..].iter().product();
@@ -223,7 +223,7 @@ pub(crate) fn add_bias(out: &mut Array<Sum>, bias: &Array<f64>) {
     });
 }
 
-/// Gradient of the bias: the sum over everything but channels.
+/// Gradient of the bias: the sum over all axes but the channels.
 pub(crate) fn bias_grad(grad: &Array<f64>) -> Array<Sum> {
     let shape = grad.shape();
     let plane: usize = shape[2..].iter().product();
@@ -284,7 +284,7 @@ fn check<B: Backend>(context: &Context<'_, B>, m: &Methods<B>) {
     }
 }
 
-/// Sums of thousands of terms of one sign: an accumulator of half precision would stop growing.
+/// Sums of thousands of terms of one sign: an accumulator in half precision would stop growing.
 fn deep<B: Backend>(context: &Context<'_, B>) {
     let g = Geometry::new(1, [1203, 3], 1, [1, 3, 4], [1, 3, 3]).padding([0, 1, 1]).with_axes(2);
     for dtype in context.floats(&["conv2d"]) {
@@ -302,7 +302,7 @@ fn deep<B: Backend>(context: &Context<'_, B>) {
     }
 }
 
-/// NaN reaches the outputs whose window holds it, and no others.
+/// NaN reaches the outputs whose window contains it, and no others.
 fn nan<B: Backend>(context: &Context<'_, B>) {
     let shapes = [[3, 4], [16, 17], [4, 4]];
     for (channels, groups) in shapes.into_iter().zip([1, 1, 4]) {
@@ -335,7 +335,7 @@ mod tests {
 
     #[test]
     fn products_are_those_of_a_convolution() {
-        // [1, 2, 3, 4] with [10, 100], padded by one, every second element, taps two apart.
+        // [1, 2, 3, 4] with the kernel [10, 100], padding one, stride two, dilation two.
         let g = Geometry::new(1, [1, 1], 1, [1, 1, 4], [1, 1, 2])
             .padding([0, 0, 1])
             .stride([1, 1, 2])

@@ -1,9 +1,9 @@
 //! Transposed convolution of one, two and three spatial axes, and its gradients.
 //!
-//! By definition a transposed convolution is the gradient of a convolution with respect to the convolution's
-//! input: every product that the convolution takes from `x` to the output goes the other way. So the cases
-//! are the cases of convolution with both sides exchanged. The elements that the convolution's windows leave
-//! over at the end of an axis become the output padding.
+//! A transposed convolution is the gradient of a convolution with respect to its input: every product that
+//! the convolution takes from `x` to the output goes the other way. So the cases are the cases of convolution
+//! with input and output exchanged. Elements at the end of an axis that no window of the convolution covers
+//! become output padding.
 
 use super::conv::{Geometry, Methods};
 use crate::row::Row;
@@ -54,7 +54,7 @@ pub fn rows<B: Backend>() -> Vec<Row<B>> {
 /// Options of the transposed convolution that `g` is the adjoint of.
 fn options<const N: usize>(g: &Geometry) -> ConvTransposeOptions<N> {
     let array = |sizes: &[usize]| sizes.try_into().expect("one size for each axis");
-    // The elements that the last window does not reach.
+    // The elements that the last window does not cover.
     let left = (0..N).map(|k| {
         let reach = g.dilation[k] * (g.kernel[k] - 1) + 1;
         (g.input[k] + 2 * g.padding[k] - reach) % g.stride[k]

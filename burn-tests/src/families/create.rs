@@ -1,4 +1,4 @@
-//! Tensors made from nothing, from data, and turned into data.
+//! Creation of tensors, from nothing and from data, and conversion to data.
 
 use crate::array::Array;
 use crate::compare::round_to;
@@ -63,7 +63,7 @@ fn empty<B: Backend, K: Kind<B>, D: From<DType>>(
             context.attempt(what, || {
                 let tensor = run(shape.to_vec().into(), &context.device, dtype.into());
                 check_dtype(tensor.dtype(), dtype)?;
-                // Whatever the elements are, they can be read.
+                // The elements are unspecified, but they can be read.
                 let read = K::decode(&K::into_data(tensor));
                 if read.shape() == shape { Ok(()) } else { Err(format!("got shape {:?}", read.shape())) }
             });
@@ -124,7 +124,7 @@ fn data<B: Backend, K: Kind<B>>(context: &Context<'_, B>, methods: &[&str]) {
         for shape in SHAPES {
             let array = K::sample(dtype, shape, 1);
             over_layouts::<B, K>(context, dtype, &array, |t, a| K::expect(t, dtype, a));
-            // Bytes that came from elsewhere, such as a file, and are not aligned to the elements.
+            // Bytes from elsewhere, such as a file, which are not aligned to the elements.
             context.attempt(
                 || format!("{dtype:?} {shape:?} from plain bytes"),
                 || {

@@ -40,7 +40,7 @@ impl Batch {
         }
     }
 
-    /// Targets as a matrix, filled up with labels that do not count.
+    /// Targets as a matrix, filled up with labels that are ignored.
     fn targets(&self) -> Array<i128> {
         let longest = self.targets.iter().map(Vec::len).max().unwrap_or(0).max(1);
         Array::from_fn([self.targets.len(), longest], |index| {
@@ -61,7 +61,7 @@ impl Batch {
         for n in 0..batch {
             let (mut total, mut by_class) = (0.0, vec![0.0; self.lengths[n] * classes]);
             for_each_index(&vec![classes; self.lengths[n]], |path| {
-                // Repetitions count once, then blanks go.
+                // Repeated labels in a row count once, then blanks are dropped.
                 let mut labels = path.to_vec();
                 labels.dedup();
                 labels.retain(|&label| label != self.blank);
@@ -85,14 +85,14 @@ impl Batch {
 fn batches(dtype: DType) -> Vec<Batch> {
     vec![
         Batch::new(dtype, 1, 2, 0, &[(1, &[1])]),
-        // Repeated labels, an empty target, lengths of their own.
+        // Repeated labels, an empty target, samples of different lengths.
         Batch::new(dtype, 6, 3, 0, &[(6, &[1, 2]), (5, &[1, 1]), (4, &[]), (6, &[2, 1, 2]), (2, &[1])]),
         Batch::new(dtype, 5, 4, 3, &[(5, &[0, 2, 1]), (3, &[0, 1, 2]), (5, &[2, 2])]),
         Batch::new(dtype, 4, 4, 1, &[(4, &[0]), (4, &[3, 3])]),
     ]
 }
 
-/// A target that does not fit into its time has no path.
+/// Targets that do not fit into their time have no path.
 fn unreachable(dtype: DType) -> Batch {
     Batch::new(dtype, 3, 3, 0, &[(3, &[1, 1]), (2, &[1, 1]), (3, &[2, 1, 1])])
 }
@@ -119,7 +119,7 @@ fn loss<B: Backend>(context: &Context<'_, B>) {
                     let got = B::ctc_loss(log_probs, up(&targets), time, labels, batch.blank);
                     expect_float::<B>(got, dtype, want, tolerance(context, dtype), 16.0)
                 });
-                // Some layouts change the targets, so the targets are read from the layout.
+                // Some layouts change the contents, so the targets are read back from the laid-out tensor.
                 over_layouts::<B, Int>(context, int, &targets, |t, content| {
                     let label = |n: usize| (0..batch.targets[n].len()).map(move |k| (n, k));
                     let targets = (0..batch.targets.len())
@@ -147,7 +147,7 @@ fn loss<B: Backend>(context: &Context<'_, B>) {
 
 fn backward<B: Backend>(context: &Context<'_, B>) {
     if !B::has_ctc_loss_backward() {
-        // Backends that say so leave the gradient to automatic differentiation.
+        // Backends that return false leave the gradient to automatic differentiation.
         return context.check(|| "has_ctc_loss_backward".into(), Ok(()));
     }
     for dtype in context.floats(&["ctc_loss_backward"]) {
@@ -156,9 +156,9 @@ fn backward<B: Backend>(context: &Context<'_, B>) {
                 let up = |array: &Array<i128>| upload::<B, Int>(context, array, int);
                 let n = batch.targets.len();
                 let grad = floats(dtype, &[n], (-2.0, 2.0), 3);
-                // In the form that PyTorch and Burn's default use: probabilities less posteriors. Behind the
+                // The form that PyTorch and Burn's default use: probabilities minus posteriors. Behind the
                 // gradient of a log-softmax this form equals the plain gradient. A target without a path has
-                // no gradient.
+                // gradient zero.
                 let want = |of: &[Array<f64>]| {
                     let (losses, posterior) = batch.enumerate(&of[0]);
                     Array::from_fn(posterior.shape(), |index| {
@@ -187,9 +187,9 @@ fn backward<B: Backend>(context: &Context<'_, B>) {
     }
 }
 
-/// Sequences whose probability no float holds: with equal classes every path is equally likely, and the
-/// number of paths of `t` steps to `n` different labels is the number of ways to choose `2 n` of `t + n`
-/// things.
+/// Sequences whose probability underflows every float. With equal probabilities of all classes every path is
+/// equally likely, and the number of paths of `t` steps to `n` labels without equal neighbours is `t + n`
+/// choose `2 n`.
 fn long<B: Backend>(context: &Context<'_, B>) {
     const TIME: usize = 400;
     const CLASSES: usize = 32;

@@ -1,8 +1,8 @@
 //! Deformable convolution and its gradients.
 //!
-//! Each tap of the kernel reads a position of its own: the position that a convolution would read, plus an
-//! offset per output element. There the input is interpolated between four neighbours (neighbours outside
-//! count as zero) and multiplied by a mask.
+//! Each tap of the kernel reads its own position: the position that a convolution would read, plus an offset
+//! per output element. The input is interpolated between the four neighbours of that position (zero outside
+//! of the image) and multiplied by a mask.
 
 use super::conv::{Geometry, add_bias, bias_grad};
 use crate::array::{Array, for_each_index};
@@ -26,16 +26,16 @@ struct Deformed {
     offset_groups: usize,
 }
 
-/// One product of a weight, a mask, and an element of the input with its share in the interpolated value.
+/// One product: a weight, a mask, and an input element with its share in the interpolated value.
 struct Term {
     x: usize,
     weight: usize,
-    /// Position of the offset along y; the offset along x lies one plane further.
+    /// Position of the offset along y; the offset along x is one plane further.
     offset: usize,
     mask: usize,
     out: usize,
     share: f64,
-    /// Derivatives of the share by the position.
+    /// Derivatives of the share with respect to the position along y and x.
     slopes: [f64; 2],
 }
 
@@ -52,7 +52,7 @@ fn cases() -> [Deformed; 5] {
                 .padding([0, 0, 2])
                 .dilation([1, 2, 3]),
         ),
-        // Channels on both sides of the widths of vectors.
+        // Channel counts below and above the widths of vectors.
         new(2, Geometry::new(1, [16, 17], 1, [1, 3, 4], [1, 2, 2]).padding([0, 0, 1])),
         new(1, Geometry::new(1, [3, 3], 3, [1, 4, 9], [1, 1, 1])),
     ]
@@ -85,7 +85,7 @@ impl Deformed {
         DeformConvOptions::new(stride, padding, dilation, g.groups, self.offset_groups)
     }
 
-    /// Yields every product that the convolution with these offsets adds up.
+    /// Yields every product that the convolution with these offsets sums.
     fn visit(&self, offsets: &Array<f64>, mut f: impl FnMut(Term)) {
         let g = &self.conv;
         let ([height, width], [out_height, out_width]) = (pair(&g.input), pair(&g.output()));
@@ -129,7 +129,8 @@ impl Deformed {
         });
     }
 
-    /// Sums whose shares come from positions, which are rounded at the size of the image.
+    /// Widens the error bound of sums: their shares come from positions, whose rounding errors grow with the
+    /// image size.
     fn blur(&self, sums: Array<Sum>) -> Array<Sum> {
         sums.map(|sum| sum.blurred(self.conv.input.iter().sum::<usize>() as f64))
     }
@@ -252,7 +253,7 @@ mod tests {
                 products += (t.share == 1.0) as usize;
             },
         );
-        // Nine taps over 5 x 6 elements, less those in the padding.
+        // Nine taps over 5 x 6 elements, without the taps in the padding.
         assert_eq!(products, 2 * 3 * 4 * (3 * 5 - 2) * (3 * 6 - 2));
     }
 }

@@ -13,13 +13,13 @@ pub fn rows<B: Backend>() -> Vec<Row<B>> {
     vec![Row::new(&["rfft"], forward), Row::new(&["irfft"], inverse)]
 }
 
-/// Powers, primes, products of small and of large primes, and their neighbours.
+/// Powers, primes, products of small and of large primes, and neighbours of these.
 const LENGTHS: [usize; 30] = [
     1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 15, 16, 17, 25, 27, 31, 32, 49, 64, 97, 100, 127, 128, 251, 256, 289,
     360, 1021, 1024,
 ];
 
-/// Shape, axis, length of the transform.
+/// Shape, axis and length of the transform.
 fn cases() -> Vec<(Vec<usize>, usize, Option<usize>)> {
     let mut all: Vec<_> = LENGTHS.iter().map(|&n| (vec![2, n], 1, None)).collect();
     all.extend([
@@ -28,7 +28,7 @@ fn cases() -> Vec<(Vec<usize>, usize, Option<usize>)> {
         (vec![12, 5], 0, None),
         (vec![3, 8, 2], 1, None),
         (vec![2, 3, 4, 5], 2, None),
-        // Longer and shorter signals, of even and odd lengths.
+        // Lengths above and below the signal's, even and odd.
         (vec![2, 5], 1, Some(8)),
         (vec![2, 5], 1, Some(13)),
         (vec![2, 9], 1, Some(4)),
@@ -41,7 +41,7 @@ fn cases() -> Vec<(Vec<usize>, usize, Option<usize>)> {
     all
 }
 
-/// An element and the norm of the line that it is a sum over.
+/// An element, and the norm of the line that it is a sum over.
 #[derive(Clone, Copy, Debug)]
 struct Bin {
     value: f64,
@@ -62,8 +62,7 @@ fn norm(line: &[f64]) -> f64 {
     line.iter().map(|x| x * x).sum::<f64>().sqrt()
 }
 
-/// Compares with bins whose error is that of a transform of `n` samples: a few roundings for each of its
-/// levels.
+/// Compares with bins. The allowed error is that of a transform of `n` samples: a few roundings per level.
 fn expect<B: Backend>(
     context: &Context<'_, B>,
     got: FloatTensor<B>,
@@ -116,7 +115,7 @@ fn inverse<B: Backend>(context: &Context<'_, B>) {
             (vec![5], 0, None),
             (vec![7, 3], 0, None),
             (vec![2, 4, 3], 1, Some(7)),
-            // Bins that are missing, bins too many.
+            // Too few bins, and too many.
             (vec![2, 3], 1, Some(12)),
             (vec![2, 9], 1, Some(6)),
             (vec![2, 9], 1, Some(5)),
@@ -135,8 +134,8 @@ fn inverse<B: Backend>(context: &Context<'_, B>) {
                     first[axis] = 0;
                     let (re, im) = (of[0].line(axis, &first), of[1].line(axis, &first));
                     let bins = re.len().min(n / 2 + 1);
-                    // Each bin stands for its conjugate too, but for the first and, of even lengths, the
-                    // middle one, which are real.
+                    // Each bin also stands for its conjugate, except the first bin and, for even lengths, the
+                    // middle bin, which are real.
                     let term = |k: usize| {
                         let (cos, sin) = circle[index[axis] * k % n];
                         if k == 0 || 2 * k == n { re[k] * cos } else { 2.0 * (re[k] * cos - im[k] * sin) }

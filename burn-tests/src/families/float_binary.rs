@@ -8,7 +8,7 @@ use crate::support::{SHAPES, expect_float, floats, ints, over_layouts, over_layo
 use burn_backend::tensor::FloatTensor;
 use burn_backend::{Backend, Scalar};
 
-/// Pairs of shapes that broadcast, beyond those that are equal.
+/// Pairs of different shapes that broadcast.
 const BROADCAST: [(&[usize], &[usize]); 6] = [
     (&[3, 17], &[1, 17]),
     (&[3, 17], &[3, 1]),
@@ -18,7 +18,7 @@ const BROADCAST: [(&[usize], &[usize]); 6] = [
     (&[0, 3], &[1, 3]),
 ];
 
-/// Every pair of these meets in the special-value test.
+/// Special values, all pairs of which are tested.
 const SPECIAL: [f64; 9] = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -0.0, 1.0, -1.0, 2.5, -3.0];
 
 struct Function<B: Backend> {
@@ -31,7 +31,7 @@ struct Function<B: Backend> {
     ulps: f64,
 }
 
-/// Remainder with the sign of the divisor, as Python's `%` and Burn's documentation of `remainder` have it.
+/// Remainder with the sign of the divisor, like Python's `%` and as Burn documents `remainder`.
 fn remainder(a: f64, b: f64) -> f64 {
     let r = a % b;
     if r != 0.0 && (r < 0.0) != (b < 0.0) { r + b } else { r }
@@ -90,7 +90,7 @@ pub fn rows<B: Backend>() -> Vec<Row<B>> {
     rows
 }
 
-/// Powers to scalars, of bases of both signs where the exponent is whole.
+/// Powers with a scalar exponent; bases of both signs if the exponent is an integer.
 fn scalars<B: Backend>(
     context: &Context<'_, B>,
     method: &'static str,
@@ -113,7 +113,7 @@ fn scalars<B: Backend>(
     }
 }
 
-/// Whole exponents in a tensor of their own dtype.
+/// Integer exponents in a tensor of their own dtype.
 fn powi<B: Backend>(context: &Context<'_, B>) {
     for dtype in context.floats(&["float_powi"]) {
         for exponents in context.ints(&["float_powi"]) {

@@ -17,7 +17,7 @@ struct Function<B: Backend> {
     ulps: f64,
 }
 
-/// The values of every dtype's special classes.
+/// Values of the special classes of every dtype.
 const SPECIAL: [f64; 10] =
     [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -0.0, 1.0, -1.0, 1e-40, -3e-41, 65504.0];
 
@@ -65,14 +65,14 @@ pub fn rows<B: Backend>() -> Vec<Row<B>> {
     functions.into_iter().map(|f| Row::new(&[f.method], move |context| check(context, &f))).collect()
 }
 
-/// Odd, which the formula of the standard library is not: near -1 that cancels.
+/// An odd function. The formula of the standard library is not odd: it cancels near -1.
 fn atanh(x: f64) -> f64 {
     let a = x.abs();
     (0.5 * (2.0 * a / (1.0 - a)).ln_1p()).copysign(x)
 }
 
-/// The error function: its power series near zero, where all digits count, and one minus the continued
-/// fraction of its complement elsewhere (Abramowitz and Stegun 7.1.5 and 7.1.14).
+/// The error function: near zero its power series, which is accurate to all digits, elsewhere one minus the
+/// continued fraction of its complement (Abramowitz and Stegun 7.1.5 and 7.1.14).
 fn erf(x: f64) -> f64 {
     let a = x.abs();
     if a < 1.0 {
@@ -83,7 +83,8 @@ fn erf(x: f64) -> f64 {
         }
         return sum * std::f64::consts::FRAC_2_SQRT_PI;
     }
-    // Too close to one for the difference to show, and infinite; a NaN goes through the fraction.
+    // The difference from one is not representable, or `x` is infinite. NaN passes on to the continued
+    // fraction.
     if a > 6.0 {
         return x.signum();
     }

@@ -1,8 +1,8 @@
-//! Values that PyTorch and NumPy computed: `golden/generate.py` wrote them, in f64, with its versions beside
-//! them.
+//! Values that PyTorch and NumPy computed in f64. `golden/generate.py` wrote them, together with the versions
+//! used.
 //!
-//! Every dtype gets the same inputs, and every dtype holds these inputs exactly. So results may differ by the
-//! rounding of the dtype alone.
+//! Every dtype gets the same inputs, which are exact in every dtype. So results differ only by the rounding
+//! of the dtype.
 
 mod call;
 
@@ -75,7 +75,7 @@ fn stored(value: &Value) -> Stored {
     let shape: Vec<usize> =
         list(&value["shape"]).iter().map(|n| n.as_u64().expect("a size") as usize).collect();
     let data = list(&value["data"]);
-    // JSON has no NaN and no infinities: they are strings.
+    // JSON has no NaN and no infinities: the file holds them as strings.
     let number = |v: &Value| v.as_f64().or_else(|| v.as_str()?.parse().ok()).expect("a number");
     match value["kind"].as_str() {
         Some("float") => Stored::Float(Array::new(shape, data.iter().map(number).collect())),
@@ -105,7 +105,7 @@ fn check<B: Backend>(context: &Context<'_, B>, case: &Case, methods: &[&str]) {
     let what = |dtype: DType| move || format!("{dtype:?} {}", case.params);
     let is_float = |s: &Stored| matches!(s, Stored::Float(_));
     if case.inputs.iter().any(is_float) {
-        // A spectrum is no multiple of 1/64: halves would round the inputs.
+        // A spectrum does not consist of multiples of 1/64: the half types would round the inputs.
         let exact = |dtype: &DType| case.op != "irfft" || dtype.size() >= 4;
         for dtype in context.floats(methods).into_iter().filter(exact) {
             context.attempt(what(dtype), || run(context, case, dtype, DType::I64));
@@ -147,14 +147,14 @@ fn run<B: Backend>(context: &Context<'_, B>, case: &Case, float: DType, int: DTy
 }
 
 /// The allowed error of a result, and the scale of sums: terms are below 4 in magnitude, and no sum has more
-/// than some 200.
+/// than about 200 terms.
 fn tolerance<B: Backend>(context: &Context<'_, B>, op: &str, dtype: DType) -> (Tolerance, f64) {
     let tolerance = match op {
         "floor" | "ceil" | "trunc" | "round" | "sign" | "abs" | "relu" | "clamp" | "max_dim" | "min_dim"
         | "cummax" | "cummin" | "sort" | "gather" | "select" | "embedding" | "unfold4d" => Tolerance::EXACT,
         _ => {
             let t = Tolerance::accumulated(dtype, 16);
-            // Several roundings in the dtype itself, where Burn's definition has several steps.
+            // Burn's definition may have several steps, with a rounding to the dtype in each.
             Tolerance { ulps: 4.0, ..t }
         }
     };

@@ -42,8 +42,8 @@ pub fn rows<B: Backend>() -> Vec<Row<B>> {
 /// How an update combines the old and the new element.
 type Update<V> = fn(DType, V, V) -> V;
 
-/// Values to be combined: sums and products of a few are exact in every float dtype, so the order of updates
-/// does not show; integers wrap.
+/// Values to combine: sums and products of a few of them are exact in every float dtype, so the order of
+/// updates does not matter; integers wrap.
 trait Sample<B: Backend>: Kind<B> {
     fn terms(dtype: DType, shape: &[usize], seed: u64) -> Array<Self::Value>;
 }
@@ -51,7 +51,7 @@ trait Sample<B: Backend>: Kind<B> {
 impl<B: Backend> Sample<B> for Float {
     fn terms(dtype: DType, shape: &[usize], seed: u64) -> Array<f64> {
         let mut stream = Stream::new(!seed);
-        // Adding zero turns -0 into 0, whose sign would depend on the order.
+        // Adding zero turns -0 into 0: the sign would depend on the order.
         floats(dtype, shape, (-4.0, 5.0), seed).map(|x| match stream.unit() {
             special if special < 0.02 => f64::NAN,
             special if special < 0.04 => f64::INFINITY,
@@ -74,8 +74,8 @@ impl<B: Backend> Sample<B> for Bool {
     }
 }
 
-/// Runs a check for data of every dtype against indices of every dtype. Each dtype meets all shapes once, the
-/// other pairs one shape.
+/// Runs a check for data of every dtype against indices of every dtype. Each dtype is run once with all
+/// shapes; the other pairs are run with one shape.
 fn pairs<B: Backend, K: Kind<B>, S: ?Sized>(
     context: &Context<'_, B>,
     method: &'static str,
@@ -94,8 +94,8 @@ fn pairs<B: Backend, K: Kind<B>, S: ?Sized>(
     }
 }
 
-/// Index arrays for an axis, by their length: none, one, as many as there are positions, more than that. An
-/// empty axis has no positions to name.
+/// Lengths of index arrays for an axis: none, one, some, more than there are positions. An empty axis has no
+/// position to index.
 fn lengths(size: usize) -> &'static [usize] {
     if size == 0 { &[0] } else { &[0, 1, 2, 5, 19] }
 }
@@ -243,14 +243,13 @@ const COORDINATES: [&Coordinates; 9] = [
 ];
 
 impl Coordinates {
-    /// Coordinates below the smallest size, so that they are in range for overlapping windows too, where axes
-    /// change places.
+    /// Coordinates below the smallest size, so that they stay in range when a layout exchanges axes.
     fn any(&self, dtype: DType, seed: u64) -> Array<i128> {
         let least = self.data[..self.k].iter().min().expect("an axis");
         indices(dtype, &[self.batch, &[self.k]].concat(), *least, seed)
     }
 
-    /// Coordinates of places that are addressed at most once.
+    /// Coordinates that address each position at most once.
     fn distinct(&self, seed: u64) -> Array<i128> {
         let leading = &self.data[..self.k];
         let places: usize = leading.iter().product();
@@ -269,12 +268,12 @@ impl Coordinates {
         Array::new([self.batch, &[self.k]].concat(), coordinates.collect())
     }
 
-    /// Shape of what is gathered or scattered.
+    /// Shape of the values that are gathered or scattered.
     fn values(&self) -> Vec<usize> {
         [self.batch, &self.data[self.k..]].concat()
     }
 
-    /// Where in the data an element of the values belongs.
+    /// Position in the data of an element of the values.
     fn target(&self, index: &Array<i128>, at: &[usize]) -> Vec<usize> {
         let (batch, inner) = at.split_at(self.batch.len());
         let outer = (0..self.k).map(|axis| index.at(&[batch, &[axis]].concat()) as usize);
@@ -302,7 +301,7 @@ fn gather_nd<B: Backend, K: Kind<B>>(
     });
 }
 
-/// Each place is addressed once, except by additions: Burn leaves the others undefined where updates meet.
+/// Each position is addressed once, except by additions: Burn leaves other colliding updates undefined.
 fn scatter_nd<B: Backend, K: Sample<B>>(
     context: &Context<'_, B>,
     method: &'static str,
@@ -321,7 +320,7 @@ fn scatter_nd<B: Backend, K: Sample<B>>(
                 });
                 K::expect(run(t, ti, tv, op), dtype, &want).map_err(|e| format!("{op:?}: {e}"))
             };
-            // In some layouts contents repeat, so the distinct ones come in none.
+            // Some layouts repeat contents, so distinct indices are only used contiguous.
             let index = case.distinct(3);
             over_layouts2::<B, K, K>(context, (dtype, &data), (dtype, &values), |t, tv, a, v| {
                 check([t, tv], upload::<B, Int>(context, &index, index_dtype), [a, v], &index)

@@ -11,9 +11,9 @@ struct Function<B: Backend> {
     run: fn(IntTensor<B>, IntTensor<B>) -> IntTensor<B>,
     run_scalar: fn(IntTensor<B>, Scalar) -> IntTensor<B>,
     want: fn(i128, i128) -> i128,
-    /// Smallest and largest right operand; the left one takes the whole range of the dtype.
+    /// Range of the right operand; the left operand takes the whole range of the dtype.
     right: (i128, i128),
-    /// Whether zero is no right operand.
+    /// Whether the right operand must not be zero.
     divides: bool,
 }
 
@@ -36,10 +36,10 @@ pub fn rows<B: Backend>() -> Vec<Row<B>> {
     let functions: Vec<Function<B>> = vec![
         function!(int_add, int_add_scalar, |a, b| a + b, ANY),
         function!(int_sub, int_sub_scalar, |a, b| a - b, ANY),
-        // Products of 64-bit operands fit i128.
+        // Products of 64-bit operands fit into i128, except those of two large `u64`, which wrap.
         function!(int_mul, int_mul_scalar, |a, b| a.wrapping_mul(b), ANY),
-        // The remainder has the sign of the divisor, as Python's and PyTorch's. Neither Burn nor PyTorch
-        // defines what a division by zero gives.
+        // The remainder has the sign of the divisor, as in Python and PyTorch. Neither Burn nor PyTorch
+        // defines the result of a division by zero.
         function!(int_div, int_div_scalar, |a, b| a / b, DIVISORS),
         function!(int_remainder, int_remainder_scalar, |a, b| (a % b + b) % b, DIVISORS),
         function!(bitwise_and, bitwise_and_scalar, |a, b| a & b, ANY),
@@ -101,7 +101,7 @@ fn unary<B: Backend>(
     for dtype in context.ints(&[method]) {
         let (min, max) = int_range(dtype);
         for shape in SHAPES {
-            // The extremes have to be there: the absolute value of the smallest wraps.
+            // The smallest value has to be present: its absolute value wraps.
             let mut first = true;
             let array = ints(dtype, shape, (min, max + 1), 1)
                 .map(|x| if core::mem::take(&mut first) { min } else { x });
@@ -112,7 +112,7 @@ fn unary<B: Backend>(
     }
 }
 
-/// Powers that every dtype holds; with negative exponents the reciprocal without its fraction.
+/// Powers that fit into every dtype; with a negative exponent, the truncated reciprocal.
 fn powi<B: Backend>(context: &Context<'_, B>) {
     let power = |a: i128, b: i128| match b {
         0.. => a.pow(b as u32),
@@ -136,7 +136,7 @@ fn powi<B: Backend>(context: &Context<'_, B>) {
     }
 }
 
-/// A bound that the dtype does not hold clamps to the end of the dtype's range on its side.
+/// A bound outside of the dtype's range clamps to the nearest end of the range.
 fn clamp<B: Backend>(context: &Context<'_, B>) {
     for dtype in context.ints(&["int_clamp", "int_clamp_min", "int_clamp_max"]) {
         let (min, max) = int_range(dtype);
@@ -152,7 +152,7 @@ fn clamp<B: Backend>(context: &Context<'_, B>) {
                     expect_int::<B>(got, dtype, &a.map(|a| a.max(held(dtype, low)).min(held(dtype, high))))
                 });
             }
-            // Beyond the dtype on the wrong side, which leaves one value.
+            // A bound outside of the range on the opposite side, which leaves a single value.
             for (bound, all) in [(i64::MAX, held(dtype, i64::MAX)), (i64::MIN, held(dtype, i64::MIN))] {
                 over_layouts::<B, Int>(context, dtype, &array, |t, a| {
                     let got = if bound > 0 {
@@ -168,7 +168,7 @@ fn clamp<B: Backend>(context: &Context<'_, B>) {
     }
 }
 
-/// What the dtype holds that is nearest to a bound.
+/// The value of the dtype that is nearest to a bound.
 fn held(dtype: DType, bound: i64) -> i128 {
     let (min, max) = int_range(dtype);
     i128::from(bound).clamp(min, max)

@@ -8,8 +8,8 @@ use crate::row::{Context, Row};
 use crate::support::{expect_int, floats, int_range, ints, over_layouts2, read_int, upload, wrap};
 use burn_backend::{Backend, DType};
 
-/// Pairs of shapes: vectors, sizes around tiles, batches that broadcast on either side, nothing to add,
-/// nothing to do.
+/// Pairs of shapes: vectors, sizes around tiles, batches that broadcast on either side, sums of no terms,
+/// empty results.
 const SHAPES: [(&[usize], &[usize]); 20] = [
     (&[1, 1], &[1, 1]),
     (&[2, 3], &[3, 4]),
@@ -88,13 +88,12 @@ fn float<B: Backend>(context: &Context<'_, B>) {
     }
 }
 
-/// Products of thousands of terms, as the layers of language models have: half precision has to accumulate in
-/// f32.
+/// Sums of thousands of terms, as in the layers of language models: half precision has to accumulate in f32.
 fn long<B: Backend>(context: &Context<'_, B>) {
     const K: usize = 11008;
     for dtype in context.floats(&["float_matmul"]) {
         for (rows, columns) in [(1, 1), (1, 17), (17, 1), (5, 9)] {
-            // Positive, so that a sum in half precision would stop growing.
+            // Positive terms, so that a sum in half precision would stop growing.
             let (a, b) =
                 (floats(dtype, &[rows, K], (0.0, 0.2), 1), floats(dtype, &[K, columns], (0.0, 0.2), 2));
             let want = |of: &[Array<f64>]| product(&of[0], &of[1], dot);
@@ -106,7 +105,7 @@ fn long<B: Backend>(context: &Context<'_, B>) {
     }
 }
 
-/// NaN and infinities reach the rows and columns that meet them; nothing skips a product with zero.
+/// NaN and infinities reach all results of their rows and columns; a product with zero is not skipped.
 fn not_finite<B: Backend>(context: &Context<'_, B>) {
     for dtype in context.floats(&["float_matmul"]) {
         for (rows, k, columns) in [(1, 9, 1), (1, 33, 17), (17, 33, 1), (5, 3, 4), (18, 40, 33)] {
@@ -120,7 +119,7 @@ fn not_finite<B: Backend>(context: &Context<'_, B>) {
                         if i - 1 == at { value } else { x }
                     })
                 };
-                // In the last row and the first term; the first column of `b` has a zero there.
+                // The value is in the last row and the first term, where the first column of `b` has a zero.
                 a = put(&a, (rows - 1) * k, value);
                 b = put(&b, 0, 0.0);
                 let want = |of: &[Array<f64>]| product(&of[0], &of[1], dot);
@@ -151,7 +150,8 @@ fn int<B: Backend>(context: &Context<'_, B>) {
     }
 }
 
-/// The extremes of the dtype, in sums long enough to wrap a wider accumulator's low half many times.
+/// The extreme values of the dtype, in sums long enough to wrap the low half of a wider accumulator many
+/// times.
 fn int_extremes<B: Backend>(context: &Context<'_, B>) {
     for dtype in context.ints(&["int_matmul"]) {
         let (min, max) = int_range(dtype);

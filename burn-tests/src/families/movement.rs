@@ -1,4 +1,4 @@
-//! Operations that move elements and compute nothing: views, joins, repetition, slice assignment.
+//! Operations that move elements without computing: views, concatenation, repetition, slice assignment.
 
 use crate::array::{Array, for_each_index};
 use crate::kind::{Bool, Float, Int, Kind};
@@ -62,7 +62,8 @@ fn reshape<B: Backend, K: Kind<B>>(
     });
 }
 
-/// Shapes with as many elements: flat, with axes of size one added, axes merged, split and exchanged.
+/// Shapes with the same number of elements: flat, with axes of size one added, axes merged, split and
+/// exchanged.
 fn reshapes(shape: &[usize]) -> Vec<Vec<usize>> {
     let elements: usize = shape.iter().product();
     let mut targets = vec![
@@ -103,7 +104,7 @@ fn transpose<B: Backend, K: Kind<B>>(
     });
 }
 
-/// Axes in order, but for two that are exchanged.
+/// The axes in order, except that `a` and `b` are exchanged.
 fn swapped(rank: usize, a: usize, b: usize) -> Vec<usize> {
     let mut axes: Vec<usize> = (0..rank).collect();
     axes.swap(a, b);
@@ -168,8 +169,8 @@ fn flip<B: Backend, K: Kind<B>>(
     });
 }
 
-/// The positions that a slice takes along an axis, in its order: a negative step walks its range from the
-/// end.
+/// The positions that a slice takes along an axis, in the slice's order: a negative step starts at the end of
+/// its range.
 fn positions(slice: Slice, size: usize) -> Vec<usize> {
     let absolute = |i: isize| if i < 0 { i + size as isize } else { i } as usize;
     let range = absolute(slice.start)..slice.end.map_or(size, absolute);
@@ -177,7 +178,8 @@ fn positions(slice: Slice, size: usize) -> Vec<usize> {
     if slice.step > 0 { range.step_by(step).collect() } else { range.rev().step_by(step).collect() }
 }
 
-/// Combinations of ranges and steps for a shape. None is empty: Burn does not pass these on to backends.
+/// Combinations of ranges and steps for a shape. No slice is empty: Burn does not pass empty slices to
+/// backends.
 fn slices(shape: &[usize]) -> Vec<Vec<Slice>> {
     if shape.contains(&0) {
         return Vec::new();
@@ -204,7 +206,7 @@ fn slices(shape: &[usize]) -> Vec<Vec<Slice>> {
         .collect()
 }
 
-/// For each axis the positions that slices take.
+/// For each axis, the positions that its slice takes.
 fn region(slices: &[Slice], shape: &[usize]) -> Vec<Vec<usize>> {
     slices.iter().zip(shape).map(|(&slice, &size)| positions(slice, size)).collect()
 }
@@ -257,7 +259,7 @@ fn expand<B: Backend, K: Kind<B>>(
 ) {
     for dtype in K::dtypes(context, &[method]) {
         for target in SHAPES {
-            // Each axis expanded alone, all of them, none, and new axes in front.
+            // Each axis expanded alone, all axes, no axis, and new leading axes.
             let rank = target.len();
             let mut sources: Vec<Vec<usize>> = vec![vec![1; rank], target.to_vec()];
             sources.extend((0..rank).map(|axis| {

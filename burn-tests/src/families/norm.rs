@@ -17,14 +17,15 @@ pub fn rows<B: Backend>() -> Vec<Row<B>> {
     ]
 }
 
-/// A normalised element before and after `gamma` and `beta`, with what rounding may cost it per epsilon.
+/// A normalised element before or after `gamma` and `beta`, and its rounding error bound in epsilons.
 #[derive(Clone, Copy, Debug)]
 struct Normalised {
     value: f64,
     scale: f64,
 }
 
-/// Elements of a line less their mean, over the deviation; the error is the error of the mean, in deviations.
+/// `(x - mean) / deviation` for each element of a line. The error bound is the error of the mean, in
+/// deviations.
 fn normalise(line: &[f64], epsilon: f64) -> Vec<Normalised> {
     let n = line.len() as f64;
     let mean = line.iter().copied().collect::<Sum>().value() / n;
@@ -41,12 +42,13 @@ fn layer_norm<B: Backend>(context: &Context<'_, B>) {
         let shapes: [&[usize]; 8] =
             [&[1], &[17], &[3, 65], &[33, 2], &[2, 3, 33], &[4, 1], &[2, 768], &[0, 5]];
         for shape in shapes {
-            // Around zero, far from it (where a difference of squares would be noise), and all equal.
+            // Values around zero, values far from zero (where a variance from squares would cancel), and
+            // equal values.
             for (range, epsilon) in [((-2.0, 2.0), 1e-5), ((100.0, 101.0), 1e-5), ((3.0, 3.0), 0.5)] {
                 let features = *shape.last().expect("an axis");
                 let mut x = floats(dtype, shape, range, 1);
                 if shape[0] > 1 && range.0 < 0.0 {
-                    // NaN in one line stays in it.
+                    // NaN affects only its own line.
                     x = Array::from_fn(shape, |index| match index.iter().sum::<usize>() {
                         0 => f64::NAN,
                         _ => x.at(index),
@@ -86,7 +88,7 @@ fn layer_norm<B: Backend>(context: &Context<'_, B>) {
     }
 }
 
-/// Rows and width of the weights, batch and length of the indices.
+/// Rows and width of the weights; batch and length of the indices.
 const TABLES: [([usize; 2], [usize; 2]); 5] =
     [([1, 1], [1, 1]), ([7, 5], [2, 9]), ([33, 17], [3, 4]), ([100, 65], [2, 17]), ([9, 4], [0, 3])];
 
@@ -120,7 +122,7 @@ fn embedding_backward<B: Backend>(context: &Context<'_, B>) {
                 let [batch, length] = indices;
                 let weights = floats(dtype, &table, (-2.0, 2.0), 1);
                 let grad = floats(dtype, &[batch, length, table[1]], (-2.0, 2.0), 3);
-                // A few rows only, so that most of them are met again and again.
+                // Few distinct rows, so that most of them are indexed several times.
                 let indices = ints(int, &indices, (0, table[0].min(4) as i128), 2);
                 let want = |grad: &Array<f64>, at: &Array<i128>| {
                     sums(table, |add| {

@@ -11,7 +11,7 @@ use burn_backend::{Backend, DType, TensorMetadata, get_device_settings};
 
 type T<B> = FloatTensor<B>;
 
-/// How windows lie over the spatial axes. Cases state two axes; with one, the last counts.
+/// The windows over the spatial axes. Cases state two axes; 1-D pooling uses the last one.
 #[derive(Clone, Debug)]
 struct Windows {
     input: Vec<usize>,
@@ -22,7 +22,7 @@ struct Windows {
     ceil: bool,
 }
 
-/// The positions that a window sees, and how many it would see with the padding.
+/// The positions that a window covers, and their number including padding.
 struct Window {
     taps: Vec<usize>,
     padded: usize,
@@ -54,7 +54,7 @@ impl Windows {
         self
     }
 
-    /// Windows over one axis. A window that ceil mode adds has to start before the padding on the right, and
+    /// The windows of one axis. A window that ceil mode adds has to start before the padding on the right;
     /// positions beyond the padding do not count.
     fn axis(&self, k: usize) -> Vec<Window> {
         let (input, padding, stride) = (self.input[k], self.padding[k], self.stride[k]);
@@ -80,7 +80,7 @@ impl Windows {
     }
 }
 
-/// Windows of several axes, combined from the windows of each axis, which are given with the axis's size.
+/// Windows of several axes, combined from the size and the windows of each axis.
 fn cross(axes: impl Iterator<Item = (usize, Vec<Window>)>) -> Vec<Window> {
     axes.fold(vec![Window { taps: vec![0], padded: 1 }], |outer, (size, inner)| {
         let pairs = outer.iter().flat_map(|o| inner.iter().map(move |i| (o, i)));
@@ -92,7 +92,7 @@ fn cross(axes: impl Iterator<Item = (usize, Vec<Window>)>) -> Vec<Window> {
     })
 }
 
-/// Batches and channels, the latter around the width of vectors.
+/// Batches and channels; the numbers of channels are around the width of vectors.
 const PLANES: [[usize; 2]; 2] = [[2, 3], [1, 17]];
 
 fn cases(axes: usize, dilated: bool) -> Vec<Windows> {
@@ -101,7 +101,7 @@ fn cases(axes: usize, dilated: bool) -> Vec<Windows> {
         Windows::new([6, 9], [2, 3], [2, 3]),
         Windows::new([7, 8], [3, 3], [2, 2]).padding([1, 1]),
         Windows::new([4, 17], [2, 3], [1, 1]).padding([1, 1]),
-        // Windows that skip elements, and one that covers all.
+        // Windows that skip elements, and a window that covers all elements.
         Windows::new([7, 10], [2, 2], [3, 4]),
         Windows::new([4, 6], [4, 6], [1, 1]),
         Windows::new([3, 37], [3, 5], [3, 2]).padding([1, 2]),
@@ -118,7 +118,7 @@ fn shape(planes: [usize; 2], spatial: &[usize]) -> Vec<usize> {
     [&planes[..], spatial].concat()
 }
 
-/// The sums over windows times a factor for each, of every plane.
+/// The sum over each window of every plane, times the window's factor.
 fn window_sums(
     x: &Array<f64>,
     out: Vec<usize>,
@@ -149,7 +149,7 @@ fn spread(
     })
 }
 
-/// The methods for some number of axes.
+/// The pooling methods for `axes` spatial axes.
 struct Methods<B: Backend> {
     axes: usize,
     names: [&'static str; 7],
@@ -315,7 +315,7 @@ fn adaptive<B: Backend>(context: &Context<'_, B>, m: &Methods<B>) {
     }
 }
 
-/// One NaN, in the last plane: the windows that see it become NaN, and no others.
+/// One NaN, in the last plane: the windows that contain it give NaN, and no others.
 fn with_nan(array: &Array<f64>) -> Array<f64> {
     let (mut k, last) = (0, array.len().saturating_sub(2));
     array.map(|x| {
@@ -324,8 +324,8 @@ fn with_nan(array: &Array<f64>) -> Array<f64> {
     })
 }
 
-/// The largest element of a window and its first position; if the window has a NaN, NaN and the position of
-/// some NaN.
+/// The largest element of a window and its first position; if the window contains NaN, NaN and the position
+/// of some NaN.
 fn largest(plane: &[f64], w: &Window) -> (f64, usize) {
     let mut taps = w.taps.iter().map(|&at| (plane[at], at));
     let first = taps.next().expect("a window sees an element");
@@ -337,7 +337,7 @@ fn largest(plane: &[f64], w: &Window) -> (f64, usize) {
     )
 }
 
-/// Largest elements with their flat index in the plane.
+/// The largest elements and their flat indices in the plane.
 fn maxima(x: &Array<f64>, w: &Windows) -> (Array<f64>, Array<usize>) {
     let windows = w.all();
     let plane: usize = w.input.iter().product();
@@ -349,7 +349,7 @@ fn maxima(x: &Array<f64>, w: &Windows) -> (Array<f64>, Array<usize>) {
     (Array::new(out.clone(), values), Array::new(out, all.iter().map(|(_, at)| *at).collect()))
 }
 
-/// Values of a coarse grid, so that windows hold several equal maxima, some of them negative.
+/// Values on a coarse grid, so that windows contain several equal maxima, some of them negative.
 fn coarse(dtype: DType, shape: &[usize]) -> Array<f64> {
     floats(dtype, shape, (-8.0, 2.0), 1).map(|x| (x / 2.0).round() * 2.0)
 }
@@ -375,8 +375,8 @@ fn maximum<B: Backend>(context: &Context<'_, B>, m: &Methods<B>) {
     }
 }
 
-/// An index is the position of the first maximum; with NaN in the window, the position of any NaN; in a
-/// window of nothing but `-inf`, any position.
+/// Checks that an index is the position of the first maximum; for a window with NaN, the position of any NaN;
+/// for a window of only `-inf`, any position.
 fn check_places(
     x: &Array<f64>,
     w: &Windows,

@@ -1,4 +1,4 @@
-//! Quantization there and back, for every scheme that the backend offers: value type, level, store and
+//! Quantization and dequantization, for every scheme that the backend offers: value type, level, store and
 //! precision of scales.
 
 use crate::array::Array;
@@ -35,7 +35,7 @@ const VALUES: [QuantValue; 9] = [
     QuantValue::E2M1,
 ];
 
-/// The schemes that the backend says it computes with; with blocks of `blocks` if these are given.
+/// The schemes that the backend reports as supported; with blocks of size `blocks` if given.
 fn schemes<B: Backend>(context: &Context<'_, B>, blocks: Option<&[u8]>) -> Vec<QuantScheme> {
     let params = [QuantParam::F32, QuantParam::F16, QuantParam::BF16, QuantParam::UE8M0, QuantParam::UE4M3];
     let stores = [QuantStore::Native, QuantStore::PackedU32(0), QuantStore::PackedNative(0)];
@@ -49,14 +49,14 @@ fn schemes<B: Backend>(context: &Context<'_, B>, blocks: Option<&[u8]>) -> Vec<Q
     .collect()
 }
 
-/// Whether the backend says that it computes with a scheme. A backend that panics when it is asked counts as
-/// one that does not: Burn's GPU backends panic about schemes that have no dtype to be stored in.
+/// Whether the backend reports a scheme as supported. A panic counts as not supported: Burn's GPU backends
+/// panic about schemes that no dtype can store.
 pub(crate) fn offered<B: Backend>(context: &Context<'_, B>, scheme: QuantScheme) -> bool {
     let usage = || B::dtype_usage(&context.device, DType::QFloat(scheme));
     catch_unwind(AssertUnwindSafe(usage)).is_ok_and(|usage| !usage.is_empty())
 }
 
-/// Shapes and the blocks that divide them.
+/// Shapes, and block sizes that divide them.
 const CASES: [(&[usize], Option<&[u8]>); 8] = [
     (&[1], None),
     (&[5, 7], None),
@@ -68,7 +68,7 @@ const CASES: [(&[usize], Option<&[u8]>); 8] = [
     (&[3, 5], Some(&[1, 5])),
 ];
 
-/// Distance between the numbers that a code can stand for, near `x` (which is divided by the scale).
+/// Distance between the numbers that codes stand for, near `x` (which is already divided by the scale).
 pub(crate) fn spacing(value: QuantValue, x: f64) -> f64 {
     let (mantissa, least) = match value {
         QuantValue::E4M3 => (3, -6),
@@ -92,7 +92,7 @@ pub(crate) fn scale_precision(param: QuantParam, scale: f64) -> f64 {
     }
 }
 
-/// The block that an element belongs to: the indices that share its scale have the same.
+/// The block that an element belongs to; elements of the same block share a scale.
 fn block_of(index: &[usize], blocks: Option<&[u8]>) -> Vec<usize> {
     let Some(blocks) = blocks else { return vec![0] };
     let lead = index.len() - blocks.len();
@@ -110,7 +110,8 @@ fn block_maxima(x: &Array<f64>, blocks: Option<&[u8]>) -> Array<f64> {
     Array::from_fn(x.shape(), |index| largest[&block_of(index, blocks)])
 }
 
-/// Checks that numbers are the nearest ones that codes stand for, under scales known up to their precision.
+/// Checks that each number is the nearest one that a code stands for, with scales known up to their
+/// precision.
 fn check_nearest(
     scheme: &QuantScheme,
     dtype: DType,
@@ -132,7 +133,7 @@ fn check_nearest(
         let (x, got, scale) = (x.data()[i], got.data()[i], scales.data()[i]);
         let precision = precision(scale);
         let (code, exact) = (got / scale, (x / scale).clamp(low, high));
-        // What scales and results may be off by, in units of codes.
+        // Error of scales and results, in units of codes.
         let slip = code.abs() * (precision + rounding) + exact.abs() * precision + 1e-6;
         let step = spacing(scheme.value, exact);
         // False for NaN.
@@ -149,7 +150,7 @@ fn check_nearest(
     Ok(())
 }
 
-/// A quantized tensor's numbers.
+/// The numbers that a quantized tensor stands for.
 pub(crate) fn numbers<B: Backend>(tensor: QuantizedTensor<B>, dtype: DType) -> Result<Array<f64>, String> {
     read_float::<B>(B::dequantize(tensor, dtype.into()), dtype)
 }
@@ -158,8 +159,8 @@ fn dynamic<B: Backend>(context: &Context<'_, B>) {
     for (shape, blocks) in CASES {
         for scheme in schemes(context, blocks) {
             for dtype in context.floats(&["quantize_dynamic", "dequantize"]) {
-                // One-sided values too, whose range has to be taken as symmetric all the same, and nothing
-                // but zeros.
+                // Values of mixed signs, values of one sign (whose range still has to be treated as
+                // symmetric), and only zeros.
                 for range in [(-3.0, 2.0), (0.5, 0.75), (0.0, 0.0)] {
                     over_layouts::<B, Float>(context, dtype, &floats(dtype, shape, range, 1), |t, x| {
                         let q = B::quantize_dynamic(t, &scheme);
@@ -197,8 +198,8 @@ fn expect_metadata<B: Backend>(
     Ok(())
 }
 
-/// Scales that are given, one per block and a power of two that any precision holds; some numbers lie beyond
-/// the codes.
+/// Given scales, one per block, powers of two that every precision represents; some numbers are beyond the
+/// codes.
 fn given<B: Backend>(context: &Context<'_, B>) {
     for (shape, blocks) in CASES {
         for scheme in schemes(context, blocks).into_iter().filter(|s| s.param != QuantParam::UE4M3) {
@@ -234,7 +235,7 @@ fn given<B: Backend>(context: &Context<'_, B>) {
     }
 }
 
-/// Bytes read from a tensor make an equal tensor again.
+/// A tensor made from the bytes of another equals it.
 fn data<B: Backend>(context: &Context<'_, B>) {
     for (shape, blocks) in CASES {
         for scheme in schemes(context, blocks) {

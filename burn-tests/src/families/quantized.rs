@@ -1,7 +1,7 @@
-//! Operations on quantized tensors: each computes the operation on the numbers that the codes stand for.
+//! Operations on quantized tensors: each computes on the numbers that the codes stand for.
 //!
-//! Results may be quantized again, if the trait says so or leaves it open. A quantized result may be off by
-//! half a step of the codes, under the scale of the largest number of the result.
+//! Results may be quantized again if the trait says so or leaves it open. A quantized result may be off by
+//! half a step of the codes, with the scale of the result's largest number.
 
 use super::activation::normal_cdf;
 use super::matmul::product;
@@ -128,7 +128,7 @@ struct Operand<B: Backend> {
 
 const SHAPE: [usize; 2] = [6, 32];
 
-/// Schemes that stand for the others: wide and narrow codes, packed or not, one scale or many, tiny floats.
+/// A selection of schemes: wide and narrow codes, packed or not, one scale or many, tiny floats.
 fn schemes<B: Backend>(context: &Context<'_, B>) -> Vec<QuantScheme> {
     let scheme =
         |value, store, level| QuantScheme::default().with_value(value).with_store(store).with_level(level);
@@ -145,7 +145,7 @@ fn schemes<B: Backend>(context: &Context<'_, B>) -> Vec<QuantScheme> {
     all.into_iter().filter(|&scheme| offered(context, scheme)).collect()
 }
 
-/// Numbers whose magnitude differs between blocks, so that a scale mistaken for another shows.
+/// Numbers whose magnitude differs between blocks, so that the use of a wrong scale shows.
 fn operand<B: Backend>(
     context: &Context<'_, B>,
     scheme: QuantScheme,
@@ -162,7 +162,7 @@ fn operand<B: Backend>(
     Operand { tensor, numbers, dtype }
 }
 
-/// Runs a check for every scheme on two operands, and makes sure that it left them as they were.
+/// Runs a check for every scheme on two operands, and verifies that the operands are unchanged.
 fn for_each<B: Backend>(
     context: &Context<'_, B>,
     range: (f64, f64),
@@ -184,7 +184,7 @@ fn for_each<B: Backend>(
     }
 }
 
-/// Compares a float result, or a quantized one with the scheme it may have been rounded to.
+/// Compares a float result, or a result that may have been rounded to a quantization scheme.
 fn close(
     dtype: DType,
     got: &Array<f64>,
@@ -193,7 +193,7 @@ fn close(
 ) -> Result<(), String> {
     let largest = want.data().iter().filter(|x| x.is_finite()).fold(0.0, |m: f64, x| m.max(x.abs()));
     let mut tolerance = Tolerance::ulps(8.0);
-    // A few roundings of f32 at the size of what was added up.
+    // A few roundings of f32, relative to the magnitude of the terms.
     tolerance.absolute = 1e-6;
     if let Some(scheme) = scheme {
         let (low, high) = (scheme.value.range().0 as f64, scheme.value.range().1 as f64);
@@ -204,7 +204,7 @@ fn close(
     compare_floats(dtype, got, want, tolerance, largest)
 }
 
-/// Checks an op whose result the scheme of its operand may or may not propagate to.
+/// Checks an operation whose result may be quantized in the scheme of its operand.
 fn arithmetic<B: Backend>(
     context: &Context<'_, B>,
     run: impl Fn(Q<B>, Q<B>) -> TensorPrimitive<B>,
@@ -261,7 +261,7 @@ fn scan(a: &Array<f64>, f: impl Fn(f64, f64) -> f64) -> Array<f64> {
     })
 }
 
-/// Operations that only move elements keep them; under one scale, to the bit.
+/// Checks a result whose elements were only moved: exact with one scale, else up to requantization.
 fn moved<B: Backend>(scheme: &QuantScheme, got: Q<B>, want: &Array<f64>) -> Result<(), String> {
     let shape = got.shape().to_vec();
     if shape != want.shape() {
@@ -274,7 +274,7 @@ fn moved<B: Backend>(scheme: &QuantScheme, got: Q<B>, want: &Array<f64>) -> Resu
     }
 }
 
-/// Each view by itself, so that a limit of one leaves the others checked.
+/// Runs each view by itself, so that a known limit of one leaves the others checked.
 fn views<B: Backend>(context: &Context<'_, B>) {
     let check = |name: &str, run: &dyn Fn(Q<B>, &Array<f64>) -> (Q<B>, Array<f64>)| {
         for_each(context, (-2.0, 2.0), |a, _, scheme| {
@@ -316,7 +316,7 @@ fn views<B: Backend>(context: &Context<'_, B>) {
     });
 }
 
-/// As [`views`], for operations that copy codes or round anew.
+/// Like [`views`], for operations that copy codes or quantize again.
 fn movement<B: Backend>(context: &Context<'_, B>) {
     let check = |name: &str, run: &dyn Fn(&Operand<B>, &Operand<B>) -> (Q<B>, Array<f64>)| {
         for_each(context, (-2.0, 2.0), |a, b, scheme| {
@@ -350,8 +350,7 @@ fn movement<B: Backend>(context: &Context<'_, B>) {
     }
 }
 
-/// Products of quantized tensors, and of a quantized tensor with a float tensor, whose dtype the result
-/// takes.
+/// Products of quantized tensors, and of a quantized tensor with a float tensor, whose dtype is the result's.
 fn matmul<B: Backend>(context: &Context<'_, B>) {
     let dot = |row: &[f64], column: &[f64]| row.iter().zip(column).map(|(x, y)| x * y).sum();
     for_each(context, (-2.0, 2.0), |a, b, _| {
@@ -385,7 +384,7 @@ fn matmul<B: Backend>(context: &Context<'_, B>) {
     });
 }
 
-/// Order of positions by value, the first of equal ones first.
+/// Positions ordered by value; equal elements keep their order.
 fn ranked(line: &[f64], descending: bool) -> Vec<usize> {
     let mut order: Vec<usize> = (0..line.len()).collect();
     order.sort_by(|&i, &j| {
@@ -422,7 +421,7 @@ fn indices<B: Backend>(context: &Context<'_, B>) {
     });
 }
 
-/// Indices name every element once and put the line into order; equal elements may come in any order.
+/// Checks that indices name every element once and sort the line; equal elements may come in any order.
 fn check_order(a: &Array<f64>, axis: usize, descending: bool, got: &Array<i128>) -> Result<(), String> {
     if got.shape() != a.shape() {
         return Err(format!("got shape {:?}, expected {:?}", got.shape(), a.shape()));

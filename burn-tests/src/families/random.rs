@@ -27,7 +27,7 @@ pub fn rows<B: Backend>() -> Vec<Row<B>> {
         Row::new(&["int_random", "seed"], |context| {
             let cases = |dtype| {
                 let mut cases = vec![
-                    // Burn says nothing of the range.
+                    // Burn does not specify the range.
                     (Distribution::Default, None),
                     (Distribution::Uniform(3.0, 103.0), Some(whole(3.0, 103.0))),
                     (Distribution::Bernoulli(0.3), Some(bernoulli(0.3))),
@@ -43,13 +43,13 @@ pub fn rows<B: Backend>() -> Vec<Row<B>> {
     ]
 }
 
-/// What is expected of a sample.
+/// The expected moments and range of a sample.
 #[derive(Clone, Copy)]
 struct Moments {
     mean: f64,
     variance: f64,
     low: f64,
-    /// Not reached when the distribution is even.
+    /// Exclusive upper end of the range.
     high: f64,
 }
 
@@ -57,7 +57,7 @@ fn uniform(low: f64, high: f64) -> Moments {
     Moments { mean: (low + high) / 2.0, variance: (high - low).powi(2) / 12.0, low, high }
 }
 
-/// Integers evenly from `low` up to the one before `high`.
+/// Uniform integers in `low..high`.
 fn whole(low: f64, high: f64) -> Moments {
     Moments { mean: (low + high - 1.0) / 2.0, variance: ((high - low).powi(2) - 1.0) / 12.0, low, high }
 }
@@ -67,7 +67,7 @@ fn normal(mean: f64, deviation: f64) -> Moments {
 }
 
 fn bernoulli(p: f64) -> Moments {
-    // Above one: the largest value may be reached.
+    // The exclusive end is above one, so that the value one is in range.
     Moments { mean: p, variance: p * (1.0 - p), low: 0.0, high: 1.5 }
 }
 
@@ -133,16 +133,14 @@ fn judge(dtype: DType, values: &[f64], moments: Moments) -> Result<(), String> {
     let n = values.len() as f64;
     let average = |f: &dyn Fn(usize) -> f64, count: usize| (0..count).map(f).sum::<f64>() / count as f64;
     let got_mean = average(&|i| values[i], values.len());
-    // Rounding to a dtype of few digits moves values evenly to both sides, the discarded fraction of integers
-    // does not.
+    // Rounding to a dtype of few digits moves values equally to both sides; truncation to integers does not.
     let slack = if dtype.is_float() { 0.0 } else { 0.02 * variance.sqrt() };
     let standard_error = (variance / n).sqrt();
     if (got_mean - mean).abs() > 5.0 * standard_error + slack {
         return Err(format!("mean {got_mean}, expected {mean}"));
     }
     let got_variance = average(&|i| (values[i] - got_mean).powi(2), values.len());
-    // The squared deviation of none of the distributions varies more than that of the normal one, by 2
-    // variance^2.
+    // Of all these distributions, the squared deviation varies most for the normal one, by 2 variance^2.
     if (got_variance - variance).abs() > 5.0 * variance * (2.0 / n).sqrt() + slack {
         return Err(format!("variance {got_variance}, expected {variance}"));
     }

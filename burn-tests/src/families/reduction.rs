@@ -8,7 +8,7 @@ use crate::support::{expect_bool, expect_float, expect_int, floats, ints, over_l
 use burn_backend::tensor::{FloatTensor, IntTensor};
 use burn_backend::{Backend, DType, IntDType};
 
-/// Lines shorter than, equal to and longer than vectors and blocks, on inner and outer axes.
+/// Lines shorter than, equal to and longer than vectors and blocks, along inner and outer axes.
 const SHAPES: [&[usize]; 8] =
     [&[1], &[17], &[1000], &[5, 3], &[3, 65], &[130, 2], &[2, 3, 17], &[2, 3, 2, 5]];
 
@@ -36,7 +36,7 @@ pub fn rows<B: Backend>() -> Vec<Row<B>> {
         };
     }
     int!(int_sum, int_sum_dim, |v| v.iter().sum());
-    // Means accumulate wide: they do not wrap before they divide.
+    // Means accumulate in a wider type: they do not wrap before the division.
     int!(int_mean, int_mean_dim, |v| v.iter().sum::<i128>() / v.len() as i128);
     int!(int_prod, int_prod_dim, |v| v.iter().fold(1, |p: i128, x| p.wrapping_mul(*x)));
     int!(int_max, int_max_dim, |v| *v.iter().max().expect("a value"));
@@ -58,7 +58,7 @@ pub fn rows<B: Backend>() -> Vec<Row<B>> {
     rows
 }
 
-/// The largest (`SIGN` 1) or smallest (-1) value; NaN when there is one.
+/// The largest (`SIGN` 1) or smallest (-1) value; NaN if there is one.
 fn extreme<const SIGN: i32>(values: &[f64]) -> f64 {
     let sign = SIGN as f64;
     values.iter().fold(f64::NEG_INFINITY * sign, |m, &x| {
@@ -78,7 +78,7 @@ fn extreme_at<const SIGN: i32>(values: &[f64]) -> usize {
     values.iter().position(|&x| x == best || (x.is_nan() && best.is_nan())).expect("it is one of them")
 }
 
-/// Spread values with a few equal ones, so that the first of several extremes is asked for.
+/// Values on a grid with some equal ones, to test that the first of several extremes is found.
 fn sample(dtype: DType, shape: &[usize], seed: u64) -> Array<f64> {
     floats(dtype, shape, (-4.0, 4.0), seed).map(|x| (x * 8.0).round() / 8.0)
 }
@@ -93,7 +93,7 @@ fn float<B: Backend>(
     let is_product = methods[0] == "float_prod";
     for dtype in context.floats(&methods) {
         for shape in SHAPES {
-            // Products stay near one, where their relative error is what rounding makes it.
+            // Products stay near one, where rounding alone determines their relative error.
             let array =
                 if is_product { floats(dtype, shape, (0.9, 1.1), 1) } else { sample(dtype, shape, 1) };
             let tolerance = |n: usize| {
@@ -123,7 +123,7 @@ fn float<B: Backend>(
         });
         over_layouts::<B, Float>(context, dtype, &with_nan, |t, a| {
             let got = dim(t, 1);
-            // The maximum of absolute values has NaN where a value is NaN, as every other reduction has.
+            // The maximum of absolute values is NaN if a value is NaN, like every other reduction.
             let lines = a.fold_axis(1, |v| if v.iter().any(|x| x.is_nan()) { f64::NAN } else { want(v) });
             expect_float::<B>(got, dtype, &lines, Tolerance { relative: 1e-2, ..tolerance_of(dtype) }, 40.0)
         });
@@ -143,7 +143,8 @@ fn int<B: Backend>(
 ) {
     for dtype in context.ints(&methods) {
         for shape in SHAPES {
-            // Large enough for sums of 8-bit and 16-bit values to wrap, and for i128 to hold the exact ones.
+            // Large enough for sums of 8-bit and 16-bit values to wrap, and small enough for i128 to hold the
+            // exact sums.
             over_layouts::<B, Int>(context, dtype, &ints(dtype, shape, (-1000, 1000), 1), |t, a| {
                 let all = Array::new([1], vec![wrap(dtype, want(a.data()))]);
                 expect_int::<B>(whole(t.clone()), dtype, &all)?;
@@ -213,7 +214,7 @@ fn int_arg<B: Backend>(context: &Context<'_, B>) {
     let at = |v: &[i128], x: i128| v.iter().position(|&y| y == x).expect("it is one of them") as i128;
     for dtype in context.ints(&["int_argmax"]) {
         for shape in SHAPES {
-            // Positions have the dtype of the tensor, so lines longer than it counts have no answer.
+            // Positions have the dtype of the tensor, so lines longer than its range have no answer.
             if shape.iter().any(|&n| n > 127) {
                 continue;
             }
@@ -236,7 +237,7 @@ fn int_arg<B: Backend>(context: &Context<'_, B>) {
     }
 }
 
-/// Lines of zeros, of numbers, and of both.
+/// Lines of only zeros, of only non-zero numbers, and mixed lines.
 fn sparse<T: Copy>(array: &Array<T>, zero: T) -> Array<T> {
     let mut k = 0;
     array.map(|x| {
@@ -293,7 +294,7 @@ fn int_any_all<B: Backend>(context: &Context<'_, B>) {
     }
 }
 
-/// Replaces each value by the fold of those up to it.
+/// Replaces each value by the fold of all values up to it.
 fn scan<T: Copy>(values: &[T], f: impl Fn(T, T) -> T) -> Vec<T> {
     let mut out: Vec<T> = Vec::with_capacity(values.len());
     for &x in values {
@@ -374,7 +375,7 @@ fn int_scan<B: Backend>(context: &Context<'_, B>) {
     }
 }
 
-/// Long sums, in which an accumulator that is too narrow or a naive running sum loses the result.
+/// Long sums, in which a narrow accumulator or a naive running sum loses the result.
 fn accuracy<B: Backend>(context: &Context<'_, B>) {
     const N: usize = 1 << 21;
     for dtype in context.floats(&["float_sum"]) {

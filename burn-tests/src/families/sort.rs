@@ -1,7 +1,7 @@
-//! Sorting and the largest elements: NaN above every number, equal elements in their order.
+//! Sorting and the largest elements: NaN above every number, equal elements in their original order.
 //!
-//! Burn promises the order of equal elements for `argtopk` alone. The suite asks it of sorting too: positions
-//! that change from one run, or one thread count, to the next are of no use.
+//! Burn specifies the order of equal elements only for `argtopk`. The suite asks for it in sorting too:
+//! positions that differ between runs or thread counts are of no use.
 
 use crate::array::{Array, for_each_index};
 use crate::compare::{Tolerance, compare_exact};
@@ -12,7 +12,7 @@ use burn_backend::tensor::IntTensor;
 use burn_backend::{Backend, DType, IntDType, TensorMetadata};
 use std::cmp::Ordering;
 
-/// Short lines and lines longer than what is sorted in one go, on inner and outer axes.
+/// Short lines, and lines too long to be sorted in one block, along inner and outer axes.
 const SHAPES: [&[usize]; 9] =
     [&[1], &[2], &[33], &[65], &[5, 3], &[3, 65], &[40, 2], &[2, 3, 17], &[2, 0, 3]];
 const LONG: &[usize] = &[2, 1500];
@@ -27,12 +27,12 @@ pub fn rows<B: Backend>() -> Vec<Row<B>> {
     ]
 }
 
-/// The order of PyTorch: NaN is greater than every number and equal to itself; zeros are equal.
+/// PyTorch's order: NaN is greater than every number and equal to itself; zeros of both signs are equal.
 fn compare(a: f64, b: f64) -> Ordering {
     a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
 }
 
-/// The positions of a line's elements in sorted order; equal elements keep theirs, in either direction.
+/// The positions of a line's elements in sorted order; equal elements keep their order in both directions.
 fn order<T: Copy>(line: &[T], compare: fn(T, T) -> Ordering, descending: bool) -> Vec<usize> {
     let mut positions: Vec<usize> = (0..line.len()).collect();
     positions.sort_by(|&a, &b| {
@@ -56,7 +56,7 @@ fn sorted<T: Copy>(
     (values, positions.map(|at| at as i128))
 }
 
-/// Values of which some are equal, with NaN, infinities and zeros of both signs.
+/// Values with some equal ones, NaN, infinities and zeros of both signs.
 fn float_sample(dtype: DType, shape: &[usize]) -> Array<f64> {
     const SPECIAL: [f64; 5] = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -0.0];
     let mut k = 0;
@@ -66,7 +66,7 @@ fn float_sample(dtype: DType, shape: &[usize]) -> Array<f64> {
     })
 }
 
-/// A few distinct values and the extremes of the dtype, so that signs and equal elements are met.
+/// A few distinct values and the extremes of the dtype, to test signs and equal elements.
 fn int_sample(dtype: DType, shape: &[usize]) -> Array<i128> {
     let (min, max) = int_range(dtype);
     let mut k = 0;
@@ -104,7 +104,7 @@ fn float_sort<B: Backend>(context: &Context<'_, B>) {
     }
 }
 
-/// Every axis, up and down.
+/// Every axis, ascending and descending.
 fn directions(shape: &[usize]) -> Vec<(usize, bool)> {
     (0..shape.len()).flat_map(|axis| [(axis, false), (axis, true)]).collect()
 }
@@ -136,8 +136,8 @@ fn int_sort<B: Backend>(context: &Context<'_, B>) {
     }
 }
 
-/// Positions along an axis of integers have the dtype of the sorted tensor; where that cannot count so far,
-/// Burn leaves the dtype open.
+/// Positions along an axis of integers have the dtype of the sorted tensor; if its range is too small, Burn
+/// leaves the dtype open.
 fn expect_int_order<B: Backend>(
     tensor: IntTensor<B>,
     dtype: DType,
@@ -150,8 +150,8 @@ fn expect_int_order<B: Backend>(
     same_order(&read_int::<B>(tensor, dtype)?, want, a, axis, |x, y| x.cmp(&y))
 }
 
-/// Compares positions along an axis. The report tells equal elements that are out of order from elements that
-/// are out of place, since a backend may leave that order open.
+/// Compares positions along an axis. The report distinguishes equal elements out of order from elements at
+/// wrong positions, since a backend may leave the order of equal elements open.
 fn same_order<T: Copy>(
     got: &Array<i128>,
     want: &Array<i128>,
@@ -174,7 +174,7 @@ fn same_order<T: Copy>(
     })
 }
 
-/// How many of a line of `n`: one, a few, all.
+/// Values of `k` for a line of `n` elements: one, a few, all.
 fn counts(n: usize) -> Vec<usize> {
     let mut counts: Vec<usize> = [1, 2, 7, n].into_iter().filter(|&k| 0 < k && k <= n).collect();
     counts.dedup();

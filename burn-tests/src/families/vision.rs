@@ -21,7 +21,7 @@ pub fn rows<B: Backend>() -> Vec<Row<B>> {
     ]
 }
 
-/// Elements of an axis with their weights in an output. `None` is an element that padding leaves out.
+/// Elements of an axis with their weights in an output. `None` is an element outside of the image.
 type Taps = Vec<(Option<usize>, f64)>;
 
 /// Keys' cubic convolution with `a = -0.75`.
@@ -34,7 +34,7 @@ fn cubic(x: f64) -> f64 {
     }
 }
 
-/// The Lanczos kernel of three lobes.
+/// The Lanczos kernel with three lobes.
 fn lanczos(x: f64) -> f64 {
     let sinc = |x: f64| {
         let x = std::f64::consts::PI * x;
@@ -43,7 +43,7 @@ fn lanczos(x: f64) -> f64 {
     if x.abs() < 3.0 { sinc(x) * sinc(x / 3.0) } else { 0.0 }
 }
 
-/// The elements and weights that output `i` of `output` takes from an axis of `input` elements.
+/// The elements of an axis of `input` elements that contribute to output `i` of `output`, and their weights.
 fn resize_taps(i: usize, input: usize, output: usize, mode: &InterpolateMode, align: bool) -> Taps {
     let (size, last) = (input as f64, input as f64 - 1.0);
     let x = match align {
@@ -64,7 +64,7 @@ fn resize_taps(i: usize, input: usize, output: usize, mode: &InterpolateMode, al
         InterpolateMode::Bicubic => {
             (-1..=2).map(|k| (clamped(floor + k as f64), cubic(x - floor - k as f64))).collect()
         }
-        // Elements beyond the border are left out, and the other weights are scaled to a sum of one.
+        // Elements beyond the border are skipped, and the other weights are scaled to a sum of one.
         InterpolateMode::Lanczos3 => {
             let all = (-2..=3).map(|k| floor + k as f64).filter(|k| (0.0..=last).contains(k));
             let all: Vec<(f64, f64)> = all.map(|k| (k, lanczos(x - k))).collect();
@@ -101,7 +101,7 @@ fn interpolate<B: Backend>(context: &Context<'_, B>) {
                     (0..to[k]).map(|i| resize_taps(i, from[k], to[k], &mode, align)).collect()
                 };
                 let (rows, columns) = (taps(0), taps(1));
-                // Yields the flat indices of input and output, and the weight, of all that is added up.
+                // Yields the flat indices of input and output and the weight of every term.
                 let visit = |f: &mut dyn FnMut(usize, usize, f64)| {
                     for p in 0..6 {
                         for (i, row) in rows.iter().enumerate() {
@@ -122,7 +122,7 @@ fn interpolate<B: Backend>(context: &Context<'_, B>) {
                     let out = sums(out_shape.clone(), |add| visit(&mut |i, o, weight| add(o, x[i] * weight)));
                     let x_grad =
                         sums(x_shape.clone(), |add| visit(&mut |i, o, weight| add(i, grad[o] * weight)));
-                    // Weights come from positions, which are rounded at the size of the image.
+                    // Weights come from positions, whose rounding errors grow with the image size.
                     let slip = match mode {
                         InterpolateMode::Nearest => 0.0,
                         _ => (from[0] + from[1]) as f64,
@@ -142,7 +142,7 @@ fn interpolate<B: Backend>(context: &Context<'_, B>) {
     }
 }
 
-/// A position moved into the axis the way the padding says.
+/// Maps a position into the axis as the padding mode says.
 fn confine(x: f64, size: usize, padding: GridSamplePaddingMode, align: bool) -> f64 {
     let last = size as f64 - 1.0;
     match padding {
@@ -151,7 +151,7 @@ fn confine(x: f64, size: usize, padding: GridSamplePaddingMode, align: bool) -> 
         GridSamplePaddingMode::Reflection => {
             let (low, high) = if align { (0.0, last) } else { (-0.5, last + 0.5) };
             let mut x = x;
-            // Back and forth until it lies inside.
+            // Reflects back and forth until the position is inside.
             while high > low && !(low..=high).contains(&x) {
                 x = if x < low { 2.0 * low - x } else { 2.0 * high - x };
             }
@@ -160,7 +160,7 @@ fn confine(x: f64, size: usize, padding: GridSamplePaddingMode, align: bool) -> 
     }
 }
 
-/// The elements and weights that a normalised coordinate takes from an axis.
+/// The elements of an axis that contribute to a normalised coordinate, and their weights.
 fn sample_taps(
     coordinate: f64,
     size: usize,
@@ -183,7 +183,7 @@ fn sample_taps(
             let t = x - x.floor();
             vec![(element(x.floor()), 1.0 - t), (element(x.floor() + 1.0), t)]
         }
-        // Neighbours are moved into the axis one by one.
+        // Neighbours are mapped into the axis one by one.
         _ => {
             let floor = x.floor();
             let tap = |k: i32| {
@@ -234,8 +234,8 @@ fn sampled(
     Array::new(vec![batch, channels, out_height, out_width], out)
 }
 
-/// Rounding of positions of a few elements, in the arithmetic of the dtype, times slopes of a few per
-/// element.
+/// Tolerance for rounding of positions of a few elements, in the arithmetic of the dtype, times slopes of a
+/// few per element.
 fn sample_tolerance(dtype: DType) -> Tolerance {
     let epsilon = if dtype == DType::F64 { f64::EPSILON } else { f32::EPSILON as f64 };
     Tolerance { absolute: epsilon * 8.0, ..Tolerance::ulps(1.0) }
@@ -272,8 +272,8 @@ fn grid_sample<B: Backend>(context: &Context<'_, B>) {
     }
 }
 
-/// Moves coordinates that nearest sampling would have to round from a tie, along either axis (layouts that
-/// overlap exchange the two).
+/// Moves coordinates away from ties of nearest sampling, along either axis (the overlapping layouts exchange
+/// the two).
 fn off_ties(
     dtype: DType,
     grid: &Array<f64>,
@@ -295,11 +295,11 @@ fn off_ties(
     })
 }
 
-/// Points at the very corners, far outside, and at no place at all.
+/// Points at the exact corners and far outside.
 fn grid_sample_far<B: Backend>(context: &Context<'_, B>) {
     for dtype in context.floats(&["float_grid_sample_2d"]) {
         let x = floats(dtype, &[1, 2, 5, 7], (-2.0, 2.0), 1);
-        // Positions that every dtype computes exactly; of those far away, none is a tie.
+        // Positions that every dtype computes exactly; none of those far away is a tie.
         let points = [
             -1.0, -1.0, 1.0, 1.0, -1.0, 1.0, 0.0, 0.0, 100.0, -100.0, -4.0, 6.0, 1000.0, 0.125, 0.125,
             -2000.0,
@@ -313,7 +313,7 @@ fn grid_sample_far<B: Backend>(context: &Context<'_, B>) {
                 let options =
                     GridSampleOptions::new(mode).with_padding_mode(padding).with_align_corners(align);
                 let got = B::float_grid_sample_2d(x, grid, options);
-                // Positions of thousands of elements may be that much coarser.
+                // Positions of thousands of elements may be rounded more coarsely by that factor.
                 let tolerance = sample_tolerance(dtype);
                 expect_float::<B>(got, dtype, want, tolerance, 4000.0 * context.capabilities.slack)
             });

@@ -8,7 +8,7 @@ use burn_backend::Backend;
 pub fn cases<B: Backend>(cases: &mut Cases<B>) {
     macro_rules! unary {
         ($($method:ident),*) => {
-            // Kinks are at zero; the last values are those for which exp overflows or vanishes.
+            // Kinks are at zero; the last values make exp overflow or underflow.
             $(
                 cases.add(&[stringify!($method)], "", [distinct(&[5, 7], 1)], |[x]| B::$method(x));
                 let far = super::Array::new([4], vec![-800.0, 800.0, -40.0, 40.0]);
@@ -32,7 +32,7 @@ pub fn cases<B: Backend>(cases: &mut Cases<B>) {
         |[x, a]| B::prelu(x, a),
     );
     for (alpha, beta) in [(0.25, 0.5), (0.125, 0.25)] {
-        // Multiples of 1/128: the framework computes in f32 in between, and these stay exact.
+        // Multiples of 1/128: intermediate f32 arithmetic of the framework keeps these exact.
         cases.add(&["hard_sigmoid"], format!("{alpha} x + {beta}"), [distinct(&[5, 7], 1)], move |[x]| {
             B::hard_sigmoid(x, alpha.into(), beta.into())
         });

@@ -1,4 +1,4 @@
-//! Analytic gradients against differences.
+//! Analytic gradients compared with finite differences.
 //!
 //! The loss of a case is the sum of its outputs times fixed random weights `w`. Its slope along one input
 //! element is taken from the five-point formula
@@ -27,12 +27,12 @@ use burn_backend::tensor::FloatTensor;
 use burn_backend::{Backend, DType};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// See the module's text; a wrong factor of `1 + 1e-7` stands out.
+/// Derived in the module's documentation; a wrong factor of `1 + 1e-7` exceeds it.
 pub const TOLERANCE: f64 = 1e-9;
 
 const H: f64 = 1.0 / 1024.0;
 
-/// A differentiable computation and where to differentiate it.
+/// A differentiable computation and the inputs at which to differentiate it.
 pub struct Case<B: Backend> {
     /// Trait methods whose derivative the case checks.
     pub methods: Vec<&'static str>,
@@ -42,7 +42,7 @@ pub struct Case<B: Backend> {
     pub inputs: Vec<Array<f64>>,
     /// The computation.
     pub run: Box<dyn Fn(Vec<FloatTensor<B>>) -> FloatTensor<B>>,
-    /// Why the framework's derivative is known to be wrong.
+    /// The reason if the framework's derivative is known to be wrong.
     pub wrong: Option<&'static str>,
 }
 
@@ -69,8 +69,8 @@ impl<B: Backend> Cases<B> {
         });
     }
 
-    /// Notes that the framework's derivative of the last case is wrong: the case has to fail until the
-    /// framework is mended.
+    /// Marks the framework's derivative of the last case as wrong: the case has to fail until the framework
+    /// is fixed.
     pub fn known_wrong(&mut self, reason: &'static str) {
         self.0.last_mut().expect("a case").wrong = Some(reason);
     }
@@ -79,7 +79,7 @@ impl<B: Backend> Cases<B> {
 /// Checks all cases of a family.
 ///
 /// # Panics
-/// With a report, when a gradient is wrong, or when one that is noted as wrong is right.
+/// Panics with a report if a gradient is wrong, or if a gradient marked as wrong is right.
 pub fn check_all<B: AutodiffBackend>(cases: Cases<B>) {
     let mut report = Vec::new();
     for case in &cases.0 {
@@ -99,20 +99,20 @@ pub fn check_all<B: AutodiffBackend>(cases: Cases<B>) {
 /// How to differentiate.
 struct Variant {
     name: &'static str,
-    /// Which inputs track gradients; all when `None`.
+    /// The input that tracks gradients; `None` for all inputs.
     only: Option<usize>,
-    /// `y + y^2 / 4` in place of `y`, so that the backward pass asks for the values of `y`: with
-    /// checkpointing they are computed again.
+    /// `y + y^2 / 4` in place of `y`, so that the backward pass needs the values of `y`; with checkpointing,
+    /// they are computed again.
     curved: bool,
     /// Memory layout of the inputs, if their shapes allow it.
     layout: Layout,
 }
 
-/// Checks a case: with all inputs tracked and with each one alone, through a loss that needs the outputs'
-/// values, and with inputs and output gradients that are views.
+/// Checks a case: with all inputs tracked and with each input alone, with a loss that needs the values of the
+/// outputs, and with inputs and output gradients that are views.
 ///
 /// # Errors
-/// The first gradient that is wrong.
+/// The first wrong gradient.
 pub fn check<B: AutodiffBackend>(case: &Case<B>) -> Result<(), String> {
     let output = case.forward(&case.inputs);
     let mut stream = Stream::new(99);
@@ -143,7 +143,7 @@ pub fn check<B: AutodiffBackend>(case: &Case<B>) -> Result<(), String> {
             Some(k) => format!("{} {k}: {what}", variant.name),
             None => format!("{} {:?}: {what}", variant.name, variant.layout),
         };
-        // The same computation in another layout may add up in another order.
+        // In another layout the same computation may sum in another order.
         let slack = if variant.layout == Layout::Contiguous { 0.0 } else { 64.0 * f64::EPSILON };
         let near = |(a, b): (&f64, &f64)| (a - b).abs() <= slack * (1.0 + b.abs());
         if value.shape() != output.shape() || !value.data().iter().zip(output.data()).all(near) {
@@ -186,7 +186,7 @@ impl<B: AutodiffBackend> Case<B> {
         read::<B>((self.run)(inputs.iter().map(upload::<B>).collect()))
     }
 
-    /// Slopes of the loss for two sets of weights, of the shapes of the inputs.
+    /// Slopes of the loss for two sets of weights; each result has the shapes of the inputs.
     fn slopes(&self, a: &Array<f64>, b: &Array<f64>) -> (Vec<Array<f64>>, Vec<Array<f64>>) {
         let mut slopes = (Vec::new(), Vec::new());
         for k in 0..self.inputs.len() {
@@ -262,7 +262,7 @@ impl<B: AutodiffBackend> Case<B> {
 }
 
 fn upload<B: Backend>(array: &Array<f64>) -> FloatTensor<B> {
-    // Not through `Kind`, which tracks.
+    // Not with `Kind::from_data`, which tracks gradients.
     B::float_from_data(<Float as Kind<B>>::encode(array, DType::F64), &Default::default())
 }
 

@@ -29,7 +29,7 @@ const OPTIONS: [(usize, usize, usize, usize, usize); 9] = [
     (5, 1, 2, 1, 4),
 ];
 
-/// An option of each spatial axis, so that axes are told apart.
+/// An option for each spatial axis, different per axis so that mixed-up axes show.
 fn per_axis<const N: usize>(k: usize, pick: fn((usize, usize, usize, usize, usize)) -> usize) -> [usize; N] {
     core::array::from_fn(|axis| pick(OPTIONS[(k + 3 * axis) % OPTIONS.len()]))
 }
@@ -68,7 +68,7 @@ fn plain<B: Backend>(cases: &mut Cases<B>) {
                 let x = smooth(&[&[2, 4][..], &sizes].concat(), RANGE, 1);
                 let weight = smooth(&[&[4, 4 / groups][..], &kernel].concat(), RANGE, 2);
                 let name = format!("{options:?} of {sizes:?} by {kernel:?}");
-                // Options are not Copy.
+                // The options are not `Copy`, so each call makes its own.
                 let run =
                     move |x, w, b| B::$method(x, w, b, ConvOptions::new(stride, padding, dilation, groups));
                 with_and_without_bias(cases, stringify!($method), name, (x, weight, 4), run);
@@ -93,13 +93,13 @@ fn transposed<B: Backend>(cases: &mut Cases<B>) {
             for (k, (.., groups)) in OPTIONS.into_iter().enumerate() {
                 let (kernel, stride, padding, dilation): ([_; $n], [_; $n], [_; $n], [_; $n]) =
                     (per_axis(k, |o| o.0), per_axis(k, |o| o.1), per_axis(k, |o| o.2), per_axis(k, |o| o.3));
-                // At most what keeps an output of one element.
+                // The padding is limited so that the output has at least one element.
                 let sizes: [usize; $n] = core::array::from_fn(|axis| $size + axis);
                 let padding: [usize; $n] = core::array::from_fn(|axis| {
                     let full = (sizes[axis] - 1) * stride[axis] + dilation[axis] * (kernel[axis] - 1) + 1;
                     padding[axis].min((full - 1) / 2)
                 });
-                // Every other case grows its output by what the stride leaves open.
+                // Every other case has the largest output padding that the stride allows.
                 let out: [usize; $n] = core::array::from_fn(|axis| (k % 2) * (stride[axis] - 1));
                 let options = ConvTransposeOptions::new(stride, padding, out, dilation, groups);
                 let x = smooth(&[&[2, 4][..], &sizes].concat(), RANGE, 1);
@@ -132,7 +132,8 @@ fn deformable<B: Backend>(cases: &mut Cases<B>) {
         });
         let taps = kernel[0] * kernel[1];
         let x = smooth(&[1, 4, size[0], size[1]], RANGE, 1);
-        // Between the grid points, where bilinear interpolation has a derivative, and beyond the border.
+        // Positions between grid points, where bilinear interpolation has a derivative, and beyond the
+        // border.
         let offset = smooth(&[1, 2 * offset_groups * taps, out[0], out[1]], (-1.5, 1.5), 2)
             .map(|d| d.floor() + 0.125 + 0.75 * d.fract().abs());
         let weight = smooth(&[2, 4 / groups, kernel[0], kernel[1]], RANGE, 3);

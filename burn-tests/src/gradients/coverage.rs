@@ -1,5 +1,5 @@
-//! No method is forgotten: each method of the float, activation and module traits has a gradient case, or
-//! stands here with the reason why it has none.
+//! Checks that no method is forgotten: each method of the float, activation and module traits has a gradient
+//! case, or is listed here with the reason why it has none.
 
 use super::check::Cases;
 use super::{families, smooth};
@@ -11,10 +11,10 @@ use burn_backend::{Backend, DType};
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Methods of Burn 0.21's traits: trait, method, and whether there is a default.
+/// Methods of Burn 0.21's traits: trait, method, and whether the method has a default.
 const METHODS: &str = include_str!("../../../crates/burn-flex/tests/trait_methods.txt");
 
-/// Methods without a derivative, by name or by prefix and star.
+/// Methods without a derivative, by name or by a prefix and a star.
 const NO_DERIVATIVE: &[(&str, &str)] = &[
     ("float_from_data", "makes a tensor"),
     ("float_random", "makes a tensor"),
@@ -38,7 +38,7 @@ const NO_DERIVATIVE: &[(&str, &str)] = &[
     ("*_backward", "computes a derivative: Burn differentiates only once"),
 ];
 
-/// Methods that have a derivative, but none in the framework, and a call that shows it.
+/// Methods with a derivative that the framework does not implement, and a call that shows it.
 fn unsupported<B: Backend>() -> Vec<(&'static str, &'static str, fn(FloatTensor<B>) -> FloatTensor<B>)> {
     vec![
         ("float_topk", "Burn 0.21's Autodiff panics: use float_argtopk and float_gather", |x| {
@@ -49,10 +49,10 @@ fn unsupported<B: Backend>() -> Vec<(&'static str, &'static str, fn(FloatTensor<
     ]
 }
 
-/// Matches the methods with the cases and prints what has no gradients, with the reasons.
+/// Compares the list of methods with the cases, and prints the methods without gradients and their reasons.
 ///
 /// # Panics
-/// When a method has neither, when a reason names no method, or when something listed as unsupported works.
+/// Panics if a method has neither, if a reason names no method, or if a method listed as unsupported works.
 pub fn check<B: AutodiffBackend>() {
     let mut cases = Cases::<B>(Vec::new());
     families().into_iter().for_each(|(_, add)| add(&mut cases));

@@ -79,7 +79,7 @@ fn binary<B: Backend>(cases: &mut Cases<B>) {
         }
         cases.add(&[method], "with itself", [smooth(&[5], (0.7, 2.0), 3)], move |[x]| run(x.clone(), x));
     }
-    // A quarter above the multiples of the divisors, where the remainder jumps.
+    // A quarter of the divisor above its multiples, where the remainder jumps.
     let dividends = distinct(&[3, 7], 1).map(|x| x.floor() * 1.5 + 0.375);
     let divisors = distinct(&[3, 7], 2).map(|x| 1.5f64.copysign(x));
     cases.add(&["float_remainder"], "", [dividends.clone(), divisors], |[a, b]| B::float_remainder(a, b));

@@ -66,7 +66,7 @@ fn by_position<B: Backend>(cases: &mut Cases<B>) {
             "Min" => IndexingUpdateOp::Min,
             _ => IndexingUpdateOp::Max,
         };
-        // Values between the elements, so that smallest and largest are clear.
+        // Values between the elements, so that minima and maxima are unique.
         let elements = |n: usize| distinct(&[n], 2).map(|x| x + 0.125);
         cases.add(
             &["float_scatter_nd"],
@@ -116,7 +116,7 @@ fn order<B: Backend>(cases: &mut Cases<B>) {
                 B::float_sort_with_indices(x, axis, descending, IntDType::I64).0
             });
         }
-        // The largest two, as `Tensor::topk` of a differentiated tensor would be written.
+        // The two largest, in the form that replaces `Tensor::topk` for tracked tensors.
         cases.add(
             &["float_gather"],
             format!("top 2 of {shape:?} axis {axis}"),

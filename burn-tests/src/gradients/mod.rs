@@ -1,4 +1,5 @@
-//! Gradients: every differentiable method and option of Burn's traits against differences in `f64`.
+//! Gradients: every differentiable method and option of Burn's traits, compared with finite differences in
+//! `f64`.
 //!
 //! ```ignore
 //! burn_tests::testgen_gradients!(burn_autodiff::Autodiff<burn_flex::Flex>);
@@ -37,7 +38,7 @@ pub fn families<B: Backend>() -> Vec<(&'static str, fn(&mut Cases<B>))> {
     ]
 }
 
-/// Generates the gradient tests of a backend that differentiates, in the module where it stands.
+/// Generates the gradient tests of a backend that differentiates, in the module where the macro is called.
 #[macro_export]
 macro_rules! testgen_gradients {
     ($backend:ty) => {
@@ -73,7 +74,7 @@ fn smooth(shape: &[usize], (low, high): (f64, f64), seed: u64) -> Array<f64> {
     Array::from_fn(shape.to_vec(), |_| ((low + stream.unit() * (high - low)) * grid).round() / grid)
 }
 
-/// Floats of different magnitudes, at least 1/32 apart from each other and from multiples of 1/8, for
+/// Floats of different magnitudes, at least 1/32 apart from each other and from multiples of 1/8. For
 /// functions that compare or round.
 fn distinct(shape: &[usize], seed: u64) -> Array<f64> {
     let count: usize = shape.iter().product();
@@ -82,7 +83,7 @@ fn distinct(shape: &[usize], seed: u64) -> Array<f64> {
     for i in (1..count).rev() {
         order.swap(i, stream.int(0, i as i128 + 1) as usize);
     }
-    // The offset is not half of the spacing, or values of opposite sign had the same magnitude.
+    // The offset is not half of the spacing: otherwise values of opposite sign would have the same magnitude.
     let value = |k: usize| (k as f64 - (count / 2) as f64) * 0.25 + 0.0859375;
     Array::new(shape, order.into_iter().map(value).collect())
 }

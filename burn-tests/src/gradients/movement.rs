@@ -59,7 +59,7 @@ fn views<B: Backend>(cases: &mut Cases<B>) {
             B::float_expand(x, to.into())
         });
     }
-    // A chain of views, whose gradients come back through all of them.
+    // A chain of views; the gradient passes back through all of them.
     cases.add(
         &["float_permute", "float_slice", "float_flip", "float_expand", "float_reshape"],
         "chained",

@@ -118,7 +118,7 @@ fn sampling<B: Backend>(cases: &mut Cases<B>) {
     for padding in [P::Zeros, P::Border, P::Reflection] {
         for corners in [true, false] {
             let (height, width) = (4, 5);
-            // A quarter off the pixels' centres, inside and up to two pixels outside.
+            // Positions a quarter pixel off the centres, inside the image and up to two pixels outside.
             let mut stream = crate::support::Stream::new(3);
             let grid = crate::array::Array::from_fn([1, 3, 4, 2], |index| {
                 let size = if index[3] == 0 { width } else { height } as f64;
@@ -141,7 +141,7 @@ fn sampling<B: Backend>(cases: &mut Cases<B>) {
     }
 }
 
-/// Through a log-softmax: the loss's own gradient is that of the scores before it, as in PyTorch.
+/// Through a log-softmax: the gradient of the loss itself is defined for the scores before it, as in PyTorch.
 fn ctc<B: Backend>(cases: &mut Cases<B>) {
     for blank in [0, 3] {
         for input_lengths in [[6, 6], [6, 4]] {
@@ -154,7 +154,7 @@ fn ctc<B: Backend>(cases: &mut Cases<B>) {
                 move |[x]| {
                     B::ctc_loss(
                         B::log_softmax(x, 2),
-                        // Two of the same in a row, which need a blank between them; the second target is
+                        // Two equal labels in a row, which need a blank between them; the second target is
                         // shorter.
                         indices::<B>(&[2, 3], &[1, 1, 2, other, 2, 1]),
                         indices::<B>(&[2], &input_lengths),

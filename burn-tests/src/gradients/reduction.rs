@@ -11,7 +11,7 @@ pub fn cases<B: Backend>(cases: &mut Cases<B>) {
         let name = format!("{shape:?}");
         let any = || [smooth(shape, (-2.0, 2.0), 1)];
         let apart = || [distinct(shape, 1)];
-        // The default product is exp(sum(log)), which asks for positive values.
+        // The default product is exp(sum(log)), which needs positive values.
         let near_one = || [smooth(shape, (0.8, 1.25), 1)];
         macro_rules! whole {
             ($inputs:ident: $($method:ident),*) => {

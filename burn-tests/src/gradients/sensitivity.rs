@@ -1,15 +1,15 @@
-//! The check can fail: it is given derivatives that are wrong in different ways, each made by hiding a part
-//! of a computation from the graph.
+//! Checks that the gradient check can fail: it gets derivatives that are wrong in different ways, each made
+//! by hiding a part of a computation from the graph.
 
 use super::check::{Cases, check as check_case};
 use super::{Array, smooth};
 use burn_backend::Slice;
 use burn_backend::backend::AutodiffBackend;
 
-/// Checks that wrong derivatives are told from right ones.
+/// Checks that wrong derivatives are distinguished from right ones.
 ///
 /// # Panics
-/// When a wrong derivative passes, or when the right one does not.
+/// Panics if a wrong derivative passes or the right one fails.
 pub fn check<B: AutodiffBackend>() {
     let mut cases = Cases::<B>(Vec::new());
     let x = || [smooth(&[3, 5], (0.5, 2.0), 1)];
@@ -29,7 +29,7 @@ pub fn check<B: AutodiffBackend>() {
         B::float_slice_assign(x, &one, hidden)
     });
     cases.add(&["float_swap_dims"], "gradients in another order", [smooth(&[3, 3], (0.5, 2.0), 1)], |[x]| {
-        // x + (transposed - transposed), in which only the transposed one is tracked.
+        // x + (transposed - transposed), in which only the first transposed tensor is tracked.
         let hidden = B::float_detach(x.clone());
         let turned = B::float_swap_dims(x, 0, 1);
         let difference = B::float_sub(turned.clone(), B::float_detach(turned));

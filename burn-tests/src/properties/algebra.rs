@@ -8,8 +8,8 @@ use burn_backend::ops::{ConvOptions, ConvTransposeOptions};
 use burn_backend::{Backend, DType};
 use proptest::prelude::*;
 
-/// `(2 x - 3 y) w = 2 x w - 3 y w`, and each product is that of the definition. Small integers, so to the
-/// last bit.
+/// `(2 x - 3 y) w = 2 x w - 3 y w`, and each product equals its definition. Values are small integers, so all
+/// results are exact.
 pub fn matmul_is_linear<B: Backend>() {
     let inputs = (
         (extent(), extent(), extent()),
@@ -66,7 +66,7 @@ struct Conv {
     /// Channels of each group.
     channels_in: usize,
     channels_out: usize,
-    /// Size, kernel, stride, padding and dilation of both axes; the size is that of the output.
+    /// Size of the output, kernel, stride, padding and dilation of both axes.
     axes: [[usize; 5]; 2],
 }
 
@@ -76,7 +76,7 @@ impl Conv {
             let size = prop_oneof![3 => 1usize..6, 1 => 7usize..10, 1 => 15usize..18];
             (size, 1usize..5, 1usize..4, 0usize..3, 1usize..3).prop_map(
                 |(size, kernel, stride, padding, dilation)| {
-                    // Less padding than the window is wide, and an input that is not all padding.
+                    // Less padding than the window's width, and an input that is not only padding.
                     let window = dilation * (kernel - 1) + 1;
                     let room = ((size - 1) * stride + window - 1) / 2;
                     [size, kernel, stride, padding.min(room), dilation]
@@ -99,7 +99,7 @@ impl Conv {
         self.axes.map(|axis| axis[k])
     }
 
-    /// The smallest input that gives the output's size.
+    /// The smallest input that leads to the output's size.
     fn input(&self) -> [usize; 4] {
         let [h, w] = self.axes.map(|[size, kernel, stride, padding, dilation]| {
             (size - 1) * stride + dilation * (kernel - 1) + 1 - 2 * padding
@@ -161,7 +161,7 @@ pub fn conv_has_an_adjoint<B: Backend>() {
     });
 }
 
-/// A line of any length, and the axis it lies on.
+/// A tensor with lines of any length, and the axis of the lines.
 fn line() -> impl Strategy<Value = ([usize; 3], usize, u64)> {
     let long = prop_oneof![2 => extent(), 1 => 127usize..131, 1 => Just(1000usize)];
     (long, 1usize..4, 1usize..6, 0usize..3, any::<u32>()).prop_map(|(n, a, b, axis, seed)| {
@@ -171,7 +171,7 @@ fn line() -> impl Strategy<Value = ([usize; 3], usize, u64)> {
     })
 }
 
-/// Probabilities lie between zero and one and sum up to one, also for scores that overflow `exp`.
+/// Probabilities are between zero and one and sum up to one, even for scores that overflow `exp`.
 pub fn softmax_rows_sum_to_one<B: Backend>() {
     holds(
         "softmax_rows_sum_to_one",
@@ -184,8 +184,8 @@ pub fn softmax_rows_sum_to_one<B: Backend>() {
                 if let Some(p) = got.data().iter().find(|p| !(0.0..=1.0).contains(*p)) {
                     return Err(format!("a probability of {p}"));
                 }
-                // Each term is rounded once, relative to itself, after a division by a sum that is off by a
-                // few ULP.
+                // Each term is rounded once, relative to its own size, after a division by a sum that is off
+                // by a few ULP.
                 let sums = got.fold_axis(axis, exact_sum);
                 if let Some(sum) = sums.data().iter().find(|sum| (*sum - 1.0).abs() > 8.0 * ulp) {
                     return Err(format!("{dtype:?} probabilities that sum up to {sum}"));
@@ -196,7 +196,7 @@ pub fn softmax_rows_sum_to_one<B: Backend>() {
     );
 }
 
-/// A compensated sum (Kahan), whose own rounding does not count.
+/// A compensated sum (Kahan), whose rounding error is negligible.
 fn exact_sum(terms: &[f64]) -> f64 {
     let (mut sum, mut lost) = (0.0, 0.0);
     for term in terms {
@@ -208,7 +208,7 @@ fn exact_sum(terms: &[f64]) -> f64 {
     sum
 }
 
-/// `irfft(rfft(x)) = x`, of any length.
+/// `irfft(rfft(x)) = x`, for any length.
 pub fn rfft_inverts<B: Backend>() {
     holds("rfft_inverts", 200, line(), |(shape, axis, seed)| {
         let n = shape[axis];
@@ -218,7 +218,7 @@ pub fn rfft_inverts<B: Backend>() {
             // The error of a transform grows as log n, relative to the root mean square of its input.
             let bound = 4.0 * ulp * (2.0 + (n as f64).log2());
             for length in [Some(n), None] {
-                // Without a length the inverse gives an even one.
+                // Without a length, the inverse gives a signal of even length.
                 if length.is_none() && n % 2 == 1 {
                     continue;
                 }

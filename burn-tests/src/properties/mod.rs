@@ -4,8 +4,8 @@
 //! burn_tests::testgen_properties!(burn_flex::Flex);
 //! ```
 //!
-//! The same inputs are drawn in every run; `BURN_TESTS_SEED=7` draws others, and `BURN_TESTS_CASES=10000`
-//! more of them. A failure prints the seed and the smallest failing input that was found.
+//! Every run draws the same inputs. `BURN_TESTS_SEED=7` draws other inputs, `BURN_TESTS_CASES=10000` draws
+//! more. A failure prints the seed and the smallest failing input that was found.
 
 pub mod algebra;
 pub mod ordering;
@@ -17,7 +17,7 @@ use burn_backend::{Backend, DType};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 
-/// Generates the property tests of a backend, in the module where it stands.
+/// Generates the property tests of a backend, in the module where the macro is called.
 #[macro_export]
 macro_rules! testgen_properties {
     ($backend:ty) => {
@@ -40,7 +40,7 @@ macro_rules! testgen_properties {
 /// Checks a law on random inputs.
 ///
 /// # Panics
-/// With the seed and the smallest failing input.
+/// Panics with the seed and the smallest failing input.
 pub fn holds<S: Strategy>(name: &str, cases: u32, inputs: S, law: impl Fn(S::Value) -> Result<(), String>) {
     let number = |variable| std::env::var(variable).ok().and_then(|text| text.parse::<u64>().ok());
     let seed = number("BURN_TESTS_SEED").unwrap_or(0);
@@ -48,7 +48,7 @@ pub fn holds<S: Strategy>(name: &str, cases: u32, inputs: S, law: impl Fn(S::Val
     let config = Config { cases, failure_persistence: None, ..Config::default() };
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
-    // Each law draws inputs of its own.
+    // Each law draws its own inputs.
     for (byte, letter) in bytes[8..].iter_mut().zip(name.bytes()) {
         *byte = letter;
     }
@@ -59,7 +59,7 @@ pub fn holds<S: Strategy>(name: &str, cases: u32, inputs: S, law: impl Fn(S::Val
     }
 }
 
-/// Sizes of axes: none, one, and around vector widths.
+/// Sizes of axes: zero, one, and around vector widths.
 fn size() -> impl Strategy<Value = usize> {
     prop_oneof![
         1 => Just(0usize),
@@ -100,7 +100,7 @@ fn bounded(mut shape: Vec<usize>) -> Vec<usize> {
     shape
 }
 
-/// Small integers, with which float arithmetic is exact whatever the order of the terms.
+/// Small integers, with which float arithmetic is exact in any order of the terms.
 fn small(shape: &[usize], seed: u64) -> Array<f64> {
     let mut stream = crate::support::Stream::new(seed);
     Array::from_fn(shape.to_vec(), |_| stream.int(-4, 5) as f64)

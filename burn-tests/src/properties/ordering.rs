@@ -18,8 +18,8 @@ fn lines() -> impl Strategy<Value = (Vec<usize>, usize, u64)> {
     )
 }
 
-/// Checks what a sort returned: positions are a permutation that keeps equal elements in their order, values
-/// are the elements at these positions, and go up (or down).
+/// Checks the result of a sort: the positions are a permutation that keeps equal elements in order; the
+/// values are the elements at these positions, in ascending (or descending) order.
 fn check_sorted<T: Copy + PartialEq + std::fmt::Debug>(
     array: &Array<T>,
     axis: usize,
@@ -60,7 +60,7 @@ fn check_sorted<T: Copy + PartialEq + std::fmt::Debug>(
     outcome
 }
 
-/// Sorting floats of which many are equal, both ways; argsort agrees.
+/// Sorting floats with many equal ones, in both directions; argsort agrees.
 pub fn float_sort<B: Backend>() {
     holds("float_sort", 300, (lines(), any::<bool>()), |((shape, axis, seed), descending)| {
         let array = super::small(&shape, seed);
@@ -74,7 +74,7 @@ pub fn float_sort<B: Backend>() {
     });
 }
 
-/// Sorting integers of which many are equal, both ways; argsort agrees.
+/// Sorting integers with many equal ones, in both directions; argsort agrees.
 pub fn int_sort<B: Backend>() {
     holds("int_sort", 300, (lines(), any::<bool>()), |((shape, axis, seed), descending)| {
         let mut stream = Stream::new(seed);
@@ -88,7 +88,7 @@ pub fn int_sort<B: Backend>() {
     });
 }
 
-/// The largest `k` are the first `k` of a descending sort, and their positions hold them.
+/// The largest `k` are the first `k` of a descending sort, and the positions lead to them.
 pub fn top_k_is_the_head_of_sort<B: Backend>() {
     let inputs = (lines(), any::<prop::sample::Index>());
     holds("top_k_is_the_head_of_sort", 300, inputs, |((shape, axis, seed), k)| {
@@ -135,7 +135,7 @@ pub fn scatter_inverts_gather<B: Backend>() {
     });
 }
 
-/// `<gather(x), y> = <x, scatter_add(0, y)>`, also for positions that repeat; the same for select.
+/// `<gather(x), y> = <x, scatter_add(0, y)>`, also with repeated positions; the same for select.
 pub fn gather_has_an_adjoint<B: Backend>() {
     holds("gather_has_an_adjoint", 300, (lines(), super::size()), |((shape, axis, seed), count)| {
         let x = super::small(&shape, seed);

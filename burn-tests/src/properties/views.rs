@@ -1,4 +1,4 @@
-//! Views compose: any chain of them reads the elements that the definition names.
+//! Views compose: any chain of views reads the elements that the definition names.
 
 use super::{download, holds, same, shape, upload};
 use crate::array::Array;
@@ -36,7 +36,7 @@ impl View {
                     let start = below(size + 1);
                     let end = start + below(size - start + 1);
                     let step = [1, 1, 2, 3, -1, -2][below(6)];
-                    // The whole axis more often than by chance.
+                    // The whole axis is drawn more often than by chance.
                     match below(3) {
                         0 => Slice::new(0, None, step),
                         _ => Slice::new(start as isize, Some(end as isize), step),
@@ -68,7 +68,7 @@ impl View {
         }
     }
 
-    /// The definition.
+    /// The contents of the view, by definition.
     fn read<T: Copy>(&self, array: &Array<T>) -> Array<T> {
         let shape = array.shape();
         match self {
@@ -84,7 +84,7 @@ impl View {
                 array.at(&source)
             }),
             Self::Slice(slices) => {
-                // Positions of each axis; a negative step starts from the last one of the range.
+                // Positions of each axis; a negative step starts at the last position of the range.
                 let positions: Vec<Vec<usize>> = (slices.iter().zip(shape))
                     .map(|(slice, &size)| {
                         let end = slice.end.map_or(size, |end| end as usize);
@@ -214,7 +214,7 @@ pub fn round_trips<B: Backend>() {
         let reshaped = B::float_reshape(upload(), Shape::from(other.clone()));
         let reshaped = B::float_reshape(reshaped, Shape::from(shape.clone()));
         same(format_args!("reshape to {other:?}"), &download::<B, Float>(reshaped), &array)?;
-        // Of a permuted tensor the elements move; flattened twice they are the same.
+        // A permuted tensor has its elements moved; flattening twice gives the same order.
         let flat = |t| B::float_reshape(t, [array.len()].into());
         let moved = flat(B::float_permute(upload(), &axes));
         same("flattened", &download::<B, Float>(moved), &array.permute(&axes).reshape([array.len()]))
@@ -255,7 +255,7 @@ pub fn cat_and_slice<B: Backend>() {
     });
 }
 
-/// Arithmetic and comparisons on shapes that broadcast, of views that were permuted.
+/// Arithmetic and comparisons on permuted views whose shapes broadcast.
 pub fn broadcasting<B: Backend>() {
     let inputs = (shape(), any::<u32>());
     holds("broadcasting", 300, inputs, |(shape, seed)| {

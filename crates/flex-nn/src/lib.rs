@@ -1,4 +1,5 @@
-//! What neural networks add to tensors: convolution, pooling, norms, attention, images, losses, random numbers, quantization.
+//! Neural-network operations on tensors: convolution, pooling, normalization, attention, image operations,
+//! losses, random numbers and quantization.
 #![cfg_attr(not(any(feature = "std", test)), no_std)]
 #![deny(missing_docs)]
 

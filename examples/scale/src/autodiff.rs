@@ -25,7 +25,7 @@ impl<B: Scale> Backward<B, 1> for ScaleBackward {
     }
 }
 
-/// The forward step once more, for checkpointing: repeating it is cheaper than keeping its result.
+/// Repeats the forward step for checkpointing, which is cheaper than keeping its result.
 #[derive(Clone, Debug)]
 struct ScaleAgain<B> {
     input: NodeId,

@@ -1,4 +1,4 @@
-//! On the CPU.
+//! The operation on the CPU.
 
 use crate::Scale;
 use burn_backend::ops::FloatTensorOps;
@@ -7,7 +7,7 @@ use burn_flex::Flex;
 
 impl Scale for Flex {
     fn scale(tensor: FloatTensor<Self>, alpha: f32) -> FloatTensor<Self> {
-        // The engine has the loop; an operation that it lacks would be written over `flex_core::walk`.
+        // The engine already has this loop; a missing operation would be written with `flex_core::walk`.
         <Self as FloatTensorOps<Self>>::float_mul_scalar(tensor, alpha.into())
     }
 }

@@ -1,4 +1,4 @@
-//! Under fusion an operation is put in a queue, and runs when its result is needed.
+//! The operation under fusion: it is queued, and runs when its result is needed.
 
 use crate::Scale;
 use burn_backend::TensorMetadata;
@@ -8,7 +8,7 @@ use burn_fusion::{Fusion, FusionBackend};
 use burn_ir::{CustomOpIr, HandleContainer, OperationIr, TensorIr};
 use std::marker::PhantomData;
 
-/// The operation as it stands in the queue.
+/// The operation in the queue.
 #[derive(Debug)]
 struct Queued<B> {
     ir: CustomOpIr,

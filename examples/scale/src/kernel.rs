@@ -1,4 +1,4 @@
-//! The kernel, for every runtime of cubecl.
+//! The GPU kernel, for every runtime of cubecl.
 
 use crate::Scale;
 use burn_backend::TensorMetadata;
@@ -18,7 +18,7 @@ fn scale_kernel<F: Float, N: Size>(
     alpha: InputScalar,
     #[define(F)] _dtype: StorageType,
 ) {
-    // The invocations fill whole cubes, so the last invocations may have nothing to do.
+    // The number of invocations is rounded up to whole cubes, so the last invocations may have nothing to do.
     if !output.is_in_bounds(ABSOLUTE_POS) {
         terminate!();
     }
@@ -33,8 +33,7 @@ impl<R: CubeRuntime, F: FloatElement, I: IntElement, BT: BoolElement> Scale for 
         if elements == 0 {
             return output;
         }
-        // The number of elements that one load can fetch: neighbours in memory; one, if the last axis is
-        // strided.
+        // Elements per load: neighbours in memory; 1 if the last axis is strided.
         let (loads, last) = (client.io_optimized_vector_sizes(dtype.size()), tensor.rank() - 1);
         let vector = tensor_vector_size_parallel(loads, tensor.meta.shape(), tensor.meta.strides(), last);
         let invocations = elements / vector as usize;

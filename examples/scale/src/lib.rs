@@ -1,7 +1,8 @@
 //! A kernel of your own: `scale`, which multiplies a tensor by a number.
 //!
-//! Burn has this operation. The crate adds it once more from outside, in the way to add an operation that
-//! Burn lacks. An extension trait names the operation, and one file per kind of backend implements it:
+//! Burn has this operation. The crate adds it again from outside, in the way in which an operation that Burn
+//! lacks can be added. An extension trait names the operation, and one file per kind of backend implements
+//! it:
 //!
 //! | file | backend |
 //! | --- | --- |
@@ -30,13 +31,13 @@ use burn_backend::Backend;
 use burn_backend::tensor::FloatTensor;
 use burn_tensor::{Tensor, TensorPrimitive};
 
-/// Backends that can scale.
+/// Backends that implement `scale`.
 pub trait Scale: Backend {
     /// `tensor * alpha`, in the dtype of the tensor.
     fn scale(tensor: FloatTensor<Self>, alpha: f32) -> FloatTensor<Self>;
 }
 
-/// `tensor * alpha`.
+/// `tensor * alpha`, in the dtype of the tensor, on any backend that implements [`Scale`].
 pub fn scale<B: Scale, const D: usize>(tensor: Tensor<B, D>, alpha: f32) -> Tensor<B, D> {
     Tensor::from_primitive(TensorPrimitive::Float(B::scale(tensor.into_primitive().tensor(), alpha)))
 }

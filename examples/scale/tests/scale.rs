@@ -1,4 +1,4 @@
-//! `scale` on every backend, against products computed here.
+//! `scale` on every backend, compared with products computed here.
 #![allow(missing_docs)]
 
 use burn_autodiff::Autodiff;
@@ -10,7 +10,7 @@ use burn_tensor::{Tensor, TensorData};
 use flex_scale::{Scale, scale};
 use std::io::Write;
 
-/// Quarters: exact in every float dtype, and so are their products with a power of two.
+/// Multiples of a quarter: exact in every float dtype, and so are their products with a power of two.
 fn values(n: usize) -> Vec<f32> {
     (0..n).map(|i| i as f32 * 0.25 - 3.0).collect()
 }
@@ -24,7 +24,7 @@ fn same<B: Scale, const D: usize>(tensor: Tensor<B, D>, want: Vec<f32>) {
     tensor.into_data().assert_eq(&TensorData::new(want, shape), true);
 }
 
-/// Contiguous, transposed and sliced inputs, lengths that no vector divides, empty ones.
+/// Contiguous, transposed and sliced inputs, lengths that no vector length divides, empty inputs.
 fn forward<B: Scale>() {
     let device = Default::default();
     for n in [0, 1, 4, 7, 1000] {

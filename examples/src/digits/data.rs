@@ -1,4 +1,4 @@
-//! The data set: 1,797 images of 8x8 pixels, carried inside the program.
+//! The data set: 1,797 images of 8x8 pixels, embedded in the program.
 
 use burn::tensor::{Int, Tensor, TensorData, backend::Backend};
 use rand::{SeedableRng, rngs::StdRng, seq::SliceRandom};
@@ -26,9 +26,9 @@ pub struct Digits {
 /// The two parts of the data.
 #[derive(Clone, Debug)]
 pub struct Split {
-    /// Four fifths, to learn from.
+    /// Four fifths, for training.
     pub train: Digits,
-    /// One fifth, to be judged on.
+    /// One fifth, for evaluation.
     pub test: Digits,
 }
 
@@ -36,7 +36,7 @@ impl Digits {
     /// Reads the whole set.
     ///
     /// # Panics
-    /// When the file inside the program is damaged.
+    /// Panics if the file inside the program is damaged.
     pub fn load() -> Self {
         let mut reader =
             csv::ReaderBuilder::new().has_headers(false).from_reader(flate2::read::GzDecoder::new(FILE));
@@ -50,7 +50,7 @@ impl Digits {
         Self { pixels, labels }
     }
 
-    /// Shuffles with a fixed seed and cuts off one fifth for testing.
+    /// Shuffles with a fixed seed and splits off one fifth for testing.
     pub fn split(&self) -> Split {
         let mut order: Vec<usize> = (0..self.len()).collect();
         order.shuffle(&mut StdRng::seed_from_u64(SPLIT_SEED));
@@ -68,7 +68,7 @@ impl Digits {
         self.labels.is_empty()
     }
 
-    /// The images with these positions, in this order.
+    /// The images at these positions, in this order.
     pub fn pick(&self, order: &[usize]) -> Self {
         let image = |&i: &usize| &self.pixels[i * SIDE * SIDE..(i + 1) * SIDE * SIDE];
         Self {

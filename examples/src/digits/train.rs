@@ -1,4 +1,4 @@
-//! Training, evaluation, and keeping the weights.
+//! Training, evaluation, and saving and loading of weights.
 
 use super::data::Digits;
 use super::model::Model;
@@ -11,7 +11,7 @@ use burn::tensor::backend::{AutodiffBackend, Backend};
 use rand::{SeedableRng, rngs::StdRng, seq::SliceRandom};
 use std::path::Path;
 
-/// How to train.
+/// Training parameters.
 #[derive(Clone, Debug)]
 pub struct TrainConfig {
     /// Passes over the training images.
@@ -20,7 +20,7 @@ pub struct TrainConfig {
     pub seed: u64,
     /// Images per step.
     pub batch: usize,
-    /// Learning rate of the first step; it falls linearly to a tenth.
+    /// Learning rate of the first step; it falls linearly to a tenth of that.
     pub learning_rate: f64,
 }
 
@@ -30,7 +30,7 @@ impl Default for TrainConfig {
     }
 }
 
-/// What a training step tells its observer.
+/// Progress that is reported to the observer after a training step.
 #[derive(Clone, Copy, Debug)]
 pub struct Update {
     /// Epoch, from 0.
@@ -45,7 +45,7 @@ pub struct Update {
     pub ends_epoch: bool,
 }
 
-/// Correct answers among all.
+/// Number of correct answers, out of a total.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Score {
     /// Images classified correctly.
@@ -55,13 +55,13 @@ pub struct Score {
 }
 
 impl Score {
-    /// Correct answers in per cent.
+    /// Share of correct answers in per cent.
     pub fn percent(&self) -> f64 {
         100.0 * self.correct as f64 / self.total as f64
     }
 }
 
-/// Trains a fresh model with Adam on the cross-entropy, telling `observe` after every step.
+/// Trains a new model with Adam on the cross-entropy; calls `observe` after every step.
 pub fn train<B: AutodiffBackend>(
     digits: &Digits,
     config: &TrainConfig,
@@ -107,7 +107,7 @@ pub fn evaluate<B: Backend>(model: &Model<B>, digits: &Digits, device: &B::Devic
 /// Writes the weights to `path` (MessagePack, full precision; the extension is `.mpk`).
 ///
 /// # Errors
-/// When the file cannot be written.
+/// Fails if the file cannot be written.
 pub fn save<B: AutodiffBackend>(model: &Model<B>, path: &Path) -> Result<(), RecorderError> {
     model.valid().save_file(path, &NamedMpkFileRecorder::<FullPrecisionSettings>::new())
 }
@@ -115,7 +115,7 @@ pub fn save<B: AutodiffBackend>(model: &Model<B>, path: &Path) -> Result<(), Rec
 /// Reads weights from `path` into a fresh model.
 ///
 /// # Errors
-/// When the file cannot be read or holds another model.
+/// Fails if the file cannot be read or holds another model.
 pub fn load<B: Backend>(path: &Path, device: &B::Device) -> Result<Model<B>, RecorderError> {
     let recorder = NamedMpkFileRecorder::<FullPrecisionSettings>::new();
     Model::new(device).load_file(path, &recorder, device)

@@ -1,4 +1,4 @@
-//! The trait methods of Burn that stand for the operations of the file, and how they are called.
+//! The trait methods of Burn for the operations of the file, and their calls.
 
 use super::Given;
 use burn_backend::ops::{
@@ -206,7 +206,7 @@ pub(super) fn call<B: Backend>(op: &str, params: &Value, inputs: Vec<Given<B>>) 
         "powf" => float(B::float_powf(x.float(), x.float())),
         "remainder" => float(B::float_remainder(x.float(), x.float())),
         "atan2" => float(B::float_atan2(x.float(), x.float())),
-        // Burn's method takes the output; PyTorch's derivative was taken at the input.
+        // Burn's method takes the output of the sigmoid; PyTorch's derivative was computed from the input.
         "sigmoid_backward" => float(B::sigmoid_backward(B::sigmoid(x.float()), x.float())),
         "gelu_backward" => float(B::gelu_backward(x.float(), x.float())),
         "log_sigmoid_backward" => float(B::log_sigmoid_backward(x.float(), x.float())),
@@ -215,7 +215,7 @@ pub(super) fn call<B: Backend>(op: &str, params: &Value, inputs: Vec<Given<B>>) 
             let (values, indices) = B::float_sort_with_indices(t.clone(), dim, descending, IntDType::I64);
             let alone = B::float_sort(t.clone(), dim, descending);
             let order = B::float_argsort(t, dim, descending, IntDType::I64);
-            // The file has one answer; a backend that gives two of them fails on one.
+            // The file has one answer; a backend whose two sort methods disagree fails one of the cases.
             let pick = |a, b| if descending { a } else { b };
             let values = if descending { values } else { alone };
             vec![Given::Float(values), Given::Int(pick(indices, order))]

@@ -1,9 +1,9 @@
 //! Scaled dot-product attention.
 //!
-//! Scores are never stored whole: a task takes a block of queries over tiles of keys, keeps each query's largest score
-//! and its sum of exponentials so far, and rescales what it has when a tile brings a larger score (the online
-//! softmax of Milakov and Gimelshein 2018, tiled as in FlashAttention, Dao et al. 2022). Tiles that the causal mask
-//! hides from the whole block are not visited.
+//! The whole score matrix is never stored: a task takes a block of queries over tiles of keys, keeps each
+//! query's largest score and sum of exponentials so far, and rescales its partial results when a tile brings
+//! a larger score (the online softmax of Milakov and Gimelshein 2018, tiled as in FlashAttention, Dao et al.
+//! 2022). Tiles of keys that the causal mask hides from every query of the block are skipped.
 
 mod plan;
 mod tile;
@@ -24,27 +24,27 @@ pub struct AttentionOptions {
     pub scale: Option<f64>,
     /// Soft cap `c > 0`: scores become `c * tanh(score / c)`.
     pub softcap: Option<f64>,
-    /// Masks keys after the query; the last query sees the last key.
+    /// Hides the keys after the query's own position; the last query sees the last key.
     pub is_causal: bool,
 }
 
 /// `softmax(query @ key^T * scale) @ value`, for every batch element and head.
 ///
-/// Shapes: `query [batch, heads, queries, depth]`, `key [batch, heads, keys, depth]`,
-/// `value [batch, heads, keys, value_depth]`, and `mask` and `bias` anything that broadcasts to
-/// `[batch, heads, queries, keys]`. The result has shape `[batch, heads, queries, value_depth]`.
+/// Shapes: `query [batch, heads, queries, depth]`, `key [batch, heads, keys, depth]`, `value [batch, heads,
+/// keys, value_depth]`; `mask` and `bias` broadcast to `[batch, heads, queries, keys]`. The result has shape
+/// `[batch, heads, queries, value_depth]`.
 ///
-/// In this order, scores are scaled, soft-capped, set to `-inf` where the mask is true or the causal mask hides the key, and
-/// `bias` is added. A query whose scores are all `-inf` gets zeros, and so does one without any keys. NaN in a
-/// query, key or bias makes the query's result NaN; so does NaN in any value that takes part. A key that the
-/// causal mask hides may or may not take part with weight zero, so a NaN in its value may or may not show, as in other
-/// tiled implementations.
+/// In this order, scores are scaled, soft-capped, set to `-inf` where the mask is true or the causal mask
+/// hides the key, and `bias` is added. The result of a query is zero if all its scores are `-inf` or there
+/// are no keys. NaN in a query, key or bias makes the query's result NaN; so does NaN in the value of any
+/// visible key. A key that the causal mask hides may be skipped or enter with weight zero, so NaN in its
+/// value may or may not reach the result, as in other tiled implementations.
 ///
-/// f16 and bf16 are computed in f32 and rounded once; f64 in f64.
+/// f16 and bf16 are computed in f32 and rounded once; f64 is computed in f64.
 ///
 /// # Errors
-/// A dtype that is not a float, a mask that is not bool, dtypes that differ, shapes that do not fit together, a soft cap that
-/// is not positive.
+/// Fails if a dtype is not a float, the mask is not bool, dtypes differ, shapes do not fit together, or the
+/// soft cap is not positive.
 pub fn attention(
     query: Tensor,
     key: Tensor,
@@ -55,8 +55,8 @@ pub fn attention(
 ) -> Result<Tensor> {
     let plan = Plan::new(&query, &key, &value, mask.as_ref(), bias.as_ref(), options)?;
     let (query, value) = (unit_depth(query)?, unit_depth(value)?);
-    // The product wants neighbouring keys side by side. Where every key is read many times, turn them once here
-    // rather than for each block of queries.
+    // The matrix product reads neighbouring keys from contiguous memory. If every key is read many times, the
+    // keys are transposed once here instead of once per block of queries.
     let key = if plan.queries >= MIN_QUERIES_TO_TURN {
         key.swap_axes(2, 3)?.into_contiguous()?
     } else {
@@ -67,10 +67,10 @@ pub fn attention(
     })
 }
 
-/// Queries per head from which turning the keys pays.
+/// Queries per head from which transposing the keys pays.
 const MIN_QUERIES_TO_TURN: usize = 16;
 
-/// The tensor with its last axis contiguous; other axes may lie as they like.
+/// Returns the tensor with its last axis contiguous; the other axes may have any strides.
 fn unit_depth(tensor: Tensor) -> Result<Tensor> {
     if tensor.layout().strides()[3] == 1 || tensor.shape()[3] == 1 {
         Ok(tensor)
@@ -79,7 +79,7 @@ fn unit_depth(tensor: Tensor) -> Result<Tensor> {
     }
 }
 
-/// A block of queries of one head, and where its result goes.
+/// A block of queries of one head, from query `first` on, and the memory of its result.
 struct Task<'a, T> {
     head: [usize; 2],
     first: usize,
@@ -109,7 +109,8 @@ fn run<T: FloatElement>(
             })
             .collect();
         let scores = plan.batch * plan.heads * plan.queries * plan.keys;
-        // Per score: an exponential, and the products, which run at many operations per cycle.
+        // Per score: one exponential, and its share of the two matrix products, which run at many operations
+        // per cycle.
         let flops = scores.saturating_mul(16 + (plan.depth + plan.value_depth) / 8);
         let mask = mask.map(|mask| mask.storage::<u8>());
         let bias = bias.map(|bias| bias.storage::<T>());
@@ -130,7 +131,7 @@ fn run<T: FloatElement>(
     })
 }
 
-/// The matrix of one head.
+/// The layout of one head of `tensor` as a matrix of `rows` x `cols`.
 fn head_layout(tensor: &Tensor, head: [usize; 2], rows: usize, cols: usize) -> MatLayout {
     let layout = tensor.layout();
     let strides = layout.strides();

@@ -5,19 +5,22 @@ use crate::Tensor;
 use crate::error::{Error, Result, check_rank, check_same_dtype};
 use crate::layout::{Layout, checked_num_elements, expand_like};
 
-/// Queries per task. With fewer, packing the keys for each block costs more; with more, tiles leave the cache.
+/// Queries per task. Smaller blocks spend more time on packing the keys, which happens once per block; with
+/// larger blocks the tiles leave the cache.
 ///
-/// Core time on Zen 5 with these blocks, f32, depth 64: 0.33 ms for 12 heads of 128 tokens, 4.4 ms for 12 of 512, 44 ms
-/// for 8 of 2048 (half of that under a causal mask), which is 150 to 200 GFLOP/s per core, exponentials included.
+/// Core time on Zen 5 with these blocks, f32, depth 64: 0.33 ms for 12 heads of 128 tokens, 4.4 ms for 12
+/// heads of 512 tokens, 44 ms for 8 heads of 2048 tokens (half of that under a causal mask), which is 150 to
+/// 200 GFLOP/s per core, exponentials included.
 const QUERY_BLOCK: usize = 128;
-/// Queries per task when there would be too few tasks otherwise.
+/// Queries per task if [`QUERY_BLOCK`] would give fewer than [`MIN_TASKS`] tasks.
 const SMALL_QUERY_BLOCK: usize = 64;
-/// Tasks below which the smaller block is used.
+/// Number of tasks below which the smaller block is used.
 const MIN_TASKS: usize = 16;
-/// Keys per tile: scores (128 KiB), keys and values (64 KiB each at d = 64) stay in the second cache together.
+/// Keys per tile: scores (128 KiB), keys and values (64 KiB each at depth 64) fit into the second-level cache
+/// together.
 pub(super) const KEY_BLOCK: usize = 256;
 
-/// Sizes of an attention.
+/// Sizes and options of an attention.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Plan {
     pub batch: usize,
@@ -35,14 +38,14 @@ pub(super) struct Plan {
     pub scale: f64,
     pub softcap: Option<f64>,
     pub is_causal: bool,
-    /// Positions in the mask, stretched to all scores.
+    /// Layout of the mask, broadcast to the shape of the scores.
     pub mask: Option<Layout>,
-    /// Positions in the bias, stretched to all scores.
+    /// Layout of the bias, broadcast to the shape of the scores.
     pub bias: Option<Layout>,
 }
 
 impl Plan {
-    /// Checks the arguments and chooses the tiles.
+    /// Checks the arguments and chooses the tile sizes.
     pub fn new(
         query: &Tensor,
         key: &Tensor,
@@ -94,7 +97,7 @@ impl Plan {
         })
     }
 
-    /// Number of keys, from the first on, that query `i` may see. The last query sees the last key.
+    /// Number of leading keys that query `i` may see. The last query sees the last key.
     pub fn visible(&self, i: usize) -> usize {
         if !self.is_causal {
             return self.keys;

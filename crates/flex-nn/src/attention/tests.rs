@@ -87,7 +87,8 @@ fn mask(shape: [usize; 4]) -> Tensor {
 }
 
 fn check_all<T: Element>() {
-    // (batch, heads, queries, keys, depth, value depth): within a tile and over several.
+    // (batch, heads, queries, keys, depth, value depth): sizes that fit into one tile, and sizes that need
+    // several.
     for (b, h, sq, sk, d, dv) in [
         (1, 1, 1, 1, 1, 1),
         (2, 3, 5, 7, 8, 4),
@@ -102,7 +103,7 @@ fn check_all<T: Element>() {
         cases[2].mask = Some(mask([b, h, sq, sk]));
         cases[3].bias = Some(sample::<T>(&[1, h, sq, sk], 4));
         cases[4].options = AttentionOptions { scale: Some(0.3), softcap: Some(1.5), is_causal: false };
-        // Stretched masks and biases, all at once.
+        // Broadcast masks and biases, together with every option.
         cases[5].mask = Some(mask([1, h, 1, sk]));
         cases[5].bias = Some(sample::<T>(&[b, 1, sq, 1], 5));
         cases[5].options = AttentionOptions { scale: Some(-0.7), softcap: Some(2.0), is_causal: true };
@@ -133,7 +134,8 @@ fn causal_masks_of_any_proportion() {
 
 #[test]
 fn operands_in_any_layout() {
-    // [batch, sequence, heads, depth], as projections leave them; transposed, stepped and flipped depth.
+    // [batch, sequence, heads, depth], the layout that projections produce; then transposed, flipped and
+    // expanded operands.
     let of = |s: usize, seed| sample::<f32>(&[2, s, 3, 8], seed).swap_axes(1, 2).unwrap();
     check::<f32>(of(9, 1), of(11, 2), of(11, 3), Case::default());
     let of = |s: usize, seed| sample::<f32>(&[2, 3, 8, s], seed).swap_axes(2, 3).unwrap();
@@ -193,7 +195,7 @@ fn nan_and_infinity_propagate() {
     }
     let y = run(ok(1), ok(2), poisoned(1598, f32::NAN, 3));
     assert!(y.chunks(4).all(|row| row[2].is_nan() && row[1].is_finite()));
-    // inf - inf of the largest score.
+    // An infinite bias makes the largest score infinite, and `inf - inf` is NaN.
     let bias = Tensor::full([1, 1, 1, 1], f64::INFINITY, DType::F32).unwrap();
     let y = attention(ok(1), ok(2), ok(3), None, Some(bias), AttentionOptions::default()).unwrap();
     assert!(y.to_vec::<f32>().iter().all(|v| v.is_nan()));

@@ -1,4 +1,4 @@
-//! One block of queries over the tiles of keys that it can see.
+//! Attention of one block of queries over the tiles of keys that the block can see.
 
 use super::plan::{KEY_BLOCK, Plan};
 use crate::Element;
@@ -11,14 +11,14 @@ use alloc::vec::Vec;
 use flex_math::simd::vectorize;
 use flex_math::{Exp, Tanh, map_in_place};
 
-/// Buffers of a task, made once and used for all its tiles.
+/// Buffers of a task, allocated once and used for all its tiles.
 pub(super) struct Scratch<F> {
     scores: Vec<F>,
     /// Largest score of each query so far.
     max: Vec<F>,
     /// Sum of the exponentials of each query's scores so far.
     sum: Vec<F>,
-    /// Operands and results of a type that has to be converted; empty otherwise.
+    /// Converted operands and results if the stored type is not the computed type; empty otherwise.
     query: Vec<F>,
     operand: Vec<F>,
     out: Vec<F>,
@@ -38,21 +38,21 @@ impl<F: Work> Scratch<F> {
     }
 }
 
-/// What a task reads.
+/// The operands that a task reads.
 #[derive(Clone, Copy)]
 pub(super) struct Inputs<'a, T> {
-    /// `[queries, depth]` of the head.
+    /// `[queries, depth]` of one head.
     pub query: MatRef<'a, T>,
     /// `[depth, keys]`.
     pub key: MatRef<'a, T>,
     /// `[keys, value_depth]`.
     pub value: MatRef<'a, T>,
-    /// The whole buffers, which the plan's layouts index.
+    /// The whole buffers of mask and bias, indexed by the plan's layouts.
     pub mask: Option<&'a [u8]>,
     pub bias: Option<&'a [T]>,
 }
 
-/// Writes the attention of the queries of a head from `first` on, as many as `out` has rows.
+/// Writes the attention of a head's queries to `out`, from query `first` on, one query per row of `out`.
 pub(super) fn attend<T: FloatElement>(
     plan: &Plan,
     head: [usize; 2],
@@ -65,7 +65,8 @@ pub(super) fn attend<T: FloatElement>(
     let (zero, one) = (T::Work::ZERO, T::Work::ONE);
     let rows = out.len() / plan.value_depth;
     let (max, sum) = (&mut max[..rows], &mut sum[..rows]);
-    // As low as a number gets, so that a query that sees nothing subtracts a number from its `-inf`.
+    // The lowest finite number, so that a query that sees no key subtracts a finite maximum from its `-inf`
+    // scores.
     max.fill(T::Work::LOWEST);
     sum.fill(zero);
     let is_converted = T::as_work_mut(out).is_none();
@@ -118,7 +119,7 @@ pub(super) fn attend<T: FloatElement>(
         #[inline(always)]
         || {
             for (row, sum) in result.chunks_exact_mut(plan.value_depth).zip(sum) {
-                // NaN stays NaN; a query that sees nothing divides zero by something.
+                // NaN stays NaN; a query that sees no key divides zero by a positive number.
                 let divisor = if *sum < T::Work::TINY { T::Work::TINY } else { *sum };
                 row.iter_mut().for_each(|y| *y = *y / divisor);
             }
@@ -129,10 +130,11 @@ pub(super) fn attend<T: FloatElement>(
     }
 }
 
-/// Rows whose exponentials are computed together: 16 KiB of f32 at 256 keys stay in the first cache.
+/// Rows whose exponentials are computed together: 16 KiB of f32 at 256 keys fit into the first-level cache.
 const GROUP: usize = 16;
 
-/// The matrix in the type that it is computed in: itself, or converted into `buffer`. One of its axes is contiguous.
+/// Returns the matrix in the type that the products are computed in: the matrix itself, or a copy converted
+/// into `buffer`. One of the matrix's axes is contiguous.
 fn convert<'a, T: FloatElement>(matrix: MatRef<'a, T>, buffer: &'a mut Vec<T::Work>) -> MatRef<'a, T::Work> {
     if let Some(data) = T::as_work(matrix.data()) {
         return MatRef::new(data, matrix.layout());
@@ -209,8 +211,8 @@ fn adjust<T: FloatElement>(
     }
 }
 
-/// Replaces the scores of some rows by `exp(score - max)`, and brings the rows' maxima and sums up to date. `shrink`
-/// gets the factor by which earlier results have to be multiplied.
+/// Replaces the scores of some rows by `exp(score - max)` and updates the rows' maxima and sums. Writes to
+/// `shrink` the factor by which each row's earlier results have to be multiplied.
 fn exponentials<F: Work>(
     scores: &mut [F],
     keys: usize,
@@ -222,7 +224,7 @@ fn exponentials<F: Work>(
         #[inline(always)]
         || {
             for ((row, max), shrink) in scores.chunks_exact_mut(keys).zip(&mut *max).zip(&mut *shrink) {
-                // Skips NaN, which reaches the sum through its exponential.
+                // A NaN score is skipped here; it reaches the sum through its exponential.
                 let largest = max_of(row);
                 let new = if largest > *max { largest } else { *max };
                 *shrink = *max - new;

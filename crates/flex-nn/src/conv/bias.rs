@@ -8,21 +8,21 @@ use crate::parallel::{Work, for_each_chunk, rows_per_task};
 use flex_math::fold_halves;
 use flex_math::simd::vectorize;
 
-/// Partial sums that are kept side by side: two vectors of AVX-512.
+/// Partial sums that are kept side by side: two AVX-512 vectors of f32.
 const LANES: usize = 32;
-/// Elements that are summed in lanes; longer rows are halved, so that rounding errors grow with the
-/// logarithm of their length.
+/// Longest row that is summed lane by lane; longer rows are split in halves, so that rounding errors grow
+/// with the logarithm of the row's length.
 const BLOCK: usize = 2048;
-/// Rows below this cost more in calls than in additions.
+/// Rows shorter than this are summed in groups: one call per row would cost more than the additions.
 const SHORT: usize = 256;
 
 /// Gradient of [`conv`](super::conv) and [`conv_transpose`](super::conv_transpose) over `N` spatial axes with
-/// respect to the bias: the gradient of the output, `[batch, channels, spatial...]`, summed over all axes but the
-/// channels.
+/// respect to the bias: `grad`, the gradient of the output, `[batch, channels, spatial...]`, summed over all
+/// axes but the channels.
 ///
 /// # Errors
-/// A gradient of another rank, a bias that does not have one element per channel, different dtypes, or one that is
-/// not a float.
+/// Fails if `grad` has another rank, the bias does not have one element per channel, or dtypes differ or are
+/// not floats.
 pub fn conv_bias_backward<const N: usize>(bias: Tensor, grad: Tensor) -> Result<Tensor> {
     const OP: &str = "conv_bias_backward";
     check_same_dtype(OP, bias.dtype(), grad.dtype())?;
@@ -42,7 +42,7 @@ pub fn conv_bias_backward<const N: usize>(bias: Tensor, grad: Tensor) -> Result<
 pub(super) fn sum_channels<S: Store>(values: &[S], batch: usize, out: &mut [S]) {
     let channels = out.len();
     let row = values.len() / (batch * channels).max(1);
-    // Short rows of several images are summed at once.
+    // Short rows of several images are summed together.
     let images = if row < SHORT { BLOCK / row.max(1) } else { 1 };
     let per_task = rows_per_task(batch * row * size_of::<S>());
     for_each_chunk(out, per_task.min(channels.max(1)), Work::Bytes(size_of_val(values)), |task, out| {
@@ -58,7 +58,7 @@ pub(super) fn sum_channels<S: Store>(values: &[S], batch: usize, out: &mut [S]) 
     });
 }
 
-/// The sum of `f` over a range, by halves.
+/// The pairwise sum of `f` over `len` indices from `start` on.
 fn pairwise<T: Element + core::ops::Add<Output = T>>(start: usize, len: usize, f: &impl Fn(usize) -> T) -> T {
     match len {
         0 => T::ZERO,
@@ -67,7 +67,7 @@ fn pairwise<T: Element + core::ops::Add<Output = T>>(start: usize, len: usize, f
     }
 }
 
-/// The sum of a long row.
+/// The sum of a row of any length.
 fn sum<S: Store>(values: &[S]) -> S::Acc {
     if values.len() > BLOCK {
         let (a, b) = values.split_at((values.len() / 2).next_multiple_of(LANES));

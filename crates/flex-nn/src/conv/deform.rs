@@ -1,9 +1,9 @@
-//! Deformable convolution: each tap of each window reads the image at a place of its own, shifted by an offset and
-//! scaled by a mask (Dai et al. 2017, "Deformable Convolutional Networks"; Zhu et al. 2019 for the mask), with the
-//! conventions of torchvision.
+//! Deformable convolution: each tap of each window reads the image at its own position, shifted by an offset,
+//! and scales the value by a mask (Dai et al. 2017, "Deformable Convolutional Networks"; Zhu et al. 2019 for
+//! the mask), with the conventions of torchvision.
 //!
-//! What a window reads is no shift of the image any more, so here the columns are written out: one row of bilinear
-//! samples per channel and tap. The products with them are those of the other convolutions.
+//! A tap is no constant shift of the image here, so the column matrix is written out: one row of bilinear
+//! samples per channel and tap. The products with the columns use the kernels of the other convolutions.
 
 use super::bias::sum_channels;
 use super::element::{Output, Scratch, Store, Values, compute_into};
@@ -18,11 +18,11 @@ use crate::parallel::{Work, for_each_chunk, for_each_chunk2};
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// Elements of the columns of a tile of the forward pass: they stay in a 1 MiB second-level cache.
+/// Column elements per tile of the forward pass: they fit into a 1 MiB second-level cache.
 const TILE_ELEMENTS: usize = 128 * 1024;
-/// Operations that a bilinear sample costs, roughly: four gathers.
+/// Approximate cost of a bilinear sample in operations: four gathers.
 const SAMPLE_FLOPS: usize = 32;
-/// Rows of the weight gradient in a task.
+/// Rows of the weight gradient per task.
 const TASK_ROWS: usize = 8;
 /// Positions that are summed in registers before they are added to the weight gradient.
 const SEGMENT: usize = 2048;
@@ -31,12 +31,12 @@ const SEGMENT: usize = 2048;
 /// channels_in / weight_groups, kernel_h, kernel_w]`, to `[batch, channels_out, out_h, out_w]`.
 ///
 /// `offset`, `[batch, offset_groups * kernel_h * kernel_w * 2, out_h, out_w]`, holds a vertical and a
-/// horizontal shift for each tap; `mask`, `[batch, offset_groups * kernel_h * kernel_w, out_h, out_w]`, a factor.
-/// Samples are bilinear, with zeros outside of the image.
+/// horizontal shift for each tap. `mask`, `[batch, offset_groups * kernel_h * kernel_w, out_h, out_w]`, holds
+/// a factor for each tap. Samples are bilinear, with zeros outside of the image.
 ///
 /// # Errors
-/// Those of [`conv`](super::conv); offsets or a mask of another shape; a number of offset groups that does not
-/// divide the channels.
+/// The errors of [`conv`](super::conv); offsets or a mask of another shape; a number of offset groups that
+/// does not divide the channels.
 pub fn deform_conv2d(
     x: Tensor,
     offset: Tensor,
@@ -60,11 +60,12 @@ pub fn deform_conv2d(
     })
 }
 
-/// Gradients of [`deform_conv2d`] with respect to all of its arguments. Where a sample lies on a grid point,
-/// at which the bilinear interpolation has a kink, the gradient of the offset is the one towards larger coordinates.
+/// Gradients of [`deform_conv2d`] with respect to all its arguments. At a sample that lies on a grid point,
+/// where the bilinear interpolation has a kink, the gradient of the offset is the one-sided derivative
+/// towards larger coordinates.
 ///
 /// # Errors
-/// Those of [`deform_conv2d`], and a gradient that does not have the shape of its output.
+/// The errors of [`deform_conv2d`], and a `grad` whose shape is not the output shape.
 pub fn deform_conv2d_backward(
     x: Tensor,
     offset: Tensor,
@@ -88,7 +89,7 @@ pub fn deform_conv2d_backward(
         let mut d_x = Output::<T>::new(x.shape(), dtype)?;
         let mut d_offset = Output::<T>::new(offset.shape(), dtype)?;
         let mut d_weight = Output::<T>::new(weight.shape(), dtype)?;
-        // Without a mask its gradient costs next to nothing and is dropped.
+        // Without a mask, its gradient costs little; it is computed anyway and dropped.
         let mut d_mask = Output::<T>::new(&mask_shape, dtype)?;
         plan.backward(
             &factors,
@@ -114,7 +115,7 @@ pub fn deform_conv2d_backward(
     })
 }
 
-/// The operands in the type that is computed in.
+/// The operands in the type that the convolution is computed in.
 struct Factors<'a, T> {
     x: Values<'a, T>,
     offset: Values<'a, T>,
@@ -134,14 +135,15 @@ impl<'a, T: Element> Factors<'a, T> {
     }
 }
 
-/// Where a tap samples the image, the same for all channels of an offset group.
+/// The position at which a tap samples the image, the same for all channels of an offset group.
 #[derive(Clone, Copy, Debug)]
 struct Sample<T> {
-    /// Elements above left, above right, below left and below right in the plane; `usize::MAX` outside of it.
+    /// Plane indices of the elements above left, above right, below left and below right; `usize::MAX`
+    /// outside of the plane.
     corners: [usize; 4],
-    /// Distance from the upper and the left corners.
+    /// Distance from the upper and from the left corners.
     fraction: [T; 2],
-    /// Whether the sample is less than one element away from the image; elsewhere it is zero.
+    /// Whether the sample is less than one element away from the image; otherwise its value is zero.
     inside: bool,
 }
 
@@ -150,7 +152,7 @@ impl<T: Real> Sample<T> {
         let limit = |size: usize| T::from_f64(size as f64);
         let inside = !(y <= -T::ONE || x <= -T::ONE || y >= limit(height) || x >= limit(width));
         let (floor_y, floor_x) = (y.floor(), x.floor());
-        // Saturating, and NaN becomes zero; the fractions keep it.
+        // The conversion saturates and maps NaN to zero; a NaN coordinate survives in `fraction`.
         let (top, left) = (floor_y.to_i64(), floor_x.to_i64());
         let index = |y: i64, x: i64| {
             let valid = (0..height as i64).contains(&y) && (0..width as i64).contains(&x);
@@ -164,20 +166,20 @@ impl<T: Real> Sample<T> {
         }
     }
 
-    /// Values at the corners; zero outside of the plane.
+    /// Values at the corners; zero for corners outside of the plane.
     #[inline(always)]
     fn values(&self, plane: &[T]) -> [T; 4] {
         self.corners.map(|at| plane.get(at).copied().unwrap_or(T::ZERO))
     }
 
-    /// Shares of the corners in the sample.
+    /// Bilinear weights of the corners.
     #[inline(always)]
     fn shares(&self) -> [T; 4] {
         let [y, x] = self.fraction;
         [(T::ONE - y) * (T::ONE - x), (T::ONE - y) * x, y * (T::ONE - x), y * x]
     }
 
-    /// The sample of a plane.
+    /// The interpolated value of a plane.
     #[inline(always)]
     fn read(&self, plane: &[T]) -> T {
         if !self.inside {
@@ -243,12 +245,12 @@ impl Plan {
         self.g.image_channels * self.g.groups
     }
 
-    /// Window positions of an image.
+    /// Number of window positions in an image.
     fn positions(&self) -> usize {
         self.g.grid[1] * self.g.grid[2]
     }
 
-    /// Rows of the mask: taps of all offset groups.
+    /// Number of rows of the mask: one per tap and offset group.
     fn rows(&self) -> usize {
         self.offset_groups * self.g.taps()
     }
@@ -257,7 +259,7 @@ impl Plan {
         self.g.image[1] * self.g.image[2]
     }
 
-    /// The samples of a row of the mask (a tap of an offset group) at consecutive positions.
+    /// The samples of one row of the mask (one tap of one offset group) at a range of window positions.
     fn samples<T: Real>(
         &self,
         offset: &[T],
@@ -279,7 +281,8 @@ impl Plan {
         })
     }
 
-    /// Rows `channel * taps + tap` of samples, times the mask, at consecutive positions of an image.
+    /// Writes rows `channel * taps + tap` of samples, times the mask, at a range of window positions of an
+    /// image.
     fn columns<T: Real>(&self, f: &Factors<'_, T>, image: usize, range: Range<usize>, out: &mut [T]) {
         let (taps, n, len) = (self.g.taps(), self.positions(), range.len());
         let x = &f.x[image * self.channels_in() * self.plane()..][..self.channels_in() * self.plane()];
@@ -307,7 +310,7 @@ impl Plan {
         let (n, k) = (self.positions(), self.g.image_channels * self.g.taps());
         let tile = (TILE_ELEMENTS / (k * self.g.groups).max(1)).clamp(48, 1008) / 48 * 48;
         let tile = tile.min(n);
-        // The outputs of a tile of an image: a stretch of each channel.
+        // The outputs of one tile of one image: a range of positions in each channel.
         let mut tasks: Vec<(usize, Range<usize>, Vec<&mut [T]>)> = Vec::new();
         for (image, out) in out.chunks_mut((self.channels_out() * n).max(1)).enumerate() {
             let base = tasks.len();
@@ -360,7 +363,7 @@ impl Plan {
             }
             return;
         }
-        // The weight of each group with its axes exchanged: a row of coefficients per column.
+        // The transposed weight of each group: a row of coefficients per column.
         let mut transposed = Scratch::new(groups * k * rows_out);
         for (out, weight) in
             transposed.chunks_exact_mut(k * rows_out).zip(f.weight.chunks_exact(k * rows_out))
@@ -369,7 +372,7 @@ impl Plan {
                 out.iter_mut().skip(i).step_by(rows_out).zip(row).for_each(|(out, &w)| *out = w);
             }
         }
-        // Rows are padded with zeros to whole vectors.
+        // Rows are padded with zeros to a whole number of vectors.
         let pitch = n.next_multiple_of(max_lanes::<T>());
         let mut columns = Scratch::new(groups * k * pitch);
         let mut d_columns = Scratch::new(groups * k * pitch);

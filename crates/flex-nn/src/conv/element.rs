@@ -1,4 +1,4 @@
-//! How elements are stored and what they are computed in, and scratch memory for the latter.
+//! How elements are stored, the type that they are computed in, and scratch memory of that type.
 
 use super::product::Real;
 use crate::dtype::Element;
@@ -9,19 +9,19 @@ use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 use flex_math::Half;
 
-/// A stored float. The half types are computed in `f32` and rounded once.
+/// A stored float type. The half types are computed in `f32` and rounded once.
 pub(super) trait Store: Element {
-    /// What it is computed in.
+    /// The type of the arithmetic.
     type Acc: Real;
     fn widen(self) -> Self::Acc;
     fn narrow(value: Self::Acc) -> Self;
-    /// The values themselves where no conversion is needed.
+    /// The slice itself if no conversion is needed.
     fn borrow(values: &[Self]) -> Option<&[Self::Acc]>;
-    /// [`borrow`](Self::borrow) for writing.
+    /// [`borrow`](Self::borrow) of a mutable slice.
     fn borrow_mut(values: &mut [Self]) -> Option<&mut [Self::Acc]>;
-    /// Copies with conversion; the slices have one length.
+    /// Copies with conversion; the slices have the same length.
     fn widen_slice(src: &[Self], dst: &mut [Self::Acc]);
-    /// Copies with one rounding; the slices have one length.
+    /// Copies with one rounding; the slices have the same length.
     fn narrow_slice(src: &[Self::Acc], dst: &mut [Self]);
 }
 
@@ -91,14 +91,14 @@ impl_store!(native f64);
 impl_store!(half f16);
 impl_store!(half bf16);
 
-/// Pooled memory for intermediate values, with arbitrary contents.
+/// Pooled memory for intermediate values, initially with arbitrary contents.
 pub(super) struct Scratch<T> {
     bytes: Bytes,
     ty: PhantomData<T>,
 }
 
 impl<T: Element> Scratch<T> {
-    /// `len` elements; the callers' plans have checked that their bytes can be counted.
+    /// Allocates `len` elements. The callers' plans have checked that the number of bytes does not overflow.
     pub fn new(len: usize) -> Self {
         Self { bytes: storage::alloc(len * size_of::<T>()), ty: PhantomData }
     }
@@ -118,14 +118,14 @@ impl<T: Element> DerefMut for Scratch<T> {
     }
 }
 
-/// Values in the type that they are computed in: the tensor's own memory, or a converted copy.
+/// Values in the computed type: the tensor's own memory, or a converted copy.
 pub(super) enum Values<'a, T> {
     Borrowed(&'a [T]),
     Owned(Scratch<T>),
 }
 
 impl<'a, T: Element> Values<'a, T> {
-    /// Converts the stored values if they have to be.
+    /// Borrows the stored values, or converts them if the computed type differs.
     pub fn of<S: Store<Acc = T>>(values: &'a [S]) -> Self {
         match S::borrow(values) {
             Some(values) => Self::Borrowed(values),
@@ -149,7 +149,7 @@ impl<T: Element> Deref for Values<'_, T> {
     }
 }
 
-/// Lets `f` write a result in the type that it is computed in; rounds it into `out` where that is another type.
+/// Calls `f` with a slice of the computed type: `out` itself, or a temporary that is then rounded into `out`.
 pub(super) fn compute_into<S: Store, R>(out: &mut [S], f: impl FnOnce(&mut [S::Acc]) -> R) -> R {
     if let Some(out) = S::borrow_mut(out) {
         return f(out);
@@ -160,14 +160,14 @@ pub(super) fn compute_into<S: Store, R>(out: &mut [S], f: impl FnOnce(&mut [S::A
     result
 }
 
-/// A tensor in the making, written in the type that it is computed in.
+/// A result tensor under construction, written in the computed type.
 pub(super) struct Output<S: Store> {
     tensor: Tensor,
     wide: Option<Scratch<S::Acc>>,
 }
 
 impl<S: Store> Output<S> {
-    /// Of arbitrary contents.
+    /// A tensor of arbitrary contents.
     pub fn new(shape: &Shape, dtype: DType) -> Result<Self> {
         let mut tensor = Tensor::empty(shape.clone(), dtype)?;
         let wide = S::borrow_mut(stored(&mut tensor)).is_none().then(|| Scratch::new(shape.num_elements()));
@@ -182,7 +182,7 @@ impl<S: Store> Output<S> {
         }
     }
 
-    /// The tensor, rounded where its type asks for it.
+    /// Returns the tensor; its elements are rounded here if the stored type differs from the computed type.
     pub fn finish(mut self) -> Tensor {
         if let Some(wide) = &self.wide {
             S::narrow_slice(wide, stored(&mut self.tensor));

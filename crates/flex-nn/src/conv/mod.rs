@@ -1,20 +1,23 @@
-//! Convolutions over one, two and three spatial axes, transposed and deformable ones, and their gradients.
+//! Convolutions, transposed and deformable convolutions over one, two and three spatial axes, and their
+//! gradients.
 //!
-//! Inputs are `[batch, channels, spatial...]`. Convolutions slide windows over their input without flipping the
-//! kernel (they are cross-correlations), with zeros for padding, as PyTorch does.
+//! Inputs are `[batch, channels, spatial...]`. As in PyTorch, convolutions slide windows over their input
+//! without flipping the kernel (they are cross-correlations), and padding is zero.
 //!
 //! From the outside in:
 //!
-//! * `plan` validates and turns every kind into one geometry over three spatial axes;
+//! * `plan` validates the arguments and describes every kind of convolution by one geometry over three
+//!   spatial axes;
 //! * `program` turns a geometry into passes: which shifted windows of which planes are summed with which
-//!   coefficients. Convolutions, transposed ones and both kinds of input gradients are such programs;
+//!   coefficients. Convolutions, transposed convolutions and the input gradients of both are such programs;
 //! * `planes` lays out the padded input that the passes read;
-//! * `run` cuts a program into tasks and runs, `weight` does the same for weight gradients;
-//! * `product` holds the two kernels in which all the arithmetic happens.
+//! * `run` cuts a program into tasks and runs it; `weight` does the same for weight gradients;
+//! * `product` holds the two kernels that do all the arithmetic.
 //!
-//! No column matrix (im2col) is written: since a window's tap is a constant shift in the planes, the kernels
-//! read the windows from the planes themselves. Pointwise convolutions read their input in place; depthwise ones are
-//! products with one row. The half types are computed in f32 and rounded once.
+//! No column matrix (im2col) is written: each tap of a window is a constant shift in the planes, so the
+//! kernels read the windows from the planes themselves. Pointwise convolutions read their input in place;
+//! depthwise convolutions are matrix products with one row. The half types are computed in f32 and rounded
+//! once.
 
 mod bias;
 mod deform;
@@ -98,25 +101,25 @@ pub struct UnfoldOptions {
 /// Gradients of [`deform_conv2d`], in the shapes of its arguments.
 #[derive(Clone, Debug)]
 pub struct DeformConvGradients {
-    /// With respect to the input.
+    /// Gradient with respect to the input.
     pub x: Tensor,
-    /// With respect to the offsets.
+    /// Gradient with respect to the offsets.
     pub offset: Tensor,
-    /// With respect to the weight.
+    /// Gradient with respect to the weight.
     pub weight: Tensor,
-    /// With respect to the mask, if there is one.
+    /// Gradient with respect to the mask, if there is one.
     pub mask: Option<Tensor>,
-    /// With respect to the bias, if there is one.
+    /// Gradient with respect to the bias, if there is one.
     pub bias: Option<Tensor>,
 }
 
-/// Convolution of `x`, `[batch, channels_in, spatial...]`, with `weight`, `[channels_out, channels_in / groups,
-/// kernel...]`, and an optional bias `[channels_out]`, to `[batch, channels_out, out...]`, where
-/// `out = (size + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1`, rounded down.
+/// Convolution of `x`, `[batch, channels_in, spatial...]`, with `weight`, `[channels_out, channels_in /
+/// groups, kernel...]`, and an optional bias `[channels_out]`. The result is `[batch, channels_out, out...]`
+/// with `out = floor((size + 2 * padding - dilation * (kernel - 1) - 1) / stride) + 1`.
 ///
 /// # Errors
-/// Ranks, channels, groups or a bias that do not fit together; a stride, dilation, group count or kernel size of
-/// zero; a kernel that does not fit into the padded input; different dtypes, or one that is not a float.
+/// Fails if ranks, channels, groups or the bias do not fit together; a stride, dilation, group count or
+/// kernel size is zero; the kernel does not fit into the padded input; dtypes differ or are not floats.
 pub fn conv<const N: usize>(
     x: Tensor,
     weight: Tensor,
@@ -129,10 +132,10 @@ pub fn conv<const N: usize>(
     gather(OP, x, weight, bias, &geometry, geometry.grid_shape::<N>())
 }
 
-/// Gradient of [`conv`] with respect to `x`, of which only the shape matters.
+/// Gradient of [`conv`] with respect to `x`. Of `x` itself only the shape is used.
 ///
 /// # Errors
-/// Those of [`conv`], and a gradient that does not have the shape of its output.
+/// The errors of [`conv`], and a `grad` whose shape is not the output shape of [`conv`].
 pub fn conv_x_backward<const N: usize>(
     x: Tensor,
     weight: Tensor,
@@ -146,10 +149,10 @@ pub fn conv_x_backward<const N: usize>(
     spread(OP, grad, weight, None, &geometry, geometry.image_shape::<N>())
 }
 
-/// Gradient of [`conv`] with respect to `weight`, of which only the shape matters.
+/// Gradient of [`conv`] with respect to `weight`. Of `weight` itself only the shape is used.
 ///
 /// # Errors
-/// Those of [`conv`], and a gradient that does not have the shape of its output.
+/// The errors of [`conv`], and a `grad` whose shape is not the output shape of [`conv`].
 pub fn conv_weight_backward<const N: usize>(
     x: Tensor,
     weight: Tensor,
@@ -163,13 +166,15 @@ pub fn conv_weight_backward<const N: usize>(
     weight_gradient(OP, x, grad, &weight, &geometry)
 }
 
-/// Transposed convolution of `x`, `[batch, channels_in, spatial...]`, with `weight`, `[channels_in, channels_out /
-/// groups, kernel...]`, and an optional bias `[channels_out]`, to `[batch, channels_out, out...]`, where
-/// `out = (size - 1) * stride + dilation * (kernel - 1) + 1 + padding_out - 2 * padding`.
+/// Transposed convolution of `x`, `[batch, channels_in, spatial...]`, with `weight`, `[channels_in,
+/// channels_out / groups, kernel...]`, and an optional bias `[channels_out]`. The result is `[batch,
+/// channels_out, out...]` with `out = (size - 1) * stride + dilation * (kernel - 1) + 1 + padding_out - 2 *
+/// padding`.
 ///
 /// # Errors
-/// Ranks, channels, groups or a bias that do not fit together; a stride, dilation, group count or kernel size of
-/// zero; an output of less than one element along a spatial axis; different dtypes, or one that is not a float.
+/// Fails if ranks, channels, groups or the bias do not fit together; a stride, dilation, group count or
+/// kernel size is zero; the output would have no element along a spatial axis; dtypes differ or are not
+/// floats.
 pub fn conv_transpose<const N: usize>(
     x: Tensor,
     weight: Tensor,
@@ -182,10 +187,10 @@ pub fn conv_transpose<const N: usize>(
     spread(OP, x, weight, bias, &geometry, geometry.image_shape::<N>())
 }
 
-/// Gradient of [`conv_transpose`] with respect to `x`, whose shape follows from that of the gradient.
+/// Gradient of [`conv_transpose`] with respect to `x`, whose shape follows from the shape of `grad`.
 ///
 /// # Errors
-/// Those of [`conv_transpose`], and a gradient that no input leads to.
+/// The errors of [`conv_transpose`], and a `grad` of a shape that no input produces.
 pub fn conv_transpose_x_backward<const N: usize>(
     weight: Tensor,
     grad: Tensor,
@@ -197,10 +202,10 @@ pub fn conv_transpose_x_backward<const N: usize>(
     gather(OP, grad, weight, None, &geometry, geometry.grid_shape::<N>())
 }
 
-/// Gradient of [`conv_transpose`] with respect to `weight`, of which only the shape matters.
+/// Gradient of [`conv_transpose`] with respect to `weight`. Of `weight` itself only the shape is used.
 ///
 /// # Errors
-/// Those of [`conv_transpose`], and a gradient that does not have the shape of its output.
+/// The errors of [`conv_transpose`], and a `grad` whose shape is not the output shape of [`conv_transpose`].
 pub fn conv_transpose_weight_backward<const N: usize>(
     x: Tensor,
     weight: Tensor,
@@ -214,7 +219,8 @@ pub fn conv_transpose_weight_backward<const N: usize>(
     weight_gradient(OP, grad, x, &weight, &geometry)
 }
 
-/// Image to grid.
+/// Computes the grid from the image (see [`Geometry`]): a convolution, or the input gradient of a transposed
+/// one.
 fn gather(
     op: &'static str,
     image: Tensor,
@@ -242,7 +248,7 @@ fn gather(
     })
 }
 
-/// Grid to image.
+/// Computes the image from the grid: a transposed convolution, or the input gradient of a convolution.
 fn spread(
     op: &'static str,
     grid: Tensor,
@@ -273,7 +279,7 @@ fn spread(
     })
 }
 
-/// Image and grid to a tensor of the weight's shape.
+/// Computes the gradient of the weight, in the weight's shape, from image and grid.
 fn weight_gradient(
     op: &'static str,
     image: Tensor,
@@ -295,7 +301,7 @@ fn weight_gradient(
     })
 }
 
-/// The bias in the type that is computed in, or zeros.
+/// The initial values of the accumulators: the bias in the computed type, or zeros.
 fn start_values<S: Store>(bias: Option<Tensor>, channels: usize) -> Result<Scratch<S::Acc>> {
     let mut values = Scratch::new(channels);
     match bias {

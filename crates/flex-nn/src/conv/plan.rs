@@ -1,9 +1,9 @@
-//! Validation and geometry: what a convolution is asked to do, as plain numbers over three spatial axes.
+//! Validation and geometry: the parameters of a convolution as plain numbers over three spatial axes.
 //!
-//! Convolutions over one and two axes are convolutions over three whose leading axes have size one. A transposed
-//! convolution is the gradient of a convolution with respect to its input, so one [`Geometry`] describes both: the
-//! *image* is what the windows slide over (the input of a convolution, the output of a transposed one), and the
-//! *grid* has one position per window.
+//! Convolutions over one and two axes are convolutions over three axes whose leading axes have size one. A
+//! transposed convolution is the gradient of a convolution with respect to its input, so one [`Geometry`]
+//! describes both. The windows slide over the *image* (the input of a convolution, the output of a transposed
+//! one); the *grid* has one position per window (the output of a convolution, the input of a transposed one).
 
 use super::{ConvOptions, ConvTransposeOptions};
 use crate::error::{Error, Result, check_rank, check_same_dtype};
@@ -28,7 +28,7 @@ pub(super) struct Geometry {
     pub dilation: [usize; 3],
 }
 
-/// Sizes along one spatial axis.
+/// Window parameters along one spatial axis.
 #[derive(Clone, Copy)]
 struct Axis {
     kernel: usize,
@@ -38,37 +38,38 @@ struct Axis {
 }
 
 impl Axis {
-    /// From the first to the last tap of a window, both included.
+    /// Elements from the first to the last tap of a window, both included.
     fn extent(self) -> Option<usize> {
         small((self.kernel - 1).checked_mul(self.dilation)?.checked_add(1)?)
     }
 
-    /// Window positions in an image of this size; `None` when the kernel does not fit or the numbers overflow.
+    /// Number of window positions in an image of this size; `None` if the kernel does not fit or a number
+    /// overflows.
     fn grid(self, image: usize) -> Option<usize> {
         let padded = small(self.padding.checked_mul(2)?.checked_add(image)?)?;
         Some(padded.checked_sub(self.extent()?)? / self.stride + 1)
     }
 
-    /// Size of the image that a transposed convolution makes of a grid of this size.
+    /// Size of the image that a transposed convolution computes from a grid of this size.
     fn image(self, grid: usize, padding_out: usize) -> Option<usize> {
         let reach = grid.checked_sub(1)?.checked_mul(self.stride)?.checked_add(self.extent()?)?;
         let size = reach.checked_add(padding_out)?.checked_sub(self.padding.checked_mul(2)?)?;
         small(size).filter(|&size| size > 0)
     }
 
-    /// Size of the grid that [`image`](Self::image) made this image of.
+    /// Inverse of [`image`](Self::image): the size of the grid that leads to an image of this size.
     fn grid_of_transposed(self, image: usize, padding_out: usize) -> Option<usize> {
         let padded = small(self.padding.checked_mul(2)?.checked_add(image)?)?;
         Some(padded.checked_sub(self.extent()?)?.checked_sub(padding_out)? / self.stride + 1)
     }
 }
 
-/// Sizes that signed arithmetic can add and subtract a few times.
+/// Returns `size` if signed arithmetic can add and subtract a few such sizes without overflow.
 fn small(size: usize) -> Option<usize> {
     (size <= isize::MAX as usize / 16).then_some(size)
 }
 
-/// Refuses options that no convolution has. The names are those of the options' fields.
+/// Refuses a zero stride, dilation or group count. Errors name the options' fields.
 pub(super) fn check_options(
     op: &'static str,
     stride: &[usize],
@@ -97,7 +98,7 @@ pub(super) fn check_options(
     Ok(())
 }
 
-/// Number of window positions along each axis of an image that the kernel fits into.
+/// Number of window positions along each axis; an error if the kernel does not fit into the padded image.
 pub(super) fn window_grid<const N: usize>(
     op: &'static str,
     image: [usize; N],
@@ -128,7 +129,7 @@ pub(super) fn window_grid<const N: usize>(
 }
 
 impl Geometry {
-    /// The convolution of an input with a weight of these shapes. The grid is its output.
+    /// Geometry of the convolution of an input with a weight of these shapes. The grid is the output.
     pub fn conv<const N: usize>(
         op: &'static str,
         x: &[usize],
@@ -163,7 +164,8 @@ impl Geometry {
         })
     }
 
-    /// The transposed convolution of an input with a weight of these shapes. The image is its output.
+    /// Geometry of the transposed convolution of an input with a weight of these shapes. The image is the
+    /// output.
     pub fn conv_transpose<const N: usize>(
         op: &'static str,
         x: &[usize],
@@ -178,7 +180,8 @@ impl Geometry {
         })
     }
 
-    /// The same from the shape of its output, as the gradient with respect to the input needs it.
+    /// Geometry of a transposed convolution from the shape of its output, for the gradient with respect to
+    /// the input.
     pub fn conv_transpose_of_grad<const N: usize>(
         op: &'static str,
         weight: &[usize],
@@ -244,12 +247,12 @@ impl Geometry {
         })
     }
 
-    /// Refuses an image of another shape than this one's (of any number of spatial axes).
+    /// Refuses a tensor (of any number of spatial axes) that does not have the shape of the image.
     pub fn check_image(&self, op: &'static str, shape: &[usize]) -> Result<()> {
         self.check(op, shape, self.image_channels, self.image)
     }
 
-    /// Refuses a grid of another shape than this one's.
+    /// Refuses a tensor that does not have the shape of the grid.
     pub fn check_grid(&self, op: &'static str, shape: &[usize]) -> Result<()> {
         self.check(op, shape, self.grid_channels, self.grid)
     }
@@ -275,20 +278,21 @@ impl Geometry {
         shape(self.batch, self.grid_channels * self.groups, &self.grid[3 - N..])
     }
 
-    /// Taps of a window.
+    /// Number of taps of a window.
     pub fn taps(&self) -> usize {
         self.kernel.iter().product()
     }
 
-    /// Products that the convolution sums, times two; saturates.
+    /// Floating-point operations: two per product that the convolution sums. Saturates.
     pub fn flops(&self) -> usize {
         let factors = [self.batch, self.groups, self.image_channels, self.grid_channels, self.taps()];
         factors.iter().chain(&self.grid).fold(2usize, |n, &f| n.saturating_mul(f))
     }
 
-    /// Merges spatial axes where the windows cannot tell the difference, so that 1x1 convolutions, for one, see one
-    /// long row. An axis on which nothing slides (kernel and stride 1, no padding) joins the one before it if that
-    /// one has stride 1: its steps, taps and padding become steps of whole inner rows.
+    /// Merges spatial axes where that leaves the result unchanged, so that a 1x1 convolution, for example,
+    /// sees one long row. An axis along which the windows do not slide (kernel and stride 1, no padding) is
+    /// merged into the preceding axis if that axis has stride 1; the preceding axis's steps, taps and padding
+    /// then count whole inner rows.
     pub fn merged(mut self) -> Self {
         for inner in [2, 1, 2] {
             let outer = inner - 1;
@@ -322,7 +326,7 @@ impl Geometry {
     }
 }
 
-/// Refuses a bias of another dtype, or without one element per output channel.
+/// Refuses a bias of another dtype, or a bias without exactly one element per output channel.
 pub(super) fn check_bias(
     op: &'static str,
     bias: Option<&Tensor>,
@@ -337,7 +341,7 @@ pub(super) fn check_bias(
     Err(Error::shape(op, bias.shape(), alloc::format!("a bias of shape [{channels}]")))
 }
 
-/// Refuses shapes whose scratch memory cannot be counted.
+/// Refuses shapes whose scratch memory has a size that overflows.
 pub(super) fn check_scratch(op: &'static str, factors: &[usize]) -> Result<usize> {
     checked_num_elements(op, factors)
 }

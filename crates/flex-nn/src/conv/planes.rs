@@ -1,10 +1,10 @@
-//! Padded planes: the source of a convolution laid out so that every tap of a window is a constant shift.
+//! Padded planes: the source of a convolution, laid out so that every tap of a window is a constant shift.
 //!
-//! Each channel becomes a few planes with their zero padding written out. With a stride of `s` along an axis, the
-//! windows at consecutive positions read every `s`-th element, so the axis is split into its `s` phases
-//! (elements `f`, `f + s`, `f + 2s`, ...): inside of a phase, consecutive windows read consecutive elements, and a
-//! tap is a phase and a shift. Phases that no tap reads are left out, so a 1x1 convolution of stride 2 copies
-//! a quarter of its input and a dilated one as much as it needs.
+//! Each channel becomes a few planes with their zero padding written out. With a stride of `s` along an axis,
+//! the windows at consecutive positions read every `s`-th element. So the axis is split into its `s` phases
+//! (elements `f`, `f + s`, `f + 2s`, ...): within a phase, consecutive windows read consecutive elements, and
+//! a tap is a phase and a shift. Phases that no tap reads are left out, so a 1x1 convolution of stride 2
+//! copies a quarter of its input, and a dilated convolution copies only what it reads.
 
 use super::element::Store;
 use super::plan::check_scratch;
@@ -16,24 +16,25 @@ use flex_math::simd::vectorize;
 /// One spatial axis of the planes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PlaneAxis {
-    /// Per phase, the index in the source of the plane's first element. Indices outside of the source are padding.
+    /// Per phase, the source index of the plane's first element. Indices outside of the source are padding.
     pub starts: Vec<isize>,
-    /// From one element of a plane to the next in the source.
+    /// Distance in the source between neighbouring elements of a plane.
     pub step: usize,
     /// Elements of a plane.
     pub len: usize,
 }
 
 impl PlaneAxis {
-    /// Index in the source of element `at`, when it is not padding.
+    /// Source index of the plane's element `at`; `None` if the element is padding.
     #[inline(always)]
     fn source(&self, start: isize, at: usize, size: usize) -> Option<usize> {
-        // Sizes were checked to leave room in `isize`.
+        // Cannot overflow: the plan has checked that sizes leave room in `isize`.
         let index = start + (at * self.step) as isize;
         (0..size as isize).contains(&index).then_some(index as usize)
     }
 
-    /// The elements that come from a source of this size; those around them are padding.
+    /// Range of the plane's elements that come from a source of this size; the elements outside of it are
+    /// padding.
     fn inside(&self, start: isize, size: usize) -> core::ops::Range<usize> {
         let first = (-start).max(0) as usize;
         let end = (size as isize - start).max(0) as usize;
@@ -74,12 +75,12 @@ impl Planes {
         self.channels * self.channel_len()
     }
 
-    /// Elements of the source that the planes are made of.
+    /// Elements of the source that the planes are copied from.
     pub fn source_len(&self) -> usize {
         self.channels * self.source.iter().product::<usize>()
     }
 
-    /// Whether the planes are the source itself.
+    /// Whether the planes equal the source, so that no copy is needed.
     pub fn is_source(&self) -> bool {
         self.axes
             .iter()
@@ -87,17 +88,17 @@ impl Planes {
             .all(|(axis, size)| axis.starts == [0] && (axis.step == 1 || axis.len == 1) && axis.len == size)
     }
 
-    /// Position of element `(d, h, w)` of the planes of phases `phase`, from the start of a channel.
+    /// Position, from the start of a channel, of element `(d, h, w)` of the plane with phases `phase`.
     pub fn position(&self, phase: [usize; 3], at: [usize; 3]) -> usize {
         let [_, h, w] = &self.axes;
         let plane = (phase[0] * h.starts.len() + phase[1]) * w.starts.len() + phase[2];
         plane * self.plane_len() + (at[0] * h.len + at[1]) * w.len + at[2]
     }
 
-    /// Writes the planes of consecutive channels.
+    /// Writes the planes `dst` of consecutive channels of `src`.
     ///
     /// # Panics
-    /// When the slices do not hold the same number of whole channels.
+    /// Panics if the slices do not hold the same number of whole channels.
     pub fn pack<S: Store>(&self, src: &[S], dst: &mut [S::Acc]) {
         let size: usize = self.source.iter().product();
         let (src, dst) = (src.chunks_exact(size.max(1)), dst.chunks_exact_mut(self.channel_len().max(1)));
@@ -157,7 +158,7 @@ fn gather<S: Store>(src: &[S], step: usize, dst: &mut [S::Acc]) {
         _ if len == 0 => {}
         1 => S::widen_slice(&src[..len], dst),
         2 => {
-            // A step that the compiler knows, so that it shuffles whole vectors.
+            // A constant step lets the compiler shuffle whole vectors.
             let (last, most) = dst.split_last_mut().expect("not empty");
             for (d, s) in most.iter_mut().zip(src.chunks_exact(2)) {
                 *d = s[0].widen();

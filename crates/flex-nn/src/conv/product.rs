@@ -1,14 +1,15 @@
-//! The two products that every convolution here is made of.
+//! The two matrix products that every convolution here is made of.
 //!
-//! Both multiply a matrix with *windows* of one flat buffer `p`: row `k` of the other factor is not stored, it is
-//! `p[offsets[k]..]`. A convolution needs no more than that. Over an image that carries its zero padding, the tap
-//! at `(dy, dx)` of channel `c` reads the image shifted by a constant, so the column matrix of the classic
-//! im2col lowering is a set of shifted windows of the image itself, and never has to be written out.
+//! Both multiply a matrix with *windows* of one flat buffer `p`: row `k` of the other factor is not stored,
+//! it is `p[offsets[k]..]`. In an image that carries its zero padding, the tap at `(dy, dx)` of channel `c`
+//! reads the image shifted by a constant. So the column matrix of the classic im2col lowering is a set of
+//! shifted windows of the image itself, and never has to be written out.
 //!
-//! * [`windows`] accumulates over `k` with one vector of window positions per register: outputs and input gradients;
+//! * [`windows`] accumulates over `k`, with one vector of window positions per register: outputs and input
+//!   gradients;
 //! * [`dots`] accumulates over the window positions: weight gradients.
 //!
-//! Both keep a tile of accumulators in registers, and each output is summed in an order that depends on the
+//! Both keep a tile of accumulators in registers. Each output is summed in an order that depends on the
 //! shapes alone.
 
 use crate::dtype::Element;
@@ -17,25 +18,26 @@ use core::ops::{AddAssign, Deref};
 use flex_math::simd::{Simd, Vector, WithSimd, dispatch};
 use flex_math::{Float, fold_halves};
 
-/// What products are computed in: `f32` (for the half types too) or `f64`.
+/// The type of the arithmetic: `f32` (for the half types too) or `f64`.
 pub(super) trait Real: Element + Float + AddAssign {}
 impl Real for f32 {}
 impl Real for f64 {}
 
-/// Rows of a matrix that [`windows`] handles at once at most: callers split rows by multiples of it.
+/// The most rows that [`windows`] processes together; callers split rows at multiples of it.
 pub(super) const BLOCK_ROWS: usize = 8;
 
-/// Elements past the end of `p` that let [`windows`] use its widest tiles to the end. Their values do not matter.
+/// Extra elements at the end of `p` that let [`windows`] use its widest tiles up to the end. Their values do
+/// not matter.
 pub(super) const fn slack<T>() -> usize {
     8 * max_lanes::<T>()
 }
 
-/// Elements in the widest vector.
+/// Elements in the widest vector (64 bytes).
 pub(super) const fn max_lanes<T>() -> usize {
     64 / size_of::<T>()
 }
 
-/// Where the windows of `p` start.
+/// Start positions of the windows in `p`, and the largest of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Offsets {
     list: Vec<usize>,
@@ -43,7 +45,7 @@ pub(super) struct Offsets {
 }
 
 impl Offsets {
-    /// From the start of each window.
+    /// Takes the start of each window.
     pub fn new(list: Vec<usize>) -> Self {
         let reach = list.iter().copied().max().unwrap_or(0);
         Self { list, reach }
@@ -58,12 +60,12 @@ impl Deref for Offsets {
     }
 }
 
-/// `out[i * pitch + n] = bias[i] + sum over k of a[i * K + k] * p[base + offsets[k] + n]` for `n` in `0..len`, where
-/// `K` is the number of offsets and `out` has one row of `pitch >= len` elements per bias. What follows after `len`
-/// elements of a row may be overwritten.
+/// `out[i * pitch + n] = bias[i] + sum over k of a[i * K + k] * p[base + offsets[k] + n]` for `n` in
+/// `0..len`, where `K` is the number of offsets and `out` has one row of `pitch >= len` elements per bias.
+/// The elements of a row after the first `len` may be overwritten.
 ///
 /// # Panics
-/// When a slice is too short.
+/// Panics if a slice is too short.
 pub(super) fn windows<T: Real>(
     a: &[T],
     bias: &[T],
@@ -91,8 +93,9 @@ struct Windows<'a, T> {
 impl<T: Real> WithSimd for Windows<'_, T> {
     type Output = ();
 
-    /// 8 x 3 accumulators, 3 windows and a coefficient fill 28 of the 32 registers of AVX-512; 4 x 3 fit the 16 of
-    /// the others. Rows that remain are padded with copies of the last one, whose results are dropped.
+    /// 8 x 3 accumulators, 3 windows and a coefficient take 28 of the 32 registers of AVX-512; 4 x 3
+    /// accumulators fit the 16 registers of the other instruction sets. An incomplete block of rows is padded
+    /// with copies of its last row, whose results are dropped.
     #[inline(always)]
     fn with_simd<S: Simd>(mut self) {
         let rows = self.bias.len();
@@ -110,7 +113,7 @@ impl<T: Real> WithSimd for Windows<'_, T> {
 }
 
 impl<T: Real> Windows<'_, T> {
-    /// All of `R` rows from `row` on; returns `R`.
+    /// Computes `R` rows from `row` on over their whole length; returns `R`.
     #[inline(always)]
     fn rows<S: Simd, const R: usize, const V: usize>(&mut self, row: usize) -> usize {
         let lanes = T::lanes::<S>();
@@ -133,8 +136,9 @@ impl<T: Real> Windows<'_, T> {
         R
     }
 
-    /// Where a tile of `width` elements that covers position `n` can start, if more than `more` elements are left: at `n`,
-    /// also where it goes past the end of the row but not of the memory, else before it, so that it ends with the row.
+    /// Start of a tile of `width` elements that covers position `n`; `None` if at most `more` elements are
+    /// left and `width` does not fit. The tile starts at `n` if it ends within the row, or ends past it but
+    /// within the memory; otherwise it starts before `n` and ends with the row.
     #[inline(always)]
     fn fit(&self, n: usize, width: usize, more: usize) -> Option<usize> {
         let rest = self.len - n;
@@ -148,7 +152,7 @@ impl<T: Real> Windows<'_, T> {
         }
     }
 
-    /// `R` slices of coefficients; rows past the end repeat the last.
+    /// The coefficients of `R` rows; indices past the last row repeat the last row.
     #[inline(always)]
     fn coefficients<const R: usize>(&self, row: usize) -> [&[T]; R] {
         let k = self.offsets.len();
@@ -169,7 +173,7 @@ impl<T: Real> Windows<'_, T> {
         acc
     }
 
-    /// `R` rows of `V` vectors from position `n` on.
+    /// A tile of results: `R` rows of `V` vectors from position `n` on.
     #[inline(always)]
     fn tile<S: Simd, const R: usize, const V: usize>(&self, row: usize, n: usize) -> [[Vector<S, T>; V]; R] {
         let lanes = T::lanes::<S>();
@@ -192,7 +196,8 @@ impl<T: Real> Windows<'_, T> {
         acc
     }
 
-    /// A row shorter than a vector: reads past its end where `p` has something there, else a padded copy.
+    /// The results of rows shorter than a vector: reads past the row's end if `p` extends that far, else a
+    /// zero-padded copy.
     #[inline(always)]
     fn edge<S: Simd, const R: usize>(&self, row: usize) -> [[Vector<S, T>; 1]; R] {
         let lanes = T::lanes::<S>();
@@ -231,7 +236,7 @@ fn load<S: Simd, T: Real>(values: &[T]) -> Vector<S, T> {
     bytemuck::pod_read_unaligned(bytemuck::cast_slice(values))
 }
 
-/// A vector that starts with `values` and goes on with zeros.
+/// Loads `values` into the first lanes of a vector; the other lanes are zero.
 #[inline(always)]
 fn load_part<S: Simd, T: Real>(values: &[T]) -> Vector<S, T> {
     let mut vector: Vector<S, T> = T::ZERO.splat();
@@ -240,7 +245,8 @@ fn load_part<S: Simd, T: Real>(values: &[T]) -> Vector<S, T> {
     vector
 }
 
-/// What [`dots`] multiplies: `images` pairs of `rows` rows of `g` and windows of `p`, all of `len` elements.
+/// The operands of [`dots`]: `rows` rows of `g` and the windows of `p` for each of `images` images, all of
+/// `len` elements.
 #[derive(Clone, Copy)]
 pub(super) struct Pairs<'a, T> {
     /// Row `r` of image `i` starts at `i * g_image + r * g_row`.
@@ -256,11 +262,11 @@ pub(super) struct Pairs<'a, T> {
     pub len: usize,
 }
 
-/// `out[r * J + j] += sum over i and t of g[i * g_image + r * g_row + t] * p[i * p_image + offsets[j] + t]`, where `J`
-/// is the number of offsets.
+/// `out[r * J + j] += sum over i and t of g[i * g_image + r * g_row + t] * p[i * p_image + offsets[j] + t]`,
+/// where `J` is the number of offsets.
 ///
 /// # Panics
-/// When a slice is too short.
+/// Panics if a slice is too short.
 pub(super) fn dots<T: Real>(pairs: Pairs<'_, T>, out: &mut [T]) {
     dispatch(Dots { pairs, out });
 }
@@ -273,7 +279,7 @@ struct Dots<'a, T> {
 impl<T: Real> WithSimd for Dots<'_, T> {
     type Output = ();
 
-    /// 4 x 6 accumulators in 32 registers, 2 x 4 in 16; a single row (depthwise) gets a kernel of its own.
+    /// 4 x 6 accumulators with 32 registers, 2 x 4 with 16; a single row (depthwise) has a kernel of its own.
     #[inline(always)]
     fn with_simd<S: Simd>(mut self) {
         let wide = size_of::<Vector<S, T>>() == 64;
@@ -294,7 +300,8 @@ impl<T: Real> Dots<'_, T> {
         let columns = self.pairs.offsets.len();
         let mut column = 0;
         while column < columns {
-            // The accumulators pass through memory: summed where they are, they would be spilled in the hot loop.
+            // The accumulators are copied to memory before they are summed: summed in place, they would be
+            // spilled in the hot loop.
             let mut sums = [T::ZERO; 4 * 6 * 16];
             let lanes = T::lanes::<S>();
             self.tile::<S, R, J>(row, column, &mut sums);
@@ -310,7 +317,7 @@ impl<T: Real> Dots<'_, T> {
         R
     }
 
-    /// The sum over the positions past the last whole vector.
+    /// The part of one sum over the positions after the last whole vector.
     #[inline(always)]
     fn rest(&self, lanes: usize, row: usize, column: usize) -> T {
         let Pairs { g, g_row, g_image, p, p_image, offsets, images, len, .. } = self.pairs;
@@ -327,7 +334,8 @@ impl<T: Real> Dots<'_, T> {
         sum
     }
 
-    /// `R` rows times `J` windows, over whole vectors of positions; those past the end repeat the last.
+    /// Sums of `R` rows times `J` windows over whole vectors of positions; indices past the last row or
+    /// window repeat the last.
     #[inline(always)]
     fn tile<S: Simd, const R: usize, const J: usize>(&self, row: usize, column: usize, sums: &mut [T]) {
         let Pairs { g, g_row, g_image, p, p_image, offsets, rows, images, len } = self.pairs;
@@ -354,7 +362,7 @@ impl<T: Real> Dots<'_, T> {
     }
 }
 
-/// `acc[r][j] + a[r] * b[j]`, summed over `len` elements, whole vectors.
+/// `acc[r][j] + a[r] * b[j]`, summed over `len` elements; `len` is a multiple of the vector length.
 #[inline(always)]
 fn multiply_add<S: Simd, T: Real, const R: usize, const J: usize>(
     mut acc: [[Vector<S, T>; J]; R],
@@ -382,7 +390,7 @@ fn multiply_add<S: Simd, T: Real, const R: usize, const J: usize>(
 
 #[inline(always)]
 fn sum_lanes<T: Real>(lanes: &[T]) -> T {
-    // Arrays of a known size stay in registers.
+    // Arrays of a constant length stay in registers.
     match lanes.len() {
         16 => halve::<T, 8>(lanes),
         8 => halve::<T, 4>(lanes),
@@ -391,7 +399,7 @@ fn sum_lanes<T: Real>(lanes: &[T]) -> T {
     }
 }
 
-/// The sum of `2 * H` values, by halves.
+/// The sum of `2 * H` values: the halves are added to each other repeatedly.
 #[inline(always)]
 fn halve<T: Real, const H: usize>(values: &[T]) -> T {
     let mut sums = [T::ZERO; H];

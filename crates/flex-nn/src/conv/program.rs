@@ -1,12 +1,12 @@
-//! What the two directions of a convolution compute, as windows of planes.
+//! The two directions of a convolution, image to grid and grid to image, as sums over windows of planes.
 //!
-//! * **Gather** (a convolution's output, a transposed one's input gradient): output position `o` sums the taps of
-//!   its window of the image. One pass, whose coefficients are the weight as it is stored.
-//! * **Spread** (a convolution's input gradient, a transposed one's output): image position `y` sums the grid
-//!   positions `o` and taps `t` with `o * stride + t * dilation - padding = y`. The positions `y` that agree modulo the
-//!   stride see the same taps, each at a constant shift of the grid; so there is one pass per residue, and
-//!   each is a plain stride-1 convolution of the grid with some of the taps. Nothing is scattered or added twice,
-//!   so there are no races and no zero stuffing.
+//! * **Gather** (output of a convolution, input gradient of a transposed one): output position `o` sums the
+//!   taps of its window of the image. There is one pass, whose coefficients are the weight as it is stored.
+//! * **Spread** (input gradient of a convolution, output of a transposed one): image position `y` sums the
+//!   grid positions `o` and taps `t` with `o * stride + t * dilation - padding = y`. All positions `y` with
+//!   the same remainder modulo the stride see the same taps, each at a constant shift of the grid. So there
+//!   is one pass per residue, and each pass is a plain stride-1 convolution of the grid with some of the
+//!   taps. No output is scattered to or written by two passes, so there are no races and no zero stuffing.
 
 use super::plan::Geometry;
 use super::planes::{PlaneAxis, Planes};
@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 /// One pass: the outputs `first + i * step` for `i` in `0..count`, along each axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pass {
-    /// Position in the planes of the window of output 0, for each channel and tap.
+    /// For each channel and tap, the position in the planes of the window of output 0.
     pub offsets: Offsets,
     /// The taps, as indices into the kernel.
     pub taps: Vec<usize>,
@@ -26,7 +26,7 @@ pub(super) struct Pass {
     pub count: [usize; 3],
 }
 
-/// All passes over the planes of one source.
+/// The planes of one source and all passes over them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Program {
     pub planes: Planes,
@@ -39,7 +39,7 @@ pub(super) struct Program {
 
 /// A pass along one axis.
 struct AxisPass {
-    /// Tap, phase of the planes, shift in it.
+    /// Tap, phase of the planes, shift within the phase.
     taps: Vec<(usize, usize, usize)>,
     first: usize,
     step: usize,
@@ -47,19 +47,19 @@ struct AxisPass {
 }
 
 impl Program {
-    /// Image to grid.
+    /// Program that computes the grid from the image.
     ///
     /// # Errors
-    /// Planes that memory cannot address.
+    /// Fails if the planes are too large to address.
     pub fn gather(op: &'static str, g: &Geometry) -> Result<Self> {
         let axes = [0, 1, 2].map(|k| gather_axis(g, k));
         Self::build(op, axes, g.image, g.image_channels, g.grid, g.grid_channels, g.kernel)
     }
 
-    /// Grid to image.
+    /// Program that computes the image from the grid.
     ///
     /// # Errors
-    /// Planes that memory cannot address.
+    /// Fails if the planes are too large to address.
     pub fn spread(op: &'static str, g: &Geometry) -> Result<Self> {
         let axes = [0, 1, 2].map(|k| spread_axis(g, k));
         Self::build(op, axes, g.grid, g.grid_channels, g.image, g.image_channels, g.kernel)
@@ -106,7 +106,7 @@ impl Program {
         Ok(Self { planes, passes, out, rows })
     }
 
-    /// Spatial elements of the output.
+    /// Number of spatial elements of the output.
     pub fn out_len(&self) -> usize {
         self.out.iter().product()
     }
@@ -126,7 +126,7 @@ impl Program {
     }
 }
 
-/// One pass; a tap of the window reads the phase and shift of its distance from the window's start.
+/// One pass. The distance of a tap from the window's start determines the phase and shift that the tap reads.
 fn gather_axis(g: &Geometry, k: usize) -> (PlaneAxis, Vec<AxisPass>) {
     let (stride, dilation) = (g.stride[k], g.dilation[k]);
     let mut phases: Vec<usize> = Vec::new();
@@ -145,8 +145,9 @@ fn gather_axis(g: &Geometry, k: usize) -> (PlaneAxis, Vec<AxisPass>) {
     (axis, alloc::vec![AxisPass { taps, first: 0, step: 1, count: g.grid[k] }])
 }
 
-/// One pass per residue of `y + padding` that has a tap. With `y + padding = i * stride + residue`, the taps with
-/// `t * dilation = j * stride + residue` read grid position `i - j`. All passes share one plane per channel.
+/// One pass per residue of `y + padding` that has a tap. With `y + padding = i * stride + residue`, the taps
+/// with `t * dilation = j * stride + residue` read grid position `i - j`. All passes share one plane per
+/// channel.
 fn spread_axis(g: &Geometry, k: usize) -> (PlaneAxis, Vec<AxisPass>) {
     let (stride, dilation, padding) = (g.stride[k], g.dilation[k], g.padding[k]);
     let mut passes: Vec<(AxisPass, usize)> = Vec::new();
@@ -164,7 +165,7 @@ fn spread_axis(g: &Geometry, k: usize) -> (PlaneAxis, Vec<AxisPass>) {
             passes.push((AxisPass { taps, first, step: stride, count: end - start }, residue));
         }
     }
-    // Grid position of a pass's first output under a tap, and of its last.
+    // Grid positions that a tap reads for a pass's first and last output.
     let ends = |pass: &AxisPass, residue: usize, shift: usize| {
         let start = padding.saturating_sub(residue).div_ceil(stride) as isize - shift as isize;
         (start, start + pass.count as isize - 1)
@@ -214,7 +215,7 @@ mod tests {
         }
     }
 
-    /// For each output of each pass, the source indices read, by tap; padding is skipped.
+    /// For each output of each pass, the source index that each tap reads; padding is left out.
     fn reads(program: &Program) -> Vec<Vec<(usize, usize)>> {
         let axis = &program.planes.axes[2];
         let mut table = alloc::vec![Vec::new(); program.out[2]];

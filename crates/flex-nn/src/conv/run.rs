@@ -1,9 +1,9 @@
 //! Runs a [`Program`]: packs planes, multiplies, and writes the outputs.
 //!
-//! Outputs are computed in *runs*: stretches of consecutive positions in the planes, for [`BLOCK_ROWS`] channels
-//! at a time. A run may span several output rows; what lies between them (the padding at the end of a row of the
-//! planes) is computed and dropped when that takes fewer vectors than starting anew in each row. Every output is
-//! summed over channels and taps in one fixed order, whatever the runs, tasks and threads.
+//! Outputs are computed in *runs*: stretches of consecutive positions in the planes, for [`BLOCK_ROWS`]
+//! channels at a time. A run may span several output rows: the positions between them (the padding at the end
+//! of a row of the planes) are computed and dropped if that takes fewer vectors than a new run for each row.
+//! Every output is summed over channels and taps in one fixed order, independent of runs, tasks and threads.
 
 use super::element::{Scratch, Store};
 use super::plan::Geometry;
@@ -14,28 +14,28 @@ use crate::parallel::{Work, for_each_chunk};
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// Positions of a run at most: eight rows of results take 32 KiB of f32.
+/// Most positions of a run: eight rows of results take 32 KiB of f32.
 const MAX_RUN: usize = 1008;
-/// Elements of the planes that a run should touch: they stay in half of a 1 MiB second-level cache.
+/// Elements of the planes that a run should touch: they fit into half of a 1 MiB second-level cache.
 const RUN_ELEMENTS: usize = 96 * 1024;
-/// Floating-point operations that make a task, some 4 us with AVX-512; less is joined.
+/// Floating-point operations per task, about 4 us with AVX-512; smaller units of work are joined.
 const TASK_FLOPS: usize = 1024 * 1024;
-/// Images (times groups) with less work than this pack their planes and multiply them in one task, in which the planes
-/// stay in the cache. Larger ones are packed first and multiplied by several tasks.
+/// Images (times groups) with less work than this pack and multiply their planes in one task, while the
+/// planes are in the cache. Larger images are packed first and then multiplied by several tasks.
 const WHOLE_FLOPS: usize = 8 * 1024 * 1024;
-/// Bytes of planes that are kept at a time. With 16 MiB, a convolution of four images of 3 MB each takes 8.3 ms
-/// of processor time, with 4 MiB 6.2.
+/// Bytes of planes that are kept at a time. A convolution of four images of 3 MB each takes 8.3 ms of
+/// processor time with 16 MiB and 6.2 ms with 4 MiB.
 pub(super) const PLANES_BYTES: usize = 4 * 1024 * 1024;
-/// Tasks that a large problem is cut into at least, where it allows it.
+/// Least number of tasks that a large problem is cut into, if its shape allows it.
 const MIN_TASKS: usize = 16;
 
-/// The factors and the result of a run of a program.
+/// The operands of a program.
 pub(super) struct Operands<'a, S: Store> {
-    /// `[batch, groups, channels, spatial]` of the planes' source.
+    /// The source of the planes, `[batch, groups, channels, spatial]`.
     pub src: &'a [S],
-    /// Per group, for each pass, a row of coefficients per output channel.
+    /// For each group and pass, a row of coefficients per output channel.
     pub weight: &'a [S::Acc],
-    /// One start value per output channel of all groups.
+    /// One initial value per output channel of all groups.
     pub bias: &'a [S::Acc],
     pub batch: usize,
     pub groups: usize,
@@ -106,13 +106,14 @@ pub(super) fn run<S: Store>(program: &Program, operands: &Operands<'_, S>, out: 
     }
 }
 
-/// The work of so many floating-point operations in one of the [products](super::product). They run some 8 times
-/// as fast as the operations that [`Work`] is calibrated for: 280 GFLOP/s on one core with AVX-512.
+/// The [`Work`] of `flops` floating-point operations in one of the [products](super::product). Products run
+/// about 8 times as fast as the operations that [`Work`] is calibrated for: 280 GFLOP/s on one core with
+/// AVX-512.
 pub(super) fn product_work(flops: usize) -> Work {
     Work::Flops(flops / 8)
 }
 
-/// Packs the planes of many images, channels in parallel.
+/// Packs the planes of many images, with the channels in parallel.
 pub(super) fn pack_all<S: Store>(program: &Program, src: &[S], dst: &mut [S::Acc]) {
     let source = program.planes.source.iter().product::<usize>();
     let channel = program.planes.channel_len();
@@ -128,8 +129,8 @@ pub(super) fn pack_all<S: Store>(program: &Program, src: &[S], dst: &mut [S::Acc
     });
 }
 
-/// Coefficients of a spread: for each group and pass, `[image channel][grid channel][tap of the pass]`, from the
-/// weight `[grid channels, image channels, taps]`.
+/// Writes the coefficients of a spread: for each group and pass, `[image channel][grid channel][tap of the
+/// pass]`, from the weight `[grid channels, image channels, taps]`.
 pub(super) fn transpose_weight<T: Element>(program: &Program, g: &Geometry, weight: &[T], out: &mut [T]) {
     let taps = g.taps();
     let mut rest = out;
@@ -145,7 +146,7 @@ pub(super) fn transpose_weight<T: Element>(program: &Program, g: &Geometry, weig
             let work = Work::Bytes(2 * size_of_val(block));
             for_each_chunk(block, TRANSPOSE_ROWS * per_row, work, |k, block| {
                 let (weight, stride) = (&weight[k * TRANSPOSE_ROWS * taps..], g.image_channels * taps);
-                // The usual kernels, all of whose taps are in one pass: copies of a known length.
+                // The usual kernels with all taps in one pass: copies of a constant length.
                 match (pass.taps.len() == taps, taps) {
                     (true, 1) => transpose_whole::<T, 1>(weight, stride, per_row, block),
                     (true, 9) => transpose_whole::<T, 9>(weight, stride, per_row, block),
@@ -157,7 +158,7 @@ pub(super) fn transpose_weight<T: Element>(program: &Program, g: &Geometry, weig
     }
 }
 
-/// Rows that [`transpose_weight`] writes side by side: whole cache lines are read even where there is one tap.
+/// Rows that [`transpose_weight`] writes together, so that whole cache lines are read even for a single tap.
 const TRANSPOSE_ROWS: usize = 16;
 
 /// Row `r` of `out` gathers `weight[i * stride + r * N..][..N]` for each `i`.
@@ -170,7 +171,7 @@ fn transpose_whole<T: Element, const N: usize>(weight: &[T], stride: usize, per_
     }
 }
 
-/// The same for the listed ones of all `taps`.
+/// [`transpose_whole`] for the `listed` ones of all `taps`.
 fn transpose_some<T: Element>(
     weight: &[T],
     stride: usize,
@@ -188,7 +189,8 @@ fn transpose_some<T: Element>(
     }
 }
 
-/// Some rows (channels) of one unit (a group of an image), within a band of its outermost axis that is not 1.
+/// Some rows (output channels) of one unit (a group of an image), limited to a band of the axis of
+/// [`Program::band_axis`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Part {
     unit: usize,
@@ -196,14 +198,14 @@ struct Part {
     band: Range<usize>,
 }
 
-/// A part with the memory of its outputs: one slice per row.
+/// A part and the memory of its outputs: one slice per row.
 type Task<'a, S> = (Part, Vec<&'a mut [S]>);
 
 /// Cuts the output of consecutive units into tasks.
 fn split<'a, S>(program: &Program, first: usize, out: &'a mut [S], flops: usize) -> Vec<Task<'a, S>> {
     let rows = program.rows;
     let units = out.len() / (rows * program.out_len());
-    // Blocks of rows first: they share nothing but the planes.
+    // Blocks of rows first: they share only the planes.
     let block = rows.div_ceil(MIN_TASKS).next_multiple_of(BLOCK_ROWS).min(64);
     let tasks = units * rows.div_ceil(block);
     let size = program.out[program.band_axis()];
@@ -228,7 +230,7 @@ fn split<'a, S>(program: &Program, first: usize, out: &'a mut [S], flops: usize)
     list
 }
 
-/// Consecutive positions in the planes: `rows` rows of `cols` outputs from output `(d, h, w)` of a pass on.
+/// A stretch of positions in the planes: `rows` rows of `cols` outputs, from output `(d, h, w)` of a pass on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
     d: usize,
@@ -239,12 +241,12 @@ struct Run {
 }
 
 impl Program {
-    /// The outermost axis of more than one output: the one that is cut into bands.
+    /// The outermost axis with more than one output, which is cut into bands; the last axis if there is none.
     fn band_axis(&self) -> usize {
         self.out.iter().position(|&size| size > 1).unwrap_or(2)
     }
 
-    /// Computes a part. `p` are the planes of its unit, `pieces` the outputs, one slice per row.
+    /// Computes a part. `p` holds the planes of the part's unit, `pieces` the outputs, one slice per row.
     fn multiply<S: Store>(
         &self,
         operands: &Operands<'_, S>,
@@ -286,7 +288,8 @@ impl Program {
                         let next = pass.step[1] * self.out[2];
                         for r in 0..run.rows {
                             let (values, out) = (&values[r * pitch_w..], &mut piece[at + r * next..]);
-                            // Where one pass writes all outputs in order, a short row may overwrite what comes after.
+                            // If one pass writes all outputs in order, a short row may overwrite the
+                            // following outputs.
                             if !(ordered && run.cols <= SHORT_ROW && write_short(values, out)) {
                                 write(&values[..run.cols], out, pass.step[2]);
                             }
@@ -297,7 +300,7 @@ impl Program {
         }
     }
 
-    /// Position in the output of an output of a pass.
+    /// Position in the output of the pass's output `at`.
     fn output(&self, pass: &Pass, at: [usize; 3]) -> usize {
         let index = |k: usize| pass.first[k] + at[k] * pass.step[k];
         (index(0) * self.out[1] + index(1)) * self.out[2] + index(2)
@@ -320,7 +323,7 @@ impl Program {
                 let mut start = w.start;
                 while start < w.end {
                     let rest = w.end - start;
-                    // Two halves rather than a long run and a stub.
+                    // Two halves instead of a long run and a short rest.
                     let cols = match rest {
                         _ if rest <= max => rest,
                         _ if rest < 2 * max => rest / 2,
@@ -335,7 +338,7 @@ impl Program {
 }
 
 impl Pass {
-    /// The outputs of the pass that lie in a band of an axis.
+    /// The range of the pass's outputs along `axis` that lie in a band.
     fn within(&self, axis: usize, band: &Range<usize>) -> Range<usize> {
         let below =
             |end: usize| end.saturating_sub(self.first[axis]).div_ceil(self.step[axis]).min(self.count[axis]);
@@ -343,11 +346,12 @@ impl Pass {
     }
 }
 
-/// Rows that are written as [`SHORT_ROW`] elements, by a copy of a fixed length instead of a call: outputs of small
-/// images are mostly such.
+/// Rows of at most this many elements are written by a copy of this constant length instead of a call: most
+/// output rows of small images are that short.
 const SHORT_ROW: usize = 16;
 
-/// Writes the first elements of `values`, unless there are too few or no conversion-free room.
+/// Copies the first [`SHORT_ROW`] elements of `values`; returns false if a slice is shorter or `S` needs a
+/// conversion.
 #[inline(always)]
 fn write_short<S: Store>(values: &[S::Acc], dst: &mut [S]) -> bool {
     let dst = S::borrow_mut(dst).and_then(|dst| dst.first_chunk_mut::<SHORT_ROW>());

@@ -8,12 +8,12 @@ use crate::layout::checked_num_elements;
 use crate::parallel::{Work, for_each_chunk, rows_per_task};
 use crate::walk::gather_row;
 
-/// The windows of an input `[batch, channels, height, width]` as columns: `[batch, channels * kernel_h * kernel_w,
-/// windows]`, windows in row-major order of their position. Padding is zero.
+/// The windows of an input `[batch, channels, height, width]` as columns of a tensor `[batch, channels *
+/// kernel_h * kernel_w, windows]`. Windows are in row-major order of their position. Padding is zero.
 ///
 /// # Errors
-/// An input of another rank, a stride, dilation or kernel size of zero, a kernel that does not fit into the padded
-/// input, or a dtype that the engine does not store.
+/// Fails if the input's rank is not 4; a stride, dilation or kernel size is zero; the kernel does not fit
+/// into the padded input; or the engine does not store the dtype.
 pub fn unfold4d(x: Tensor, kernel: [usize; 2], options: &UnfoldOptions) -> Result<Tensor> {
     const OP: &str = "unfold4d";
     let UnfoldOptions { stride, padding, dilation } = *options;
@@ -34,12 +34,12 @@ pub fn unfold4d(x: Tensor, kernel: [usize; 2], options: &UnfoldOptions) -> Resul
             let per_task = rows_per_task(2 * windows * size_of::<T>());
             for_each_chunk(out, per_task * windows, work, |task, out| {
                 for (k, out) in out.chunks_exact_mut(windows).enumerate() {
-                    // A row is one tap of one channel of one image.
+                    // A row holds one tap of one channel of one image.
                     let row = task * per_task + k;
                     let (tap_h, tap_w) = (row % taps / kernel[1], row % kernel[1]);
                     let plane = &src[row / taps * height * width..][..height * width];
                     let first = tap_w * dilation[1];
-                    // Windows whose tap lies inside of the row.
+                    // Range of the windows whose tap lies inside of the row.
                     let start = padding[1].saturating_sub(first).div_ceil(stride[1]).min(out_w);
                     let end = (width + padding[1]).saturating_sub(first).div_ceil(stride[1]).clamp(start, out_w);
                     for (h, out) in out.chunks_exact_mut(out_w).enumerate() {

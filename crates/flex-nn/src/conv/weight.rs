@@ -1,10 +1,10 @@
 //! Gradient of a convolution with respect to its weight.
 //!
-//! Each element is the product of a grid channel with a shifted image channel, summed over positions and the
-//! batch: [`dots`] of rows of the grid with windows of the planes that the forward pass uses. To run over several rows
-//! of the planes at once, the grid is laid out with their pitch, zeros in between. The image's values
-//! under those zeros must not count, which holds for finite ones only (`0 * inf` is NaN); images with others are
-//! multiplied row by row.
+//! Each element is the dot product of a grid channel with a shifted image channel, summed over positions and
+//! the batch: [`dots`] of rows of the grid with windows of the planes that the forward pass uses. To run over
+//! several rows of the planes at once, the grid is laid out with the planes' pitch, with zeros in the gaps.
+//! The image values at those zeros must not count, which only holds for finite values (`0 * inf` is NaN); an
+//! image with infinities or NaN is multiplied row by row.
 
 use super::element::{Scratch, Store};
 use super::plan::{Geometry, check_scratch};
@@ -18,18 +18,19 @@ use alloc::vec::Vec;
 use flex_math::simd::vectorize;
 use num_traits::Float;
 
-/// Positions that are summed in registers before they are added to the result: long enough to hide the sum over
-/// lanes, short enough for the windows to stay in the cache and for rounding errors not to pile up.
+/// Positions that are summed in registers before the sum is added to the result: long enough to hide the cost
+/// of the sum over lanes, short enough for the windows to stay in the cache and for rounding errors to stay
+/// small.
 const SEGMENT: usize = 2048;
-/// Tasks that the rows of the result are cut into at most.
+/// Most tasks that the rows of the result are cut into.
 const MAX_TASKS: usize = 32;
-/// Rows of the result in a task are a multiple of this: those that [`dots`] handles at once.
+/// The rows per task are a multiple of this, the number of rows that [`dots`] processes together.
 const ROWS: usize = 4;
 
 /// Adds the gradient to `out`, `[groups * grid_channels, image_channels, taps]`.
 ///
 /// # Errors
-/// Scratch memory that cannot be addressed.
+/// Fails if the scratch memory is too large to address.
 pub(super) fn weight_gradient<S: Store>(
     op: &'static str,
     g: &Geometry,
@@ -47,7 +48,7 @@ pub(super) fn weight_gradient<S: Store>(
     let [_, pitch_h, pitch_w] = [0, 1, 2].map(|k| planes.axes[k].len);
     let [size_d, size_h, size_w] = g.grid;
     let lanes = max_lanes::<S::Acc>();
-    // Positions from the first window to the last, in whole vectors.
+    // Positions from the first window to the last; `wide` rounds them up to whole vectors.
     let positions = ((size_d - 1) * pitch_h + size_h - 1) * pitch_w + size_w;
     let wide = check_scratch(op, &[positions.next_multiple_of(lanes), rows, g.groups])? / (rows * g.groups);
     check_scratch(op, &[planes.len(), g.groups])?;
@@ -56,7 +57,7 @@ pub(super) fn weight_gradient<S: Store>(
 
     let direct_image = planes.is_source().then(|| S::borrow(image)).flatten();
     let direct_grid = (positions == grid_len).then(|| S::borrow(grid)).flatten();
-    // In place only without a rest of elements that do not fill a vector.
+    // The operands are read in place only if the positions fill whole vectors.
     let (direct_image, direct_grid) = match (direct_image, direct_grid) {
         (Some(image), Some(grid)) if positions == wide => (Some(image), Some(grid)),
         _ => (None, None),
@@ -124,7 +125,7 @@ pub(super) fn weight_gradient<S: Store>(
     Ok(())
 }
 
-/// Lays out rows of the grid with the pitch of the planes, zeros in between and after.
+/// Lays out the rows of the grid with the pitch of the planes, with zeros between and after them.
 fn widen_grid<S: Store>(
     g: &Geometry,
     plane: usize,
@@ -157,7 +158,7 @@ fn widen_grid<S: Store>(
     });
 }
 
-/// Whether there is neither infinity nor NaN.
+/// Whether no value is infinite or NaN.
 fn all_finite<S: Store>(values: &[S]) -> bool {
     const BLOCK: usize = 32 * 1024;
     let work = Work::Bytes(size_of_val(values));

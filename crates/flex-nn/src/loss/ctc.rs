@@ -1,18 +1,21 @@
 //! Connectionist temporal classification.
 //!
-//! A. Graves, S. Fernandez, F. Gomez, J. Schmidhuber: Connectionist Temporal Classification: Labelling Unsegmented
-//! Sequence Data with Recurrent Neural Networks, ICML 2006.
+//! A. Graves, S. Fernandez, F. Gomez, J. Schmidhuber: Connectionist Temporal Classification: Labelling
+//! Unsegmented Sequence Data with Recurrent Neural Networks, ICML 2006.
 //!
-//! The probability of a target is that of all its alignments: each time step emits a label or a blank; runs of one
-//! label count once, then blanks are dropped. With a blank before, between and after the `n` labels there are
-//! `2n + 1` states, and `alpha[t][s]` is the log-probability of all ways to be in state `s` after step `t`:
+//! The probability of a target is the sum of the probabilities of all its alignments: each time step emits a
+//! label or a blank; repeated labels in a row count once, then blanks are dropped. With a blank before,
+//! between and after the `n` labels there are `2n + 1` states. `alpha[t][s]` is the log-probability of all
+//! paths that are in state `s` after step `t`:
 //!
 //! ```text
-//! alpha[t][s] = log_prob[t][label s] + logsumexp(alpha[t-1][s], alpha[t-1][s-1], alpha[t-1][s-2] if s may be jumped to)
+//! alpha[t][s] = log_prob[t][label s]
+//!             + logsumexp(alpha[t-1][s], alpha[t-1][s-1], alpha[t-1][s-2] if a jump to s is allowed)
 //! ```
 //!
-//! where a label may be jumped to from the label before when the two differ. `beta` is the same from the end. All of
-//! this is computed in f64 and in log space, whatever the dtype: sequences are long and probabilities tiny.
+//! where a path may jump to a label from the preceding label if the two differ. `beta` is the same recursion
+//! from the end. Everything is computed in f64 and in log space, for every dtype, because sequences are long
+//! and probabilities tiny.
 
 use crate::error::{Error, Result, check_rank, check_same_dtype};
 use crate::parallel::{self, Work};
@@ -26,15 +29,16 @@ use flex_math::{Exp, Ln, map, map_in_place};
 /// Negative log-likelihood of each sample's target, `[batch]`.
 ///
 /// * `log_probs`: log-probabilities `[time, batch, classes]`
-/// * `targets`: labels `[batch, labels]`, of any integer dtype; those beyond a target's length are not looked at
-/// * `input_lengths`, `target_lengths`: how many time steps and labels of each sample count, `[batch]`
-/// * `blank`: the class that stands for no label
+/// * `targets`: labels `[batch, labels]`, of any integer dtype; labels beyond a target's length are ignored
+/// * `input_lengths`, `target_lengths`: the number of time steps and labels of each sample, `[batch]`
+/// * `blank`: the class that means "no label"
 ///
-/// A target that no alignment of the given length reaches has an infinite loss; an empty one in no time has loss 0.
+/// The loss is infinite if no alignment of the sample's length gives the target, and 0 for an empty target in
+/// zero steps.
 ///
 /// # Errors
-/// Shapes that do not fit together, dtypes other than float and integer, lengths beyond their axis, and labels or a
-/// blank that are not classes.
+/// Fails if shapes do not fit together, dtypes are not float and integer, a length exceeds its axis, or a
+/// label or the blank is not a class.
 pub fn ctc_loss(
     log_probs: Tensor,
     targets: Tensor,
@@ -63,18 +67,20 @@ pub fn ctc_loss(
     })
 }
 
-/// Gradient of [`ctc_loss`], weighted by `grad` (`[batch]`), in the form that PyTorch and Burn use:
+/// Gradient of [`ctc_loss`] with respect to `log_probs`, weighted by `grad` (`[batch]`), in the form that
+/// PyTorch and Burn use:
 ///
 /// ```text
 /// (exp(log_probs) - posterior) * grad
 /// ```
 ///
-/// with the posterior probability of each class at each step. For log-probabilities that come from a log-softmax, its
-/// backward pass turns this and the plain derivative `-posterior * grad` into the same gradient. Time steps beyond a
-/// sample's length and samples of infinite loss have gradient zero.
+/// where `posterior` is the posterior probability of each class at each step. If the log-probabilities come
+/// from a log-softmax, its backward pass maps this form and the plain derivative `-posterior * grad` to the
+/// same gradient. The gradient is zero at time steps beyond a sample's length and for samples of infinite
+/// loss.
 ///
 /// # Errors
-/// Those of [`ctc_loss`], and a `grad` that is not `[batch]` or not of the dtype of `log_probs`.
+/// The errors of [`ctc_loss`], and a `grad` that is not `[batch]` or not of the dtype of `log_probs`.
 pub fn ctc_loss_backward(
     log_probs: Tensor,
     targets: Tensor,
@@ -94,7 +100,7 @@ pub fn ctc_loss_backward(
         let src = log_probs.as_slice::<T>().expect("contiguous");
         let grad = grad.as_slice::<T>().expect("contiguous");
         Tensor::build::<T>(OP, log_probs.shape().clone(), log_probs.dtype(), |out| {
-            // The rows of one sample are not neighbours; each task gets the list of its rows.
+            // The rows of one sample are not adjacent in memory; each task gets the list of its rows.
             let batch = problem.samples.len();
             let mut rows: Vec<Vec<&mut [T]>> =
                 (0..batch).map(|_| Vec::with_capacity(problem.time)).collect();
@@ -108,7 +114,7 @@ pub fn ctc_loss_backward(
     })
 }
 
-/// Gradient of sample `n` into its rows.
+/// Writes the gradient of sample `n` to its rows.
 fn gradient<T: Wide>(problem: &Problem, n: usize, src: &[T], grad: f64, rows: &mut [&mut [T]]) {
     let sample = &problem.samples[n];
     let mut states = States::new(sample, problem.blank);
@@ -128,14 +134,14 @@ fn gradient<T: Wide>(problem: &Problem, n: usize, src: &[T], grad: f64, rows: &m
     let (counted_rows, zero_rows) = rows.split_at_mut(counted);
     zero_rows.iter_mut().for_each(|row| row.fill(T::ZERO));
 
-    // Beta runs over the states in reverse, where it is the alpha of the reversed target.
+    // Beta runs over the states in reverse order, where it is the alpha of the reversed target.
     let mut reversed = states.reversed();
     let (mut beta, mut next) = (reversed.nothing(), reversed.nothing());
     let mut posterior = vec![0.0; states.labels.len()];
     let (mut wide, mut narrow) = (Vec::new(), Vec::new());
     for (t, row) in counted_rows.iter_mut().enumerate().rev() {
         let log_probs = &src[problem.row(t, n)];
-        // Without this step's own log-probability, which alpha already has.
+        // Without this step's own log-probability, which alpha already contains.
         reversed.log_probs.fill(0.0);
         reversed.step(t + 1 == sample.time, &beta, &mut next);
         for ((p, a), b) in posterior.iter_mut().zip(&alphas[t][PAD..]).zip(next[PAD..].iter().rev()) {
@@ -163,7 +169,7 @@ fn gradient<T: Wide>(problem: &Problem, n: usize, src: &[T], grad: f64, rows: &m
     }
 }
 
-/// One sample: its steps, and its labels.
+/// One sample: its number of time steps and its labels.
 struct Sample {
     time: usize,
     labels: Vec<usize>,
@@ -219,7 +225,7 @@ impl Problem {
         Ok(Self { time, classes, blank, samples })
     }
 
-    /// Where the log-probabilities of sample `n` at step `t` lie.
+    /// Range of the log-probabilities of sample `n` at step `t`.
     fn row(&self, t: usize, n: usize) -> core::ops::Range<usize> {
         let start = (t * self.samples.len() + n) * self.classes;
         start..start + self.classes
@@ -234,29 +240,29 @@ impl Problem {
 
 /// The elements as signed integers.
 fn integers(op: &'static str, tensor: &Tensor) -> Result<Vec<i64>> {
-    // Unsigned values above `i64::MAX` turn negative, which is as invalid.
+    // A `u64` above `i64::MAX` becomes negative, which is equally invalid.
     dispatch!(int op, tensor.dtype(), I => Ok(tensor.to_vec::<I>().into_iter().map(Element::to_i64).collect()))
 }
 
-/// Lengths of at most `limit`.
+/// The elements as lengths; an error if one is negative or above `limit`.
 fn lengths(op: &'static str, name: &'static str, tensor: &Tensor, limit: usize) -> Result<Vec<usize>> {
     let valid = |&v: &i64| usize::try_from(v).ok().filter(|&v| v <= limit);
     let refuse = |v: &i64| Error::argument(op, name, v, alloc::format!("0 to {limit}"));
     integers(op, tensor)?.iter().map(|v| valid(v).ok_or_else(|| refuse(v))).collect()
 }
 
-/// Elements before state 0, always -inf, so that a step reads `s - 1` and `s - 2` without a test.
+/// Elements before state 0, always -inf, so that a step reads `s - 1` and `s - 2` without a bounds check.
 const PAD: usize = 2;
 
 /// The states of a target and the buffers of a step.
 struct States {
     /// The class of each state: blank, label, blank, ..., blank.
     labels: Vec<usize>,
-    /// 0 where a state may be reached from two before, -inf elsewhere.
+    /// 0 if a path may reach the state from two states before, -inf otherwise.
     jump: Vec<f64>,
     /// Log-probability of each state at the current step.
     log_probs: Vec<f64>,
-    /// The three ways into each state.
+    /// Buffer for the three ways into each state: staying, advancing by one state, jumping by two states.
     ways: Vec<f64>,
     largest: Vec<f64>,
 }
@@ -283,12 +289,12 @@ impl States {
         Self::of(labels, self.labels[0])
     }
 
-    /// The log-probabilities of being nowhere.
+    /// Log-probabilities of a set of paths that is in no state: all -inf.
     fn nothing(&self) -> Vec<f64> {
         vec![f64::NEG_INFINITY; PAD + self.labels.len()]
     }
 
-    /// Takes the log-probabilities of a step.
+    /// Loads the log-probabilities of a time step.
     fn load<T: Element>(&mut self, row: &[T]) {
         for (to, label) in self.log_probs.iter_mut().zip(&self.labels) {
             *to = row[*label].to_f64();
@@ -319,7 +325,7 @@ impl States {
                     let (a, b, c) = (same[s], before[s], two_before[s] + jump[s]);
                     let max = if b > a { b } else { a };
                     let max = if c > max { c } else { max };
-                    // Nothing minus nothing is nothing, not NaN.
+                    // Replaces -inf, since `-inf - -inf` would be NaN.
                     let max = if max == f64::NEG_INFINITY { 0.0 } else { max };
                     largest[s] = max;
                     (stay[s], advance[s], leap[s]) = (a - max, b - max, c - max);
@@ -339,12 +345,12 @@ impl States {
         }
     }
 
-    /// The loss after the last of `time` steps: paths end in the last blank or the last label.
+    /// The loss after `time` steps: paths end in the last blank or the last label.
     fn loss(&self, time: usize, alpha: &[f64]) -> f64 {
         if time == 0 {
             return if self.labels.len() == 1 { 0.0 } else { f64::INFINITY };
         }
-        // Before state 0 is -inf, so an empty target needs no case of its own.
+        // The padding before state 0 is -inf, so an empty target needs no special case.
         let end = alpha.len();
         let (a, b) = (alpha[end - 1], alpha[end - 2]);
         let max = if b > a { b } else { a };

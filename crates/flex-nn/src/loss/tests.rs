@@ -20,7 +20,7 @@ fn log_probs(time: usize, batch: usize, classes: usize) -> Vec<f64> {
     out
 }
 
-/// What a path of classes says: runs count once, blanks are dropped.
+/// The labels that a path of classes stands for: repeated classes in a row count once, blanks are dropped.
 fn collapse(path: &[usize], blank: usize) -> Vec<usize> {
     let mut out = vec![];
     for (k, &c) in path.iter().enumerate() {
@@ -31,7 +31,8 @@ fn collapse(path: &[usize], blank: usize) -> Vec<usize> {
     out
 }
 
-/// Probability of the target and, per step and class, of the paths through it: the sum over all paths.
+/// Sums over all paths: the probability of the target and, per step and class, the probability of the paths
+/// through it.
 fn enumerate(probs: &[Vec<f64>], target: &[usize], blank: usize) -> (f64, Vec<Vec<f64>>) {
     let (time, classes) = (probs.len(), probs.first().map_or(1, Vec::len));
     let (mut total, mut through) = (0.0, vec![vec![0.0; classes]; time]);
@@ -126,7 +127,8 @@ fn the_loss_is_that_of_all_paths_and_so_is_the_gradient() {
 
 #[test]
 fn long_sequences_do_not_underflow() {
-    // All labels equal in probability: each of the 2000 steps costs ln 10, less the number of alignments.
+    // All classes have the same probability: the loss is `ln 10` per step, minus the logarithm of the number
+    // of alignments.
     let (time, classes) = (2000, 10);
     let x = tensor::<f32>(&vec![-(classes as f64).ln(); time * 3 * classes], [time, 3, classes]);
     let targets = ints::<i64>((0..3 * 40).map(|k| 1 + k % 9), [3, 40]);
@@ -134,7 +136,7 @@ fn long_sequences_do_not_underflow() {
     let args = (targets, times, lens);
     let loss = ctc_loss(x.clone(), args.0.clone(), args.1.clone(), args.2.clone(), 0).unwrap();
     let loss = loss.to_vec::<f32>();
-    // Alignments of n labels, neighbours different, in t steps: (t + n) choose (2 n).
+    // The number of alignments of n labels, no two neighbours equal, in t steps is (t + n) choose (2 n).
     let choose = |n: u64, k: u64| (1..=k).map(|i| ((n - k + i) as f64 / i as f64).ln()).sum::<f64>();
     for (k, t) in [(0, 2000u64), (1, 1500)] {
         let expected = t as f64 * (classes as f64).ln() - choose(t + 40, 80);
@@ -162,7 +164,7 @@ fn impossible_classes_and_nan() {
         let grad = ctc_loss_backward(x.clone(), targets, times, lens, weights, 0).unwrap();
         (loss.item::<f32>(), grad.to_vec::<f32>())
     };
-    // The only path with a chance is 1 1 - 1.
+    // The only path of non-zero probability is 1 1 - 1.
     assert_eq!(run(&x, 1), (0.0, vec![0.0; 8]));
     let never = tensor::<f32>(&[0.0, inf, 0.0, inf, 0.0, inf, 0.0, inf], [4, 1, 2]);
     assert_eq!(run(&never, 1), (f32::INFINITY, vec![0.0; 8]));

@@ -1,16 +1,16 @@
-//! Maxima and sums of slices, with enough independent partial results for the compiler to vectorise. Call them
-//! inside [`vectorize`].
+//! Maxima and sums of slices, with enough independent partial results for the compiler to vectorise them. To
+//! be called inside [`vectorize`].
 
 use super::work::Work;
 use flex_math::fold_halves;
 use flex_math::simd::vectorize;
 
-/// Independent partial results.
+/// Number of independent partial results.
 const LANES: usize = 32;
-/// Elements whose sum is taken in one go; longer sums add up blocks.
+/// Most elements that are summed in one set of partial sums; longer sums add up blocks of this length.
 const SUM_BLOCK: usize = 4096;
 
-/// The largest element, NaN aside (unless there is nothing else); `-inf` of an empty slice.
+/// The largest element. NaN is skipped; the result is `-inf` for a slice that is empty or all NaN.
 #[inline(always)]
 pub(crate) fn max_of<T: Work>(values: &[T]) -> T {
     let larger = |a: T, b: T| if b > a { b } else { a };
@@ -27,13 +27,13 @@ pub(crate) fn max_of<T: Work>(values: &[T]) -> T {
     lanes.into_iter().fold(T::neg_infinity(), larger)
 }
 
-/// The sum of `f` of the elements.
+/// The sum of `f(x)` over the elements `x`.
 #[inline(always)]
 pub(crate) fn sum_of<T: Work>(values: &[T], f: impl Fn(T) -> T) -> T {
     sum_of_tuples([values], |[x]| f(x))
 }
 
-/// The sum of `f` of the elements that lie in the same places of slices of equal length.
+/// The sum over all positions of `f` of the elements at that position of `N` slices of equal length.
 #[inline(always)]
 pub(crate) fn sum_of_tuples<T: Work, const N: usize>(values: [&[T]; N], f: impl Fn([T; N]) -> T) -> T {
     let len = values[0].len();
@@ -56,7 +56,7 @@ pub(crate) fn sum_of_tuples<T: Work, const N: usize>(values: [&[T]; N], f: impl 
     total
 }
 
-/// Adds a row to another one; vectorised by itself.
+/// Adds the row `from` to the row `to`; calls [`vectorize`] itself.
 pub(super) fn add<T: Work>(to: &mut [T], from: &[T]) {
     vectorize(
         #[inline(always)]

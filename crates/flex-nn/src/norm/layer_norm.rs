@@ -11,19 +11,20 @@ use flex_math::simd::{Simd, Vector, vectorize};
 
 /// `(x - mean) / sqrt(variance + epsilon) * gamma + beta` over the last axis, with the biased variance.
 ///
-/// `gamma` and `beta` have the shape `[d]` of the last axis. The variance is taken around the mean in a second pass
-/// over the row, which is in the cache by then, so that a large mean does not cancel it. f16 and bf16
-/// are computed in f32 and rounded once.
+/// `gamma` and `beta` have shape `[d]`, where `d` is the size of the last axis. The variance is computed
+/// around the mean in a second pass over the row, which is in the cache by then, so that a large mean causes
+/// no cancellation. f16 and bf16 are computed in f32 and rounded once.
 ///
 /// # Errors
-/// A dtype that is not a float, dtypes that differ, no axes, `gamma` or `beta` of another shape.
+/// Fails if a dtype is not a float, dtypes differ, the tensor has no axes, or `gamma` or `beta` has another
+/// shape.
 pub fn layer_norm(tensor: Tensor, gamma: Tensor, beta: Option<Tensor>, epsilon: f64) -> Result<Tensor> {
     let op = "layer_norm";
     check(op, &tensor, core::iter::once(&gamma).chain(&beta))?;
     dispatch!(float op, tensor.dtype(), T => run::<T>(op, tensor, gamma, beta, epsilon))
 }
 
-/// The size of the last axis, which gamma and beta must have.
+/// Checks the tensor and its affine parameters; returns the size of the last axis.
 pub(super) fn check<'a>(
     op: &'static str,
     tensor: &Tensor,
@@ -63,7 +64,7 @@ fn run<T: FloatElement>(
     map_rows::<T, 0>(op, tensor, [], width, |from, [], to| normalise(from, to, &gamma, &beta, epsilon))
 }
 
-/// The elements of a vector, in the type that they are computed in.
+/// The elements of a 1-D tensor in the computed type.
 pub(super) fn row<T: FloatElement>(tensor: Tensor) -> Result<Vec<T::Work>> {
     let tensor = tensor.into_contiguous()?;
     let from = tensor.as_slice::<T>().expect("made contiguous");
@@ -72,7 +73,7 @@ pub(super) fn row<T: FloatElement>(tensor: Tensor) -> Result<Vec<T::Work>> {
     Ok(to)
 }
 
-/// Rows from a source or in place.
+/// Normalises rows of `from` into `to`, or in place without `from`.
 fn normalise<F: Work>(from: Option<&[F]>, to: &mut [F], gamma: &[F], beta: &[F], epsilon: F) {
     let width = gamma.len();
     let mut from = from.map(|from| from.chunks_exact(width));
@@ -94,7 +95,7 @@ fn normalise<F: Work>(from: Option<&[F]>, to: &mut [F], gamma: &[F], beta: &[F],
     }
 }
 
-/// What a row is normalised by.
+/// Mean and scale that a row is normalised by.
 pub(super) struct Moments<F> {
     /// The mean.
     pub mean: F,
@@ -103,7 +104,7 @@ pub(super) struct Moments<F> {
 }
 
 impl<F: Work> Moments<F> {
-    /// Those of a row.
+    /// The moments of a row.
     pub fn of(row: &[F], epsilon: F) -> Self {
         let count = F::from_f64(row.len() as f64);
         let mean = flex_math::sum(row) / count;

@@ -1,9 +1,11 @@
 //! Gradients of layer normalisation.
 //!
-//! With `h = (x - mean) * scale`, `scale = 1 / sqrt(variance + epsilon)`, `g` the gradient for the output and `c = g * gamma`:
-//! * for gamma, the sum of `g h` over the rows, and for beta that of `g`;
-//! * for the input, `scale * (c - mean(c) - h mean(c h))`: `c`, less its parts along the two directions in which a row may move
-//!   without a change of its `h` (Ba, Kiros and Hinton, "Layer Normalization", 2016, section 5).
+//! With `h = (x - mean) * scale`, `scale = 1 / sqrt(variance + epsilon)`, `g` the gradient of the output and
+//! `c = g * gamma`:
+//! * the gradient of gamma is the sum of `g h` over the rows, and the gradient of beta is the sum of `g`;
+//! * the gradient of the input is `scale * (c - mean(c) - h mean(c h))`: `c` without its components along the
+//!   two directions in which a row can move without changing its `h` (Ba, Kiros and Hinton, "Layer
+//!   Normalization", 2016, section 5).
 
 use super::lanes::{add, sum_of_tuples};
 use super::layer_norm::{Moments, check, row};
@@ -15,32 +17,34 @@ use alloc::vec;
 use alloc::vec::Vec;
 use flex_math::simd::vectorize;
 
-/// Elements of a task, at least.
+/// Least number of elements per task.
 const TASK: usize = 64 * 1024;
-/// Tasks, at most: each sums the gradients of gamma and beta for itself. Their number may not depend on that of threads, for the
-/// result to be the same.
+/// Most tasks: each task has its own sums of the gradients of gamma and beta. The number of tasks must not
+/// depend on the number of threads, so that the result does not depend on it either.
 const MAX_TASKS: usize = 64;
-/// Rows whose gradients of gamma and beta are summed before they are added to the task's, for the sake of rounding.
+/// Rows whose gradients of gamma and beta are summed before the sums are added to the task's, to reduce
+/// rounding errors.
 const SUM_ROWS: usize = 256;
 
-/// What [`layer_norm_backward`] gives.
+/// The result of [`layer_norm_backward`].
 #[derive(Debug)]
 pub struct LayerNormGradients {
-    /// For the input, in its shape.
+    /// Gradient of the input, in its shape.
     pub input: Tensor,
-    /// For gamma, of shape `[d]`.
+    /// Gradient of gamma, of shape `[d]`.
     pub gamma: Tensor,
-    /// For beta, of shape `[d]`.
+    /// Gradient of beta, of shape `[d]`.
     pub beta: Tensor,
 }
 
-/// The gradients of [`layer_norm`](super::layer_norm) of `tensor` for its three operands, from `grad`, that for its output.
+/// Gradients of [`layer_norm`](super::layer_norm) with respect to `tensor`, gamma and beta, from `grad`, the
+/// gradient of its output.
 ///
-/// One pass over both, which takes the moments of every row again; the gradient's buffer is reused where nobody else holds it.
-/// f16 and bf16 are computed in f32 and rounded once.
+/// One pass over `tensor` and `grad`, which computes the moments of every row again. The result reuses the
+/// buffer of `grad` if no other tensor shares it. f16 and bf16 are computed in f32 and rounded once.
 ///
 /// # Errors
-/// Those of [`layer_norm`](super::layer_norm), and a `grad` of another shape or dtype than the tensor.
+/// The errors of [`layer_norm`](super::layer_norm), and a `grad` of another shape or dtype than `tensor`.
 pub fn layer_norm_backward(
     tensor: Tensor,
     gamma: Tensor,
@@ -71,7 +75,7 @@ fn run<T: FloatElement>(
     let x = tensor.as_slice::<T>().expect("made contiguous above");
     let count = x.len() / width.max(1);
     let rows = (TASK / width.max(1)).max(count.div_ceil(MAX_TASKS)).max(1);
-    // Of each task, gamma's gradient and beta's.
+    // For each task, the gradient of gamma and the gradient of beta.
     let mut sums = vec![T::Work::ZERO; count.div_ceil(rows) * 2 * width];
     let work = parallel::Work::Flops(FLOPS_PER_ELEMENT * x.len());
     let task = |k: usize, from: Option<&[T]>, to: &mut [T], sums: &mut [T::Work]| {
@@ -99,7 +103,7 @@ fn run<T: FloatElement>(
     Ok(LayerNormGradients { input, gamma: part(gamma)?, beta: part(beta)? })
 }
 
-/// The rows of a task, whose `grad` is in `to` where it is not given.
+/// Computes the rows of a task. Without `grad`, the gradient of the output is in `to`.
 fn rows_backward<T: FloatElement>(
     x: &[T],
     grad: Option<&[T]>,
@@ -139,7 +143,7 @@ fn rows_backward<T: FloatElement>(
     add(sums, partial);
 }
 
-/// One row, in the place of its `grad`; adds what it has for gamma and beta to `sums`.
+/// Computes one row in the place of its `grad`, and adds its gradients of gamma and beta to `sums`.
 fn row_backward<F: Work>(x: &[F], grad: &mut [F], gamma: &[F], epsilon: F, sums: &mut [F]) {
     let Moments { mean, scale } = Moments::of(x, epsilon);
     let count = F::from_f64(x.len() as f64);

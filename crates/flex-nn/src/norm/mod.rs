@@ -1,7 +1,7 @@
-//! Normalisations along an axis: softmax and its kin, layer normalisation, and their gradients.
+//! Normalisations along an axis: softmax, log_softmax, softmin, layer normalisation, and gradients.
 //!
-//! Rows are computed in blocks that stay in the cache for all passes: `rows` cuts a tensor into such blocks,
-//! converts half precision to f32 and back, and writes in place where it may; `lanes` has the reductions.
+//! Rows are computed in blocks that stay in the cache for all passes. `rows` cuts a tensor into such blocks,
+//! converts half precision to f32 and back, and writes in place if possible; `lanes` holds the reductions.
 
 pub(crate) mod lanes;
 mod layer_norm;

@@ -1,4 +1,4 @@
-//! Runs a kernel over the rows of a contiguous tensor, a cache-sized block of rows at a time.
+//! Runs a kernel over the rows of a contiguous tensor, one cache-sized block of rows at a time.
 
 use super::work::FloatElement;
 use crate::error::Result;
@@ -6,17 +6,17 @@ use crate::parallel::{self, Work};
 use crate::{Element, Tensor};
 use alloc::vec;
 
-/// Elements per block: 16 KiB of f32 stay in the first cache for all passes over them.
+/// Elements per block: 16 KiB of f32 stay in the first-level cache for all passes over them.
 const BLOCK: usize = 4096;
-/// What a softmax costs per element, in the operations that [`Work::Flops`] counts.
+/// Cost of a softmax per element, in the operations that [`Work::Flops`] counts.
 pub(super) const FLOPS_PER_ELEMENT: usize = 16;
 
-/// Calls `f(source, others, rows)` for a few whole rows of `width` elements of a contiguous tensor at a time, and for those that
-/// lie in the same place of the `others`, in the type that they are computed in. The result goes into `rows`, which are the source
-/// themselves where none is given.
+/// Calls `f(source, others, rows)` for one block of whole rows of `width` elements at a time, in the computed
+/// type. `others` are the same positions of the `others` tensors. `f` writes its result to `rows`; without a
+/// `source`, `rows` holds the source.
 ///
 /// # Panics
-/// When one of the others has another number of elements than the tensor.
+/// Panics if one of the `others` has another number of elements than the tensor.
 pub(super) fn map_rows<T: FloatElement, const N: usize>(
     op: &'static str,
     tensor: Tensor,
@@ -30,7 +30,7 @@ pub(super) fn map_rows<T: FloatElement, const N: usize>(
     );
     let rows_per_block = (BLOCK / width.max(1)).max(1);
     let block = rows_per_block * width.max(1);
-    // Some 64 Ki elements per task.
+    // About 64 Ki elements per task.
     let task = block * (16 * BLOCK / block).max(1);
     map_chunks::<T>(op, tensor, task, |first, from, to| {
         let others = others.map(|other| &other[first..][..to.len()]);
@@ -59,8 +59,9 @@ pub(super) fn map_rows<T: FloatElement, const N: usize>(
     })
 }
 
-/// Calls `f(first, source, chunk)` for every chunk of the output, in parallel, where `first` is the place of its first element.
-/// When the tensor's own buffer is the output, the chunk holds the source and there is no other.
+/// Calls `f(first, source, chunk)` for every chunk of the output, in parallel; `first` is the position of the
+/// chunk's first element. If the output is the tensor's own buffer, `source` is `None` and the chunk holds
+/// the source.
 pub(super) fn map_chunks<T: FloatElement>(
     op: &'static str,
     mut tensor: Tensor,

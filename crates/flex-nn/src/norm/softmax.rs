@@ -1,11 +1,11 @@
 //! softmax, log_softmax and softmin along any axis.
 //!
-//! `softmax(x) = exp(x - max) / sum(exp(x - max))`. The maximum skips NaN, and need not do better: a NaN goes through
-//! `exp` into the sum and from there into the whole row. A row of `-inf`, or one with `+inf`, gives NaN through
-//! `inf - inf`. Both are what PyTorch gives.
+//! `softmax(x) = exp(x - max) / sum(exp(x - max))`. The maximum may skip NaN: a NaN reaches the sum through
+//! `exp`, and through the sum the whole row. A row of `-inf` and a row with `+inf` give NaN, because `inf -
+//! inf` is NaN. PyTorch gives the same.
 //!
 //! Rows along the last axis are computed in cache-sized blocks. Along another axis, neighbouring columns are
-//! computed together, so that memory is read and written in runs; where there are few neighbours, the block is
+//! computed together, so that memory is read and written in runs; if there are few neighbours, the block is
 //! transposed into a scratch buffer and computed as rows.
 
 use super::lanes::{add, max_of, sum_of};
@@ -22,24 +22,27 @@ use flex_math::{
     map2_scalar_rhs_in_place,
 };
 
-/// Elements of a long row between which the passes alternate.
+/// Block length of a long row: the passes take turns block by block.
 const BLOCK: usize = 4096;
-/// Shortest row that is computed by itself; the exponentials of shorter ones are taken many rows at a time.
+/// Shortest row that is computed by itself; the exponentials of shorter rows are computed for many rows at a
+/// time.
 pub(super) const MIN_ROW: usize = 64;
-/// Elements of a tile of columns, where [`MIN_TILE_COLUMNS`] are not more: 512 KiB of f32 stay in the second cache.
+/// Elements of a tile of columns, unless [`MIN_TILE_COLUMNS`] needs more: 512 KiB of f32 fit into the
+/// second-level cache.
 const TILE: usize = 128 * 1024;
-/// Columns of a tile that is higher than wide. Its rows lie apart, each on a page of its own that has to be found: twice as many
-/// columns mean half as many pages. Softmax down 1,024 columns of 1,024 f32 takes 0.7 ms on two threads of a Xeon (tiles of 128
-/// columns that were copied together first: 1.1).
+/// Least width of a tile with more rows than columns. Each row of such a tile is on another page and needs a
+/// page lookup: twice as many columns mean half as many lookups. Softmax down 1,024 columns of 1,024 f32
+/// takes 0.7 ms on two threads of a Xeon (1.1 ms with tiles of 128 columns that were copied together first).
 const MIN_TILE_COLUMNS: usize = 512;
-/// Columns of a tile, at most: a row of numbers and what is known of its columns stay in the first cache.
+/// Most columns of a tile: one row and the per-column maxima and sums fit into the first-level cache.
 const MAX_TILE_COLUMNS: usize = 1024;
-/// Columns of a tile: at least two AVX-512 vectors of f32 for the block to be worth its calls.
+/// Least number of columns that are computed as tiles: two AVX-512 vectors of f32, so that a row is worth its
+/// calls.
 const MIN_COLUMNS: usize = 32;
-/// Rows of a tile whose exponentials are summed before they are added to the total.
+/// Rows of a tile whose exponentials are summed before the sum is added to the total.
 const SUM_ROWS: usize = 256;
 
-/// Which of the three functions.
+/// One of the three functions.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Softmax,
@@ -49,20 +52,21 @@ enum Kind {
 
 /// `exp(x) / sum(exp(x))` along an axis.
 ///
-/// f16 and bf16 are computed in f32 and rounded once. NaN and `+inf` make their row NaN, as does a row of `-inf`.
+/// f16 and bf16 are computed in f32 and rounded once. NaN and `+inf` make their row NaN; so does a row of
+/// only `-inf`.
 ///
 /// # Errors
-/// A dtype that is not a float, an axis out of range.
+/// Fails if the dtype is not a float or the axis is out of range.
 pub fn softmax(tensor: Tensor, axis: usize) -> Result<Tensor> {
     along("softmax", tensor, axis, Kind::Softmax)
 }
 
-/// `x - ln(sum(exp(x)))` along an axis, which keeps the digits that the logarithm of a softmax loses.
+/// `x - ln(sum(exp(x)))` along an axis, without the loss of digits that the logarithm of a softmax has.
 ///
 /// Special values and half precision are as in [`softmax`].
 ///
 /// # Errors
-/// A dtype that is not a float, an axis out of range.
+/// Fails if the dtype is not a float or the axis is out of range.
 pub fn log_softmax(tensor: Tensor, axis: usize) -> Result<Tensor> {
     along("log_softmax", tensor, axis, Kind::LogSoftmax)
 }
@@ -72,7 +76,7 @@ pub fn log_softmax(tensor: Tensor, axis: usize) -> Result<Tensor> {
 /// Special values and half precision are as in [`softmax`] of `-x`.
 ///
 /// # Errors
-/// A dtype that is not a float, an axis out of range.
+/// Fails if the dtype is not a float or the axis is out of range.
 pub fn softmin(tensor: Tensor, axis: usize) -> Result<Tensor> {
     along("softmin", tensor, axis, Kind::Softmin)
 }
@@ -103,7 +107,7 @@ fn run<T: FloatElement>(op: &'static str, tensor: Tensor, axis: usize, kind: Kin
             }
         });
     }
-    // One slab: its tiles are the tasks.
+    // There is one slab: its tiles are the tasks.
     let mut tensor = tensor;
     let work = parallel::Work::Flops(FLOPS_PER_ELEMENT * slab);
     if let Some(data) = tensor.dense_mut::<T>() {
@@ -122,7 +126,7 @@ fn run<T: FloatElement>(op: &'static str, tensor: Tensor, axis: usize, kind: Kin
     })
 }
 
-/// The function of consecutive rows of `width` elements, from a source or in place.
+/// Applies `kind` to consecutive rows of `width` elements, from `from` into `to`, or in place without `from`.
 fn softmax_rows<F: Work>(from: Option<&[F]>, to: &mut [F], width: usize, kind: Kind) {
     let from = match from {
         Some(from) if kind == Kind::Softmin || width < MIN_ROW => {
@@ -146,8 +150,8 @@ fn softmax_rows<F: Work>(from: Option<&[F]>, to: &mut [F], width: usize, kind: K
     }
 }
 
-/// The function of one row: a pass for the maximum, one for the exponentials and their sum, one for the result. `exps` is
-/// room for a block of exponentials where `to` still holds the source after them.
+/// Applies `kind` to one row: a pass for the maximum, one for the exponentials and their sum, one for the
+/// result. `exps` is the buffer for a block of exponentials if `to` still has to keep the source.
 fn softmax_row<F: Work>(from: Option<&[F]>, to: &mut [F], kind: Kind, exps: &mut [F]) {
     let max = flex_math::max(from.unwrap_or(to));
     let mut sum = F::ZERO;
@@ -214,7 +218,7 @@ impl<F: Work> BinaryFn<F> for Times {
     }
 }
 
-/// The function of short rows, in place.
+/// Applies `kind` to short rows, in place.
 fn short_rows<F: Work>(data: &mut [F], width: usize, kind: Kind) {
     vectorize(
         #[inline(always)]
@@ -258,7 +262,7 @@ fn negate<F: Work>(data: &mut [F]) {
     );
 }
 
-/// The function down the few columns of a slab: transposed into rows and back.
+/// Applies `kind` down the few columns of a slab: transposes them into rows and back.
 fn few_columns<T: FloatElement>(from: Option<&[T]>, to: &mut [T], size: usize, inner: usize, kind: Kind) {
     let mut loaded = vec![T::Work::ZERO; to.len()];
     T::load(from.unwrap_or(to), &mut loaded);
@@ -273,8 +277,8 @@ fn few_columns<T: FloatElement>(from: Option<&[T]>, to: &mut [T], size: usize, i
     T::store(&loaded, to);
 }
 
-/// Splits a slab of `size` rows of `inner` elements into tiles of neighbouring columns: for each, its first column
-/// and its part of every row.
+/// Splits a slab of `size` rows of `inner` elements into tiles of neighbouring columns. A tile is its first
+/// column and its part of every row.
 fn column_tiles<T>(slab: &mut [T], size: usize, inner: usize) -> Vec<(usize, Vec<&mut [T]>)> {
     let columns = (TILE / size).clamp(MIN_TILE_COLUMNS, MAX_TILE_COLUMNS).min(inner);
     let mut tiles: Vec<_> =
@@ -287,10 +291,10 @@ fn column_tiles<T>(slab: &mut [T], size: usize, inner: usize) -> Vec<(usize, Vec
     tiles
 }
 
-/// The function down the columns of a tile, in three passes over its rows: for the maxima, for the sums of the exponentials, and
-/// for the result, which computes the exponentials again. Keeping them would cost a pass of its own through memory, and halves
-/// would have to keep them in f32. `from` is the slab that the tile is read from, when that is not the tile itself; `first` is the
-/// tile's first column in it.
+/// Applies `kind` down the columns of a tile, in three passes over the tile's rows: for the maxima, for the
+/// sums of the exponentials, and for the result, which computes the exponentials again. Keeping them would
+/// need another pass through memory, and for half precision a buffer of f32. `from` is the slab that the tile
+/// is read from, if it is not computed in place; `first` is the tile's first column in the slab.
 fn softmax_columns<T: FloatElement>(
     from: Option<&[T]>,
     inner: usize,
@@ -334,8 +338,8 @@ fn softmax_columns<T: FloatElement>(
     }
 }
 
-/// Row `i` of a tile as numbers: where the slab has it, or else where it lies itself; through `room`, if it has to be
-/// converted or negated.
+/// Row `i` of a tile in the computed type: read from the slab `source` if there is one, otherwise from `own`.
+/// The row is copied to `room` if it has to be converted or negated.
 #[inline]
 fn tile_row<'a, T: FloatElement>(
     source: Option<(&'a [T], usize, usize)>,
@@ -346,7 +350,7 @@ fn tile_row<'a, T: FloatElement>(
 ) -> &'a [T::Work] {
     let row = source.map_or(own, |(from, inner, first)| {
         let at = i * inner + first;
-        // The next row's part is a stride away, where the processor does not look by itself.
+        // The next row is a stride away, where the hardware prefetcher does not look.
         prefetch(from.as_ptr().wrapping_add(at + inner).cast(), size_of_val(own));
         &from[at..][..own.len()]
     });
@@ -360,7 +364,7 @@ fn tile_row<'a, T: FloatElement>(
     room
 }
 
-/// Replaces each maximum by the number that goes with it, where that is larger.
+/// Replaces each maximum by the element of `row` in the same column if that is larger.
 fn larger<F: Work>(max: &mut [F], row: &[F]) {
     vectorize(
         #[inline(always)]

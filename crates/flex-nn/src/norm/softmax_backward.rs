@@ -1,6 +1,6 @@
 //! Gradients of softmax and log_softmax.
 //!
-//! With `y` the output and `g` the gradient that arrives at it, along the axis:
+//! With `y` the output and `g` the gradient of the output, along the axis:
 //! * softmax: `y (g - sum(g y))`, since `dy_i / dx_j = y_i (1[i = j] - y_j)`;
 //! * log_softmax: `g - exp(y) sum(g)`, since `dy_i / dx_j = 1[i = j] - exp(y_j)`.
 
@@ -20,21 +20,22 @@ enum Kind {
     LogSoftmax,
 }
 
-/// The gradient of [`softmax`](super::softmax) for its input, from its `output` along `axis` and the gradient for that.
+/// Gradient of [`softmax`](super::softmax) with respect to its input, from the `output` of softmax along
+/// `axis` and `grad`, the gradient of that output.
 ///
-/// One pass over both; the gradient's buffer is reused where nobody else holds it. f16 and bf16 are computed in f32 and rounded
-/// once.
+/// One pass over both tensors. The result reuses the buffer of `grad` if no other tensor shares it. f16 and
+/// bf16 are computed in f32 and rounded once.
 ///
 /// # Errors
-/// A dtype that is not a float, dtypes or shapes that differ, an axis out of range.
+/// Fails if a dtype is not a float, dtypes or shapes differ, or the axis is out of range.
 pub fn softmax_backward(output: Tensor, grad: Tensor, axis: usize) -> Result<Tensor> {
     along("softmax_backward", output, grad, axis, Kind::Softmax)
 }
 
-/// The gradient of [`log_softmax`](super::log_softmax) for its input. See [`softmax_backward`].
+/// Gradient of [`log_softmax`](super::log_softmax) with respect to its input. See [`softmax_backward`].
 ///
 /// # Errors
-/// Those of [`softmax_backward`].
+/// The errors of [`softmax_backward`].
 pub fn log_softmax_backward(output: Tensor, grad: Tensor, axis: usize) -> Result<Tensor> {
     along("log_softmax_backward", output, grad, axis, Kind::LogSoftmax)
 }
@@ -45,7 +46,7 @@ fn along(op: &'static str, output: Tensor, grad: Tensor, axis: usize, kind: Kind
         return Err(Error::shapes(op, output.shape(), grad.shape(), "equal shapes"));
     }
     check_axis(op, axis, output.rank())?;
-    // Rows are what is fast: another axis changes places with the last one.
+    // The kernels are fast along rows: another axis is swapped with the last one.
     let last = output.rank() - 1;
     let (output, grad) = (output.swap_axes(axis, last)?, grad.swap_axes(axis, last)?);
     dispatch!(float op, output.dtype(), T => run::<T>(op, output, grad, kind))?.swap_axes(axis, last)
@@ -70,7 +71,7 @@ fn run<T: FloatElement>(op: &'static str, output: Tensor, grad: Tensor, kind: Ki
     })
 }
 
-/// Turns rows of gradients for the output into those for the input.
+/// Replaces rows of gradients of the output by gradients of the input.
 fn softmax_rows<F: Work>(output: &[F], grad: &mut [F], width: usize) {
     vectorize(
         #[inline(always)]
@@ -102,7 +103,7 @@ impl<F: Work> BinaryFn<F> for LogSoftmaxSlope<F> {
     }
 }
 
-/// [`log_softmax_rows`] that are too short to be calls of their own.
+/// [`log_softmax_rows`] for rows that are too short to be worth a call each.
 fn short_log_softmax_rows<F: Work>(output: &[F], grad: &mut [F], width: usize) {
     let mut exps = vec![F::ZERO; output.len()];
     map(Exp, output, &mut exps);

@@ -13,7 +13,7 @@ fn sample<T: Element>(shape: &[usize], seed: usize) -> Tensor {
     Tensor::from_slice(&values, shape.to_vec()).unwrap()
 }
 
-/// Relative error of one rounding to the dtype, and a few of the type it is computed in.
+/// Relative error of one rounding to the dtype and a few roundings in the computed type.
 fn tolerance(dtype: DType) -> f64 {
     match dtype {
         DType::F64 => 4e-15,
@@ -23,7 +23,7 @@ fn tolerance(dtype: DType) -> f64 {
     }
 }
 
-/// `f` along an axis, in f64 and from the definition; `f` maps a line to a line.
+/// Applies `f` along an axis, in f64; `f` maps a line to a line by the definition.
 fn oracle(data: &[f64], shape: &[usize], axis: usize, f: impl Fn(&[f64]) -> Vec<f64>) -> Vec<f64> {
     let (size, inner) = (shape[axis], shape[axis + 1..].iter().product::<usize>());
     let mut out = vec![0.0; data.len()];
@@ -56,7 +56,7 @@ fn wide<T: Element>(t: &Tensor) -> Vec<f64> {
     t.to_vec::<T>().into_iter().map(|v| v.to_f64()).collect()
 }
 
-/// Relative error, plus an absolute one of values of the size `scale`.
+/// Checks that each error is at most `tolerance * (|want| + scale)`.
 fn close(got: &[f64], want: &[f64], tolerance: f64, scale: f64, what: &str) {
     assert_eq!(got.len(), want.len());
     for (i, (g, w)) in got.iter().zip(want).enumerate() {
@@ -83,7 +83,8 @@ fn check<T: Element>(tensor: Tensor, axis: usize) {
         // The logarithm of a sum near one has the absolute error of the sum.
         let scale = if name == "log_softmax" { 0.1 } else { 1e-3 };
         close(&wide::<T>(&got), &want, tolerance(T::DTYPE), scale, &what);
-        // The shared original is untouched; an unshared one is reused and gives the same bits.
+        // A shared tensor is left unchanged; the buffer of an unshared tensor is reused, with the same bits
+        // as result.
         assert_eq!(wide::<T>(&tensor), data, "{what}");
         let owned = Tensor::from_slice(&tensor.to_vec::<T>(), shape.clone()).unwrap();
         let address = owned.storage::<T>().as_ptr();
@@ -136,7 +137,7 @@ fn softmax_of_halves_matches_the_definition() {
 fn nan_and_infinities_follow_pytorch() {
     let (nan, inf) = (f32::NAN, f32::INFINITY);
     let rows = [[1.0, nan, 2.0], [-inf, -inf, -inf], [inf, 0.0, 1.0], [-inf, 0.0, 0.0], [nan, nan, nan]];
-    // Wide rows, to pass through whole vectors.
+    // Rows wide enough for whole vectors.
     let row = |r: [f32; 3]| (0..90).map(move |i| r[i % 3]);
     let data: Vec<f32> = rows.into_iter().flat_map(row).collect();
     let by_row = Tensor::from_slice(&data, [5, 90]).unwrap();
@@ -251,7 +252,8 @@ fn layer_norm_refuses_bad_arguments() {
     assert_eq!(layer_norm(f(&[2, 0]), f(&[0]), None, 1e-5).unwrap().shape().to_vec(), vec![2, 0]);
 }
 
-/// The gradients along an axis against their formulas in f64, of the output and of the gradient for it.
+/// Compares the gradients along an axis with their formulas in f64, which take the output and the gradient of
+/// the output.
 fn check_backward<T: Element>(output: Tensor, axis: usize) {
     type Op = fn(Tensor, Tensor, usize) -> crate::Result<Tensor>;
     type Line = fn(&[f64], &[f64]) -> Vec<f64>;
@@ -278,7 +280,7 @@ fn check_backward<T: Element>(output: Tensor, axis: usize) {
                 want[start + j * inner] = slope;
             }
         }
-        // The sums are of numbers up to 5.
+        // The summed numbers are of magnitude up to 5.
         let scale = 10.0 * (size as f64).sqrt() * y.iter().fold(1.0, |m, y| y.exp().max(m));
         let got = op(output.clone(), grad.clone(), axis).unwrap();
         assert_eq!(got.shape().to_vec(), shape);
@@ -347,7 +349,7 @@ fn layer_norm_gradients_match_their_formulas() {
             );
         }
         assert_eq!(got.input.shape().to_vec(), x.shape().to_vec());
-        // An unshared gradient gives its buffer, and the same bits.
+        // The buffer of an unshared gradient is reused, with the same bits as result.
         let owned = Tensor::from_slice(&grad.to_vec::<T>(), grad.shape().to_vec()).unwrap();
         let address = owned.storage::<T>().as_ptr();
         let again = layer_norm_backward(x.clone(), gamma, owned, epsilon).unwrap();
@@ -363,7 +365,7 @@ fn layer_norm_gradients_match_their_formulas() {
         check::<bf16>(sample::<bf16>(&[3, width], 1));
     }
     check::<f32>(sample::<f32>(&[7, 9], 1).swap_axes(0, 1).unwrap());
-    // Several tasks, each of more rows than are summed at once.
+    // Several tasks, each with more rows than are summed at once.
     check::<f32>(sample::<f32>(&[4001, 33], 1));
 }
 

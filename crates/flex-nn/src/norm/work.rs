@@ -1,4 +1,4 @@
-//! The type that a float dtype is computed in, and the way there and back in whole blocks.
+//! The type that a float dtype is computed in, and conversions of whole blocks to and from it.
 
 use crate::dtype::Element;
 use crate::matmul::gemm::GemmFloat;
@@ -20,15 +20,15 @@ impl Work for f64 {
     const TINY: f64 = f64::MIN_POSITIVE;
 }
 
-/// A float dtype: f32 and f64 are computed as they are, f16 and bf16 in f32.
+/// A float dtype: f32 and f64 are computed in their own type, f16 and bf16 in f32.
 pub(crate) trait FloatElement: Element {
-    /// What it is computed in.
+    /// The type of the arithmetic.
     type Work: Work;
     /// Converts a block, exactly. The slices have the same length.
     fn load(from: &[Self], to: &mut [Self::Work]);
     /// Rounds a block. The slices have the same length.
     fn store(from: &[Self::Work], to: &mut [Self]);
-    /// The elements themselves, where no conversion is needed.
+    /// The elements themselves if no conversion is needed.
     fn as_work(from: &[Self]) -> Option<&[Self::Work]>;
     /// See [`as_work`](Self::as_work).
     fn as_work_mut(from: &mut [Self]) -> Option<&mut [Self::Work]>;

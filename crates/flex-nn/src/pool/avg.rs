@@ -1,4 +1,4 @@
-//! Average pooling, over windows of a fixed size or as many as the output has elements.
+//! Average pooling, with windows of a fixed size or with a given number of windows (adaptive).
 
 use super::AvgPoolOptions;
 use super::fold::{Fold, Scratch, Split, Sum, fold_piece};
@@ -10,11 +10,11 @@ use crate::wide::{Accumulator, Wide, take};
 use alloc::vec::Vec;
 use flex_math::simd::vectorize_lean;
 
-/// Mean over windows of `x`, `[batch, channels, (height,) width]`.
+/// Mean over the windows of `x`, `[batch, channels, (height,) width]`.
 ///
 /// # Errors
-/// A dtype that is not float, a rank other than `N + 2`, an empty spatial axis, a kernel or stride of zero, or a
-/// kernel that is larger than the padded input.
+/// Fails if the dtype is not a float, the rank is not `N + 2`, a spatial axis is empty, a kernel or stride is
+/// zero, or the kernel is larger than the padded input.
 pub fn avg_pool<const N: usize>(x: Tensor, options: &AvgPoolOptions<N>) -> Result<Tensor> {
     const OP: &str = "avg_pool";
     let plan = plan(OP, &x, options)?;
@@ -24,7 +24,7 @@ pub fn avg_pool<const N: usize>(x: Tensor, options: &AvgPoolOptions<N>) -> Resul
 /// Gradient of [`avg_pool`] with respect to `x`: each element of `grad` is spread evenly over its window.
 ///
 /// # Errors
-/// Those of [`avg_pool`], and a `grad` that has not the shape of its output or not the dtype of `x`.
+/// The errors of [`avg_pool`], and a `grad` without the shape of the output or the dtype of `x`.
 pub fn avg_pool_backward<const N: usize>(
     x: Tensor,
     grad: Tensor,
@@ -35,20 +35,22 @@ pub fn avg_pool_backward<const N: usize>(
     backward(OP, &plan, &x, grad, options.count_include_pad)
 }
 
-/// Mean over `size` windows per spatial axis, where window `i` of `n` covers `floor(i*len/n) .. ceil((i+1)*len/n)`.
+/// Mean over `size[k]` windows along spatial axis `k`; window `i` of `n` covers `floor(i*len/n) ..
+/// ceil((i+1)*len/n)`.
 ///
 /// # Errors
-/// A dtype that is not float, a rank other than `N + 2`, or an empty spatial axis.
+/// Fails if the dtype is not a float, the rank is not `N + 2`, or a spatial axis is empty.
 pub fn adaptive_avg_pool<const N: usize>(x: Tensor, size: [usize; N]) -> Result<Tensor> {
     const OP: &str = "adaptive_avg_pool";
     let plan = Plan::new::<N>(OP, &x, |k, input| Ok(Axis::adaptive(input, per_axis(size, 1)[k])))?;
     forward(OP, &plan, x, false)
 }
 
-/// Gradient of [`adaptive_avg_pool`] with respect to `x`; the spatial shape of `grad` is the size.
+/// Gradient of [`adaptive_avg_pool`] with respect to `x`; the spatial shape of `grad` is the `size` of the
+/// forward pass.
 ///
 /// # Errors
-/// Those of [`adaptive_avg_pool`], and a `grad` of another rank, batch, channel count or dtype than `x`.
+/// The errors of [`adaptive_avg_pool`], and a `grad` of another rank, batch, channel count or dtype than `x`.
 pub fn adaptive_avg_pool_backward<const N: usize>(x: Tensor, grad: Tensor) -> Result<Tensor> {
     const OP: &str = "adaptive_avg_pool_backward";
     if grad.rank() != N + 2 {
@@ -73,7 +75,7 @@ fn plan<const N: usize>(op: &'static str, x: &Tensor, options: &AvgPoolOptions<N
     })
 }
 
-/// The divisor of each window of an axis. Windows that see nothing divide their zero by one.
+/// The divisor of each window of an axis; 1 for windows without elements, whose sum is zero.
 fn divisors<A: Accumulator>(axis: &Axis, count_include_pad: bool) -> Vec<A> {
     (0..axis.output).map(|i| A::from_f64(axis.divisor(i, count_include_pad).max(1) as f64)).collect()
 }
@@ -172,7 +174,7 @@ fn run_backward<T: Wide>(
     })
 }
 
-/// Spreads the gradient of one plane.
+/// Spreads the output gradient of one plane over the input plane.
 #[inline(always)]
 fn spread_plane<A: Accumulator>(
     plan: &Plan,

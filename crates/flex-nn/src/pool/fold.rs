@@ -1,7 +1,7 @@
-//! Reduces rectangular windows: along the columns first, then along each row.
+//! Reduces (folds) rectangular windows: first along the columns, then along each row.
 //!
-//! For an output row, the input rows that its windows see are folded into one row, elementwise. Along that row, a
-//! window's taps lie `stride` apart from those of its neighbour; splitting the row by phase (position modulo
+//! For an output row, all input rows that its windows cover are folded into one row, elementwise. In that
+//! row, the taps of neighbouring windows are `stride` apart. Splitting the row by phase (position modulo
 //! stride) turns each tap into a contiguous run, and folding runs is again elementwise:
 //!
 //! ```text
@@ -11,7 +11,7 @@
 //!                                        = phase 0, phase 1, phase 0 shifted by one
 //! ```
 //!
-//! Phases carry the neutral element where the padding lies, so no loop has a border case.
+//! Phases hold the neutral element in place of padding, so no loop has a border case.
 
 use super::plan::{Axis, Piece, Plan, Windows};
 use crate::wide::{Accumulator, take};
@@ -21,13 +21,13 @@ use flex_math::fold_halves;
 
 /// An associative operation with a neutral element.
 pub(super) trait Fold<A>: Copy + Sync {
-    /// What padding counts as.
+    /// The value of padding.
     const NEUTRAL: A;
     /// Combines two values.
     fn join(a: A, b: A) -> A;
 }
 
-/// The larger value; NaN when either is NaN.
+/// The larger value; NaN if either value is NaN.
 #[derive(Clone, Copy)]
 pub(super) struct Max;
 /// The sum.
@@ -40,7 +40,8 @@ macro_rules! impl_fold {
             const NEUTRAL: $ty = <$ty>::NEG_INFINITY;
             #[inline(always)]
             fn join(a: $ty, b: $ty) -> $ty {
-                // The first selection is one instruction, which drops a NaN in `b`; the second puts it back.
+                // The first selection is one instruction, which drops a NaN in `b`; the second selection
+                // restores it.
                 let larger = if b > a { b } else { a };
                 if b.is_nan() { b } else { larger }
             }
@@ -56,7 +57,7 @@ macro_rules! impl_fold {
 }
 impl_fold!(f32, f64);
 
-/// Row buffers, kept from row to row.
+/// Row buffers, reused from row to row.
 pub(super) struct Scratch<A> {
     row: Vec<A>,
     phases: Phases<A>,
@@ -68,8 +69,8 @@ impl<A: Accumulator> Scratch<A> {
     }
 }
 
-/// Folds the windows of `piece` into `out`. `src` holds rows `first_row..` of the input plane; `finish(i, row)` sees
-/// each output row when it is complete.
+/// Folds the windows of `piece` into `out`. `src` holds the rows of the input plane from `first_row` on.
+/// `finish(i, row)` is called with each complete output row.
 #[inline(always)]
 pub(super) fn fold_piece<A: Accumulator, F: Fold<A>>(
     plan: &Plan,
@@ -144,14 +145,14 @@ fn fold_rows<'a, A: Accumulator, F: Fold<A>>(mut rows: impl Iterator<Item = &'a 
     }
 }
 
-/// Folds the taps of all windows; each is a contiguous run of a phase.
+/// Folds the taps of all windows; each tap is a contiguous run of a phase.
 #[inline(always)]
 fn fold_phases<A: Accumulator, F: Fold<A>>(split: &Split, phases: &Phases<A>, out: &mut [A]) {
     let n = out.len();
     fold_rows::<A, F>((0..split.kernel).map(|k| phases.tap(split, k, n)), out);
 }
 
-/// Folds `count` elements of `src` that lie `step` apart, in independent lanes.
+/// Folds `count` elements of `src` that are `step` apart, in independent lanes.
 #[inline(always)]
 fn fold_run<A: Accumulator, F: Fold<A>>(src: &[A], count: usize, step: usize) -> A {
     const LANES: usize = 16;
@@ -187,8 +188,9 @@ pub(super) struct Split {
 }
 
 impl Split {
-    /// The split for a run of output columns; `None` where windows are better folded one by one: adaptive ones,
-    /// strides that would cut the row into many short phases, and kernels that reach far out of the input.
+    /// The split for a range of output columns. `None` if windows are better folded one by one: adaptive
+    /// windows, strides that would cut the row into many short phases, and kernels longer than 32 taps or a
+    /// tile.
     pub fn new(axis: &Axis, cols: &Range<usize>) -> Option<Self> {
         let Windows::Regular { kernel, stride, padding, dilation } = axis.windows else { return None };
         let extent = (kernel - 1) * dilation + 1;
@@ -206,15 +208,15 @@ impl Split {
         self.len * self.stride
     }
 
-    /// Input position of tap `k` of window `j`, which must lie inside of the axis.
+    /// Input position of tap `k` of window `j`; the tap must lie inside of the axis.
     #[inline(always)]
     pub fn position(&self, j: usize, k: usize, axis: &Axis) -> usize {
         let Windows::Regular { padding, .. } = axis.windows else { return 0 };
         (j * self.stride + k * self.dilation).saturating_sub(padding)
     }
 
-    /// The adjoint of folding sums: adds each share to all taps of its window. `row` is the whole input row and
-    /// is overwritten; `phases` is a buffer of [`phases_len`](Self::phases_len).
+    /// The adjoint of folding sums: adds the share of each window to all its taps. `row` is the whole input
+    /// row and is overwritten; `phases` is a buffer of [`phases_len`](Self::phases_len) elements.
     #[inline(always)]
     pub fn spread<A: Accumulator>(&self, shares: &[A], phases: &mut [A], row: &mut [A]) {
         phases.fill(A::ZERO);
@@ -251,13 +253,13 @@ impl<A: Accumulator> Phases<A> {
         Self { data: Vec::new(), len: 0 }
     }
 
-    /// Splits `row`, which holds the input positions from `first` on.
+    /// Splits `row`, which holds the input from position `first` on.
     #[inline(always)]
     pub fn fill(&mut self, split: &Split, row: &[A], first: usize, neutral: A) {
         self.len = split.len;
         let data = take(&mut self.data, split.len * split.stride);
         for (p, phase) in data.chunks_exact_mut(split.len).enumerate() {
-            // Element q lies at `start + q * stride` of `row`.
+            // Element q of the phase is at `start + q * stride` in `row`.
             let start = split.origin + p as isize - first as isize;
             let stride = split.stride as isize;
             let low = ((-start).max(0) as usize).div_ceil(split.stride).min(split.len);
@@ -277,7 +279,7 @@ impl<A: Accumulator> Phases<A> {
         }
     }
 
-    /// Tap `k` of `n` neighbouring windows.
+    /// Tap `k` of `n` neighbouring windows, as a contiguous run.
     #[inline(always)]
     pub fn tap(&self, split: &Split, k: usize, n: usize) -> &[A] {
         let offset = k * split.dilation;

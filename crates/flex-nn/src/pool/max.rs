@@ -10,7 +10,7 @@ use crate::wide::Wide;
 use alloc::vec::Vec;
 use flex_math::simd::vectorize_lean;
 
-/// Plans a max pooling of `x`.
+/// Plan of a max pooling of `x`.
 pub(super) fn plan<const N: usize>(
     op: &'static str,
     x: &Tensor,
@@ -29,11 +29,12 @@ pub(super) fn plan<const N: usize>(
     })
 }
 
-/// Maximum over windows of `x`, `[batch, channels, (height,) width]`. NaN wins over every number.
+/// Maximum over the windows of `x`, `[batch, channels, (height,) width]`. The maximum of a window with NaN is
+/// NaN.
 ///
 /// # Errors
-/// A dtype that is not float, a rank other than `N + 2`, an empty spatial axis, a kernel, stride or dilation of zero,
-/// or a kernel that is larger than the padded input.
+/// Fails if the dtype is not a float, the rank is not `N + 2`, a spatial axis is empty, a kernel, stride or
+/// dilation is zero, or the kernel is larger than the padded input.
 pub fn max_pool<const N: usize>(x: Tensor, options: &MaxPoolOptions<N>) -> Result<Tensor> {
     const OP: &str = "max_pool";
     let plan = plan(OP, &x, options)?;

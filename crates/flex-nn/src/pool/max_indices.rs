@@ -1,4 +1,4 @@
-//! Max pooling that also says where each maximum came from, and its gradient.
+//! Max pooling that also returns the position of each maximum, and its gradient.
 
 use super::MaxPoolOptions;
 use super::fold::{Phases, Split};
@@ -12,12 +12,13 @@ use alloc::vec::Vec;
 use flex_math::simd::vectorize_lean;
 
 /// [`max_pool`](super::max_pool) and, for each maximum, its flat index within the spatial plane of the input
-/// (`row * width + column`), in `index_dtype`. Of equal maxima the first in row-major order counts, of several NaN
-/// the last, as in PyTorch. A window of padding alone gives the index of the element nearest to it.
+/// (`row * width + column`), in `index_dtype`. As in PyTorch, the index is that of the first of equal maxima
+/// in row-major order, and of the last of several NaN. For a window of only padding it is the index of the
+/// nearest element.
 ///
 /// # Errors
-/// Those of [`max_pool`](super::max_pool), and an `index_dtype` that is not an integer type or too narrow to number
-/// the elements of a plane.
+/// The errors of [`max_pool`](super::max_pool), and an `index_dtype` that is not an integer type or too
+/// narrow to number the elements of a plane.
 pub fn max_pool_with_indices<const N: usize>(
     x: Tensor,
     options: &MaxPoolOptions<N>,
@@ -36,7 +37,7 @@ pub fn max_pool_with_indices<const N: usize>(
     })?;
     let x = x.into_contiguous()?;
     dispatch!(float OP, x.dtype(), T => {
-        // Indices are not negative, so their bits are those of the unsigned type.
+        // Indices are not negative, so signed and unsigned types store the same bits.
         dispatch!(bits OP, index_dtype, I => run::<T, I>(OP, &plan, &x, index_dtype))
     })
 }
@@ -79,13 +80,13 @@ fn run<T: Wide, I: Element>(
     Ok((values, indices.expect("built with the values")))
 }
 
-/// Bits of a winner that hold the column; [`Split`] is for kernels of at most 32 columns.
+/// Bits of a winner that hold the column; [`Split`] is limited to kernels of at most 32 columns.
 const COL_BITS: u32 = 5;
 
-/// Row buffers, kept from row to row.
+/// Row buffers, reused from row to row.
 struct Search<A> {
     phases: Phases<A>,
-    /// Which tap won: its row, shifted by [`COL_BITS`], and its column.
+    /// The winning tap of each window: its row, shifted by [`COL_BITS`], and its column.
     winners: Vec<u32>,
 }
 
@@ -95,8 +96,9 @@ impl<A: Accumulator> Search<A> {
     }
 }
 
-/// Maxima and their indices of one piece. The search cannot be separated by axis like a plain maximum, since ties
-/// are settled in row-major order; all taps of a row of windows are compared at a time instead.
+/// Maxima and their indices of one piece. Unlike a plain maximum, the search cannot run along one axis after
+/// the other, because ties are settled in row-major order. Instead, each tap is compared for a whole row of
+/// windows at a time.
 #[inline(always)]
 fn search_piece<A: Accumulator, I: Element>(
     plan: &Plan,
@@ -136,7 +138,8 @@ fn search_piece<A: Accumulator, I: Element>(
         }
         for ((j, index), winner) in piece.cols.clone().zip(index_row).zip(&*winners) {
             let (row, col) = match *winner {
-                // Nothing was larger than -inf: the first element of the window, or the one nearest to it.
+                // No element was larger than -inf: the first element of the window, or the element nearest to
+                // the window.
                 u32::MAX => (row_taps.start, plan.cols.taps(j).start),
                 tap => {
                     let (ky, kx) = (tap >> COL_BITS, tap & ((1 << COL_BITS) - 1));
@@ -148,7 +151,7 @@ fn search_piece<A: Accumulator, I: Element>(
     }
 }
 
-/// A row of windows, one window at a time.
+/// Searches a row of windows, one window at a time.
 #[inline(always)]
 fn search_each<A: Accumulator, I: Element>(
     plan: &Plan,
@@ -176,12 +179,12 @@ fn search_each<A: Accumulator, I: Element>(
     }
 }
 
-/// Gradient of [`max_pool_with_indices`] with respect to `x`: each element of `grad` goes to the input element that
-/// its index names; several to one element add up. Windows of padding alone pass nothing on.
+/// Gradient of [`max_pool_with_indices`] with respect to `x`: each element of `grad` is added to the input
+/// element that its index names. Windows of only padding contribute nothing.
 ///
 /// # Errors
-/// Those of [`max_pool`](super::max_pool), a `grad` or `indices` that has not the shape of the output, a `grad` of
-/// another dtype than `x`, `indices` that are not integers, and an index that lies outside of the plane.
+/// The errors of [`max_pool`](super::max_pool), a `grad` or `indices` without the shape of the output, a
+/// `grad` of another dtype than `x`, `indices` that are not integers, and an index outside of the plane.
 pub fn max_pool_backward<const N: usize>(
     x: Tensor,
     grad: Tensor,
@@ -208,10 +211,10 @@ pub fn max_pool_backward<const N: usize>(
     })
 }
 
-/// The first index that is not in `0..size`.
+/// The first index outside of `0..size`, if there is one.
 fn first_outside<I: Element>(indices: &[I], size: usize) -> Option<i128> {
     const BLOCK: usize = 16 * 1024;
-    // `u64` above `i64::MAX` turns negative, which is outside too.
+    // A `u64` above `i64::MAX` becomes negative, which is refused too.
     let outside = |i: &I| i.to_i64() < 0 || i.to_i64() as u64 >= size as u64;
     let work = Work::Bytes(size_of_val(indices));
     let blocks = parallel::map_blocks(indices.len(), BLOCK, work, |range| {
@@ -267,7 +270,7 @@ fn run_backward<T: Wide, I: Element>(
     })
 }
 
-/// For each window of an axis, whether it sees an element.
+/// For each window of an axis, whether it contains an element of the input.
 fn live(axis: &Axis) -> Vec<bool> {
     debug_assert!(matches!(axis.windows, Windows::Regular { .. }));
     (0..axis.output).map(|i| axis.taps(i).count > 0).collect()

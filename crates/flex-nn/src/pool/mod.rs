@@ -1,13 +1,13 @@
 //! Pooling over one or two spatial axes.
 //!
-//! Inputs are `[batch, channels, length]` or `[batch, channels, height, width]`; a 1-D input is a plane of height one.
-//! `plan` turns options into two axes of windows, `fold` reduces windows along both axes, one after
-//! the other (a maximum or a sum over a rectangle is that of its rows' maxima or sums), and the operations
-//! say what is folded and how the result is finished.
+//! Inputs are `[batch, channels, length]` or `[batch, channels, height, width]`; a 1-D input is a plane of
+//! height one. `plan` turns options into two axes of windows. `fold` reduces windows along one axis after the
+//! other (the maximum or sum over a rectangle is the maximum or sum of the results of its rows). The
+//! operations choose the reduction and finish its result.
 //!
-//! Sizes follow PyTorch: with `ceil_mode` a last, partial window is kept when it starts inside of the input or its
-//! leading padding. A window that sees nothing but padding has the maximum `-inf` and the average 0; PyTorch refuses
-//! the paddings (more than half of the kernel) that lead there, Burn does not.
+//! Sizes follow PyTorch: with `ceil_mode`, a last, partial window is kept if it starts inside of the input or
+//! its leading padding. A window of only padding has the maximum `-inf` and the average 0. It needs a padding
+//! of more than half the kernel, which PyTorch refuses and Burn accepts.
 
 mod avg;
 mod fold;
@@ -32,7 +32,7 @@ pub struct MaxPoolOptions<const N: usize> {
     pub padding: [usize; N],
     /// Distance between neighbouring taps of a window.
     pub dilation: [usize; N],
-    /// Whether a last window that sticks out of the padded input is kept.
+    /// Whether a last window that extends past the padded input is kept.
     pub ceil_mode: bool,
 }
 
@@ -45,8 +45,8 @@ pub struct AvgPoolOptions<const N: usize> {
     pub stride: [usize; N],
     /// Zeros on both ends of the axis.
     pub padding: [usize; N],
-    /// Whether the divisor counts padding. It never counts what lies beyond the padding.
+    /// Whether the divisor counts padding. It never counts positions beyond the padding.
     pub count_include_pad: bool,
-    /// Whether a last window that sticks out of the padded input is kept.
+    /// Whether a last window that extends past the padded input is kept.
     pub ceil_mode: bool,
 }

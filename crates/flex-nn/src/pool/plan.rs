@@ -1,11 +1,13 @@
-//! Shape arithmetic of pooling: which input positions each window sees, and how the output is cut into tasks.
+//! Shape arithmetic of pooling: the input positions that each window covers, and how the output is cut into
+//! tasks.
 
 use crate::error::{Error, Result};
 use crate::parallel::{self, Work};
 use crate::{Shape, Tensor};
 use core::ops::Range;
 
-/// Input positions that a window sees: `start`, `start + step`, ... (`count` of them), all inside of the axis.
+/// Input positions that a window covers: `count` positions `start`, `start + step`, ..., all inside of the
+/// axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Taps {
     pub start: usize,
@@ -21,10 +23,10 @@ impl Taps {
     }
 }
 
-/// How windows are laid over an axis.
+/// The arrangement of the windows of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Windows {
-    /// Window `i` starts at `i * stride - padding` and has `kernel` taps that lie `dilation` apart.
+    /// Window `i` starts at `i * stride - padding` and has `kernel` taps that are `dilation` apart.
     Regular { kernel: usize, stride: usize, padding: usize, dilation: usize },
     /// Window `i` of `n` covers `floor(i*len/n) .. ceil((i+1)*len/n)`.
     Adaptive,
@@ -82,7 +84,7 @@ impl Axis {
             return Err(Error::argument(op, "extent of the dilated kernel", extent, expected));
         }
         let mut output = (padded + slack - extent) / stride + 1;
-        // A partial window that starts in the trailing padding would see no element.
+        // A partial window that starts in the trailing padding would contain no element.
         let last = (output - 1) * stride;
         if last + extent > padded && last >= input + padding {
             output -= 1;
@@ -90,7 +92,7 @@ impl Axis {
         Ok(Self { input, output, windows: Windows::Regular { kernel, stride, padding, dilation } })
     }
 
-    /// As many windows as the output has elements.
+    /// An axis with `output` windows of (nearly) equal size that cover the input.
     pub fn adaptive(input: usize, output: usize) -> Self {
         if output > 0 && input.is_multiple_of(output) {
             let size = input / output;
@@ -100,7 +102,7 @@ impl Axis {
         Self { input, output, windows: Windows::Adaptive }
     }
 
-    /// What window `i` sees.
+    /// The input positions that window `i` covers.
     #[inline]
     pub fn taps(&self, i: usize) -> Taps {
         match self.windows {
@@ -109,7 +111,7 @@ impl Axis {
                 // Taps `first..last` lie inside: `padding <= start + k * dilation < padding + input`.
                 let first = padding.saturating_sub(start).div_ceil(dilation).min(kernel);
                 let last = (padding + input).saturating_sub(start).div_ceil(dilation).clamp(first, kernel);
-                // An empty window points to the nearest element.
+                // A window without elements points to the nearest element.
                 let position = (start + first * dilation).saturating_sub(padding).min(input - 1);
                 Taps { start: position, count: last - first, step: dilation }
             }
@@ -132,11 +134,12 @@ impl Axis {
         }
     }
 
-    /// A range of input positions, never empty, that holds all taps of windows `i`.
+    /// A non-empty range of input positions that contains all taps of windows `i`.
     pub fn reach(&self, i: Range<usize>) -> Range<usize> {
         let last = i.end.max(i.start + 1) - 1;
         match self.windows {
-            // With dilation, neighbours of the outer windows may reach further inside of the input than those do.
+            // With dilation, inner windows may reach further into the input than the first and the last
+            // window.
             Windows::Regular { kernel, stride, padding, dilation } => {
                 let low = (i.start * stride).saturating_sub(padding).min(self.input - 1);
                 let high = (last * stride + (kernel - 1) * dilation + 1).saturating_sub(padding);
@@ -159,13 +162,14 @@ pub(super) struct Plan {
     pub out_shape: Shape,
 }
 
-/// The option of each of the two axes, where a 1-D pooling has `missing` on the first.
+/// The values of both axes; 1-D pooling has `missing` on the first axis.
 pub(super) fn per_axis<const N: usize>(values: [usize; N], missing: usize) -> [usize; 2] {
     if N == 1 { [missing, values[0]] } else { [values[0], values[1]] }
 }
 
 impl Plan {
-    /// Plans for `x` of rank `N + 2`; `axis(k, input)` gives spatial axis `k` (0: rows, 1: columns).
+    /// Plan for `x` of rank `N + 2`; `axis(k, input)` returns spatial axis `k` (0: rows, 1: columns) for its
+    /// input size.
     pub fn new<const N: usize>(
         op: &'static str,
         x: &Tensor,
@@ -195,7 +199,7 @@ impl Plan {
         Ok(Self { planes: shape[0] * shape[1], rows, cols, out_shape })
     }
 
-    /// `Ok` when `grad` has the shape of the output and the dtype of `x`.
+    /// `Ok` if `grad` has the shape of the output and the dtype of `x`.
     pub fn check_grad(&self, op: &'static str, x: &Tensor, grad: &Tensor) -> Result<()> {
         crate::error::check_same_dtype(op, x.dtype(), grad.dtype())?;
         if grad.shape() != &self.out_shape {
@@ -215,15 +219,15 @@ impl Plan {
         self.rows.output * self.cols.output
     }
 
-    /// The work of a pass that reads the input and writes the output once: windows overlap, so that each element costs some
-    /// 0.2 ns, several times what it takes to move it.
+    /// The work of a pass that reads the input and writes the output once. Windows overlap, so each element
+    /// costs about 0.2 ns, several times the cost of moving it.
     pub fn work(&self, element: usize) -> Work {
         const FLOPS_PER_BYTE: usize = 4;
         let elements = self.planes * (self.input_plane() + self.output_plane());
         Work::Flops(elements.saturating_mul(element * FLOPS_PER_BYTE))
     }
 
-    /// Output elements per task: whole rows, or a part of a row when rows are longer than [`TILE`].
+    /// Output elements per task: whole rows, or a part of a row if rows are longer than [`TILE`].
     pub fn chunk(&self, element: usize) -> usize {
         let width = self.cols.output.max(1);
         if width > TILE {
@@ -233,7 +237,7 @@ impl Plan {
         width * parallel::rows_per_task(row_bytes)
     }
 
-    /// Cuts a range of the flat output into rectangles of one plane each.
+    /// Cuts a range of the flat output into rectangles, each within one plane.
     pub fn pieces(&self, range: Range<usize>) -> impl Iterator<Item = Piece> {
         let (rows, width) = (self.rows.output, self.cols.output);
         let mut position = range.start;
@@ -255,8 +259,8 @@ impl Plan {
     }
 }
 
-/// Longest run of output elements that is worked on at a time. Row buffers of a few times this length stay in the
-/// first cache.
+/// Longest run of output elements that is computed at a time. Row buffers of a few times this length fit into
+/// the first-level cache.
 pub(super) const TILE: usize = 1024;
 
 /// A rectangle of an output plane.

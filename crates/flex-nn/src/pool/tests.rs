@@ -5,7 +5,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use proptest::prelude::*;
 
-/// Options of either pooling, 2-D.
+/// Options of max and average pooling, 2-D.
 #[derive(Clone, Debug)]
 struct Case {
     size: [usize; 2],
@@ -37,8 +37,9 @@ impl Case {
         }
     }
 
-    /// Number of windows along axis `k`, counted from the definition: windows start at multiples of the stride and
-    /// end inside of the padded axis, but for one more in ceil mode that starts before the trailing padding.
+    /// Number of windows along axis `k`, counted from the definition: windows start at multiples of the
+    /// stride and end inside of the padded axis. Ceil mode adds one window if it starts before the trailing
+    /// padding.
     fn windows(&self, k: usize, dilation: usize) -> usize {
         let end = (self.size[k] + 2 * self.padding[k]) as isize;
         let extent = ((self.kernel[k] - 1) * dilation + 1) as isize;
@@ -50,7 +51,7 @@ impl Case {
             .count()
     }
 
-    /// Position of tap `t` of window `i`, when it is an element.
+    /// Position of tap `t` of window `i`; `None` if it is padding.
     fn position(&self, k: usize, dilation: usize, i: usize, t: usize) -> Option<usize> {
         let p = (i * self.stride[k] + t * dilation) as isize - self.padding[k] as isize;
         (p >= 0 && p < self.size[k] as isize).then_some(p as usize)
@@ -182,7 +183,7 @@ fn check_max<T: Element>(c: &Case) {
     let grad = tensor::<T>(&grads, got.shape().clone());
     let indices = Tensor::from_slice(&indices, got.shape().clone()).unwrap();
     let got = max_pool_backward(x, grad, indices, &c.max()).unwrap();
-    // Sums of multiples of 1/8 are exact, but for the rounding to half precision at the end.
+    // Sums of multiples of 1/8 are exact, except for the final rounding to half precision.
     assert_close(&got, &dx, if size_of::<T>() == 2 { 0.01 } else { 0.0 });
 }
 
@@ -275,7 +276,7 @@ fn half_precision_is_computed_in_f32() {
     check_avg::<bf16>(&RESNET, false, 2e-2);
     check_adaptive::<f16>([17, 33], [5, 7], 2e-3);
     check_adaptive::<bf16>([16, 32], [1, 1], 2e-2);
-    // 2048 and more ones: an f16 sum would stick at 2048.
+    // More than 2048 ones: an f16 sum would stop at 2048.
     let x = Tensor::full([1, 1, 64, 128], 1.0, DType::F16).unwrap();
     let mean = adaptive_avg_pool(x, [1, 1]).unwrap();
     assert_eq!(mean.to_vec::<f16>(), [f16::ONE]);
@@ -337,7 +338,7 @@ fn a_partial_window_must_start_before_the_trailing_padding() {
     assert_eq!(max_pool(x.clone(), &options).unwrap().to_vec::<f32>(), [1.0, 4.0]);
     let options =
         AvgPoolOptions { kernel: [3], stride: [2], padding: [0], count_include_pad: true, ceil_mode: true };
-    // The second window sticks out of the input; what lies beyond does not count.
+    // The second window extends past the input; positions beyond the padding do not count.
     assert_eq!(avg_pool(x, &options).unwrap().to_vec::<f32>(), [2.0, 3.5]);
 }
 
@@ -435,7 +436,7 @@ fn bad_arguments_are_refused_by_name() {
     for e in errors {
         assert!(e.starts_with("max_pool: "), "{e}");
     }
-    // Padding that memory cannot hold.
+    // Padding too large to address.
     let huge = AvgPoolOptions { padding: [1 << 40, 1 << 40], ..RESNET.avg(true) };
     assert!(avg_pool(x.clone(), &huge).unwrap_err().to_string().starts_with("avg_pool: "));
 

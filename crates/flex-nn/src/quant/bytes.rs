@@ -1,16 +1,17 @@
-//! Bytes of quantized tensors, as Burn's `QuantizedBytes` lays them out: the codes, then the scales as `f32`, in
-//! native byte order and without padding in between.
+//! Byte layout of quantized tensors, the same as Burn's `QuantizedBytes`: the codes, then the scales as
+//! `f32`, in native byte order and without padding in between.
 //!
-//! * 8-bit codes, and all codes of a scheme with native storage: one byte each. Readers that pack four of them into a
-//!   word may pad the last word, which [`QTensor::from_bytes`] accepts.
-//! * 4-bit and 2-bit integers packed into `u32`: the first code in the lowest bits, the last word padded with zeros.
+//! * 8-bit codes, and all codes of a scheme with native storage: one byte each. Readers that pack four 8-bit
+//!   codes into a word may pad the last word; [`QTensor::from_bytes`] accepts that.
+//! * 4-bit and 2-bit integers packed into `u32`: the first code is in the lowest bits, the last word is
+//!   padded with zeros.
 
 use super::{Grid, QTensor, QuantScheme, QuantStore};
 use crate::error::{Error, Result};
 use crate::layout::checked_num_elements;
 use crate::{Bytes, DType, Shape, Tensor, storage};
 
-/// Codes in each `u32`, when they are packed.
+/// Codes per `u32`; `None` if the scheme does not pack its codes.
 fn codes_per_word(scheme: &QuantScheme) -> Option<usize> {
     match scheme.store {
         QuantStore::PackedU32(_) if scheme.value.size_bits() < 8 => Some(32 / scheme.value.size_bits()),
@@ -19,10 +20,10 @@ fn codes_per_word(scheme: &QuantScheme) -> Option<usize> {
 }
 
 impl QTensor {
-    /// The bytes of this tensor in row-major order.
+    /// The bytes of this tensor, with elements in row-major order.
     ///
     /// # Errors
-    /// A scheme that the engine does not know.
+    /// Fails if the engine does not support the scheme.
     pub fn to_bytes(&self) -> Result<Bytes> {
         Grid::new("quantized into_data", &self.scheme, self.shape())?;
         let values = self.values.to_contiguous()?;
@@ -50,11 +51,11 @@ impl QTensor {
         Ok(bytes)
     }
 
-    /// The tensor whose [bytes](Self::to_bytes) these are.
+    /// The tensor with these [bytes](Self::to_bytes), shape and scheme.
     ///
     /// # Errors
-    /// A scheme that the engine does not know, blocks that do not divide the shape, a number of bytes other than that of
-    /// shape and scheme.
+    /// Fails if the engine does not support the scheme, the blocks do not divide the shape, or the number of
+    /// bytes does not fit shape and scheme.
     pub fn from_bytes(bytes: &[u8], shape: impl Into<Shape>, scheme: QuantScheme) -> Result<Self> {
         const OP: &str = "quantized from_data";
         let shape = shape.into();
@@ -73,7 +74,7 @@ impl QTensor {
         let (front, back) = bytes.split_at(bytes.len() - tail);
         let values = Tensor::build::<i8>(OP, shape, DType::I8, |out| match packing {
             Some(per_word) => {
-                // Shifting the code to the top and back extends its sign.
+                // Shifting a code to the top of the byte and back extends its sign.
                 let shift = 8 - scheme.value.size_bits() as u32;
                 let bits = scheme.value.size_bits() as u32;
                 for (out, word) in out.chunks_mut(per_word).zip(front.chunks_exact(4)) {
@@ -86,7 +87,7 @@ impl QTensor {
             None => out.copy_from_slice(bytemuck::cast_slice(&front[..count])),
         })?;
         let scales = Tensor::build::<f32>(OP, scales_shape, DType::F32, |out| {
-            // The scales need not be aligned.
+            // Copied as bytes, because the scales need not be aligned.
             bytemuck::cast_slice_mut::<f32, u8>(out).copy_from_slice(back);
         })?;
         Ok(Self { values, scales, scheme })

@@ -1,8 +1,8 @@
-//! What a code means, apart from its scale.
+//! The number that a code stands for, before scaling.
 
 use super::QuantValue;
 
-/// How codes of one kind are read and written.
+/// How codes of one value type are decoded and encoded.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Codec {
     /// Integers from `low` to `high`.
@@ -41,12 +41,13 @@ pub(super) fn is_int(value: QuantValue) -> bool {
     matches!(Codec::new(value), Codec::Int { .. })
 }
 
-/// The code of a number that has been divided by its scale: rounded half away from zero, held to the bounds. NaN
-/// becomes zero.
+/// The code of `x`, a number that has been divided by its scale: rounded half away from zero and clamped to
+/// `low..=high`. NaN becomes zero.
 #[inline(always)]
 pub(super) fn encode_int(x: f32, low: f32, high: f32) -> i8 {
-    // Above 2^23 all floats are integers, so adding this rounds, ties to even, and leaves the integer in the low bits.
-    // A conversion would do too, but `as` saturates, which vector units do not.
+    // Above 2^23 all f32 values are integers. So adding this constant rounds to an integer, ties to even, and
+    // leaves the integer in the low bits. A conversion with `as` would saturate, which vector instructions do
+    // not.
     const ROUND: f32 = 8_388_608.0;
     let x = if x > high { high } else { x };
     let x = if x < low { low } else { x };
@@ -57,29 +58,29 @@ pub(super) fn encode_int(x: f32, low: f32, high: f32) -> i8 {
     (if x < 0.0 { code.wrapping_neg() } else { code }) as i8
 }
 
-/// A float of 8 bits or fewer: sign, exponent and mantissa, as the Open Compute Project's formats define it
-/// (OFP8 Formats Specification 1.0; Microscaling Formats Specification 1.0 for E2M1).
+/// A float of 8 bits or fewer: sign, exponent and mantissa, in the formats of the Open Compute Project (OFP8
+/// Formats Specification 1.0; Microscaling Formats Specification 1.0 for E2M1).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MiniFloat {
-    /// Bits in all.
+    /// Total number of bits.
     bits: u32,
-    /// Bits after the point.
+    /// Bits of the mantissa.
     mantissa: u32,
-    /// Of the exponent.
+    /// Bias of the exponent.
     bias: i32,
     /// Code of the largest finite number.
     largest: u8,
     special: Special,
 }
 
-/// What the codes above the largest finite number stand for.
+/// Meaning of the codes above the largest finite number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Special {
-    /// There are none.
+    /// The format has no such codes.
     None,
-    /// NaN.
+    /// All are NaN.
     Nan,
-    /// The first is infinity, the others are NaN.
+    /// The first one is infinity, the others are NaN.
     Ieee,
 }
 
@@ -88,7 +89,7 @@ impl MiniFloat {
         1 << (self.bits - 1)
     }
 
-    /// The number that a code stands for; bits above the format's are ignored.
+    /// The number that a code stands for; bits above the format's width are ignored.
     pub fn decode(self, code: u8) -> f32 {
         let magnitude = code & (self.sign() - 1);
         let number = if magnitude > self.largest {
@@ -103,13 +104,13 @@ impl MiniFloat {
         if code & self.sign() != 0 { -number } else { number }
     }
 
-    /// All numbers by their code.
+    /// The numbers of all codes.
     pub fn table(self) -> [f32; 256] {
         core::array::from_fn(|code| self.decode(code as u8))
     }
 
-    /// The code of the nearest number, ties to even; numbers beyond the largest become that. NaN stays NaN where the
-    /// format has one, and becomes zero where it has none.
+    /// The code of the nearest number, ties to even. Numbers beyond the largest finite number become the
+    /// largest. NaN becomes NaN if the format has one, and zero otherwise.
     #[inline(always)]
     pub fn encode(self, x: f32) -> u8 {
         let sign = if x.is_sign_negative() { self.sign() } else { 0 };
@@ -119,11 +120,11 @@ impl MiniFloat {
         let a = x.abs();
         let smallest_exponent = 1 - self.bias;
         let exponent = ((a.to_bits() >> 23) as i32 - 127).max(smallest_exponent);
-        // Beyond the largest exponent the count below would not fit.
+        // Larger exponents would overflow the number of steps below.
         if exponent > smallest_exponent + (self.largest >> self.mantissa) as i32 - 1 {
             return sign | self.largest;
         }
-        // Adding and subtracting 2^23 rounds to integers, ties to even. A carry goes into the exponent.
+        // Adding and subtracting 2^23 rounds to an integer, ties to even. A carry goes into the exponent.
         let steps = a * power_of_two(self.mantissa as i32 - exponent);
         let steps = ((steps + 8_388_608.0) - 8_388_608.0) as u32;
         let code = (((exponent - smallest_exponent) as u32) << self.mantissa) + steps;
@@ -131,7 +132,7 @@ impl MiniFloat {
     }
 }
 
-/// `2^exponent`, for exponents of normal numbers.
+/// `2^exponent`, for exponents of normal f32 numbers.
 #[inline(always)]
 fn power_of_two(exponent: i32) -> f32 {
     f32::from_bits(((exponent + 127) as u32) << 23)

@@ -1,4 +1,4 @@
-//! Loops over elements and the scales that go with them.
+//! Loops over elements and their scales.
 
 use super::codec::{Codec, encode_int};
 use crate::parallel::{self, Work};
@@ -6,21 +6,22 @@ use alloc::vec;
 use alloc::vec::Vec;
 use flex_math::simd::vectorize_lean;
 
-/// How scales go with the elements of a tensor in row-major order.
+/// How scales are assigned to the elements of a tensor in row-major order.
 pub(super) enum Scales {
-    /// One for all.
+    /// One scale for all elements.
     One,
-    /// One for each `run` elements, in order.
+    /// One scale for each run of `run` elements, in order.
     Each { run: usize },
-    /// Blocks of several rows: the scales of a row of `per_row` runs of `run` elements start at `first[row]`.
+    /// Blocks that span several rows. A row has `per_row` runs of `run` elements; its scales start at
+    /// `first[row]`. There are `count` scales.
     Rows { run: usize, per_row: usize, first: Vec<usize>, count: usize },
 }
 
-/// Elements of a tensor with one scale that are handled in one go.
+/// Elements per piece of a tensor with one scale.
 const PIECE: usize = 4096;
 
 impl Scales {
-    /// Elements in a row of consecutive scales, and the length of their runs.
+    /// Number of elements in a row of consecutive scales, and the length of its runs.
     fn row(&self) -> (usize, usize) {
         match self {
             Scales::One => (PIECE, PIECE),
@@ -29,7 +30,7 @@ impl Scales {
         }
     }
 
-    /// Position of the first scale of row `row`, and of each row that follows.
+    /// Position of the first scale of row `row`.
     #[inline(always)]
     fn first(&self, row: usize) -> usize {
         match self {
@@ -74,8 +75,8 @@ fn for_each_run<A: Sync, B: Send>(
     });
 }
 
-/// `out[i] = f(input[i])`, in groups whose length the compiler knows: runs are often as short as 32 elements, for which
-/// the entry and the exit of a loop of unknown length cost more than the loop.
+/// `out[i] = f(input[i])`, in groups of constant length: runs are often as short as 32 elements, for which
+/// the entry and exit of a loop of variable length cost more than the loop.
 #[inline(always)]
 fn each<A: Copy, B>(out: &mut [B], input: &[A], f: impl Fn(A) -> B) {
     let (groups, rest) = out.as_chunks_mut::<LANES>();
@@ -86,7 +87,7 @@ fn each<A: Copy, B>(out: &mut [B], input: &[A], f: impl Fn(A) -> B) {
     rest.iter_mut().zip(input_rest).for_each(|(o, &v)| *o = f(v));
 }
 
-/// Codes of `numbers` divided by their scales.
+/// Encodes `numbers`, divided by their scales, to codes.
 pub(super) fn encode(codec: Codec, numbers: &[f32], scales: &[f32], layout: &Scales, out: &mut [i8]) {
     match codec {
         Codec::Int { low, high } => for_each_run(
@@ -122,8 +123,8 @@ pub(super) fn encode(codec: Codec, numbers: &[f32], scales: &[f32], layout: &Sca
     }
 }
 
-/// Numbers of `codes` times their scales. Plain loops: groups as in [`encode`] made this four times slower, because the
-/// compiler unrolls them before it finds the vectors.
+/// Decodes `codes` to numbers and multiplies them with their scales. The loops are plain: groups as in
+/// [`encode`] made this four times slower, because the compiler unrolls the groups before it vectorises them.
 pub(super) fn decode(codec: Codec, codes: &[i8], scales: &[f32], layout: &Scales, out: &mut [f32]) {
     match codec {
         Codec::Int { .. } => for_each_run(
@@ -156,7 +157,7 @@ pub(super) fn decode(codec: Codec, codes: &[i8], scales: &[f32], layout: &Scales
     }
 }
 
-/// The largest magnitude in each block, in the order of the scales. NaN does not count.
+/// The largest magnitude in each block, in the order of the scales. NaN is skipped.
 pub(super) fn largest_magnitudes(numbers: &[f32], layout: &Scales) -> Vec<f32> {
     let work = Work::Bytes(size_of_val(numbers));
     match layout {
@@ -178,7 +179,7 @@ pub(super) fn largest_magnitudes(numbers: &[f32], layout: &Scales) -> Vec<f32> {
             });
             largest
         }
-        // Rows share blocks, so one thread reads them all.
+        // Rows share blocks, so a single thread reads all rows.
         Scales::Rows { run, per_row, first, count } => {
             let mut largest = vec![0f32; *count];
             if numbers.is_empty() {
@@ -205,13 +206,13 @@ fn vectorized_largest(numbers: &[f32]) -> f32 {
     )
 }
 
-/// The larger of a number and one that may be NaN.
+/// The larger of `a` and `b`; `a` if `b` is NaN.
 #[inline(always)]
 fn larger(a: f32, b: f32) -> f32 {
     if b > a { b } else { a }
 }
 
-/// Elements that are handled at once: two registers of the widest vector unit.
+/// Elements that are processed together: two registers of the widest vector unit.
 const LANES: usize = 32;
 
 #[inline(always)]
@@ -221,7 +222,7 @@ fn largest_of(numbers: &[f32]) -> f32 {
     for group in groups {
         lanes.iter_mut().zip(group).for_each(|(lane, x)| *lane = larger(*lane, x.abs()));
     }
-    // Halving keeps vectors busy where a fold would go lane by lane.
+    // Halving uses whole vectors; a fold would go lane by lane.
     let mut half = LANES / 2;
     while half > 0 {
         let (front, back) = lanes.split_at_mut(half);

@@ -1,12 +1,13 @@
-//! Quantized tensors: small codes, and scales that turn them back into numbers.
+//! Quantized tensors: small codes, and scales that map the codes to numbers.
 //!
-//! `x = scale * value(code)`, where one scale belongs to the whole tensor or to each block of it ([`QuantScheme::level`]),
-//! and the code is an integer or a tiny float ([`QuantScheme::value`], see `codec.rs`). Whatever the scheme stores, the
-//! engine holds one code per byte and `f32` scales; packing happens only where bytes come and go
-//! ([`QTensor::to_bytes`]).
+//! `x = scale * value(code)`. There is one scale for the whole tensor or one per block of it
+//! ([`QuantScheme::level`]); the code is an integer or a tiny float ([`QuantScheme::value`], see `codec.rs`).
+//! For every scheme, the engine holds one code per byte and `f32` scales in memory; codes are packed only in
+//! the byte format ([`QTensor::to_bytes`]).
 //!
-//! A block of size `b` along an axis (sizes are given for the trailing axes, others are 1) has to divide that axis, so that
-//! the scales form a tensor with one element per block: `scales.shape[k] = shape[k] / b[k]`.
+//! Block sizes are given for the trailing axes; they are 1 for the other axes. A block size `b` has to divide
+//! its axis, so that the scales form a tensor with one element per block: `scales.shape[k] = shape[k] /
+//! b[k]`.
 
 mod bytes;
 mod codec;
@@ -29,11 +30,11 @@ use kernels::Scales;
 /// A quantized tensor.
 #[derive(Clone, Debug)]
 pub struct QTensor {
-    /// The codes: one `i8` each, in any layout. Tiny floats are bit patterns.
+    /// The codes: one `i8` each, in any layout. Codes of tiny floats are bit patterns.
     pub values: Tensor,
-    /// The scales, `f32`: of shape `[1]` for the whole tensor, otherwise one for each block.
+    /// The scales, `f32`: of shape `[1]` for the whole tensor, otherwise one per block.
     pub scales: Tensor,
-    /// How the codes are to be read, and how bytes lay them out.
+    /// The meaning of the codes, and their byte layout.
     pub scheme: QuantScheme,
 }
 
@@ -41,8 +42,8 @@ impl QTensor {
     /// A quantized tensor from its parts.
     ///
     /// # Errors
-    /// Values that are not `i8`, scales that are not `f32` or not one for each block, a scheme that the engine does
-    /// not know.
+    /// Fails if the values are not `i8`, the scales are not `f32` or not one per block, or the engine does
+    /// not support the scheme.
     pub fn new(values: Tensor, scales: Tensor, scheme: QuantScheme) -> Result<Self> {
         const OP: &str = "quantized tensor";
         if values.dtype() != DType::I8 {
@@ -66,22 +67,23 @@ impl QTensor {
         self.values.rank()
     }
 
-    /// Whether one scale holds for the whole tensor, so that whatever only moves or compares elements may work on the
-    /// values alone.
+    /// Whether one scale holds for the whole tensor, so that operations that only move or compare elements
+    /// may work on the codes alone.
     pub fn is_per_tensor(&self) -> bool {
         self.scheme.level == QuantLevel::Tensor
     }
 }
 
-/// Codes of the elements of a float tensor, given the scales: `x / scale` rounded (integers half away from zero, as Burn
-/// does; tiny floats half to even) and held to the range of the codes. NaN becomes zero in integers.
+/// Quantizes a float tensor with given scales: the code of `x` is `x / scale`, rounded (integers half away
+/// from zero, as in Burn; tiny floats half to even) and clamped to the range of the codes. NaN becomes zero
+/// in integer codes.
 ///
-/// Scales are rounded to the scheme's precision. Those that are zero or too small to divide by become the smallest
-/// normal number, so that a tensor of zeros stays one.
+/// Scales are rounded to the scheme's precision. A scale that is zero or too small to divide by becomes the
+/// smallest normal number, so that a tensor of zeros stays zero.
 ///
 /// # Errors
-/// Operands that are not floats, scales that are not one for each block, blocks that do not divide the shape, a scheme
-/// that the engine does not know.
+/// Fails if an operand is not a float tensor, the scales are not one per block, the blocks do not divide the
+/// shape, or the engine does not support the scheme.
 pub fn quantize(tensor: Tensor, scales: Tensor, scheme: QuantScheme) -> Result<QTensor> {
     const OP: &str = "quantize";
     let grid = Grid::new(OP, &scheme, tensor.shape())?;
@@ -90,11 +92,11 @@ pub fn quantize(tensor: Tensor, scales: Tensor, scheme: QuantScheme) -> Result<Q
     encode(OP, into_f32(OP, tensor)?, usable, grid, scheme)
 }
 
-/// [`quantize`] with the smallest scales that hold every element of their block: the largest magnitude, which NaN does
-/// not count for, over half the range of the codes.
+/// [`quantize`] with the smallest scales whose codes reach every element of their block: the block's largest
+/// magnitude (NaN is skipped) divided by half the range of the codes.
 ///
 /// # Errors
-/// Those of [`quantize`].
+/// The errors of [`quantize`].
 pub fn quantize_dynamic(tensor: Tensor, scheme: QuantScheme) -> Result<QTensor> {
     const OP: &str = "quantize_dynamic";
     let grid = Grid::new(OP, &scheme, tensor.shape())?;
@@ -106,10 +108,10 @@ pub fn quantize_dynamic(tensor: Tensor, scheme: QuantScheme) -> Result<QTensor> 
     encode(OP, tensor, scales, grid, scheme)
 }
 
-/// The numbers that a quantized tensor stands for.
+/// The numbers that a quantized tensor stands for, as a tensor of the float type `dtype`.
 ///
 /// # Errors
-/// A dtype that is not a float.
+/// Fails if `dtype` is not a float type.
 pub fn dequantize(tensor: QTensor, dtype: DType) -> Result<Tensor> {
     const OP: &str = "dequantize";
     let QTensor { values, scales, scheme } = tensor;
@@ -117,7 +119,7 @@ pub fn dequantize(tensor: QTensor, dtype: DType) -> Result<Tensor> {
     let codec = Codec::new(scheme.value);
     let scales = scales.into_contiguous()?;
     let scales = scales.as_slice::<f32>().expect("contiguous");
-    // With one scale, elements can stay in their order in memory, under the layout they had.
+    // With one scale, elements keep their order in memory and their layout.
     let keep = scheme.level == QuantLevel::Tensor && values.layout().is_dense();
     let values = if keep { values } else { values.into_contiguous()? };
     let layout = values.layout();
@@ -150,7 +152,7 @@ fn encode(
     Ok(QTensor { values, scales: Tensor::from_slice(&scales, grid.scales_shape())?, scheme })
 }
 
-/// A scale in the precision of the scheme, that can be divided by.
+/// The scale, rounded to the precision of the scheme and made safe to divide by.
 fn usable_scale(scale: f32, scheme: &QuantScheme) -> f32 {
     let scale = match scheme.param {
         QuantParam::F16 => f16::from_f32(scale).to_f32(),
@@ -166,13 +168,13 @@ fn usable_scale(scale: f32, scheme: &QuantScheme) -> f32 {
     }
 }
 
-/// Whether the engine knows a scheme: its value type, store and precision of the scales.
+/// Whether the engine supports a scheme's value type, byte layout and precision of the scales.
 pub fn is_supported(scheme: &QuantScheme) -> bool {
     check_scheme("quantize", scheme).is_ok()
 }
 
 /// # Errors
-/// A store or a precision of the scales that the engine does not know.
+/// Fails if the engine does not support the byte layout or the precision of the scales.
 fn check_scheme(op: &'static str, scheme: &QuantScheme) -> Result<()> {
     let refuse = |name, got: &dyn core::fmt::Debug, expected: &'static str| {
         Err(Error::argument(op, name, format_args!("{got:?}"), expected))
@@ -192,16 +194,16 @@ fn check_scheme(op: &'static str, scheme: &QuantScheme) -> Result<()> {
     Ok(())
 }
 
-/// The blocks of a tensor of some shape.
+/// The blocks of a tensor of a given shape.
 struct Grid {
     shape: Shape,
-    /// Block size along each axis; `None` when one scale holds for all.
+    /// Block size along each axis; `None` if one scale holds for all elements.
     blocks: Option<Vec<usize>>,
 }
 
 impl Grid {
     /// # Errors
-    /// A scheme that the engine does not know, blocks that do not divide the shape.
+    /// Fails if the engine does not support the scheme, or the blocks do not divide the shape.
     fn new(op: &'static str, scheme: &QuantScheme, shape: &Shape) -> Result<Self> {
         check_scheme(op, scheme)?;
         let blocks = match &scheme.level {
@@ -235,7 +237,7 @@ impl Grid {
         }
     }
 
-    /// The scales in the shape of the grid.
+    /// Returns the scales, reshaped to one element per block; an error if their number differs.
     fn check_scales(&self, op: &'static str, scales: Tensor) -> Result<Tensor> {
         let shape = self.scales_shape();
         if scales.num_elements() != shape.num_elements() {
@@ -245,7 +247,7 @@ impl Grid {
         scales.reshape(shape)
     }
 
-    /// How the scales go with the elements in row-major order.
+    /// How the scales are assigned to the elements in row-major order.
     fn scales(&self) -> Scales {
         let Some(blocks) = &self.blocks else {
             return Scales::One;
@@ -257,7 +259,7 @@ impl Grid {
         if outer_blocks.iter().all(|&b| b == 1) {
             return Scales::Each { run };
         }
-        // Row-major walk over the rows: the first scale of each.
+        // The first scale of each row, in row-major order of the rows.
         let outer = &self.shape[..self.shape.len() - 1];
         let mut rows = alloc::vec![0usize];
         for (&size, &b) in outer.iter().zip(outer_blocks) {

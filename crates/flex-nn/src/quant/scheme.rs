@@ -1,26 +1,26 @@
-//! How codes stand for numbers.
+//! The mapping between codes and numbers.
 
 use core::fmt;
 
-/// How the codes of a quantized tensor are to be read, and how bytes lay them out.
+/// The meaning of the codes of a quantized tensor, and their byte layout.
 ///
-/// Schemes describe more than the engine computes; [`is_supported`](super::is_supported) tells which ones it does.
+/// A scheme may describe more than the engine supports; see [`is_supported`](super::is_supported).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct QuantScheme {
-    /// What a code is.
+    /// Value type of a code.
     pub value: QuantValue,
     /// Precision of the scales.
     pub param: QuantParam,
-    /// How bytes lay the codes out.
+    /// Byte layout of the codes.
     pub store: QuantStore,
-    /// What a scale holds for.
+    /// The part of the tensor that shares a scale.
     pub level: QuantLevel,
-    /// What is done to a code apart from scaling it.
+    /// Mapping of codes to numbers apart from the scale.
     pub mode: QuantMode,
 }
 
-/// What a code is: an integer of the full range of its bits (`F`) or of one that is symmetric around zero (`S`), or a
-/// float of few bits, named for those of its exponent and its mantissa.
+/// Value type of a code: an integer that uses the full range of its bits (`F`) or a range symmetric around
+/// zero (`S`), or a float of few bits, named for the number of its exponent (`E`) and mantissa (`M`) bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum QuantValue {
     /// An integer from -128 to 127.
@@ -69,18 +69,18 @@ impl QuantValue {
     }
 }
 
-/// How bytes lay codes out. Tensors hold one code per byte, whatever their scheme says.
+/// Byte layout of codes. In memory, tensors hold one code per byte for every scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum QuantStore {
-    /// Each in a byte of its own.
+    /// One byte per code.
     Native,
-    /// Several in a byte, neighbours along this axis, counted from the innermost one.
+    /// Several codes per byte: neighbours along this axis, counted from the innermost one.
     PackedNative(usize),
-    /// Several in a `u32`, neighbours along this axis, counted from the innermost one.
+    /// Several codes per `u32`: neighbours along this axis, counted from the innermost one.
     PackedU32(usize),
 }
 
-/// What a scale holds for.
+/// The part of a tensor that shares a scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum QuantLevel {
     /// The whole tensor.
@@ -89,30 +89,30 @@ pub enum QuantLevel {
     Block(BlockSize),
 }
 
-/// What is done to a code apart from scaling it.
+/// Mapping of codes to numbers apart from the scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum QuantMode {
-    /// Nothing: the code zero stands for the number zero.
+    /// No offset: the code zero stands for the number zero.
     Symmetric,
 }
 
 /// Precision of the scales.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum QuantParam {
-    /// That of `f32`.
+    /// `f32`.
     F32,
-    /// That of `f16`.
+    /// `f16`.
     F16,
-    /// That of `bf16`.
+    /// `bf16`.
     BF16,
-    /// A power of two of 8 bits.
+    /// A power of two, stored in 8 bits.
     UE8M0,
-    /// A float of 8 bits without a sign.
+    /// An unsigned float of 8 bits.
     UE4M3,
 }
 
-/// Size of a block along each of the trailing axes, of which there are at most [`MAX_DIMS`](Self::MAX_DIMS). It is 1
-/// along the axes before them.
+/// Size of a block along each of the trailing axes, at most [`MAX_DIMS`](Self::MAX_DIMS) of them. The size is
+/// 1 along the axes before them.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BlockSize {
     sizes: [u8; Self::MAX_DIMS],
@@ -120,13 +120,13 @@ pub struct BlockSize {
 }
 
 impl BlockSize {
-    /// Axes that have a block size, at most.
+    /// Most axes that can have a block size.
     pub const MAX_DIMS: usize = 5;
 
     /// A block of these sizes.
     ///
     /// # Panics
-    /// When there are more than [`MAX_DIMS`](Self::MAX_DIMS).
+    /// Panics if there are more than [`MAX_DIMS`](Self::MAX_DIMS) sizes.
     pub fn new(sizes: impl AsRef<[u8]>) -> Self {
         let given = sizes.as_ref();
         let most = Self::MAX_DIMS;
@@ -140,10 +140,10 @@ impl BlockSize {
         Self { sizes, len: given.len() as u8 }
     }
 
-    /// A block of these sizes, without the 1s that they begin with, unless there is nothing else.
+    /// A block of these sizes without the leading 1s, unless all sizes are 1.
     ///
     /// # Panics
-    /// When there are more than [`MAX_DIMS`](Self::MAX_DIMS) others.
+    /// Panics if more than [`MAX_DIMS`](Self::MAX_DIMS) sizes remain.
     pub fn new_trim(sizes: impl AsRef<[u8]>) -> Self {
         let sizes = sizes.as_ref();
         let first = sizes.iter().position(|&size| size != 1).unwrap_or(0);

@@ -91,7 +91,7 @@ fn dynamic_quantization_by_definition() {
             assert_eq!(got.values.to_vec::<i8>(), codes, "{value:?} {shape:?} {blocks:?}");
             let want: Vec<f32> = codes.iter().zip(&owner).map(|(&q, &s)| q as f32 * scales[s]).collect();
             assert_eq!(floats(&got), want);
-            // The same from given scales.
+            // Quantizing again with the same scales gives the same codes.
             let again = quantize(tensor, got.scales.clone(), scheme).unwrap();
             assert_eq!(again.values.to_vec::<i8>(), codes);
             assert_eq!(again.scales.to_vec::<f32>(), scales);
@@ -113,7 +113,7 @@ fn errors_stay_within_half_a_step() {
                     QuantValue::E4M3 => (x.abs() / 16.0).max(scales[s] * 2f32.powi(-10)),
                     QuantValue::E5M2 => (x.abs() / 8.0).max(scales[s] * 2f32.powi(-17)),
                     QuantValue::E2M1 => (x.abs() / 4.0).max(scales[s] / 4.0),
-                    // The upper bound of a full range is half a step nearer than the lower one.
+                    // The upper bound of a full range is half a step closer to zero than the lower bound.
                     _ => scales[s] * if steps as u32 % 2 == 1 { 1.0 } else { 0.5 },
                 };
                 assert!((x - y).abs() <= bound * 1.0001, "{value:?} {x} {y}");
@@ -190,7 +190,7 @@ fn every_float_dtype_and_layout() {
         let same = from_f32("test", dequantize(want, DType::F32).unwrap(), dtype).unwrap();
         assert_eq!(numbers.into_bytes().unwrap().to_vec(), same.into_bytes().unwrap().to_vec());
     }
-    // One scale: a view keeps its order in memory.
+    // With one scale, a view keeps its order in memory.
     let whole = quantize_dynamic(tensor, self::scheme(QuantValue::Q8S, &[])).unwrap();
     let numbers = dequantize(whole.clone(), DType::F32).unwrap();
     for (got, want) in [
@@ -225,7 +225,8 @@ fn half_precision_scales_are_rounded() {
     }
 }
 
-/// Codes of `bits` bits, as many in each `u32` as it holds, the first one lowest. Then the scales.
+/// Codes of `bits` bits, packed into as few `u32` as possible with the first code lowest, followed by the
+/// scales.
 fn packed_bytes(codes: &[i8], bits: usize, scales: &[f32]) -> Vec<u8> {
     let mut words = vec![0u32; codes.len().div_ceil(32 / bits)];
     for (i, &code) in codes.iter().enumerate() {
@@ -264,7 +265,7 @@ fn packed_bytes_are_words_of_codes_then_scales() {
             let bytes = got.to_bytes().unwrap();
             let mut want = packed_bytes(&codes, value.size_bits(), &scales);
             if value.size_bits() == 8 {
-                // One byte each, of which a reader may pad the last word.
+                // One byte per code; the padding of the last word is optional.
                 want.drain(count..want.len() - 4);
             }
             assert_eq!(bytes[..], want[..], "{value:?} {count}");
@@ -292,7 +293,7 @@ fn moves_that_keep_blocks_whole_are_exact() {
             let (got, want) = (got.unwrap(), want.unwrap());
             assert_eq!(got.shape(), want.shape());
             assert_eq!(floats(&got), want.to_vec::<f32>(), "{blocks:?}");
-            // Still a well-formed tensor of its scheme, through bytes and back.
+            // The result is still a well-formed tensor of its scheme, through bytes and back.
             let back = QTensor::from_bytes(&got.to_bytes().unwrap(), got.shape(), got.scheme).unwrap();
             assert_eq!(floats(&back), want.to_vec::<f32>());
             QTensor::new(got.values, got.scales, got.scheme).unwrap();
@@ -348,7 +349,7 @@ fn moves_that_tear_blocks_apart_are_quantized_anew() {
     let want = movement::cat(vec![a, b], 0).unwrap();
     let step = joined.scales.item::<f32>();
     assert!(floats(&joined).iter().zip(want.to_vec::<f32>()).all(|(a, b)| (a - b).abs() <= step * 1.01));
-    // Three columns hold no whole block of the old size: blocks shrink to what divides them.
+    // Three columns hold no whole block of the old size: block sizes are reduced to a divisor.
     let s = [Slice::full(), Slice::new(0, Some(3), 1)];
     near(q.slice(&s).unwrap(), f.slice(&s).unwrap());
 }

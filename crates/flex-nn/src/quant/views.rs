@@ -1,9 +1,9 @@
 //! Moving the elements of quantized tensors.
 //!
-//! With one scale for the whole tensor, whatever moves elements moves codes. With blocks, the scales are a smaller
-//! tensor of the same rank, and operations that keep blocks whole are done to both; no element changes, and
-//! reordered axes take their block sizes with them. What would tear blocks apart goes through floats: the result is
-//! quantized anew, with scales of its own.
+//! With one scale for the whole tensor, an operation that moves elements moves codes. With blocks, the scales
+//! are a smaller tensor of the same rank, and an operation that keeps blocks whole is applied to codes and
+//! scales. No element changes its value, and reordered axes take their block sizes with them. An operation
+//! that would split blocks goes through floats: its result is quantized anew, with new scales.
 
 use super::{BlockSize, Grid, QTensor, QuantLevel, dequantize, quantize_dynamic};
 use crate::error::{Error, Result};
@@ -11,11 +11,11 @@ use crate::{DType, Shape, Slice, Tensor, index, movement};
 use alloc::vec::Vec;
 
 impl QTensor {
-    /// Applies `f`, which only moves elements, to the codes of a tensor with one scale, and to the numbers of any other
-    /// ([`map_numbers`](Self::map_numbers)).
+    /// Applies `f`, which only moves elements, to the codes of a tensor with one scale, or to the numbers of
+    /// a tensor with blocks ([`map_numbers`](Self::map_numbers)).
     ///
     /// # Errors
-    /// Those of `f`, and of quantizing its result.
+    /// The errors of `f` and of the quantization of its result.
     pub fn map_values(self, f: impl FnOnce(Tensor) -> Result<Tensor>) -> Result<Self> {
         if self.is_per_tensor() {
             return Ok(Self { values: f(self.values)?, ..self });
@@ -23,11 +23,11 @@ impl QTensor {
         self.map_numbers(f)
     }
 
-    /// Applies `f` to the numbers, and quantizes the result in the same scheme. Blocks that do not divide the new shape
-    /// become as small as they must.
+    /// Applies `f` to the numbers, and quantizes the result in the same scheme. Block sizes that do not
+    /// divide the new shape are reduced until they do.
     ///
     /// # Errors
-    /// Those of `f`, and of quantizing its result.
+    /// The errors of `f` and of the quantization of its result.
     pub fn map_numbers(self, f: impl FnOnce(Tensor) -> Result<Tensor>) -> Result<Self> {
         let mut scheme = self.scheme;
         let numbers = f(dequantize(self, DType::F32)?)?;
@@ -37,7 +37,7 @@ impl QTensor {
         quantize_dynamic(numbers, scheme)
     }
 
-    /// Applies `f` to codes and scales, under block sizes reordered or left alone.
+    /// Applies one function to the codes and one to the scales; `blocks` are new block sizes, if they change.
     fn map_both(
         self,
         blocks: Option<Vec<usize>>,
@@ -52,21 +52,21 @@ impl QTensor {
         Ok(Self { values: values(self.values)?, scales: scales(self.scales)?, scheme })
     }
 
-    /// Block size along each axis; `None` with one scale for all.
+    /// Block size along each axis; `None` if one scale holds for all elements.
     fn blocks(&self) -> Result<Option<Vec<usize>>> {
         Ok(Grid::new("quantized tensor", &self.scheme, self.shape())?.blocks)
     }
 
-    /// The same elements in the same row-major order under another shape.
+    /// The same elements, in the same row-major order, in another shape.
     ///
     /// # Errors
-    /// The element counts differ.
+    /// Fails if the numbers of elements differ.
     pub fn reshape(self, shape: impl Into<Shape>) -> Result<Self> {
         let shape = shape.into();
         let Some(blocks) = self.blocks()? else {
             return self.map_values(|t| t.reshape(shape));
         };
-        // Blocks along the last axis alone are runs of the row-major order.
+        // If only the last axis has blocks, a block is a run of the row-major order.
         let runs = blocks.split_last().filter(|(_, outer)| outer.iter().all(|&b| b == 1));
         match (runs, shape.last()) {
             (Some((&run, _)), Some(&width)) if width % run == 0 => {
@@ -78,10 +78,10 @@ impl QTensor {
         }
     }
 
-    /// Reorders the axes, and block sizes with them.
+    /// Reorders the axes and their block sizes.
     ///
     /// # Errors
-    /// `axes` is not a permutation.
+    /// Fails if `axes` is not a permutation.
     pub fn permute(self, axes: &[usize]) -> Result<Self> {
         let values = self.values.clone().permute(axes)?;
         match self.blocks()? {
@@ -93,10 +93,10 @@ impl QTensor {
         }
     }
 
-    /// Exchanges two axes, and their block sizes.
+    /// Swaps two axes and their block sizes.
     ///
     /// # Errors
-    /// An axis out of range.
+    /// Fails if an axis is out of range.
     pub fn swap_axes(self, a: usize, b: usize) -> Result<Self> {
         crate::error::check_axis("swap_dims", a, self.rank())?;
         crate::error::check_axis("swap_dims", b, self.rank())?;
@@ -105,10 +105,10 @@ impl QTensor {
         self.permute(&axes)
     }
 
-    /// Reverses axes; blocks reverse with their elements.
+    /// Reverses axes; the scales are reversed with the elements.
     ///
     /// # Errors
-    /// An axis out of range or named twice.
+    /// Fails if an axis is out of range or named twice.
     pub fn flip(self, axes: &[usize]) -> Result<Self> {
         if self.is_per_tensor() {
             return self.map_values(|t| t.flip(axes));
@@ -116,10 +116,10 @@ impl QTensor {
         self.map_both(None, |t| t.flip(axes), |s| s.flip(axes))
     }
 
-    /// Stretches axes of size one, and adds leading axes.
+    /// Broadcasts to `shape`: repeats axes of size one, and adds leading axes.
     ///
     /// # Errors
-    /// The shape cannot be reached.
+    /// Fails if the tensor does not broadcast to `shape`.
     pub fn expand(self, shape: &[usize]) -> Result<Self> {
         let Some(blocks) = self.blocks()? else {
             return self.map_values(|t| t.expand(shape));
@@ -133,10 +133,11 @@ impl QTensor {
         self.map_both(None, |t| t.expand(shape), |s| s.expand(&grid))
     }
 
-    /// Slices the leading axes; exact where slices begin and end between blocks.
+    /// Slices the leading axes. The result is exact if all slices begin and end between blocks; otherwise it
+    /// is quantized anew.
     ///
     /// # Errors
-    /// More slices than axes, a step of zero.
+    /// Fails if there are more slices than axes, or a step is zero.
     pub fn slice(self, slices: &[Slice]) -> Result<Self> {
         let Some(blocks) = self.blocks()? else {
             return self.map_values(|t| t.slice(slices));
@@ -149,7 +150,8 @@ impl QTensor {
             .map(|((slice, &b), &size)| {
                 let range = slice.to_range(size);
                 let whole = range.start % b == 0 && range.end % b == 0;
-                // Steps over single elements are steps over single blocks; of larger blocks none may be skipped.
+                // With blocks of size one, a step over elements is a step over blocks; larger blocks allow
+                // only steps of 1 and -1.
                 let whole = whole && (b == 1 || slice.step.unsigned_abs() == 1);
                 let (start, end) = ((range.start / b) as isize, (range.end / b) as isize);
                 whole.then_some(Slice { start, end: Some(end), step: slice.step })
@@ -163,10 +165,11 @@ impl QTensor {
         }
     }
 
-    /// The slices that a 1-D index tensor names along `axis`; exact where blocks have size one along it.
+    /// The slices along `axis` that a 1-D index tensor names. The result is exact if the block size along the
+    /// axis is one.
     ///
     /// # Errors
-    /// Those of [`index::select`].
+    /// The errors of [`index::select`].
     pub fn select(self, axis: usize, indices: Tensor) -> Result<Self> {
         let blocks = self.blocks()?;
         match blocks.as_ref().and_then(|blocks| blocks.get(axis)) {
@@ -178,18 +181,18 @@ impl QTensor {
         }
     }
 
-    /// Elements by index along `axis`, as [`index::gather`].
+    /// Elements by index along `axis`, like [`index::gather`].
     ///
     /// # Errors
-    /// Those of [`index::gather`].
+    /// The errors of [`index::gather`].
     pub fn gather(self, axis: usize, indices: Tensor) -> Result<Self> {
         self.map_values(|t| index::gather(axis, t, indices))
     }
 
-    /// The tensor `times` times over along `axis`.
+    /// Repeats the tensor `times` times along `axis`.
     ///
     /// # Errors
-    /// Those of [`movement::repeat`].
+    /// The errors of [`movement::repeat`].
     pub fn repeat(self, axis: usize, times: usize) -> Result<Self> {
         if self.is_per_tensor() {
             return self.map_values(|t| movement::repeat(t, axis, times));
@@ -198,8 +201,8 @@ impl QTensor {
     }
 }
 
-/// The largest blocks that divide both the given ones and the shape, so that finer scales take the place of those that
-/// would straddle its end.
+/// Along each axis, the largest block size that divides both the given size and the shape, so that no block
+/// extends past the end.
 fn fitting_blocks(sizes: &BlockSize, shape: &Shape) -> BlockSize {
     let gcd = |mut a: usize, mut b: usize| {
         while b != 0 {
@@ -213,11 +216,11 @@ fn fitting_blocks(sizes: &BlockSize, shape: &Shape) -> BlockSize {
     BlockSize::new(sizes.iter().zip(axes).map(|(&b, &size)| gcd(b.into(), size)).collect::<Vec<u8>>())
 }
 
-/// The tensors one after another along `axis`, in the scheme of the first. Exact for tensors of one scheme with blocks, and
-/// for tensors that share their one scale.
+/// Concatenates tensors along `axis`, in the scheme of the first one. The result is exact if all tensors have
+/// the same scheme with blocks, or share the same single scale.
 ///
 /// # Errors
-/// Those of [`movement::cat`].
+/// The errors of [`movement::cat`].
 pub fn cat(tensors: Vec<QTensor>, axis: usize) -> Result<QTensor> {
     let Some(first) = tensors.first() else {
         return Err(Error::argument("cat", "number of tensors", 0, "at least 1"));

@@ -1,34 +1,37 @@
-//! From random words to blocks of numbers.
+//! Computes blocks of numbers from random words.
 
 use super::philox::GROUP;
 use crate::wide::Accumulator;
 use flex_math::simd::vectorize;
 use flex_math::{Cos, Ln, Sin, Sqrt, map, map_in_place};
 
-/// Numbers in a block. A block's words and intermediate values stay in the first cache.
+/// Numbers in a block. A block's words and intermediate values fit into the first-level cache.
 pub(super) const LEN: usize = 1024;
 
-/// Counters that a block owns: two words for each number, four words for each counter. Single-word kinds leave half of
-/// them unused, so that the stream moves on the same way for all.
+/// Counters that a block owns: two words per number, four words per counter. Distributions that need one word
+/// per number leave half of the counters unused, so that every distribution advances the stream by the same
+/// amount.
 pub(super) const COUNTERS: u64 = LEN as u64 / 2;
 
-/// Where the words of a block lie: planes of equal length, whose words at one position make one number, or two for planes of
-/// half a block. What makes the first few numbers are then the first words of each plane.
+/// Arrangement of the words of a block: planes of equal length. The words of all planes at one position make
+/// one number, or two numbers if a plane has half the length of a block. So the first few numbers only need
+/// the first words of each plane.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Planes {
-    /// How many there are.
+    /// Number of planes.
     pub count: usize,
-    /// Words of each: [`LEN`], or half of it.
+    /// Words per plane: [`LEN`], or half of it.
     pub len: usize,
 }
 
 impl Planes {
-    /// A word for each number.
+    /// One word per number.
     pub const ONE: Self = Self { count: 1, len: LEN };
-    /// Two words for each number.
+    /// Two words per number.
     pub const TWO: Self = Self { count: 2, len: LEN };
 
-    /// How many words of each plane the first `elements` numbers of a block take, and how many numbers are made with them.
+    /// Returns how many words of each plane the first `elements` numbers of a block need (a multiple of
+    /// [`GROUP`]), and how many numbers those words make.
     pub fn cut(self, elements: usize) -> (usize, usize) {
         let positions = elements.min(self.len);
         (positions.next_multiple_of(GROUP), positions * (LEN / self.len))
@@ -38,23 +41,23 @@ impl Planes {
 /// 2^-32.
 const WORD: f32 = 1.0 / 4_294_967_296.0;
 
-/// The uniform distribution over `[low, low + span)`, as values of the output's dtype.
+/// The uniform distribution over `[low, low + span)`; the bounds are values of the output's dtype.
 pub(super) struct Uniform {
     pub low: f64,
     pub span: f64,
-    /// The largest value below the end, to which results that round to the end are held.
+    /// The largest value below the end of the range; results that round to the end become this value.
     pub below: f64,
 }
 
 impl Uniform {
-    /// One word for each number, of which 24 bits are used.
+    /// One word per number, of which 24 bits are used.
     pub fn fill_f32(&self, words: &[u32], out: &mut [f32]) {
         let (low, span, below) = (self.low as f32, self.span as f32, self.below as f32);
         vectorize(
             #[inline(always)]
             || {
                 for (o, &word) in out.iter_mut().zip(words) {
-                    // 24 bits fit i32, whose conversion every vector unit has.
+                    // 24 bits fit into i32, and every vector unit can convert i32.
                     let unit = ((word >> 8) as i32) as f32 * (1.0 / 16_777_216.0);
                     let value = low + unit * span;
                     *o = if value > below { below } else { value };
@@ -63,7 +66,7 @@ impl Uniform {
         );
     }
 
-    /// Two words for each number, of which 53 bits are used.
+    /// Two words per number, of which 53 bits are used.
     pub fn fill_f64(&self, words: &[u32], out: &mut [f64]) {
         let (low, span, below) = (self.low, self.span, self.below);
         let (high_words, low_words) = words.split_at(words.len() / 2);
@@ -86,8 +89,8 @@ fn unit(high: u32, low: u32) -> f64 {
     bits as i64 as f64 * (1.0 / 9_007_199_254_740_992.0)
 }
 
-/// The normal distribution, by the method of Box and Muller (1958): an exponentially distributed squared radius and an
-/// even angle give two independent numbers.
+/// The normal distribution by the method of Box and Muller (1958): an exponentially distributed squared
+/// radius and a uniformly distributed angle give two independent numbers.
 pub(super) struct Normal<T> {
     pub mean: T,
     pub std: T,
@@ -96,11 +99,12 @@ pub(super) struct Normal<T> {
 const HALF: usize = LEN / 2;
 
 impl<T: Accumulator> Normal<T> {
-    /// `polar` writes uniform numbers above 0 and angles; each pair of them makes a number in either half of `out`.
+    /// `polar` writes uniform numbers above 0, from which the radii are computed, and angles. Each pair of
+    /// them gives one number in each half of `out`.
     fn fill(&self, out: &mut [T], polar: impl FnOnce(&mut [T], &mut [T])) {
         let (mean, std) = (self.mean, self.std);
         let width = out.len() / 2;
-        // Clearing the room for a whole block would cost more than a few numbers.
+        // Clearing buffers for a whole block would cost more than a few numbers.
         let (mut few, mut many);
         let [radius, angle] = if width <= GROUP {
             few = [[T::ZERO; GROUP]; 2];
@@ -136,7 +140,7 @@ impl Normal<f32> {
     /// Two words for two numbers.
     pub const PLANES: Planes = Planes { count: 2, len: HALF };
 
-    /// All 32 bits of a word make the radius, so that the tails reach to 6.7 standard deviations.
+    /// The radius uses all 32 bits of a word, so that the tails reach to 6.7 standard deviations.
     pub fn fill_f32(&self, words: &[u32], out: &mut [f32]) {
         let (first, second) = words.split_at(words.len() / 2);
         self.fill(out, |radius, angle| {
@@ -179,22 +183,22 @@ impl Normal<f64> {
     }
 }
 
-/// Whole numbers `low..low + range` (wrapping), where a range of 0 means all 2^64 of them.
+/// Integers in `low..low + range` (wrapping); a `range` of 0 stands for 2^64.
 pub(super) struct Integers {
     pub low: i64,
     pub range: u64,
 }
 
 impl Integers {
-    /// Longest range for which one word is enough: a number's chance is then off by less than one in 2^16, against 2^-32
-    /// for two words.
+    /// Longest range that uses one word: the relative error of a number's probability is then less than
+    /// 2^-16. With two words it is less than 2^-32 for ranges up to 2^32.
     const ONE_WORD: u64 = 1 << 16;
 
     pub fn planes(&self) -> Planes {
         if (1..=Self::ONE_WORD).contains(&self.range) { Planes::ONE } else { Planes::TWO }
     }
 
-    /// The high part of `word * range`, which is even up to the rounding of `2^bits / range`.
+    /// The high part of `word * range`, which is uniform up to the rounding of `2^bits / range`.
     pub fn fill(&self, words: &[u32], out: &mut [i64]) {
         let (low, range) = (self.low, self.range);
         if self.planes().count == 1 {
@@ -219,7 +223,8 @@ impl Integers {
                 || {
                     for ((o, &a), &b) in pairs {
                         let carry = (b as u64 * range) >> 32;
-                        // At most (2^32 - 1) 2^32 + 2^32 - 1.
+                        // The product plus carry is at most (2^32 - 1) 2^32 + 2^32 - 1, so it does not
+                        // overflow.
                         *o = low.wrapping_add(((a as u64 * range + carry) >> 32) as i64);
                     }
                 },

@@ -1,9 +1,9 @@
 //! Random tensors from a counter-based generator.
 //!
-//! A [`Generator`] is a key and a counter; the numbers at a counter are a function of the two (Philox, see
-//! `philox.rs`). A tensor is cut into blocks of a fixed length, each of which owns a range of counters, so blocks are
-//! generated in any order, by any number of threads, and a seed always gives the same numbers. (Machines with and
-//! without fused multiply-add may differ in the last bits of normal numbers.)
+//! A [`Generator`] is a key and a counter; the numbers at a counter depend only on these two (Philox, see
+//! `philox.rs`). A tensor is cut into blocks of a fixed length, each of which owns a range of counters. So
+//! blocks are generated in any order by any number of threads, and a seed always gives the same numbers. (The
+//! last bits of normal numbers may differ between machines with and without fused multiply-add.)
 
 mod block;
 mod philox;
@@ -19,34 +19,35 @@ use flex_math::simd::vectorize;
 
 const OP: &str = "random";
 
-/// What the elements are drawn from.
+/// The distribution of the elements.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Distribution {
-    /// The natural range of the dtype: `[0, 1)` for floats, every value for integers, a fair coin for booleans.
+    /// The natural range of the dtype: `[0, 1)` for floats, every value for integers, true or false with
+    /// equal probability for booleans.
     Standard,
-    /// Evenly from `low` on, below `high`. Integers are drawn from the bounds without their fractions, held to the range
-    /// of the dtype. Bounds that are equal in the dtype give `low`.
+    /// Uniform in `low..high`. For integers, the bounds are truncated to integers and clamped to the range of
+    /// the dtype. Bounds that are equal in the dtype give `low`.
     Uniform {
         /// The smallest value.
         low: f64,
-        /// The end of the range, which is not drawn.
+        /// The end of the range, exclusive.
         high: f64,
     },
-    /// The normal distribution. Integers are its values without their fractions, held to the range of the dtype.
+    /// The normal distribution. Integers are normal numbers, truncated and clamped to the range of the dtype.
     Normal {
-        /// Centre.
+        /// Mean.
         mean: f64,
         /// Standard deviation.
         std: f64,
     },
     /// One with this probability, zero otherwise.
     Bernoulli {
-        /// Chance of a one.
+        /// Probability of a one.
         probability: f64,
     },
 }
 
-/// A stream of random numbers: what a key (the seed) gives from a counter on.
+/// A stream of random numbers: the numbers of a key (the seed) from a counter on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Generator {
     key: u64,
@@ -54,13 +55,14 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// The start of the stream of a seed.
+    /// The start of the stream of `seed`.
     pub fn new(seed: u64) -> Self {
         Self { key: seed, counter: 0 }
     }
 
-    /// Cuts the part off the stream that [`random`] uses for a tensor of `elements`, whatever its dtype and
-    /// distribution. A generator behind a lock hands out parts, and tensors are filled outside of the lock.
+    /// Splits off the part of the stream that [`random`] uses for a tensor of `elements`, for any dtype and
+    /// distribution, and advances past it. A generator behind a lock can hand out such parts, so that tensors
+    /// are filled without the lock.
     pub fn take(&mut self, elements: usize) -> Self {
         let part = self.clone();
         let used = (elements.div_ceil(block::LEN) as u64).wrapping_mul(block::COUNTERS);
@@ -69,15 +71,15 @@ impl Generator {
     }
 }
 
-/// A tensor of random numbers; the generator moves on behind them.
+/// A tensor of random numbers; advances the generator past the numbers used.
 ///
-/// Floats of a uniform distribution have 24 random bits (`f64` 53) and never round up to `high`; half precision is
-/// `f32` rounded.
+/// Uniform floats have 24 random bits (`f64` has 53) and never round up to `high`. Half-precision numbers are
+/// rounded from `f32`.
 ///
 /// # Errors
-/// A probability outside of `[0, 1]`, a standard deviation that is negative, bounds in the wrong order or so far apart
-/// that their distance overflows, parameters that are not finite; booleans from a distribution other than
-/// [`Bernoulli`](Distribution::Bernoulli) and [`Standard`](Distribution::Standard).
+/// Fails if a probability is outside of `[0, 1]`, a standard deviation is negative, bounds are in the wrong
+/// order or so far apart that their difference overflows, a parameter is not finite, or booleans are to have
+/// a distribution other than [`Bernoulli`](Distribution::Bernoulli) and [`Standard`](Distribution::Standard).
 pub fn random(
     generator: &mut Generator,
     shape: Shape,
@@ -158,7 +160,7 @@ fn check(distribution: Distribution) -> Result<()> {
     }
 }
 
-/// The uniform distribution over the values of `T`.
+/// The uniform distribution with bounds that are rounded to `T`; an error if their difference overflows `T`.
 fn float_bounds<T: Element>(low: f64, high: f64) -> Result<Uniform> {
     let (low, end) = (T::from_f64(low).to_f64(), T::from_f64(high));
     let high = end.to_f64();
@@ -171,9 +173,9 @@ fn float_bounds<T: Element>(low: f64, high: f64) -> Result<Uniform> {
     Ok(Uniform { low, span, below: largest_below(end).to_f64().max(low) })
 }
 
-/// The largest value below `high`, a finite one.
+/// The largest value below `high`; `high` is finite.
 fn largest_below<T: Element>(high: T) -> T {
-    // Floats of one sign are ordered as their bits.
+    // Floats of the same sign are ordered like their bit patterns (negative ones in reverse).
     macro_rules! step {
         ($Bits:ty) => {{
             let bits: $Bits = bytemuck::cast(high);
@@ -194,25 +196,25 @@ fn largest_below<T: Element>(high: T) -> T {
     }
 }
 
-/// The range of integers that a distribution other than normal asks for.
+/// The range of integers of a uniform or the standard distribution.
 fn int_bounds<T: Element>(distribution: Distribution) -> Integers {
     let value = |v: T| -> i128 {
         if T::bounds().0 == T::ZERO { (v.to_i64() as u64).into() } else { v.to_i64().into() }
     };
     let (min, max) = (value(T::bounds().0), value(T::bounds().1));
     let (low, high) = match distribution {
-        // `as` cuts the fraction off and holds to the range of i128.
+        // `as` truncates, and saturates at the range of i128.
         Distribution::Uniform { low, high } => {
             ((low as i128).clamp(min, max), (high as i128).clamp(min, max + 1))
         }
         _ => (min, max + 1),
     };
-    // Wrapping: a range of all 64-bit values has 2^64 of them, written 0.
+    // Wraps: the range of all 64-bit values has length 2^64, which is stored as 0.
     Integers { low: low as i64, range: high.max(low + 1).wrapping_sub(low) as u64 }
 }
 
 fn bernoulli(generator: &mut Generator, shape: Shape, probability: f64, dtype: DType) -> Result<Tensor> {
-    // Exactly this many of the 2^32 words give a one.
+    // Exactly this many of the 2^32 possible words give a one.
     let ones = (probability * 4_294_967_296.0) as u64;
     if ones == 0 || ones == 1 << 32 {
         generator.take(shape.num_elements());
@@ -220,7 +222,7 @@ fn bernoulli(generator: &mut Generator, shape: Shape, probability: f64, dtype: D
     }
     let last = (ones - 1) as u32;
     let stream = generator.take(shape.num_elements());
-    // As bits, a one is the same for signed and unsigned integers, so only floats differ.
+    // A one has the same bits in signed and unsigned integers, so only floats differ.
     dispatch!(any OP, dtype, T => fill::<u8, T>(
         stream, shape, dtype, Planes::ONE,
         |words, out| vectorize(#[inline(always)] || convert(words, out, |w| (w <= last) as u8)),
@@ -233,14 +235,14 @@ fn convert<A: Copy, B>(from: &[A], to: &mut [B], f: impl Fn(A) -> B) {
     to.iter_mut().zip(from).for_each(|(to, &from)| *to = f(from));
 }
 
-/// Blocks that one task generates. One AVX-512 core takes 0.4 ns for an even and 0.8 ns for a normal `f32`, which makes 7 to
+/// Blocks per task. One AVX-512 core takes 0.4 ns per uniform and 0.8 ns per normal `f32`, which makes 7 to
 /// 12 us per task.
 const BLOCKS_PER_TASK: usize = 16;
 
-/// Elements of a tensor whose words need little room: one group per plane.
+/// Longest tensor that is generated with small buffers: one group of words per plane.
 const FEW: usize = philox::GROUP;
 
-/// A tensor whose blocks `produce` computes from random words and `store` converts.
+/// Fills a tensor block by block: `produce` computes numbers from random words, `store` converts them to `T`.
 fn fill<X: Element, T: Element>(
     stream: Generator,
     shape: Shape,
@@ -260,11 +262,11 @@ fn fill<X: Element, T: Element>(
         store(&values[..out.len()], out);
     };
     Tensor::build::<T>(OP, shape, dtype, |out| {
-        // Clearing the room for a whole block would cost more than a few numbers.
+        // Clearing buffers for a whole block would cost more than a few numbers.
         if (1..=FEW).contains(&out.len()) {
             return block(0, out, &mut [0; 4 * FEW], &mut [X::ZERO; 2 * FEW]);
         }
-        // Ten rounds of the generator and a few functions per number.
+        // Ten rounds of the generator and a few function evaluations per number.
         let work = Work::Flops(64 * out.len());
         parallel::for_each_chunk(out, BLOCKS_PER_TASK * block::LEN, work, |k, out| {
             let mut words = [0; 2 * block::LEN];

@@ -1,7 +1,8 @@
 //! Philox 4x32-10: J. K. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 //!
-//! A counter of four words goes through ten rounds of multiplications and exclusive ors with a key of two words that
-//! is bumped between rounds; what comes out are four random words. The tests hold the authors' known answers.
+//! A counter of four words goes through ten rounds of multiplications and exclusive ors with a key of two
+//! words, to which constants are added between rounds. The result is four random words. The tests check the
+//! authors' known answers.
 
 use flex_math::simd::vectorize;
 
@@ -15,8 +16,8 @@ const LANES: usize = 16;
 /// Words that [`fill`] produces at a time.
 pub(super) const GROUP: usize = 4 * LANES;
 
-/// The ten rounds on `L` counters at once. Words are held in 64 bits, whose upper halves are zero, because that is what
-/// the widening multiplication of vector units takes.
+/// The ten rounds on `L` counters at once. Each 32-bit word is held in 64 bits whose upper half is zero, the
+/// operand format of the vector units' widening multiplication.
 #[inline(always)]
 fn rounds<const L: usize>(mut c: [[u64; L]; 4], key: [u32; 2]) -> [[u64; L]; 4] {
     let mut key = key;
@@ -36,11 +37,11 @@ fn rounds<const L: usize>(mut c: [[u64; L]; 4], key: [u32; 2]) -> [[u64; L]; 4] 
     c
 }
 
-/// Fills `out` with the words of the counters from `counter` on. Each group of [`GROUP`] words holds the first words of its
-/// counters, then their second words, and so on.
+/// Fills `out` with the words of the counters from `counter` on. Each group of [`GROUP`] words holds the
+/// first words of its counters, then their second words, and so on.
 ///
 /// # Panics
-/// When the length is not a multiple of [`GROUP`].
+/// Panics if the length of `out` is not a multiple of [`GROUP`].
 pub(super) fn fill(key: u64, counter: u64, out: &mut [u32]) {
     assert!(out.len().is_multiple_of(GROUP), "philox: length {}", out.len());
     let key = [key as u32, (key >> 32) as u32];

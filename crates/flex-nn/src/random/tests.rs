@@ -20,7 +20,8 @@ fn moments(values: &[f64]) -> (f64, f64) {
     (mean, values.iter().map(|v| (v - mean) * (v - mean)).sum::<f64>() / n)
 }
 
-/// Kolmogorov's statistic, `sqrt(n)` times the largest distance from `cdf`. Above 1.95 for one correct sample in 1,000.
+/// Kolmogorov's statistic: `sqrt(n)` times the largest distance from `cdf`. It exceeds 1.95 for one correct
+/// sample in 1,000.
 fn kolmogorov(values: &[f64], cdf: impl Fn(f64) -> f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -65,7 +66,7 @@ fn the_end_of_the_range_is_never_drawn() {
         let (low, high) = (T::from_f64(low), T::from_f64(high));
         assert!(values.iter().all(|&v| low <= v && v < high), "{low:?} {high:?}");
     }
-    // Ranges of one or a few values, in which rounding meets the end all the time.
+    // Ranges of one or a few values, in which results often round to the end.
     check::<f32>(1.0, 1.0 + f32::EPSILON as f64);
     check::<f32>(16_777_215.0, 16_777_218.0);
     check::<f32>(-1.0, 0.0);
@@ -118,7 +119,7 @@ fn neighbours_and_partners_are_not_correlated() {
     {
         let values = to_f64(draw::<f32>(10, COUNT, distribution));
         let (_, variance) = moments(&values);
-        // Lags inside of a group of lanes, of a block, and the two halves that Box and Muller pair.
+        // Lags within a group of lanes, within a block, and between the two halves that Box and Muller pair.
         for lag in [1, 15, 16, 17, 64, block::LEN / 2, block::LEN] {
             let pairs = COUNT - lag;
             let product: f64 = (0..pairs).map(|i| values[i] * values[i + lag]).sum();
@@ -139,7 +140,7 @@ fn integers_are_even_over_their_range() {
         values.iter().for_each(|v| counts[(v.to_i64() - low) as usize] += 1.0);
         let want = COUNT as f64 / range as f64;
         let chi: f64 = counts.iter().map(|c| (c - want) * (c - want) / want).sum();
-        // Mean range - 1, variance twice that.
+        // The statistic has mean `range - 1` and twice that as variance.
         let freedom = (range - 1) as f64;
         assert!((chi - freedom).abs() < 4.0 * (2.0 * freedom).sqrt() + 1e-9, "{chi} for {freedom}");
     }
@@ -151,7 +152,7 @@ fn integers_are_even_over_their_range() {
     check::<u32>(7, 1007);
     check::<u16>(0, 1000);
     check::<u8>(0, 256);
-    // Ranges of two words, folded into 100 parts.
+    // Ranges that need two words.
     for (low, high) in [(0f64, 3e9), (-1e18, 1e18), (0.0, 4_294_967_296.0)] {
         let values = to_f64(draw::<i64>(12, COUNT, Distribution::Uniform { low, high }));
         assert!(values.iter().all(|&v| low <= v && v < high));
@@ -249,12 +250,12 @@ fn the_stream_moves_on_and_does_not_overlap() {
     // The second tensor starts at a new block.
     assert_eq!(b, whole[2048..2048 + 1500]);
     assert_ne!(draw::<f32>(18, 1500, UNIT), a);
-    // A part that was taken in advance gives what the stream would have given.
+    // A part that was taken in advance gives the same numbers as the stream.
     let mut generator = Generator::new(17);
     let mut part = generator.take(1500);
     assert_eq!(random(&mut part, Shape::from([1500]), UNIT, DType::F32).unwrap().to_vec::<f32>(), a);
     assert_eq!(random(&mut generator, Shape::from([1500]), UNIT, DType::F32).unwrap().to_vec::<f32>(), b);
-    // f64 takes twice the words: blocks do not share any.
+    // 64-bit integers use twice the words; blocks still share no words.
     let wide = draw::<u64>(17, 3000, Distribution::Standard);
     let mut sorted = wide.clone();
     sorted.sort();
@@ -284,7 +285,7 @@ fn the_same_bits_on_any_number_of_threads() {
     }
 }
 
-/// However short a tensor is, its numbers are the first ones of a longer tensor.
+/// The numbers of a short tensor are the first numbers of a longer tensor.
 #[test]
 fn few_numbers_begin_as_many_do() {
     fn check<T: Element>(distribution: Distribution) {

@@ -8,17 +8,18 @@ use crate::{Element, Tensor};
 use alloc::vec::Vec;
 use flex_math::simd::vectorize_lean;
 
-/// Samples `x`, `[batch, channels, height, width]`, at the points of `grid`, `[batch, out_height, out_width, 2]`, to
-/// `[batch, channels, out_height, out_width]`.
+/// Samples `x`, `[batch, channels, height, width]`, at the points of `grid`, `[batch, out_height, out_width,
+/// 2]`. The result is `[batch, channels, out_height, out_width]`.
 ///
-/// A point is `(x, y)`. With `align_corners`, -1 and 1 are the centres of the first and last elements, without, their
-/// outer edges. Points anywhere are fine: what lies outside is `padding`'s matter. NaN and infinite coordinates count
-/// as outside with `Zeros`, and as 0 pixels (NaN) or the nearest border (infinity) with `Border`; `Reflection` takes both
-/// for 0 pixels, and `Bicubic` gives NaN for either, as in PyTorch.
+/// A point is `(x, y)`. The coordinates -1 and 1 are the centres of the first and last elements with
+/// `align_corners`, and their outer edges without. Points may lie outside of the image; `padding` defines the
+/// values there. As in PyTorch, a NaN or infinite coordinate counts as outside with `Zeros`; with `Border`,
+/// NaN counts as 0 pixels and infinity as the nearest border; with `Reflection`, both count as 0 pixels;
+/// `Bicubic` gives NaN for both.
 ///
 /// # Errors
-/// A dtype that is not float or not that of `x`, ranks other than 4, an empty spatial axis of `x`, batches that
-/// differ, points that are not pairs, and [`Interpolation::Lanczos3`].
+/// Fails if a dtype is not a float or differs from the dtype of `x`, a rank is not 4, a spatial axis of `x`
+/// is empty, batches differ, points are not pairs, or the mode is [`Interpolation::Lanczos3`].
 pub fn grid_sample(
     x: Tensor,
     grid: Tensor,
@@ -45,14 +46,14 @@ pub fn grid_sample(
     })
 }
 
-/// Points per task: their taps stay in the second cache and serve all channels.
+/// Points per task: their taps fit into the second-level cache and are used for all channels.
 const BLOCK: usize = 1024;
 
 fn run<T: Wide, const K: usize>(op: &'static str, x: &Tensor, grid: &Tensor, rule: Rule) -> Result<Tensor> {
     let [batch, channels, height, width] = core::array::from_fn(|k| x.shape()[k]);
     let [out_height, out_width] = [grid.shape()[1], grid.shape()[2]];
     let (plane, points) = (height * width, out_height * out_width);
-    // Elements are picked in any order, so half precision is converted as a whole, once.
+    // Elements are read in any order, so half precision is converted once for the whole image.
     let (mut wide_x, mut wide_grid) = (Vec::new(), Vec::new());
     let src = T::widen(x.as_slice::<T>().expect("contiguous"), &mut wide_x);
     let grid = T::widen(grid.as_slice::<T>().expect("contiguous"), &mut wide_grid);
@@ -60,7 +61,7 @@ fn run<T: Wide, const K: usize>(op: &'static str, x: &Tensor, grid: &Tensor, rul
         if out.is_empty() {
             return;
         }
-        // A task has one block of points in all channels of an image.
+        // A task computes one block of points in all channels of an image.
         let blocks = points.div_ceil(BLOCK);
         let mut tasks: Vec<Vec<&mut [T]>> =
             (0..batch * blocks).map(|_| Vec::with_capacity(channels)).collect();
@@ -113,20 +114,20 @@ fn run<T: Wide, const K: usize>(op: &'static str, x: &Tensor, grid: &Tensor, rul
     })
 }
 
-/// A position that no element has, nor the sum of two of them.
+/// A position outside of every image; the sum of two of them does not overflow and is outside too.
 const OUTSIDE: usize = usize::MAX / 4;
 
-/// The elements that a point takes, and their weights per axis.
+/// The elements that contribute to a point, and their weights per axis.
 struct Pick<A, const K: usize> {
     cols: [usize; K],
-    /// Where the rows start.
+    /// Start positions of the rows.
     rows: [usize; K],
     wx: [A; K],
     wy: [A; K],
 }
 
 impl<A: Accumulator, const K: usize> Pick<A, K> {
-    /// The weighted sum; elements outside are zero.
+    /// The weighted sum of the elements; elements outside of the image are zero.
     #[inline(always)]
     fn value(&self, src: &[A]) -> A {
         let mut sum = A::ZERO;
@@ -141,7 +142,7 @@ impl<A: Accumulator, const K: usize> Pick<A, K> {
     }
 }
 
-/// How a coordinate turns into elements.
+/// How a coordinate is mapped to elements.
 #[derive(Clone, Copy)]
 struct Rule {
     padding: GridPadding,
@@ -149,7 +150,7 @@ struct Rule {
 }
 
 impl Rule {
-    /// The elements of an axis of `size` that a normalised coordinate takes, and their weights.
+    /// The elements of an axis of `size` that contribute to a normalised coordinate, and their weights.
     #[inline(always)]
     fn taps<A: Accumulator, const K: usize>(self, coordinate: A, size: usize) -> ([usize; K], [A; K]) {
         let c = <A as Element>::from_f64;
@@ -168,7 +169,7 @@ impl Rule {
                 let t = x - floor;
                 elements[0] = self.element(floor, size);
                 elements[1] = self.element(floor + A::ONE, size);
-                // All of an infinite position is outside, and what is outside counts as zero.
+                // An infinite position has only elements outside of the image, which count as zero.
                 let finite = num_traits::Float::is_finite(x);
                 weights[0] = if finite { A::ONE - t } else { A::ZERO };
                 weights[1] = if finite { t } else { A::ZERO };
@@ -184,7 +185,7 @@ impl Rule {
         (elements, weights)
     }
 
-    /// Moves a position into the axis, where the padding says so.
+    /// Maps a position into the axis, unless the padding is `Zeros`.
     #[inline(always)]
     fn confine<A: Accumulator>(self, x: A, size: usize) -> A {
         let c = <A as Element>::from_f64;
@@ -209,7 +210,7 @@ impl Rule {
         }
     }
 
-    /// The element at a whole position, [`OUTSIDE`] where there is none.
+    /// The element at an integer position; [`OUTSIDE`] if there is none.
     #[inline(always)]
     fn element<A: Accumulator>(self, position: A, size: usize) -> usize {
         let inside = position >= A::ZERO && position < <A as Element>::from_f64(size as f64);
@@ -221,7 +222,7 @@ impl Rule {
     }
 }
 
-/// The nearest whole number, of two the even one.
+/// Rounds to the nearest integer, ties to even.
 #[inline(always)]
 fn round_ties_even<A: Accumulator>(x: A) -> A {
     let half = <A as Element>::from_f64(0.5);

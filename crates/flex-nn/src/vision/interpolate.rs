@@ -1,8 +1,9 @@
 //! Resizing by separable kernels, and its gradient.
 //!
-//! A row of the output is a weighted sum of `K` rows, and each of its elements one of `K` elements of a row. Sums of
-//! rows vectorise, sums within a row hardly do, so those are done on whichever side has fewer rows: on the input when
-//! the image grows (each input row is resampled once and serves several output rows), on the output when it shrinks.
+//! An output element is a weighted sum over `K` rows and `K` columns. Sums of rows vectorise well, sums
+//! within a row hardly do. So the sums within rows are computed on the side that has fewer rows: on the input
+//! if the image grows (each input row is resampled once and used for several output rows), on the output if
+//! it shrinks.
 
 use super::taps::Taps;
 use super::{Interpolation, check_image, nearest};
@@ -18,12 +19,12 @@ use flex_math::simd::vectorize_lean;
 
 /// Resizes images `[batch, channels, height, width]` to `size`, `[height, width]`.
 ///
-/// With `align_corners` the centres of the corner elements are mapped on each other, without their outer corners;
-/// `Nearest` ignores it. Beyond the border, `Bilinear` and `Bicubic` see the border repeated; `Lanczos3` leaves out what
-/// lies there and scales the remaining weights to a sum of one.
+/// With `align_corners`, the centres of the corner elements of input and output coincide; without it, their
+/// outer corners do. `Nearest` ignores it. `Bilinear` and `Bicubic` repeat the border elements outside of the
+/// image; `Lanczos3` skips positions outside and scales the remaining weights to a sum of one.
 ///
 /// # Errors
-/// A dtype that is not float, a rank other than 4, an empty spatial axis, or a size of zero.
+/// Fails if the dtype is not a float, the rank is not 4, a spatial axis is empty, or a size is zero.
 pub fn interpolate(x: Tensor, size: [usize; 2], mode: Interpolation, align_corners: bool) -> Result<Tensor> {
     const OP: &str = "interpolate";
     check(OP, &x, size)?;
@@ -36,10 +37,11 @@ pub fn interpolate(x: Tensor, size: [usize; 2], mode: Interpolation, align_corne
     }
 }
 
-/// Gradient of [`interpolate`] with respect to `x`: its exact adjoint, for every mode.
+/// Gradient of [`interpolate`] with respect to `x`: the exact adjoint of the resizing, for every mode.
 ///
 /// # Errors
-/// Those of [`interpolate`], and a `grad` that is not `[batch, channels]` of `x` by `size`, or not of its dtype.
+/// The errors of [`interpolate`], and a `grad` whose shape is not `[batch, channels]` of `x` followed by
+/// `size`, or whose dtype is not that of `x`.
 pub fn interpolate_backward(
     x: Tensor,
     grad: Tensor,
@@ -102,7 +104,7 @@ fn run_forward<T: Wide, const K: usize>(
     };
     let src = x.as_slice::<T>().expect("contiguous");
     Tensor::build::<T>(op, [batch, channels, size[0], size[1]], x.dtype(), |out| {
-        // About 2 K operations for each element of each pass.
+        // About 2 K operations per element and pass.
         let block = parallel::rows_per_task(K * size[1] * size_of::<T>());
         let work = Work::Flops(out.len().saturating_mul(4 * K));
         parallel::for_each_chunk(out, block * size[1], work, |k, out| {
@@ -130,7 +132,7 @@ fn run_forward<T: Wide, const K: usize>(
     })
 }
 
-/// Taps of both axes.
+/// The taps of both axes.
 struct Plan<A, const K: usize> {
     rows: Taps<A, K>,
     cols: Taps<A, K>,
@@ -140,7 +142,7 @@ struct Plan<A, const K: usize> {
 struct Scratch<A> {
     /// A row of the input with its border extended on both sides.
     padded: Vec<A>,
-    /// `K` resampled rows; row `r` of the input is kept in slot `r % K`.
+    /// The last `K` resampled rows; row `r` of the input is in slot `r % K`.
     slots: Vec<A>,
     kept: Vec<usize>,
     zeros: Vec<A>,
@@ -158,7 +160,7 @@ impl<A: Accumulator, const K: usize> Plan<A, K> {
         }
     }
 
-    /// Rows `rows` of the output of one image, of which `src` holds the input rows from `first` on.
+    /// Computes the output rows `rows` of one image; `src` holds the image's input rows from `first` on.
     #[inline(always)]
     fn resize(&self, src: &[A], first: usize, rows: Range<usize>, out: &mut [A], scratch: &mut Scratch<A>) {
         let (width, out_width) = (self.cols.input, self.cols.output());
@@ -195,7 +197,7 @@ impl<A: Accumulator, const K: usize> Plan<A, K> {
         }
     }
 
-    /// Fills what lies outside of a row.
+    /// Fills the elements before and after a row.
     #[inline(always)]
     fn extend(&self, padded: &mut [A]) {
         let width = self.cols.input;
@@ -207,7 +209,7 @@ impl<A: Accumulator, const K: usize> Plan<A, K> {
         padded[Self::PAD + width..].fill(right);
     }
 
-    /// Resamples a row.
+    /// Resamples a row of the input to the width of the output.
     #[inline(always)]
     fn resample(&self, padded: &[A], out: &mut [A]) {
         for ((o, start), weights) in out.iter_mut().zip(&self.cols.starts).zip(&self.cols.weights) {
@@ -220,7 +222,7 @@ impl<A: Accumulator, const K: usize> Plan<A, K> {
         }
     }
 
-    /// The adjoint of [`resize`](Self::resize) for a whole image, with its passes in reverse order.
+    /// The adjoint of [`resize`](Self::resize) for a whole image, with the two passes in reverse order.
     #[inline(always)]
     fn spread(&self, grad: &[A], out: &mut [A], scratch: &mut Vec<A>) {
         let (width, out_width) = (self.cols.input, self.cols.output());
@@ -246,7 +248,7 @@ impl<A: Accumulator, const K: usize> Plan<A, K> {
         }
     }
 
-    /// Adds row `i` of the output to the rows of `sums` that it was made of.
+    /// Adds row `i` of the output, weighted, to the rows of `sums` that contributed to it.
     #[inline(always)]
     fn spread_rows(&self, i: usize, row: &[A], width: usize, sums: &mut [A]) {
         for (k, w) in self.rows.weights[i].iter().enumerate() {

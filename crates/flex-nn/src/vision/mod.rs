@@ -1,8 +1,8 @@
 //! Image resampling: to another size, and at given points.
 //!
-//! Images are `[batch, channels, height, width]`. [`interpolate`] samples a regular grid, so it separates: `taps` says
-//! once per axis which elements each output takes and with which weights, and `interpolate` runs rows and columns
-//! one after the other. [`grid_sample`] is given its points.
+//! Images are `[batch, channels, height, width]`. [`interpolate`] samples a regular grid and is therefore
+//! separable: `taps` computes, once per axis, the elements and weights of each output, and `interpolate`
+//! processes rows and columns one after the other. [`grid_sample`] samples at the points of a given grid.
 
 mod grid_sample;
 mod interpolate;
@@ -20,25 +20,25 @@ use crate::{DType, Tensor};
 /// Interpolation kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interpolation {
-    /// The element at or before the position.
+    /// The element at the position, rounded down.
     Nearest,
     /// Two elements per axis, weighted by distance.
     Bilinear,
-    /// Cubic convolution over four elements per axis (R. G. Keys, 1981) with `a = -0.75`, as PyTorch.
+    /// Cubic convolution over four elements per axis (R. G. Keys, 1981) with `a = -0.75`, as in PyTorch.
     Bicubic,
     /// A sinc windowed by a wider sinc, over six elements per axis.
     Lanczos3,
 }
 
-/// What lies outside of the input.
+/// The values outside of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GridPadding {
     /// Zeros.
     Zeros,
     /// The nearest element of the border.
     Border,
-    /// The input mirrored, again and again: at the centres of the border elements with `align_corners`, at their outer
-    /// edges without.
+    /// The input mirrored repeatedly: at the centres of the border elements with `align_corners`, at their
+    /// outer edges without it.
     Reflection,
 }
 

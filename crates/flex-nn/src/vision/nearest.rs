@@ -1,11 +1,12 @@
-//! Nearest-neighbour resizing: moves elements of any width, computes nothing.
+//! Nearest-neighbour resizing: moves elements of any width without arithmetic.
 
 use crate::error::Result;
 use crate::parallel::{self, Work};
 use crate::{Element, Tensor};
 use alloc::vec::Vec;
 
-/// `x`, contiguous and checked, resized to `size`: output `i` of `n` is input `floor(i * len / n)`.
+/// Resizes `x` to `size`: output `i` of `n` is input `floor(i * len / n)`. `x` is contiguous and already
+/// checked.
 pub(super) fn resize(op: &'static str, x: &Tensor, size: [usize; 2]) -> Result<Tensor> {
     dispatch!(bits op, x.dtype(), T => run::<T>(op, x, size))
 }
@@ -16,7 +17,7 @@ fn run<T: Element>(op: &'static str, x: &Tensor, size: [usize; 2]) -> Result<Ten
     let source =
         |i: usize, input: usize, output: usize| (i as u128 * input as u128 / output as u128) as usize;
     let columns: Vec<usize> = (0..out_width).map(|j| source(j, width, out_width)).collect();
-    // Enlarging by a whole factor repeats elements; anything else is looked up.
+    // Enlarging by an integer factor repeats elements; otherwise, elements are looked up in `columns`.
     let factor = out_width / width;
     let repeat = out_width.is_multiple_of(width);
     let src = x.as_slice::<T>().expect("contiguous");

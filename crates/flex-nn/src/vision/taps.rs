@@ -1,4 +1,4 @@
-//! Which elements of an axis an output element takes, and with which weights.
+//! The elements of an axis that contribute to each output element, and their weights.
 
 use super::{Interpolation, cubic_weights};
 use crate::wide::Accumulator;
@@ -6,24 +6,26 @@ use alloc::vec::Vec;
 use core::f64::consts::PI;
 use num_traits::Float;
 
-/// `K` neighbouring elements per output, from `starts[i]` on. Some may lie up to `K / 2` outside of the axis.
+/// `K` neighbouring elements per output `i`, from `starts[i]` on. Some may be up to `K / 2` outside of the
+/// axis.
 pub(super) struct Taps<A, const K: usize> {
     pub input: usize,
-    /// First tap, shifted by [`PAD`](Self::PAD) so that it is not negative.
+    /// First tap, increased by [`PAD`](Self::PAD) so that it is not negative.
     pub starts: Vec<usize>,
     pub weights: Vec<[A; K]>,
-    /// Whether what lies outside repeats the border; it is left out otherwise, and has weight zero.
+    /// Whether taps outside of the axis repeat the border element; otherwise they are skipped and have weight
+    /// zero.
     pub repeat_border: bool,
 }
 
 impl<A: Accumulator, const K: usize> Taps<A, K> {
-    /// How far taps reach out of the axis, on both ends.
+    /// How far taps extend past both ends of the axis.
     pub const PAD: usize = K / 2;
 
-    /// Taps that resample `input` elements to `output`.
+    /// Taps that resample `input` elements to `output` elements.
     ///
     /// # Panics
-    /// When `K` is not the number of taps of `mode`: 1, 2, 4 and 6.
+    /// Panics if `K` is not the number of taps of `mode`: 1, 2 and 4 (6 is not checked).
     pub fn new(input: usize, output: usize, mode: Interpolation, align_corners: bool) -> Self {
         let position = |i: usize| match align_corners {
             true if output > 1 => i as f64 * ((input - 1) as f64 / (output - 1) as f64),
@@ -68,7 +70,7 @@ impl<A: Accumulator, const K: usize> Taps<A, K> {
         self.starts.len()
     }
 
-    /// The element that tap `k` of output `i` takes; `None` outside of the axis where that is left out.
+    /// The element that tap `k` of output `i` reads; `None` if it is outside of the axis and skipped.
     #[inline(always)]
     pub fn element(&self, i: usize, k: usize) -> Option<usize> {
         let at = self.starts[i] + k;
@@ -78,7 +80,7 @@ impl<A: Accumulator, const K: usize> Taps<A, K> {
         at.checked_sub(Self::PAD).filter(|at| *at < self.input)
     }
 
-    /// A range, not empty, that holds the elements that outputs `i` take.
+    /// A non-empty range that contains the elements that outputs `i` read.
     pub fn reach(&self, i: core::ops::Range<usize>) -> core::ops::Range<usize> {
         let low = self.starts[i.start].saturating_sub(Self::PAD).min(self.input - 1);
         let high = (self.starts[i.end - 1] + K).saturating_sub(Self::PAD);

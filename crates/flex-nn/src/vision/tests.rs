@@ -51,7 +51,7 @@ fn lanczos(x: f64) -> f64 {
     if x.abs() < 3.0 { sinc(x) * sinc(x / 3.0) } else { 0.0 }
 }
 
-/// Weights of all input elements for output `i`, from the definition of the kernel.
+/// Weights of all input elements in output `i`, from the definition of the kernel.
 fn weights(input: usize, output: usize, i: usize, mode: Interpolation, align: bool) -> Vec<f64> {
     let mut w = vec![0.0; input];
     let x = match (align, output) {
@@ -174,13 +174,14 @@ fn an_infinity_stays_where_its_taps_are() {
             for i in 0..size[0] {
                 let rows = (i as f64 * 20.0 / size[0] as f64 - 10.0).abs();
                 for j in 0..size[1] {
-                    // The widest kernel reaches three elements, and positions are half an element off at most.
+                    // The widest kernel extends over three elements, and positions are off by at most half an
+                    // element.
                     let cols = (j as f64 * 40.0 / size[1] as f64 - 20.0).abs();
                     let far = rows > 5.0 || cols > 6.0;
                     assert!(!far || out[i * size[1] + j].is_finite(), "{mode:?} {i} {j}");
                 }
             }
-            // Shrinking by nearest neighbours may pass over it.
+            // Shrinking by nearest neighbours may skip the non-finite element.
             assert!(size[0] < 20 || out.iter().any(|v| !v.is_finite()), "{mode:?}");
         }
     }
@@ -213,7 +214,7 @@ fn layouts_do_not_matter_and_shared_inputs_stay() {
     assert_eq!(to_f64(&base), data.iter().map(|&v| v as f32 as f64).collect::<Vec<_>>());
 }
 
-/// Position in pixels after padding, from the definition: reflections are walked one by one.
+/// Position in pixels after padding, from the definition: reflections are applied one by one.
 fn confine(mut x: f64, size: usize, padding: GridPadding, align: bool) -> f64 {
     let last = (size - 1) as f64;
     if padding == GridPadding::Zeros {
@@ -272,7 +273,7 @@ fn naive_sample(
 fn check_grid<T: Element>(size: [usize; 2], out: [usize; 2], tolerance: f64) {
     let [h, w] = size;
     let x: Vec<f64> = values(2 * 3 * h * w, 7).iter().map(|&v| T::from_f64(v).to_f64()).collect();
-    // Between -3 and 3, and corners exactly.
+    // Coordinates between -3 and 3, and exact corners.
     let mut grid: Vec<f64> =
         values(2 * out[0] * out[1] * 2, 8).iter().map(|&v| T::from_f64(3.0 * v).to_f64()).collect();
     let corners = [-1.0, -1.0, 1.0, 1.0, 0.0, 0.0];
@@ -306,7 +307,7 @@ fn check_grid<T: Element>(size: [usize; 2], out: [usize; 2], tolerance: f64) {
                 )
                 .unwrap();
                 assert_eq!(got.shape().as_slice(), [2, 3, out[0], out[1]]);
-                // Rounding may take a point that lies on a boundary to either side of it.
+                // Rounding may move a point that lies on a boundary to either side.
                 let jumps = *mode == Interpolation::Nearest;
                 let got = to_f64(&got);
                 let off = got
@@ -355,7 +356,7 @@ fn points_that_are_nowhere() {
             assert!(out.to_vec::<f32>()[..9].iter().all(|v| v.is_nan()));
         }
     }
-    // What lies outside is zero even next to an infinity.
+    // Elements outside of the image are zero even next to an infinity.
     let x = tensor::<f32>(&[inf, 1.0], [1, 1, 1, 2]);
     let grid = tensor::<f32>(&[-2.0, 0.0, 1.5, 0.0, -1.0, 0.0], [1, 1, 3, 2]);
     let out = grid_sample(x, grid, Interpolation::Bilinear, GridPadding::Zeros, false).unwrap();

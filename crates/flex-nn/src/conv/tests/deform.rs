@@ -29,7 +29,7 @@ fn naive_deform(
                         let px = (at % ow * o.stride[1] + tap % ws[3] * o.dilation[1]) as f64
                             - o.padding[1] as f64
                             + offset[(2 * row + 1) * oh * ow + at];
-                        // Every pixel counts by its distance.
+                        // The weight of a pixel falls linearly with its distance.
                         let mut sample = 0.0;
                         for i in 0..xs[2] {
                             for j in 0..xs[3] {

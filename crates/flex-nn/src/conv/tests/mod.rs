@@ -1,4 +1,4 @@
-//! Against the definition: a loop over all products that a convolution sums, in f64.
+//! Convolutions against their definition: a loop in f64 over all products that a convolution sums.
 
 mod deform;
 
@@ -35,7 +35,7 @@ fn to_f64<T: Element>(t: &Tensor) -> Vec<f64> {
     t.to_vec::<T>().into_iter().map(T::to_f64).collect()
 }
 
-/// A result and the sum of the magnitudes that went into it, which bounds its rounding error.
+/// A result and the sum of the magnitudes of its terms, which bounds its rounding error.
 struct Sums {
     value: Vec<f64>,
     magnitude: Vec<f64>,
@@ -54,7 +54,7 @@ impl Sums {
     fn check<T: Element>(&self, name: &str, got: &Tensor, shape: &[usize]) {
         assert_eq!(got.shape().to_vec(), shape, "{name}");
         assert_eq!(got.dtype(), T::DTYPE, "{name}");
-        // Storage rounds once; f32 sums of a few thousand terms lose some bits more.
+        // Storing rounds once; f32 sums of a few thousand terms lose some more bits.
         let (storage, sum) = match T::DTYPE {
             DType::F64 => (0.0, 1e-14),
             DType::F32 => (0.0, 2e-6),
@@ -73,8 +73,8 @@ impl Sums {
     }
 }
 
-/// Calls `f(image element, weight element, grid element)` for every product of a convolution, straight from the
-/// definition. Shapes have any number of spatial axes; leading ones are added.
+/// Calls `f(image element, weight element, grid element)` for every product of a convolution, straight from
+/// the definition. Shapes have any number of spatial axes up to three; leading axes of size one are added.
 fn products<const N: usize>(
     image: &[usize],
     weight: &[usize],
@@ -211,7 +211,7 @@ fn every_kind_of_conv2d() {
         ([2, 3, 9, 11], [5, 3, 3, 3], options(1, 1, 1, 1)),
         ([1, 3, 20, 21], [9, 3, 7, 7], options(2, 3, 1, 1)),
         ([2, 4, 12, 13], [6, 2, 3, 2], options(3, 2, 2, 2)),
-        // Pointwise, with and without stride; more rows than a block; odd rows.
+        // Pointwise, with and without stride; more rows than a block; an odd number of rows.
         ([2, 8, 7, 7], [17, 8, 1, 1], options(1, 0, 1, 1)),
         ([1, 8, 9, 8], [3, 8, 1, 1], options(2, 0, 1, 1)),
         ([2, 8, 5, 5], [2, 8, 1, 1], options(1, 1, 1, 1)),
@@ -226,7 +226,7 @@ fn every_kind_of_conv2d() {
         // Tiny planes, shorter than a vector.
         ([70, 3, 2, 2], [5, 3, 3, 3], options(1, 1, 1, 1)),
         ([2, 5, 1, 1], [11, 5, 1, 1], options(1, 0, 1, 1)),
-        // Rows that need cutting, and many channels.
+        // Rows that need several runs, and many channels.
         ([1, 2, 3, 2100], [2, 2, 3, 3], options(1, 1, 1, 1)),
         ([1, 1, 2, 2200], [2, 1, 1, 2], options(2, 0, 1, 1)),
         ([1, 600, 4, 5], [3, 600, 3, 3], options(1, 1, 1, 1)),
@@ -272,7 +272,7 @@ fn halves_are_rounded_once() {
     }
     let o = ConvTransposeOptions { stride: [2], padding: [1], padding_out: [1], dilation: [1], groups: 1 };
     check_transpose::<f16, 1>(&[2, 3, 9], &[3, 4, 3], &o);
-    // 70000 ones do not fit f16; as an accumulator it would stop at 2048 anyway.
+    // 70000 ones overflow f16; an f16 accumulator would stop at 2048 anyway.
     let ones = |shape: &[usize], v: f64| tensor::<f16>(&vec![v; shape.iter().product()], shape);
     let y = conv(ones(&[1, 4096, 1, 1], 1.0), ones(&[1, 4096, 1, 1], 0.5), None, &options::<2>(1, 0, 1, 1));
     assert_eq!(to_f64::<f16>(&y.unwrap()), [2048.0]);
@@ -350,14 +350,15 @@ fn empty_batches_and_channels() {
     assert!(y.chunks(4).zip(bias.to_vec::<f32>().iter().cycle()).all(|(y, &b)| y == [b; 4]));
     let y = conv(random::<f32>(&[2, 3, 2, 2], 1), random::<f32>(&[0, 3, 3, 3], 1), None, &o).unwrap();
     assert_eq!(y.shape().to_vec(), [2, 0, 2, 2]);
-    // An image of nothing but padding.
+    // An empty image, so that every tap reads padding.
     let y = conv(random::<f32>(&[1, 3, 0, 2], 1), random::<f32>(&[4, 3, 2, 2], 1), Some(bias), &o).unwrap();
     assert_eq!(y.shape().to_vec(), [1, 4, 1, 3]);
 }
 
 #[test]
 fn large_problems_take_the_parallel_paths() {
-    // Few images with much work: planes first, then blocks of rows, in bands where there are few rows.
+    // Few images with much work: planes are packed first, then blocks of rows are multiplied, in bands where
+    // there are few rows.
     check_conv::<f32, 2>(&[1, 8, 64, 66], &[24, 8, 3, 3], &options(1, 1, 1, 1));
     check_conv::<f32, 2>(&[1, 16, 96, 96], &[2, 16, 3, 3], &options(1, 1, 1, 1));
     check_conv::<f32, 2>(&[2, 16, 70, 70], &[4, 16, 3, 3], &options(2, 1, 1, 1));
@@ -530,7 +531,7 @@ fn operands_that_do_not_fit_are_refused() {
     starts(conv_transpose(x.clone(), w.clone(), None, &t), "conv_transpose", "channels_in");
     let small = random::<f32>(&[1, 3, 2, 2], 1);
     starts(conv_transpose_x_backward(w.clone(), small, &t), "conv_transpose_x_backward", "at least 1");
-    // Zero strides make huge shapes cheap to name: they must not overflow.
+    // Zero strides make huge shapes cheap to create; their sizes must not overflow.
     let huge = random::<f32>(&[1, 1, 1, 1], 1).expand(&[1, 1, 1 << 20, 1 << 20]).unwrap();
     let o = options::<2>(1, 1 << 40, 1, 1);
     assert!(matches!(
