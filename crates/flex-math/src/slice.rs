@@ -124,20 +124,51 @@ pub fn apply2<E: StoredFloat, F: BinaryFn<E::Compute>>(
 ) {
     let (to, len) = (dst.as_mut_ptr(), dst.len());
     let (a, b) = (Loaded::new(a, to, len, "apply2"), Loaded::new(b, to, len, "apply2"));
-    // SAFETY: as in `apply`, for both operands.
-    unsafe {
-        match (a, b) {
-            (Loaded::Each(a), Loaded::Each(b)) => {
-                run2(f, E::source(a), E::source(b), E::destination(to), len)
+    if let (Loaded::Constant(a), Loaded::Constant(b)) = (a, b) {
+        return dst.fill(E::from_compute(eval2_scalar(f, a, b)));
+    }
+    dispatch(Apply2 { f, a, b, dst: to, len });
+}
+
+/// [`apply2`] where at most one operand is constant. Pointers are as in [`run2`].
+///
+/// One operation with three loops, not three operations: each operation costs another 300 lines of what the compiler
+/// has to translate, for the way to its instruction set.
+struct Apply2<E: StoredFloat, F> {
+    f: F,
+    a: Loaded<E>,
+    b: Loaded<E>,
+    dst: *mut E,
+    len: usize,
+}
+
+impl<E: StoredFloat, F: BinaryFn<E::Compute>> WithSimd for Apply2<E, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self) {
+        let Self { f, a, b, dst, len } = self;
+        let dst = E::destination(dst);
+        // SAFETY: `Apply2` is built in `apply2` alone, from operands made by `Loaded::new`; see `apply`.
+        unsafe {
+            match (a, b) {
+                (Loaded::Each(a), Loaded::Each(b)) => {
+                    loop2::<S, _, _, _, _, _>(f, E::source(a), E::source(b), dst, len)
+                }
+                (Loaded::Each(a), Loaded::Constant(b)) => {
+                    loop2::<S, _, _, _, _, _>(f, E::source(a), Same(b), dst, len)
+                }
+                (Loaded::Constant(a), Loaded::Each(b)) => {
+                    loop2::<S, _, _, _, _, _>(f, Same(a), E::source(b), dst, len)
+                }
+                (Loaded::Constant(_), Loaded::Constant(_)) => {}
             }
-            (Loaded::Each(a), Loaded::Constant(b)) => run2(f, E::source(a), Same(b), E::destination(to), len),
-            (Loaded::Constant(a), Loaded::Each(b)) => run2(f, Same(a), E::source(b), E::destination(to), len),
-            (Loaded::Constant(a), Loaded::Constant(b)) => dst.fill(E::from_compute(eval2_scalar(f, a, b))),
         }
     }
 }
 
 /// An operand whose length was checked.
+#[derive(Clone, Copy)]
 enum Loaded<E: StoredFloat> {
     Each(*const E),
     Constant(E::Compute),
@@ -413,54 +444,70 @@ where
 
     #[inline(always)]
     fn with_simd<S: Simd>(self) {
-        let Self { f, a, b, dst, len, .. } = self;
-        let step = T::lanes::<S>();
-        let short = len < step;
-        let last = if short { 0 } else { len - step };
-        // The last vector ends with the last element, so it may overlap the vector before it. It is read
-        // before anything is written, because writing may replace its elements where the destination is an
-        // operand.
-        // SAFETY: `Run2` is built in `run2` alone, whose caller vouches for `len` elements of every buffer.
-        // There are fewer than `step` elements when the row is `short`, and otherwise at least `step` from
-        // `last` on.
-        let (a_last, b_last) = unsafe {
-            if short {
-                (a.rest::<S>(0, len), b.rest::<S>(0, len))
-            } else {
-                (a.whole::<S>(last), b.whole::<S>(last))
-            }
-        };
-        // Where there are no vectors, the compiler makes them, unless there is a prefetch in the loop.
-        let vectors = has_vectors::<S>();
-        let mut i = 0;
-        // SAFETY (of both loops): a vector starts before `last`, so it ends before `last + step`, which is at most `len`. If
-        // the destination is an operand, each element is read before it is written.
-        if vectors && F::UNROLL > 1 {
-            let turn = F::UNROLL * step;
-            while i + turn <= last {
-                prefetch(a, b, dst, i, turn);
-                for k in 0..F::UNROLL {
-                    let i = i + k * step;
-                    unsafe { dst.put(i, f.eval(a.whole::<S>(i), b.whole::<S>(i))) };
-                }
-                i += turn;
-            }
+        // SAFETY: `Run2` is built in `run2` alone, whose caller vouches for the same.
+        unsafe { loop2::<S, _, _, _, _, _>(self.f, self.a, self.b, self.dst, self.len) }
+    }
+}
+
+/// The loop of [`run2`], for one instruction set.
+///
+/// # Safety
+///
+/// As [`run2`].
+#[inline(always)]
+unsafe fn loop2<S: Simd, T: Float, F, A, B, D>(f: F, a: A, b: B, dst: D, len: usize)
+where
+    F: BinaryFn<T>,
+    A: Source<T>,
+    B: Source<T>,
+    D: Destination<T>,
+{
+    let step = T::lanes::<S>();
+    let short = len < step;
+    let last = if short { 0 } else { len - step };
+    // The last vector ends with the last element, so it may overlap the vector before it. It is read
+    // before anything is written, because writing may replace its elements where the destination is an
+    // operand.
+    // SAFETY: the caller vouches for `len` elements of every buffer. There are fewer than `step` elements
+    // when the row is `short`, and otherwise at least `step` from `last` on.
+    let (a_last, b_last) = unsafe {
+        if short {
+            (a.rest::<S>(0, len), b.rest::<S>(0, len))
+        } else {
+            (a.whole::<S>(last), b.whole::<S>(last))
         }
-        while i < last {
-            if vectors && F::UNROLL == 1 {
-                prefetch(a, b, dst, i, step);
+    };
+    // Where there are no vectors, the compiler makes them, unless there is a prefetch in the loop.
+    let vectors = has_vectors::<S>();
+    let mut i = 0;
+    if vectors && F::UNROLL > 1 {
+        let turn = F::UNROLL * step;
+        while i + turn <= last {
+            prefetch(a, b, dst, i, turn);
+            for k in 0..F::UNROLL {
+                let i = i + k * step;
+                // SAFETY: `i + step <= last + step`, which is at most `len`. If the destination is an operand,
+                // each element is read before it is written.
+                unsafe { dst.put(i, f.eval(a.whole::<S>(i), b.whole::<S>(i))) };
             }
-            unsafe { dst.put(i, f.eval(a.whole::<S>(i), b.whole::<S>(i))) };
-            i += step;
+            i += turn;
         }
-        let value = f.eval(a_last, b_last);
-        // SAFETY: as for the reads.
-        unsafe {
-            if short {
-                dst.put_rest(0, len, value);
-            } else {
-                dst.put(last, value);
-            }
+    }
+    while i < last {
+        if vectors && F::UNROLL == 1 {
+            prefetch(a, b, dst, i, step);
+        }
+        // SAFETY: as above.
+        unsafe { dst.put(i, f.eval(a.whole::<S>(i), b.whole::<S>(i))) };
+        i += step;
+    }
+    let value = f.eval(a_last, b_last);
+    // SAFETY: as for the reads.
+    unsafe {
+        if short {
+            dst.put_rest(0, len, value);
+        } else {
+            dst.put(last, value);
         }
     }
 }

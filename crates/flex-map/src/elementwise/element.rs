@@ -119,23 +119,20 @@ impl<T, F: Fn2<T>> Gains for Map2<T, F> {
 
 impl<T: Element, F: Fn2<T> + 'static> Kernel<2> for Map2<T, F> {
     fn run(&self, out: &mut [u8], [a, b]: [Src<'_>; 2]) {
-        match (a.typed::<T>(), b.typed::<T>()) {
-            (Typed::Each(a), Typed::Each(b)) => {
-                let out = bytemuck::cast_slice_mut(out);
-                vectorize_for::<Self, _>(
-                    #[inline(always)]
-                    || each2(out, a, b, F::at),
-                );
-            }
-            (Typed::Each(a), Typed::Same(b)) if F::IS_LIGHT => {
-                let out = bytemuck::cast_slice_mut(out);
-                vectorize_for::<Self, _>(
-                    #[inline(always)]
-                    || each1(out, a, |a| F::at(a, b)),
-                );
-            }
-            _ => through_blocks(self, size_of::<T>(), size_of::<F::Out>(), out, [a, b]),
-        }
+        let (a, b) = match (a.typed::<T>(), b.typed::<T>()) {
+            (Typed::Each(a), b @ Typed::Each(_)) => (a, b),
+            (Typed::Each(a), b @ Typed::Same(_)) if F::IS_LIGHT => (a, b),
+            _ => return through_blocks(self, size_of::<T>(), size_of::<F::Out>(), out, [a, b]),
+        };
+        let out = bytemuck::cast_slice_mut(out);
+        vectorize_for::<Self, _>(
+            #[inline(always)]
+            || match b {
+                Typed::Each(b) => each2(out, a, b, F::at),
+                Typed::Same(b) if F::IS_LIGHT => each1(out, a, |a| F::at(a, b)),
+                _ => {}
+            },
+        );
     }
 }
 
@@ -156,21 +153,18 @@ impl<T: Element, F: Fn3<T> + 'static> Kernel<3> for Map3<T, F> {
             unreachable!("the parameters are constants");
         };
         let out: &mut [T] = bytemuck::cast_slice_mut(out);
-        match a.typed() {
-            Typed::Each(a) => vectorize_for::<Self, _>(
-                #[inline(always)]
-                || each1(out, a, |a| F::at(a, p, q)),
-            ),
-            Typed::Same(a) => out.fill(F::at(a, p, q)),
-            Typed::Out => vectorize_for::<Self, _>(
-                #[inline(always)]
-                || {
+        vectorize_for::<Self, _>(
+            #[inline(always)]
+            || match a.typed() {
+                Typed::Each(a) => each1(out, a, |a| F::at(a, p, q)),
+                Typed::Same(a) => out.fill(F::at(a, p, q)),
+                Typed::Out => {
                     for o in out {
                         *o = F::at(*o, p, q);
                     }
-                },
-            ),
-        }
+                }
+            },
+        );
     }
 }
 

@@ -18,7 +18,7 @@ pub(super) struct Kernel<B> {
 }
 
 /// The kernel for a dtype whose elements have the size of `B`.
-pub(super) fn kernel<B: Element>(op: &'static str, dtype: DType, update: Update) -> Result<Kernel<B>> {
+pub(super) fn kernel<B: Number>(op: &'static str, dtype: DType, update: Update) -> Result<Kernel<B>> {
     let update = match (dtype.is_bool(), update) {
         (true, Update::Add | Update::Max) => Update::Or,
         (true, Update::Mul) => Update::Min,
@@ -40,15 +40,18 @@ impl<B, T> Widths<B, T> {
     const EQUAL: bool = size_of::<B>() == size_of::<T>();
 }
 
-fn make<B: Element, T: Number>(op: &'static str, dtype: DType, update: Update) -> Result<Kernel<B>> {
+fn make<B: Number, T: Number>(op: &'static str, dtype: DType, update: Update) -> Result<Kernel<B>> {
     Ok(match update {
-        Update::Assign => Kernel::new::<T, Assign>(),
-        Update::Add => Kernel::new::<T, Add>(),
-        Update::Mul => Kernel::new::<T, Mul>(),
+        Update::Assign => Kernel::new::<B, Assign>(),
+        Update::Add if T::IS_FLOAT => Kernel::new::<T, Add>(),
+        Update::Mul if T::IS_FLOAT => Kernel::new::<T, Mul>(),
+        // Signed and unsigned integers have the same bits.
+        Update::Add => Kernel::new::<B, Add>(),
+        Update::Mul => Kernel::new::<B, Mul>(),
         Update::Min => Kernel::new::<T, Min>(),
         Update::Max => Kernel::new::<T, Max>(),
         Update::Or if T::IS_FLOAT => return Err(Error::dtype(op, dtype, "a bool or integer dtype")),
-        Update::Or => Kernel::new::<T, Or>(),
+        Update::Or => Kernel::new::<B, Or>(),
     })
 }
 
@@ -94,7 +97,7 @@ combine!(Assign assign  Add add  Mul mul  Min min  Max max  Or or);
 
 /// The arithmetic of the updates. Not the operators of `core`: integer operators may panic on overflow, and
 /// `min` drops NaN.
-trait Number: Element {
+pub(super) trait Number: Element {
     #[inline(always)]
     fn assign(self, value: Self) -> Self {
         value

@@ -12,7 +12,7 @@ use crate::walk::{Walk, gather_row};
 ///
 /// # Panics
 /// If the shapes differ or a layout exceeds its slice.
-pub(crate) fn copy_into_view<T: Copy + Send + Sync>(
+pub(crate) fn copy_into_view<T: bytemuck::Pod + Send + Sync>(
     dst: &mut [T],
     dst_layout: &Layout,
     src: &[T],
@@ -68,7 +68,7 @@ pub(crate) fn copy_into_view<T: Copy + Send + Sync>(
 
 /// Copies `len` elements from `src` (from `s` on, stride `src_stride`) to `dst` (from `d` on, stride
 /// `dst_stride`).
-fn copy_row<T: Copy>(
+fn copy_row<T: bytemuck::Pod>(
     dst: &mut [T],
     d: usize,
     dst_stride: usize,

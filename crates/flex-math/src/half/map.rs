@@ -17,9 +17,7 @@ use core::marker::PhantomData;
 ///
 /// If the lengths differ.
 pub fn to_f32<H: Half>(src: &[H], dst: &mut [f32]) {
-    same_len("half::to_f32", src.len(), dst.len());
-    // SAFETY: both have `src.len()` elements, and do not overlap, since `dst` is borrowed exclusively.
-    unsafe { run1(Identity, Widened(src.as_ptr()), AsIs(dst.as_mut_ptr()), src.len()) }
+    H::widen_slice(src, dst);
 }
 
 /// Rounds `src` to the nearest halves, ties to even.
@@ -28,9 +26,7 @@ pub fn to_f32<H: Half>(src: &[H], dst: &mut [f32]) {
 ///
 /// If the lengths differ.
 pub fn from_f32<H: Half>(src: &[f32], dst: &mut [H]) {
-    same_len("half::from_f32", src.len(), dst.len());
-    // SAFETY: as in `to_f32`.
-    unsafe { run1(Identity, Each(src.as_ptr()), Rounded::<H, false>(dst.as_mut_ptr()), src.len()) }
+    H::narrow_slice(src, dst);
 }
 
 /// Rounds `src` to the nearest halves, ties to even, in one step (not to f32 first).
@@ -39,11 +35,7 @@ pub fn from_f32<H: Half>(src: &[f32], dst: &mut [H]) {
 ///
 /// If the lengths differ.
 pub fn from_f64<H: Half>(src: &[f64], dst: &mut [H]) {
-    same_len("half::from_f64", src.len(), dst.len());
-    // SAFETY: as in `to_f32`.
-    unsafe {
-        run1(Identity, Odd(src.as_ptr(), PhantomData::<H>), Rounded::<H, false>(dst.as_mut_ptr()), src.len())
-    }
+    H::narrow_slice64(src, dst);
 }
 
 /// Converts from one half type to the other, rounding to nearest, ties to even.
@@ -53,8 +45,33 @@ pub fn from_f64<H: Half>(src: &[f64], dst: &mut [H]) {
 /// If the lengths differ.
 pub fn convert<A: Half, B: Half>(src: &[A], dst: &mut [B]) {
     same_len("half::convert", src.len(), dst.len());
-    // SAFETY: as in `to_f32`.
+    // SAFETY: both have `src.len()` elements, and do not overlap, since `dst` is borrowed exclusively.
     unsafe { run1(Identity, Widened(src.as_ptr()), Rounded::<B, false>(dst.as_mut_ptr()), src.len()) }
+}
+
+/// The loop of [`to_f32`].
+#[inline(always)]
+pub(super) fn widen<H: Half>(src: &[H], dst: &mut [f32]) {
+    same_len("half::to_f32", src.len(), dst.len());
+    // SAFETY: as in `convert`.
+    unsafe { run1(Identity, Widened(src.as_ptr()), AsIs(dst.as_mut_ptr()), src.len()) }
+}
+
+/// The loop of [`from_f32`].
+#[inline(always)]
+pub(super) fn narrow<H: Half>(src: &[f32], dst: &mut [H]) {
+    same_len("half::from_f32", src.len(), dst.len());
+    // SAFETY: as in `convert`.
+    unsafe { run1(Identity, Each(src.as_ptr()), Rounded::<H, false>(dst.as_mut_ptr()), src.len()) }
+}
+
+/// The loop of [`from_f64`].
+#[inline(always)]
+pub(super) fn narrow64<H: Half>(src: &[f64], dst: &mut [H]) {
+    same_len("half::from_f64", src.len(), dst.len());
+    let odd = Odd(src.as_ptr(), PhantomData::<H>);
+    // SAFETY: as in `convert`.
+    unsafe { run1(Identity, odd, Rounded::<H, false>(dst.as_mut_ptr()), src.len()) }
 }
 
 #[derive(Clone, Copy)]

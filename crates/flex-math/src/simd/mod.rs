@@ -17,16 +17,16 @@ mod level;
 pub use level::{Level, LevelError, Levels, level, set_level};
 
 /// Runs `op`, compiled for each [`Level`], at the level of this process.
-#[inline]
+#[inline(always)]
 pub fn dispatch<Op: WithSimd>(op: Op) -> Op::Output {
-    level::run(level(), op)
+    level::run::<Op, 64>(level(), op)
 }
 
 /// [`dispatch`] for loops that vectors of 64 bytes do not speed up. They are compiled for the baseline and
 /// for AVX2 alone, which is a third less code.
-#[inline]
+#[inline(always)]
 pub fn dispatch_lean<Op: WithSimd>(op: Op) -> Op::Output {
-    level::run_lean(level(), op)
+    level::run::<Op, 32>(level(), op)
 }
 
 /// Runs `f` in a function compiled for each [`Level`], at the level of this process. Plain loops that are
@@ -34,13 +34,13 @@ pub fn dispatch_lean<Op: WithSimd>(op: Op) -> Op::Output {
 ///
 /// The functions that `f` calls profit only if they are inlined: mark them `#[inline(always)]` or write them
 /// in the closure.
-#[inline]
+#[inline(always)]
 pub fn vectorize<R>(f: impl FnOnce() -> R) -> R {
     dispatch(Call(f))
 }
 
 /// [`vectorize`] with [`dispatch_lean`] in place of [`dispatch`].
-#[inline]
+#[inline(always)]
 pub fn vectorize_lean<R>(f: impl FnOnce() -> R) -> R {
     dispatch_lean(Call(f))
 }
@@ -124,6 +124,6 @@ pub fn isa_name() -> &'static str {
 #[doc(hidden)]
 pub fn for_each_isa<Op: WithSimd + Clone>(op: Op, mut report: impl FnMut(&'static str, Op::Output)) {
     for level in Level::here().rev() {
-        report(level.name(), level::run(level, op.clone()));
+        report(level.name(), level::run::<Op, 64>(level, op.clone()));
     }
 }

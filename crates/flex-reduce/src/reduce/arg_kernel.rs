@@ -134,14 +134,19 @@ fn find_short_rows<T: Lift, O: Order<T>>(order: O, src: &[T], starts: RowStarts,
         || {
             for (g, out) in out.chunks_mut(SIDE_BY_SIDE).enumerate() {
                 let last = out.len() - 1;
-                let rows: [&[T]; SIDE_BY_SIDE] = core::array::from_fn(|l| {
+                let mut rows: [&[T]; SIDE_BY_SIDE] = [&[]; SIDE_BY_SIDE];
+                let mut best = [T::Wide::ZERO; SIDE_BY_SIDE];
+                for l in 0..SIDE_BY_SIDE {
                     let at = starts.at(g * SIDE_BY_SIDE + l.min(last));
-                    &src[at..at + n]
-                });
-                let mut best = rows.map(|row| order.key(row[0]));
+                    rows[l] = &src[at..at + n];
+                    best[l] = order.key(rows[l][0]);
+                }
                 let mut index = [0u32; SIDE_BY_SIDE];
                 for j in 1..n {
-                    let x = rows.map(|row| row[j]);
+                    let mut x = [T::ZERO; SIDE_BY_SIDE];
+                    for l in 0..SIDE_BY_SIDE {
+                        x[l] = rows[l][j];
+                    }
                     for l in 0..SIDE_BY_SIDE {
                         let x = order.key(x[l]);
                         let replace = x.beats(best[l]);

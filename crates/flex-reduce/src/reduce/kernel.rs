@@ -234,7 +234,8 @@ impl<T: Element, R: Reducer<T>> VectorLoop for AddRows<'_, T, R> {
         let width = acc.len();
         let mut i = rows.start;
         while i + GROUP <= rows.end {
-            let rows = core::array::from_fn(|k| starts.row(src, i + k, width));
+            let row = |k| starts.row(src, i + k, width);
+            let rows = [row(0), row(1), row(2), row(3)];
             let group = RowGroup { rows, next: GROUP as isize * starts.stride };
             // Of each row, two AVX-512 vectors stay in registers if halves are widened to f32, four
             // otherwise.
@@ -281,16 +282,20 @@ impl<'a, T: Copy> RowGroup<'a, T> {
         let width = self.rows[0].len();
         let ahead = (AHEAD / size_of::<T>()).min(width);
         let wrap = if at + ahead < width { 0 } else { self.next - width as isize };
-        self.rows.map(|row| {
+        // Not `map`: see `lift_group`.
+        let chunk = |row: &'a [T]| {
             let chunk = row[at..].first_chunk().expect("a row is as long as the accumulators");
             prefetch(chunk.as_ptr().wrapping_offset(ahead as isize + wrap).cast(), size_of_val(chunk));
             chunk
-        })
+        };
+        let [a, b, c, d] = self.rows;
+        [chunk(a), chunk(b), chunk(c), chunk(d)]
     }
 
     #[inline(always)]
     fn column(self, at: usize) -> [T; GROUP] {
-        self.rows.map(|row| row[at])
+        let [a, b, c, d] = self.rows;
+        [a[at], b[at], c[at], d[at]]
     }
 }
 
@@ -315,13 +320,20 @@ fn add_group<W: HalfWidening, const N: usize, T: Element, R: Reducer<T>>(
             }
         } else {
             for l in 0..N {
-                acc[l] = combine_group(r, acc[l], [x[0][l], x[1][l], x[2][l], x[3][l]].map(|x| r.lift(x)));
+                acc[l] = combine_group(r, acc[l], lift_group(r, [x[0][l], x[1][l], x[2][l], x[3][l]]));
             }
         }
     }
     for (l, acc) in rest.iter_mut().enumerate() {
-        *acc = combine_group(r, *acc, group.column(whole + l).map(|x| r.lift(x)));
+        *acc = combine_group(r, *acc, lift_group(r, group.column(whole + l)));
     }
+}
+
+/// The accumulators of a group of elements. Written out, since `map` and `from_fn` of arrays go through eight
+/// functions each, which were an eighth of what the compiler had to translate for this crate.
+#[inline(always)]
+fn lift_group<T: Element, R: Reducer<T>>(r: R, [a, b, c, d]: [T; GROUP]) -> [R::Acc; GROUP] {
+    [r.lift(a), r.lift(b), r.lift(c), r.lift(d)]
 }
 
 /// Combines a group pairwise, and then with `acc`, which comes before.

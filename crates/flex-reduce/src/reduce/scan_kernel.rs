@@ -166,9 +166,11 @@ fn scan_block<T: Element, S: Scanner<T>>(
         if S::GROUPS {
             let (groups, tail) = rest.as_chunks_mut::<GROUP>();
             for group in groups {
-                let [a, b, c, d] = group.map(|x| s.lift(x));
+                let [a, b, c, d] = *group;
+                let [a, b, c, d] = [s.lift(a), s.lift(b), s.lift(c), s.lift(d)];
                 let (ab, cd) = (s.combine(a, b), s.combine(c, d));
-                *group = [a, ab, s.combine(ab, c), s.combine(ab, cd)].map(|x| s.lower(s.combine(acc, x)));
+                let lower = |x| s.lower(s.combine(acc, x));
+                *group = [lower(a), lower(ab), lower(s.combine(ab, c)), lower(s.combine(ab, cd))];
                 acc = s.combine(acc, s.combine(ab, cd));
             }
             rest = tail;
@@ -205,11 +207,10 @@ fn scan_group<T: Element, S: Scanner<T>>(
 ) -> S::Acc {
     let len = group.len() / STRIPS;
     let mut rest = running;
-    let mut running: [&mut [S::Acc]; STRIPS] = [(); STRIPS].map(|()| {
-        let (strip, others) = core::mem::take(&mut rest).split_at_mut(len);
-        rest = others;
-        strip
-    });
+    let mut running: [&mut [S::Acc]; STRIPS] = Default::default();
+    for strip in &mut running {
+        (*strip, rest) = rest.split_at_mut(len);
+    }
     let ends = scan_strips::<T, S>(
         s,
         group,
@@ -258,7 +259,10 @@ fn scan_strips<T: Element, S: Scanner<T>>(
     mut see: impl FnMut(usize, usize, S::Acc),
 ) -> [S::Acc; STRIPS] {
     let len = group.len() / STRIPS;
-    let strips: [&[T]; STRIPS] = core::array::from_fn(|k| &group[k * len..][..len]);
+    let mut strips: [&[T]; STRIPS] = [&[]; STRIPS];
+    for (k, strip) in strips.iter_mut().enumerate() {
+        *strip = &group[k * len..][..len];
+    }
     let mut acc = [s.identity(); STRIPS];
     for i in 0..len {
         for k in 0..STRIPS {

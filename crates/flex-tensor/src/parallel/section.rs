@@ -9,7 +9,7 @@
 //! next operation. A helper that comes too late finds the section closed, and stays on [standby] for the next
 //! section.
 
-use super::standby;
+use super::{Tasks, standby};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::any::Any;
@@ -38,8 +38,8 @@ enum Claim {
 const SPINS: usize = 4096;
 
 pub(super) struct Section {
-    /// The closure of the tasks. Only threads inside the section may call it: see [`Section::enter`].
-    task: &'static (dyn Fn(usize) + Sync),
+    /// The tasks. Only threads inside the section may run them: see [`Section::enter`].
+    task: &'static dyn Tasks,
     tasks: usize,
     /// Maximum number of threads that may help at once: the caller's pool has no more.
     helpers: usize,
@@ -89,7 +89,7 @@ impl Section {
     fn work(&self, claim: Claim) {
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             while let Some(k) = self.claim(claim) {
-                (self.task)(k);
+                self.task.run(k);
             }
         }));
         if let Err(payload) = outcome {
@@ -117,16 +117,15 @@ impl Section {
 /// # Panics
 /// With the panic of a task, after every thread has left the section; tasks that were not begun may be left
 /// out then.
-pub(super) fn run(tasks: usize, task: &(dyn Fn(usize) + Sync)) {
+pub(super) fn run(tasks: usize, task: &dyn Tasks) {
     // SAFETY: the extended lifetime is never relied on beyond this call. `task` is called by this thread
     // below, and by helpers between `enter` and `leave`. `close` returns only when no helper is inside and
     // none can enter any more; it is reached on every path (`work` does not unwind), and its Acquire load
     // pairs with the Release of each `leave`. A helper that finds the section closed drops its handle without
     // looking at `task`.
-    let task =
-        unsafe { core::mem::transmute::<&(dyn Fn(usize) + Sync), &'static (dyn Fn(usize) + Sync)>(task) };
+    let task = unsafe { core::mem::transmute::<&dyn Tasks, &'static dyn Tasks>(task) };
     if tasks > MAX_TASKS {
-        return (0..tasks).for_each(task);
+        return (0..tasks).for_each(|k| task.run(k));
     }
     let helpers = (rayon::current_num_threads() - 1).min(tasks.saturating_sub(1));
     let section = Arc::new(Section {
@@ -152,6 +151,10 @@ pub(super) fn run(tasks: usize, task: &(dyn Fn(usize) + Sync)) {
 mod tests {
     use super::*;
     use alloc::vec::Vec;
+
+    fn run(tasks: usize, task: &(impl Fn(usize) + Sync)) {
+        super::run(tasks, task);
+    }
 
     fn pool(threads: usize) -> rayon::ThreadPool {
         rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap()

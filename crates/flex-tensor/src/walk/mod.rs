@@ -4,6 +4,37 @@
 //! neighbouring axes that can be merged in all operands are merged. The result is a short loop nest whose
 //! innermost axis is as long as the layouts allow. Kernels see rows and never index arithmetic.
 
+/// Defines a function over elements of any dtype that calls a generic one over unsigned integers of the same width.
+/// Its four instances are functions without parameters, compiled in this crate, so that they serve all crates.
+macro_rules! by_width {
+    ($(#[$doc:meta])* pub fn $name:ident(src; $($argument:ident: $ty:ty),*; out) = $by_bits:ident) => {
+        $(#[$doc])*
+        #[inline]
+        pub fn $name<T: bytemuck::Pod>(src: &[T], $($argument: $ty,)* out: &mut [T]) {
+            use bytemuck::{cast_slice, cast_slice_mut};
+            fn bits8(src: &[u8], $($argument: $ty,)* out: &mut [u8]) {
+                $by_bits(src, $($argument,)* out)
+            }
+            fn bits16(src: &[u16], $($argument: $ty,)* out: &mut [u16]) {
+                $by_bits(src, $($argument,)* out)
+            }
+            fn bits32(src: &[u32], $($argument: $ty,)* out: &mut [u32]) {
+                $by_bits(src, $($argument,)* out)
+            }
+            fn bits64(src: &[u64], $($argument: $ty,)* out: &mut [u64]) {
+                $by_bits(src, $($argument,)* out)
+            }
+            match size_of::<T>() {
+                1 => bits8(cast_slice(src), $($argument,)* cast_slice_mut(out)),
+                2 => bits16(cast_slice(src), $($argument,)* cast_slice_mut(out)),
+                4 => bits32(cast_slice(src), $($argument,)* cast_slice_mut(out)),
+                8 => bits64(cast_slice(src), $($argument,)* cast_slice_mut(out)),
+                size => unreachable!("{}: elements of {size} bytes", stringify!($name)),
+            }
+        }
+    };
+}
+
 mod transpose;
 
 pub use transpose::copy_to_contiguous;
@@ -143,12 +174,17 @@ impl<const N: usize> Walk<N> {
     }
 }
 
-/// Copies `out.len()` elements of `src`, `stride` apart and from `start` on, to `out`.
-///
-/// # Panics
-/// When an element lies outside of `src`.
-#[inline]
-pub fn gather_row<T: Copy>(src: &[T], start: usize, stride: isize, out: &mut [T]) {
+by_width! {
+    /// Copies `out.len()` elements of `src`, `stride` apart and from `start` on, to `out`.
+    ///
+    /// # Panics
+    /// When an element lies outside of `src`.
+    pub fn gather_row(src; start: usize, stride: isize; out) = gather_elements
+}
+
+/// [`gather_row`] for one width.
+#[inline(always)]
+fn gather_elements<T: Copy>(src: &[T], start: usize, stride: isize, out: &mut [T]) {
     let len = out.len();
     if len == 0 {
         return;

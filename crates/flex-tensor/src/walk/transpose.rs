@@ -10,11 +10,16 @@ const TILE: usize = 16;
 /// Shortest extents for which a tiled transpose beats gathering row by row.
 const MIN_TILED: usize = 8;
 
-/// Writes the elements that `layout` addresses in `src` to `out` in row-major order.
-///
-/// # Panics
-/// When `out` has another length than the layout, or when the layout leaves `src`.
-pub fn copy_to_contiguous<T: Copy + Default + Send + Sync>(src: &[T], layout: &Layout, out: &mut [T]) {
+by_width! {
+    /// Writes the elements that `layout` addresses in `src` to `out` in row-major order.
+    ///
+    /// # Panics
+    /// When `out` has another length than the layout, or when the layout leaves `src`.
+    pub fn copy_to_contiguous(src; layout: &Layout; out) = copy_elements
+}
+
+/// [`copy_to_contiguous`] for one width.
+fn copy_elements<T: bytemuck::Pod + Send + Sync>(src: &[T], layout: &Layout, out: &mut [T]) {
     assert_eq!(out.len(), layout.num_elements(), "copy: output length");
     if out.is_empty() {
         return;
@@ -47,7 +52,7 @@ pub fn copy_to_contiguous<T: Copy + Default + Send + Sync>(src: &[T], layout: &L
 
 /// Copies if some outer axis has unit stride in the source: that axis and the innermost axis are transposed
 /// tile by tile. Returns false, without copying, if there is no such axis.
-fn copy_transposed<T: Copy + Default + Send + Sync>(
+fn copy_transposed<T: bytemuck::Pod + Send + Sync>(
     src: &[T],
     walk: &Walk<2>,
     out: &mut [T],
@@ -109,7 +114,7 @@ fn for_each_index(axes: &[super::Axis<2>], mut f: impl FnMut([isize; 2])) {
 }
 
 /// `out[r * out_stride + c] = src[start + r + c * src_stride]` for `r < rows`, `c < columns`.
-fn transpose_block<T: Copy + Default>(
+fn transpose_block<T: bytemuck::Pod>(
     src: &[T],
     start: usize,
     src_stride: isize,
@@ -118,7 +123,7 @@ fn transpose_block<T: Copy + Default>(
     rows: usize,
     columns: usize,
 ) {
-    let mut tile = [[T::default(); TILE]; TILE];
+    let mut tile = [[T::zeroed(); TILE]; TILE];
     for r in (0..rows).step_by(TILE) {
         let height = TILE.min(rows - r);
         for c in (0..columns).step_by(TILE) {
