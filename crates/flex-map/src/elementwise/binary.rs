@@ -10,7 +10,7 @@ use super::compare::compare_scalar;
 use super::driver::{Cost, Input, Op, number, run};
 use super::element::{Fn1, Fn2, integers2, wrapping2};
 use super::float::{heavy2, light1, light2, number_fn};
-use super::integer::{BitAnd, BitOr, BitXor, Pow, Rem, Shl, Shr};
+use super::integer::{BitAnd, BitOr, BitXor, Pow, Quotient, Rem, Shl, Shr};
 use super::kernel::Kernels;
 use super::number::{Arithmetic, Selection};
 use super::remainder::REMAINDER;
@@ -72,7 +72,7 @@ binary_table! {
     /// Product.
     Mul = "mul", Kernels::numbers(light2::<Mul>(), wrapping2::<Mul>()), Cost::Memory;
     /// Quotient, truncated for integers.
-    Div = "div", Kernels::numbers(light2::<Div>(), integers2::<Div>()), Cost::Memory, integers Cost::SCALAR;
+    Div = "div", Kernels::numbers(light2::<Div>(), integers2::<Quotient>()), Cost::Memory, integers Cost::SCALAR;
     /// Remainder, with the sign of the divisor as in Python.
     Rem = "remainder", Kernels::numbers(REMAINDER, integers2::<Rem>()), Cost::SCALAR;
     /// `lhs` to the power `rhs`.

@@ -9,33 +9,37 @@ use flex_math::simd::Levels;
 /// Functions of two integers as kernels. They are compute-bound, or rare, so a constant on the right gets no
 /// loop of its own.
 macro_rules! integer_fn {
-    ($($(#[$doc:meta])* $name:ident<$bound:ident> on $levels:ident: |$a:ident, $b:ident| $value:expr;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident<$bound:ident> on $levels:ident, $weight:ident: |$a:ident, $b:ident| $value:expr;)*) => {$(
         $(#[$doc])*
         pub(super) struct $name;
         impl<T: $bound> Fn2<T> for $name {
             type Out = T;
             const LEVELS: Levels = Levels::$levels;
-            const IS_LIGHT: bool = false;
+            const IS_LIGHT: bool = integer_fn!(@$weight);
             #[inline(always)]
             fn at($a: T, $b: T) -> T {
                 $value
             }
         }
     )*};
+    (@light) => { true };
+    (@heavy) => { false };
 }
 
 integer_fn! {
+    /// Quotient, truncated.
+    Quotient<Integer> on Lean, heavy: |a, b| a.div(b);
     /// Remainder with the sign of the divisor.
-    Rem<Integer> on Lean: |a, b| a.rem(b);
+    Rem<Integer> on Lean, heavy: |a, b| a.rem(b);
     /// Power; its loop over the bits of the exponent does not vectorise.
-    Pow<Integer> on Baseline: |a, b| a.pow(b);
+    Pow<Integer> on Baseline, heavy: |a, b| a.pow(b);
     /// Left shift; 0 for counts out of range.
-    Shl<Integer> on Lean: |a, b| a.shl(b);
+    Shl<Integer> on Lean, heavy: |a, b| a.shl(b);
     /// Right shift; the sign for counts out of range.
-    Shr<Integer> on Lean: |a, b| a.shr(b);
-    BitAnd<BitLogic> on Lean: |a, b| a & b;
-    BitOr<BitLogic> on Lean: |a, b| a | b;
-    BitXor<BitLogic> on Lean: |a, b| a ^ b;
+    Shr<Integer> on Lean, heavy: |a, b| a.shr(b);
+    BitAnd<BitLogic> on Lean, light: |a, b| a & b;
+    BitOr<BitLogic> on Lean, light: |a, b| a | b;
+    BitXor<BitLogic> on Lean, light: |a, b| a ^ b;
 }
 
 pub(super) trait BitLogic:

@@ -2,7 +2,7 @@
 
 use super::AvgPoolOptions;
 use super::fold::{Fold, Scratch, Split, Sum, fold_piece};
-use super::plan::{Axis, Plan, per_axis};
+use super::plan::{Axis, Piece, Plan, per_axis};
 use crate::Tensor;
 use crate::error::{Error, Result};
 use crate::parallel;
@@ -106,30 +106,56 @@ where
                 let block = T::widen(block, &mut wide);
                 let divisors = &col_divisors[piece.cols.clone()];
                 T::narrow(out, &mut narrow, |out| {
-                    vectorize_lean(
-                        #[inline(always)]
-                        || {
-                            fold_piece::<T::Acc, Sum>(
-                                plan,
-                                &piece,
-                                block,
-                                rows.start,
-                                out,
-                                &mut scratch,
-                                #[inline(always)]
-                                |i, row| {
-                                    let divisor = row_divisors[i];
-                                    for (o, d) in row.iter_mut().zip(divisors) {
-                                        *o = *o / (*d * divisor);
-                                    }
-                                },
-                            )
-                        },
+                    average_piece(
+                        plan,
+                        &piece,
+                        block,
+                        rows.start,
+                        out,
+                        &mut scratch,
+                        &row_divisors,
+                        divisors,
                     );
                 });
             }
         });
     })
+}
+
+/// Writes the means of the windows of `piece` to `out`; `src` holds the rows of the input plane from `first_row` on. A
+/// function of the computing type alone, so that halves share the code of f32.
+fn average_piece<A: Accumulator>(
+    plan: &Plan,
+    piece: &Piece,
+    src: &[A],
+    first_row: usize,
+    out: &mut [A],
+    scratch: &mut Scratch<A>,
+    row_divisors: &[A],
+    col_divisors: &[A],
+) where
+    Sum: Fold<A>,
+{
+    vectorize_lean(
+        #[inline(always)]
+        || {
+            fold_piece::<A, Sum>(
+                plan,
+                piece,
+                src,
+                first_row,
+                out,
+                scratch,
+                #[inline(always)]
+                |i, row| {
+                    let divisor = row_divisors[i];
+                    for (o, d) in row.iter_mut().zip(col_divisors) {
+                        *o = *o / (*d * divisor);
+                    }
+                },
+            )
+        },
+    );
 }
 
 fn backward(
@@ -164,10 +190,7 @@ fn run_backward<T: Wide>(
             for (plane, out) in out.chunks_exact_mut(input_plane).enumerate() {
                 let grads = T::widen(&src[(first + plane) * output_plane..][..output_plane], &mut wide);
                 T::narrow(out, &mut narrow, |out| {
-                    vectorize_lean(
-                        #[inline(always)]
-                        || spread_plane(plan, grads, &row_divisors, &col_divisors, &mut row, out),
-                    );
+                    spread_plane(plan, grads, &row_divisors, &col_divisors, &mut row, out);
                 });
             }
         });
@@ -175,8 +198,22 @@ fn run_backward<T: Wide>(
 }
 
 /// Spreads the output gradient of one plane over the input plane.
-#[inline(always)]
 fn spread_plane<A: Accumulator>(
+    plan: &Plan,
+    grads: &[A],
+    row_divisors: &[A],
+    col_divisors: &[A],
+    scratch: &mut Vec<A>,
+    out: &mut [A],
+) {
+    vectorize_lean(
+        #[inline(always)]
+        || spread_plane_inlined(plan, grads, row_divisors, col_divisors, scratch, out),
+    );
+}
+
+#[inline(always)]
+fn spread_plane_inlined<A: Accumulator>(
     plan: &Plan,
     grads: &[A],
     row_divisors: &[A],

@@ -1,12 +1,12 @@
 //! Max pooling without indices.
 
 use super::MaxPoolOptions;
-use super::fold::{Max, Scratch, fold_piece};
-use super::plan::{Axis, Plan, per_axis};
+use super::fold::{Fold, Max, Scratch, fold_piece};
+use super::plan::{Axis, Piece, Plan, per_axis};
 use crate::Tensor;
 use crate::error::Result;
 use crate::parallel;
-use crate::wide::Wide;
+use crate::wide::{Accumulator, Wide};
 use alloc::vec::Vec;
 use flex_math::simd::vectorize_lean;
 
@@ -42,9 +42,27 @@ pub fn max_pool<const N: usize>(x: Tensor, options: &MaxPoolOptions<N>) -> Resul
     dispatch!(float OP, x.dtype(), T => run::<T>(OP, &plan, &x))
 }
 
+/// Writes the maxima of the windows of `piece` to `out`; `src` holds the rows of the input plane from `first_row` on. A
+/// function of the computing type alone, so that halves share the code of f32.
+fn max_piece<A: Accumulator>(
+    plan: &Plan,
+    piece: &Piece,
+    src: &[A],
+    first_row: usize,
+    out: &mut [A],
+    scratch: &mut Scratch<A>,
+) where
+    Max: Fold<A>,
+{
+    vectorize_lean(
+        #[inline(always)]
+        || fold_piece::<A, Max>(plan, piece, src, first_row, out, scratch, |_, _| ()),
+    );
+}
+
 fn run<T: Wide>(op: &'static str, plan: &Plan, x: &Tensor) -> Result<Tensor>
 where
-    Max: super::fold::Fold<T::Acc>,
+    Max: Fold<T::Acc>,
 {
     let src = x.as_slice::<T>().expect("contiguous");
     Tensor::build::<T>(op, plan.out_shape.clone(), x.dtype(), |out| {
@@ -60,20 +78,7 @@ where
                 let block = &src[start + rows.start * plan.cols.input..start + rows.end * plan.cols.input];
                 let block = T::widen(block, &mut wide);
                 T::narrow(out, &mut narrow, |out| {
-                    vectorize_lean(
-                        #[inline(always)]
-                        || {
-                            fold_piece::<T::Acc, Max>(
-                                plan,
-                                &piece,
-                                block,
-                                rows.start,
-                                out,
-                                &mut scratch,
-                                |_, _| (),
-                            )
-                        },
-                    );
+                    max_piece(plan, &piece, block, rows.start, out, &mut scratch);
                 });
             }
         });

@@ -67,10 +67,7 @@ fn run<T: Wide, I: Element>(
                     let block = start + rows.start * plan.cols.input..start + rows.end * plan.cols.input;
                     let block = T::widen(&src[block], &mut wide);
                     T::narrow(out, &mut narrow, |out| {
-                        vectorize_lean(
-                            #[inline(always)]
-                            || search_piece(plan, &piece, block, rows.start, out, out_indices, &mut scratch),
-                        );
+                        search_piece(plan, &piece, block, rows.start, out, out_indices, &mut scratch);
                     });
                 }
             });
@@ -99,8 +96,23 @@ impl<A: Accumulator> Search<A> {
 /// Maxima and their indices of one piece. Unlike a plain maximum, the search cannot run along one axis after
 /// the other, because ties are settled in row-major order. Instead, each tap is compared for a whole row of
 /// windows at a time.
-#[inline(always)]
 fn search_piece<A: Accumulator, I: Element>(
+    plan: &Plan,
+    piece: &Piece,
+    src: &[A],
+    first_row: usize,
+    out: &mut [A],
+    out_indices: &mut [I],
+    scratch: &mut Search<A>,
+) {
+    vectorize_lean(
+        #[inline(always)]
+        || search_piece_inlined(plan, piece, src, first_row, out, out_indices, scratch),
+    );
+}
+
+#[inline(always)]
+fn search_piece_inlined<A: Accumulator, I: Element>(
     plan: &Plan,
     piece: &Piece,
     src: &[A],

@@ -79,39 +79,50 @@ fn run<T: Wide, const K: usize>(op: &'static str, x: &Tensor, grid: &Tensor, rul
             for (c, out) in rows[0].iter_mut().enumerate() {
                 if c == 0 {
                     let grid = &grid[2 * start..2 * (start + out.len())];
-                    vectorize_lean(
-                        #[inline(always)]
-                        || {
-                            picks.extend(grid.as_chunks::<2>().0.iter().map(
-                                #[inline(always)]
-                                |[x, y]| {
-                                    let (cols, wx) = rule.taps::<T::Acc, K>(*x, width);
-                                    let (rows, wy) = rule.taps::<T::Acc, K>(*y, height);
-                                    Pick {
-                                        cols,
-                                        rows: rows.map(|r| if r == OUTSIDE { r } else { r * width }),
-                                        wx,
-                                        wy,
-                                    }
-                                },
-                            ))
-                        },
-                    );
+                    choose(&rule, grid.as_chunks().0, [height, width], &mut picks);
                 }
                 let src = &src[(image * channels + c) * plane..][..plane];
                 T::narrow(out, &mut narrow, |out| {
-                    vectorize_lean(
-                        #[inline(always)]
-                        || {
-                            for (o, pick) in out.iter_mut().zip(&picks) {
-                                *o = pick.value(src);
-                            }
-                        },
-                    );
+                    sample(&picks, src, out);
                 });
             }
         });
     })
+}
+
+/// Appends the taps of each point of `grid` in an image of size `[height, width]` to `picks`. Functions of the computing
+/// type alone, this one and the next, so that halves share the code of f32.
+fn choose<A: Accumulator, const K: usize>(
+    rule: &Rule,
+    grid: &[[A; 2]],
+    [height, width]: [usize; 2],
+    picks: &mut Vec<Pick<A, K>>,
+) {
+    vectorize_lean(
+        #[inline(always)]
+        || {
+            picks.extend(grid.iter().map(
+                #[inline(always)]
+                |[x, y]| {
+                    let (cols, wx) = rule.taps::<A, K>(*x, width);
+                    let (rows, wy) = rule.taps::<A, K>(*y, height);
+                    Pick { cols, rows: rows.map(|r| if r == OUTSIDE { r } else { r * width }), wx, wy }
+                },
+            ))
+        },
+    );
+}
+
+/// Writes the value of each pick in the image `src` to `out`.
+fn sample<A: Accumulator, const K: usize>(picks: &[Pick<A, K>], src: &[A], out: &mut [A]) {
+    vectorize_lean(
+        #[inline(always)]
+        || {
+            for (o, pick) in out.iter_mut().zip(picks) {
+                *o = pick.value(src);
+            }
+        },
+    );
 }
 
 /// A position outside of every image; the sum of two of them does not overflow and is outside too.

@@ -122,10 +122,7 @@ fn run_forward<T: Wide, const K: usize>(
                 let block = &src[start + reach.start * width..start + reach.end * width];
                 let block = T::widen(block, &mut wide);
                 T::narrow(out, &mut narrow, |out| {
-                    vectorize_lean(
-                        #[inline(always)]
-                        || plan.resize(block, reach.start, i..i + n, out, &mut scratch),
-                    );
+                    plan.resize(block, reach.start, i..i + n, out, &mut scratch);
                 });
             }
         });
@@ -161,8 +158,25 @@ impl<A: Accumulator, const K: usize> Plan<A, K> {
     }
 
     /// Computes the output rows `rows` of one image; `src` holds the image's input rows from `first` on.
-    #[inline(always)]
+    ///
+    /// The choice of the instruction set is in here, so that the code is compiled for f32 and f64 alone, not for the
+    /// halves too.
     fn resize(&self, src: &[A], first: usize, rows: Range<usize>, out: &mut [A], scratch: &mut Scratch<A>) {
+        vectorize_lean(
+            #[inline(always)]
+            || self.resize_rows(src, first, rows, out, scratch),
+        );
+    }
+
+    #[inline(always)]
+    fn resize_rows(
+        &self,
+        src: &[A],
+        first: usize,
+        rows: Range<usize>,
+        out: &mut [A],
+        scratch: &mut Scratch<A>,
+    ) {
         let (width, out_width) = (self.cols.input, self.cols.output());
         let Scratch { padded, slots, kept, zeros } = scratch;
         let grows = self.rows.input <= self.rows.output();
@@ -223,8 +237,15 @@ impl<A: Accumulator, const K: usize> Plan<A, K> {
     }
 
     /// The adjoint of [`resize`](Self::resize) for a whole image, with the two passes in reverse order.
-    #[inline(always)]
     fn spread(&self, grad: &[A], out: &mut [A], scratch: &mut Vec<A>) {
+        vectorize_lean(
+            #[inline(always)]
+            || self.spread_image(grad, out, scratch),
+        );
+    }
+
+    #[inline(always)]
+    fn spread_image(&self, grad: &[A], out: &mut [A], scratch: &mut Vec<A>) {
         let (width, out_width) = (self.cols.input, self.cols.output());
         let padded_len = width + 2 * Self::PAD;
         if self.rows.input <= self.rows.output() {
@@ -327,12 +348,7 @@ fn run_backward<T: Wide, const K: usize>(
             for (plane, out) in out.chunks_exact_mut(input_plane).enumerate() {
                 let grad = &src[(k * planes + plane) * output_plane..][..output_plane];
                 let grad = T::widen(grad, &mut wide);
-                T::narrow(out, &mut narrow, |out| {
-                    vectorize_lean(
-                        #[inline(always)]
-                        || plan.spread(grad, out, &mut scratch),
-                    );
-                });
+                T::narrow(out, &mut narrow, |out| plan.spread(grad, out, &mut scratch));
             }
         });
     })

@@ -7,9 +7,10 @@ use super::operations::Extreme;
 use super::order::Order;
 use super::scratch::Packed;
 use super::sizes::{BATCH, LANES};
+use crate::Element;
 use core::marker::PhantomData;
 use core::ops::Range;
-use flex_math::simd::vectorize;
+use flex_math::simd::{Gains, Levels, vectorize_for};
 
 /// Number of short rows that are searched at once, one per lane.
 const SIDE_BY_SIDE: usize = 16;
@@ -126,10 +127,18 @@ impl<T: Lift, O: Order<T>> ArgKernel for ByOrder<T, O> {
     }
 }
 
+/// The levels of a search among elements `T`. Keys of integers and halves are compared as integers, for which vectors
+/// of 32 bytes do.
+struct Search<T>(PhantomData<T>);
+
+impl<T: Element> Gains for Search<T> {
+    const LEVELS: Levels = if T::IS_FLOAT { Levels::All } else { Levels::Lean };
+}
+
 /// Tracks the best value and its index along several rows at once. Without branches, since the position of an
 /// extreme is unpredictable.
 fn find_short_rows<T: Lift, O: Order<T>>(order: O, src: &[T], starts: RowStarts, n: usize, out: &mut [i64]) {
-    vectorize(
+    vectorize_for::<Search<T>, _>(
         #[inline(always)]
         || {
             for (g, out) in out.chunks_mut(SIDE_BY_SIDE).enumerate() {
@@ -172,7 +181,7 @@ fn locate_rows<T: Lift, O: Order<T>>(
     best: &[T::Wide],
     out: &mut [i64],
 ) {
-    vectorize(
+    vectorize_for::<Search<T>, _>(
         #[inline(always)]
         || {
             for (i, (o, &value)) in out.iter_mut().zip(best).enumerate() {
@@ -232,7 +241,7 @@ fn track_rows<T: Lift, O: Order<T>>(
     numbers: &mut [u32],
 ) {
     let width = keys.len();
-    vectorize(
+    vectorize_for::<Search<T>, _>(
         #[inline(always)]
         || {
             for (key, &x) in keys.iter_mut().zip(starts.row(src, rows.start, width)) {
