@@ -8,8 +8,7 @@ use bytemuck::Pod;
 use core::marker::PhantomData;
 use flex_math::Half;
 use flex_math::half::widen_inlined;
-use flex_math::simd::Levels;
-use flex_math::simd::Simd;
+use flex_math::simd::{Level, Levels, Simd, level};
 
 /// A number that kernels compute with. Integers wrap.
 pub(crate) trait Arith: Pod + PartialOrd + Default + Send + Sync {
@@ -160,17 +159,46 @@ pub(crate) trait Lift: Element {
 /// Rows from this length on are worth a second dispatch over instruction sets (3 ns).
 const MIN_VECTOR_ROW: usize = 256;
 
+/// Elements that [`flex_math::sum`] adds at a time at [`Level::Baseline`]. With vectors of one or two lanes, its
+/// partial sums get so long over a whole [`LONG_ROW`] that they lose digits.
+const BASELINE_BLOCK: usize = 4 * BLOCK;
+
+/// `fold` of a row, in blocks where there are no vectors.
+fn fold_long<T: Copy>(row: &[T], fold: fn(&[T]) -> T, combine: fn(T, T) -> T) -> T {
+    if level() > Level::Baseline || row.len() <= BASELINE_BLOCK {
+        return fold(row);
+    }
+    let blocks = row.chunks(BASELINE_BLOCK).map(fold);
+    blocks.reduce(combine).expect("a long row has blocks")
+}
+
 macro_rules! impl_lift_self {
-    ($($ty:ty: $sum:path $(, $product:path)?;)*) => {$(
+    ($($ty:ty: $sum:path;)*) => {$(
         impl Lift for $ty {
             type Wide = $ty;
             #[inline(always)]
             fn sum_row(row: &[$ty]) -> Option<$ty> { (row.len() >= MIN_VECTOR_ROW).then(|| $sum(row)) }
-            $(
-                const LONGEST: usize = LONG_ROW;
-                #[inline(always)]
-                fn product_row(row: &[$ty]) -> Option<$ty> { (row.len() >= MIN_VECTOR_ROW).then(|| $product(row)) }
-            )?
+            #[inline(always)]
+            fn widen(self) -> $ty { self }
+            #[inline(always)]
+            fn narrow(wide: $ty) -> $ty { wide }
+        }
+    )*};
+}
+
+macro_rules! impl_lift_float {
+    ($($ty:ty)*) => {$(
+        impl Lift for $ty {
+            type Wide = $ty;
+            #[inline(always)]
+            fn sum_row(row: &[$ty]) -> Option<$ty> {
+                (row.len() >= MIN_VECTOR_ROW).then(|| fold_long(row, flex_math::sum, Arith::add))
+            }
+            const LONGEST: usize = LONG_ROW;
+            #[inline(always)]
+            fn product_row(row: &[$ty]) -> Option<$ty> {
+                (row.len() >= MIN_VECTOR_ROW).then(|| fold_long(row, flex_math::product, Arith::mul))
+            }
             #[inline(always)]
             fn widen(self) -> $ty { self }
             #[inline(always)]
@@ -195,13 +223,12 @@ macro_rules! impl_lift_half {
 }
 
 impl_lift_self! {
-    f32: flex_math::sum, flex_math::product;
-    f64: flex_math::sum, flex_math::product;
     u8: flex_math::wrapping_sum;
     u16: flex_math::wrapping_sum;
     u32: flex_math::wrapping_sum;
     u64: flex_math::wrapping_sum;
 }
+impl_lift_float!(f32 f64);
 impl_lift_half!(f16, bf16);
 
 /// The bits of an integer, and the type in which sums are accumulated.
