@@ -2,43 +2,38 @@
 //! scaling it, look-up in a table held in registers, special values of logarithms, and an estimate of the
 //! inverse square root.
 //!
-//! Kernels check [`available`] and use another method where it is false; the check is a constant once the
-//! kernel is instantiated. Scaling by one instruction made exp of f32 in the second-level cache a third
-//! faster (0.19 to 0.125 ns per element on one thread of Zen 5).
+//! Kernels ask for the [proof](Avx512::proof) and use another method where there is none. Scaling by one instruction
+//! made exp of f32 in the second-level cache a third faster (0.19 to 0.125 ns per element on one thread of Zen 5).
 
 use crate::float::*;
 use crate::simd::*;
 
-/// Whether the instruction set `S` has the instructions of this file.
-#[inline(always)]
-pub(crate) fn available<S: Simd>() -> bool {
-    cfg!(target_arch = "x86_64") && S::lanes32() == 16
-}
-
-/// Declares functions that are one instruction for vectors of f32 and another one for vectors of f64.
+/// Declares methods that are one instruction for vectors of f32 and another one for vectors of f64.
 macro_rules! instructions {
-    ($($(#[$doc:meta])* $name:ident($($arg:ident: $ty:ty),*) = $single:expr, $double:expr;)*) => {$(
-        $(#[$doc])*
-        ///
-        /// # Panics
-        /// Unless [`available`].
-        #[inline(always)]
-        pub(crate) fn $name<S: Simd, T: Float>($($arg: Vector<S, $ty>),*) -> Vector<S, T> {
-            assert!(available::<S>(), "flex_math: AVX-512 is not selected");
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: `S` is the instruction set with AVX-512F, and it is the parameter only of code that
-            // runs where AVX-512F was detected. `cast` checks the sizes of the vectors.
-            return unsafe {
-                use core::arch::x86_64::*;
-                if size_of::<T>() == 4 { cast($single($(cast($arg)),*)) } else { cast($double($(cast($arg)),*)) }
-            };
-            #[cfg(not(target_arch = "x86_64"))]
-            {
-                let _ = ($($arg),*);
-                unreachable!()
+    ($($(#[$doc:meta])* $name:ident($($arg:ident: $ty:ty),*) = $single:expr, $double:expr;)*) => {
+        impl<S: Simd> Avx512<S> {$(
+            $(#[$doc])*
+            #[inline(always)]
+            pub(crate) fn $name<T: Float>(self, $($arg: Vector<S, $ty>),*) -> Vector<S, T> {
+                #[cfg(target_arch = "x86_64")]
+                // SAFETY: `self` proves that `S` is the instruction set with AVX-512F, and that the processor has it.
+                // `cast` checks the sizes of the vectors.
+                return unsafe {
+                    use core::arch::x86_64::*;
+                    if size_of::<T>() == 4 {
+                        cast($single($(cast($arg)),*))
+                    } else {
+                        cast($double($(cast($arg)),*))
+                    }
+                };
+                #[cfg(not(target_arch = "x86_64"))]
+                {
+                    let _ = ($($arg),*);
+                    unreachable!()
+                }
             }
-        }
-    )*};
+        )*}
+    };
 }
 
 /// Reinterprets a vector as another vector type of the same size.
@@ -80,30 +75,28 @@ instructions! {
     respond(y: T, x: T, responses: T::Int) = _mm512_fixupimm_ps::<0>, _mm512_fixupimm_pd::<0>;
 }
 
-/// The elements of `table` selected by the low four bits of each index.
-///
-/// # Panics
-/// Unless [`available`].
-#[inline(always)]
-pub(crate) fn lookup<S: Simd, T: Float>(table: &[T; 16], index: Vector<S, T::Int>) -> Vector<S, T> {
-    assert!(available::<S>(), "flex_math: AVX-512 is not selected");
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: `S` has AVX-512F, as in `instructions`. The table has 16 elements: one vector of f32, where `T`
-    // has four bytes, and two vectors of f64 otherwise. The loads need no alignment.
-    return unsafe {
-        use core::arch::x86_64::*;
-        let at = table.as_ptr();
-        if size_of::<T>() == 4 {
-            cast(_mm512_permutexvar_ps(cast(index), _mm512_loadu_ps(at.cast())))
-        } else {
-            let (low, high) = (_mm512_loadu_pd(at.cast()), _mm512_loadu_pd(at.add(8).cast()));
-            cast(_mm512_permutex2var_pd(low, cast(index), high))
+impl<S: Simd> Avx512<S> {
+    /// The elements of `table` selected by the low four bits of each index.
+    #[inline(always)]
+    pub(crate) fn lookup<T: Float>(self, table: &[T; 16], index: Vector<S, T::Int>) -> Vector<S, T> {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: `self` proves AVX-512F, as in `instructions`. The table has 16 elements: one vector of f32, where `T`
+        // has four bytes, and two vectors of f64 otherwise. The loads need no alignment.
+        return unsafe {
+            use core::arch::x86_64::*;
+            let at = table.as_ptr();
+            if size_of::<T>() == 4 {
+                cast(_mm512_permutexvar_ps(cast(index), _mm512_loadu_ps(at.cast())))
+            } else {
+                let (low, high) = (_mm512_loadu_pd(at.cast()), _mm512_loadu_pd(at.add(8).cast()));
+                cast(_mm512_permutex2var_pd(low, cast(index), high))
+            }
+        };
+        #[cfg(not(target_arch = "x86_64"))]
+        {
+            let _ = (table, index);
+            unreachable!()
         }
-    };
-    #[cfg(not(target_arch = "x86_64"))]
-    {
-        let _ = (table, index);
-        unreachable!()
     }
 }
 
@@ -124,6 +117,12 @@ mod tests {
         has
     }
 
+    /// The proof, in code that [`has_avx512`] guards.
+    #[inline(always)]
+    fn avx512<S: Simd>() -> Avx512<S> {
+        Avx512::proof().expect("the process uses AVX-512")
+    }
+
     /// `x * 2^n`.
     #[derive(Clone, Copy)]
     struct Times(f32);
@@ -131,7 +130,7 @@ mod tests {
     impl<T: Float> UnaryFn<T> for Times {
         #[inline(always)]
         fn eval<S: Simd>(self, x: Vector<S, T>) -> Vector<S, T> {
-            scale(x, splat(self.0))
+            avx512::<S>().scale(x, splat(self.0))
         }
     }
 
@@ -142,7 +141,7 @@ mod tests {
     impl<T: Float> UnaryFn<T> for Pick {
         #[inline(always)]
         fn eval<S: Simd>(self, x: Vector<S, T>) -> Vector<S, T> {
-            lookup(&core::array::from_fn(|i| num(i as f32)), bits(x))
+            avx512::<S>().lookup(&core::array::from_fn(|i| num(i as f32)), bits(x))
         }
     }
 
@@ -208,10 +207,10 @@ mod tests {
         };
     }
 
-    function!(Exponent, x => exponent(x));
-    function!(Significand, x => significand(x));
-    function!(NearOne, x => near_one(x));
-    function!(InverseRoot, x => inverse_root(x));
+    function!(Exponent, x => avx512::<S>().exponent(x));
+    function!(Significand, x => avx512::<S>().significand(x));
+    function!(NearOne, x => avx512::<S>().near_one(x));
+    function!(InverseRoot, x => avx512::<S>().inverse_root(x));
 
     #[test]
     fn floats_are_taken_apart() {
@@ -251,7 +250,7 @@ mod tests {
     impl UnaryFn<f32> for Respond {
         #[inline(always)]
         fn eval<S: Simd>(self, x: Vector<S, f32>) -> Vector<S, f32> {
-            respond(splat(7.0), x, 0x0353_0422.splat())
+            avx512::<S>().respond(splat(7.0), x, 0x0353_0422.splat())
         }
     }
 

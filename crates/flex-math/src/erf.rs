@@ -7,7 +7,6 @@
 //! rounding error, because exp would magnify it. Where there are [pieces](crate::pieces), erf uses them for
 //! its whole range. The polynomials come from `tools/coefficients.py`.
 
-use crate::avx512;
 use crate::exp::{Scaled, exp_moderate, exp_scaled_near};
 use crate::float::*;
 use crate::pieces::*;
@@ -191,8 +190,8 @@ impl<T: Float> UnaryFn<T> for Erf {
     #[inline(always)]
     fn eval<S: Simd>(self, x: Vector<S, T>) -> Vector<S, T> {
         let a = at_most(abs(x), T::ERF_MAX);
-        let y = if avx512::available::<S>() {
-            T::ERF_PIECES.at(a)
+        let y = if let Some(avx512) = Avx512::proof() {
+            T::ERF_PIECES.at(avx512, a)
         } else {
             a.lt(T::ERF_SMALL.splat()).select(erf_small(a), T::erf_large(a))
         };

@@ -6,7 +6,6 @@
 //! `2^n` takes two steps, or one instruction, so that results down to the smallest subnormal are rounded
 //! once.
 
-use crate::avx512;
 use crate::float::*;
 use crate::simd::*;
 use crate::{Float, UnaryFn};
@@ -92,7 +91,7 @@ impl<S: Simd, T: Float> Scaled<S, T> {
 /// `2^n` for `n` up to twice the exponent range, in two factors. A number of ordinary size is still normal
 /// after the first factor, so that only the product with the last factor is rounded.
 pub(crate) struct Pow2<S: Simd, T: Float> {
-    /// Two normal powers of two. Where one instruction [scales](avx512::scale), `n` twice.
+    /// Two normal powers of two. Where one instruction [scales](Avx512::scale), `n` twice.
     factors: [Vector<S, T>; 2],
 }
 
@@ -101,7 +100,7 @@ impl<S: Simd, T: Float> Pow2<S, T> {
     #[inline(always)]
     pub fn of(t: Vector<S, T>) -> Self {
         let n = t - T::MAGIC.splat();
-        if avx512::available::<S>() {
+        if Avx512::<S>::proof().is_some() {
             return Self { factors: [n; 2] };
         }
         let t1 = madd(n, splat(0.5), T::MAGIC.splat());
@@ -111,13 +110,16 @@ impl<S: Simd, T: Float> Pow2<S, T> {
 
     #[inline(always)]
     pub fn first(&self, x: Vector<S, T>) -> Vector<S, T> {
-        if avx512::available::<S>() { x } else { x * self.factors[0] }
+        if Avx512::<S>::proof().is_some() { x } else { x * self.factors[0] }
     }
 
     #[inline(always)]
     pub fn last(&self, x: Vector<S, T>) -> Vector<S, T> {
         let factor = self.factors[1];
-        if avx512::available::<S>() { avx512::scale(x, factor) } else { x * factor }
+        match Avx512::proof() {
+            Some(avx512) => avx512.scale(x, factor),
+            None => x * factor,
+        }
     }
 }
 
@@ -140,7 +142,10 @@ pub(crate) fn pow2<S: Simd, T: Float>(t: Vector<S, T>) -> Vector<S, T> {
 /// `x * 2^n` for the `n` in the low bits of `t = MAGIC + n`; `2^n` must be normal.
 #[inline(always)]
 pub(crate) fn times_pow2<S: Simd, T: Float>(x: Vector<S, T>, t: Vector<S, T>) -> Vector<S, T> {
-    if avx512::available::<S>() { avx512::scale(x, t - T::MAGIC.splat()) } else { x * pow2(t) }
+    match Avx512::proof() {
+        Some(avx512) => avx512.scale(x, t - T::MAGIC.splat()),
+        None => x * pow2(t),
+    }
 }
 
 /// `exp(r) - 1` for a reduced argument.

@@ -7,7 +7,6 @@
 //! `a Phi(-a)` has pieces of its own.
 
 use crate::Float;
-use crate::avx512;
 use crate::erf::{ErfConsts, erfcx, exp_neg_prod};
 use crate::exp::Scaled;
 use crate::float::*;
@@ -64,8 +63,10 @@ impl<S: Simd, T: Float> Tail<S, T> {
         let a = at_most(abs(x), T::GELU_MAX);
         let half = splat(0.5);
         let e = exp_neg_prod(a * half, a);
-        let r =
-            if avx512::available::<S>() { T::TAIL_PIECES.at(a) } else { erfcx(a, T::FRAC_1_SQRT_8) * half };
+        let r = match Avx512::proof() {
+            Some(avx512) => T::TAIL_PIECES.at(avx512, a),
+            None => erfcx(a, T::FRAC_1_SQRT_8) * half,
+        };
         Self { a, e, r }
     }
 }
@@ -74,10 +75,10 @@ impl<S: Simd, T: Float> Tail<S, T> {
 /// `x` any other value that is too small to change `x`.
 #[inline(always)]
 pub(crate) fn gelu_missing<S: Simd, T: Float>(x: Vector<S, T>) -> Vector<S, T> {
-    if !avx512::available::<S>() {
+    let Some(avx512) = Avx512::proof() else {
         return gelu_missing_anywhere(x);
-    }
-    let near = T::GELU_PIECES.at(at_most(abs(x), T::GELU_NEAR));
+    };
+    let near = T::GELU_PIECES.at(avx512, at_most(abs(x), T::GELU_NEAR));
     if !is_far(x).any() {
         return near;
     }

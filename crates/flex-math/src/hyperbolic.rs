@@ -1,6 +1,5 @@
 //! Hyperbolic functions and their inverses, on top of exp, expm1 and log1p.
 
-use crate::avx512;
 use crate::exp::{Scaled, exp_scaled, expm1_moderate};
 use crate::float::*;
 use crate::log::{ln_1p, ln_1p_with, ln_normal};
@@ -74,8 +73,8 @@ impl<T: Float> UnaryFn<T> for Tanh {
     #[inline(always)]
     fn eval<S: Simd>(self, x: Vector<S, T>) -> Vector<S, T> {
         let a = at_most(abs(x), T::TANH_MAX);
-        let y = if avx512::available::<S>() {
-            T::TANH_PIECES.at(a)
+        let y = if let Some(avx512) = Avx512::proof() {
+            T::TANH_PIECES.at(avx512, a)
         } else {
             let z = a * a;
             let small = madd(a * z, poly(z, T::TANH_POLY), a);

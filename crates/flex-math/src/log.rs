@@ -4,7 +4,7 @@
 //! `ln(1 + f) = f - f^2/2 + f^3 P(f)`. For f64, as in fdlibm, `s = f / (2 + f)` and
 //! `ln(1 + f) = f - f^2/2 + s (f^2/2 + s^2 P(s^2))`.
 //!
-//! With a [table](avx512::lookup) in registers, ln and log1p use `m` in `[3/4, 3/2)`. The table has a number
+//! With a [table](Avx512::lookup) in registers, ln and log1p use `m` in `[3/4, 3/2)`. The table has a number
 //! `r` near `1 / m` for each of sixteen parts of that interval. Then `ln m = -ln r + ln(1 + g)` with
 //! `g = m r - 1`, which is at most 1/16, so a shorter polynomial suffices, and no division:
 //! `ln(1 + g) = g + g^2 Q(g)`. Near 1, `r` is 1, so that nothing cancels. Elsewhere `r` is chosen such that
@@ -13,7 +13,6 @@
 //!
 //! The minimax polynomials and the tables come from `tools/coefficients.py`.
 
-use crate::avx512;
 use crate::exp::times_pow2;
 use crate::float::*;
 use crate::simd::*;
@@ -36,7 +35,7 @@ pub trait LnConsts: Format {
     const SQRT_2: Self;
     /// `MAGIC` plus the exponent bias.
     const MAGIC_BIAS: Self;
-    /// The `responses` of [`avx512::respond`] for the arguments whose logarithm is not finite.
+    /// The `responses` of [`Avx512::respond`] for the arguments whose logarithm is not finite.
     const ENDS: Self::Int;
     /// Added to the bits of `x = 2^e m`, turns the exponent field into the biased `e`.
     const SHIFT_TO_M: Self::Int;
@@ -172,8 +171,8 @@ fn split_normal<S: Simd, T: Float>(x: Vector<S, T>) -> (Vector<S, T>, Vector<S, 
 /// `(e, m)` with `x = 2^e m` for any positive finite `x`, subnormal or not.
 #[inline(always)]
 fn split<S: Simd, T: Float>(x: Vector<S, T>) -> (Vector<S, T>, Vector<S, T>) {
-    if avx512::available::<S>() {
-        let (e, m) = (avx512::exponent(x), avx512::significand(x));
+    if let Some(avx512) = Avx512::proof() {
+        let (e, m) = (avx512.exponent(x), avx512.significand(x));
         let large = || m.gt(T::SQRT_2.splat());
         return (large().select(e + splat(1.0), e), large().select(m * splat(0.5), m));
     }
@@ -193,9 +192,9 @@ pub(crate) fn split_off_one<S: Simd, T: Float>(x: Vector<S, T>) -> (Vector<S, T>
 /// `x`.
 #[inline(always)]
 fn split_for_ln<S: Simd, T: Float>(x: Vector<S, T>, subnormal: bool) -> (Vector<S, T>, Vector<S, T>) {
-    if avx512::available::<S>() {
-        let m = avx512::near_one(x);
-        (avx512::exponent(x) - avx512::exponent(m), m)
+    if let Some(avx512) = Avx512::proof() {
+        let m = avx512.near_one(x);
+        (avx512.exponent(x) - avx512.exponent(m), m)
     } else if subnormal {
         split(x)
     } else {
@@ -207,12 +206,12 @@ fn split_for_ln<S: Simd, T: Float>(x: Vector<S, T>, subnormal: bool) -> (Vector<
 #[inline(always)]
 fn ln_from<S: Simd, T: Float>(e: Vector<S, T>, m: Vector<S, T>, low: Option<Vector<S, T>>) -> Vector<S, T> {
     let one = splat::<S, T>(1.0);
-    let (base, rest) = if avx512::available::<S>() {
+    let (base, rest) = if let Some(avx512) = Avx512::proof() {
         let index = bits(m) >> (T::MANTISSA - 4);
-        let r = avx512::lookup(&T::LN_TABLE[0], index);
+        let r = avx512.lookup(&T::LN_TABLE[0], index);
         let g = m.fma(r, neg(one));
         let g = low.map_or(g, |low| low.fma(r, g));
-        (avx512::lookup(&T::LN_TABLE[1], index), madd(g * g, poly(g, T::LN_NEAR), g))
+        (avx512.lookup(&T::LN_TABLE[1], index), madd(g * g, poly(g, T::LN_NEAR), g))
     } else {
         let f = m - one;
         let f = low.map_or(f, |low| f + low);
@@ -225,8 +224,8 @@ fn ln_from<S: Simd, T: Float>(e: Vector<S, T>, m: Vector<S, T>, low: Option<Vect
 /// `y`, but the logarithm's special value in lanes where `x` is 0, infinite, negative or NaN.
 #[inline(always)]
 fn special<S: Simd, T: Float>(x: Vector<S, T>, y: Vector<S, T>) -> Vector<S, T> {
-    if avx512::available::<S>() {
-        return avx512::respond(y, x, T::ENDS.splat());
+    if let Some(avx512) = Avx512::proof() {
+        return avx512.respond(y, x, T::ENDS.splat());
     }
     let y = x.eq(T::INF.splat()).select(x, y);
     let y = x.eq(splat(0.0)).select(neg(T::INF.splat()), y);

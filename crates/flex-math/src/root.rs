@@ -1,6 +1,5 @@
 //! Square root and reciprocal, correctly rounded.
 
-use crate::avx512;
 use crate::float::*;
 use crate::simd::*;
 use crate::{Float, UnaryFn};
@@ -12,7 +11,10 @@ pub struct Sqrt;
 impl<T: Float> UnaryFn<T> for Sqrt {
     #[inline(always)]
     fn eval<S: Simd>(self, x: Vector<S, T>) -> Vector<S, T> {
-        if avx512::available::<S>() && !unusual(x).any() { from_estimate(x) } else { x.sqrt() }
+        match Avx512::proof() {
+            Some(avx512) if !unusual(x).any() => from_estimate(avx512, x),
+            _ => x.sqrt(),
+        }
     }
 }
 
@@ -37,9 +39,9 @@ fn unusual<S: Simd, T: Float>(x: Vector<S, T>) -> Mask<S, T> {
 /// go wrong only for a root nearer than that to the midpoint between two numbers. Only some dozens of
 /// significands have such roots. The tests try these, and every significand of f32.
 #[inline(always)]
-fn from_estimate<S: Simd, T: Float>(x: Vector<S, T>) -> Vector<S, T> {
+fn from_estimate<S: Simd, T: Float>(avx512: Avx512<S>, x: Vector<S, T>) -> Vector<S, T> {
     let half = splat::<S, T>(0.5);
-    let y = avx512::inverse_root(x);
+    let y = avx512.inverse_root(x);
     let (mut g, mut h) = (x * y, y * half);
     let steps = if T::MANTISSA == 23 { 1 } else { 2 };
     for _ in 0..steps {

@@ -1,4 +1,5 @@
-//! The only module that decides how many threads run and how work is split among them.
+//! The only module that decides how many threads run and how work is split among them. The numbers that it decides by
+//! are in [`thresholds`].
 //!
 //! The sizes of the blocks depend on the problem alone, never on the number of threads, so results have the
 //! same bits on any machine. Without the `rayon` feature everything runs on the calling thread.
@@ -8,36 +9,11 @@ mod parts;
 mod section;
 #[cfg(feature = "rayon")]
 mod standby;
+pub mod thresholds;
 
 use core::ops::Range;
 use parts::Parts;
-
-/// Memory-bound work (bytes read plus written) that one thread does while a sleeping helper wakes up: see
-/// [`Work::is_parallel`].
-///
-/// One core of Zen 5 moves 100 bytes per ns while they are in its third-level cache; a sleeping worker takes
-/// some 50 us to wake up.
-const WAKE_BYTES: usize = 8 * 1024 * 1024;
-
-/// [`WAKE_BYTES`] when helpers are [awake](standby): some 3 us, so that handing work over (1 us) is small. On
-/// two threads, adding 65,536 f32 takes 3.6 us instead of 4.6.
-const AWAKE_BYTES: usize = 320 * 1024;
-
-/// Arithmetic (floating-point operations, or their equivalent in time) that justifies waking a helper.
-///
-/// That is some 40 us on one thread, at 100 operations per ns: 65,536 `exp`, of 16 operations each, take 11
-/// us.
-const WAKE_FLOPS: usize = 4 * 1024 * 1024;
-
-/// [`WAKE_FLOPS`] when helpers are awake: some 5 us.
-const AWAKE_FLOPS: usize = 512 * 1024;
-
-/// Bytes, or operations, that one thread processes per nanosecond.
-const PER_NANOSECOND: usize = 100;
-
-/// Minimum number of bytes that one task should move, so that handing it out (about 1 us) is small in
-/// comparison.
-const TASK_BYTES: usize = 128 * 1024;
+use thresholds::{AWAKE_BYTES, AWAKE_FLOPS, PER_NANOSECOND, TASK_BYTES, WAKE_BYTES, WAKE_FLOPS};
 
 /// The amount of work, from which [`Work::is_parallel`] decides whether threads pay.
 #[derive(Clone, Copy, Debug)]

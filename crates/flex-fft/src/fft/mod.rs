@@ -17,6 +17,7 @@ mod tests;
 
 use crate::error::{Error, Result, check_axis, check_same_dtype};
 use crate::layout::checked_num_elements;
+use crate::parallel::thresholds::TASK_FFT_FLOPS;
 use crate::parallel::{self, Work};
 use crate::wide::Wide;
 use crate::{Shape, Tensor, storage};
@@ -114,8 +115,7 @@ fn flops(n: usize) -> usize {
 
 /// Number of transforms per task, so that a task takes some 5 us.
 fn rows_per_task(n: usize) -> usize {
-    const FLOPS_PER_TASK: usize = 32 * 1024;
-    FLOPS_PER_TASK.div_ceil(flops(n))
+    TASK_FFT_FLOPS.div_ceil(flops(n))
 }
 
 fn forward<T: Wide>(

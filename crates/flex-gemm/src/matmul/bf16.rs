@@ -14,6 +14,7 @@ use super::gemm::{MatRef, Threads, sizes};
 use super::half;
 use super::pack::{Extent, Packed};
 use crate::bf16;
+use crate::parallel::thresholds::{BF16_PRODUCT_SPEEDUP, TASK_BF16_STRIPS};
 use crate::parallel::{self, Work};
 use flex_math::Half;
 use flex_math::dot::{Bf16Dot, TILE_COLS, TILE_ROWS, TileRow, tile_exact};
@@ -25,11 +26,6 @@ const PAIRS: usize = 256;
 /// rows times 2048 by 2048, and 1.0 by way of f32, which puts the break-even at about 32 rows; on a busy
 /// machine packing costs more.
 const MIN_ROWS: usize = 48;
-/// Maximum number of strips of the left operand per task.
-const TASK_STRIPS: usize = 4;
-/// Speed of this kernel relative to plain loops, whose operations [`Work::Flops`] counts.
-const KERNEL_SPEEDUP: usize = 4;
-
 type Strip = [TileRow; TILE_ROWS];
 
 /// `dst = a @ b`, or `dst += a @ b` if `accumulate`; `dst` is row-major. Computed by way of f32 where the
@@ -70,8 +66,8 @@ fn by_pairs(
     let height = m.div_ceil(strips);
     let left = Packed::new(dot, a, height, false, threads);
     let right = Packed::new(dot, b.transposed(), TILE_COLS, true, threads);
-    let per_task = strips.div_ceil(2 * parallel::threads()).clamp(1, TASK_STRIPS);
-    let flops = if threads == Threads::Pool { 2 * m * n * k / KERNEL_SPEEDUP } else { 0 };
+    let per_task = strips.div_ceil(2 * parallel::threads()).clamp(1, TASK_BF16_STRIPS);
+    let flops = if threads == Threads::Pool { 2 * m * n * k / BF16_PRODUCT_SPEEDUP } else { 0 };
     parallel::for_each_chunk(dst, per_task * height * n, Work::Flops(flops), |task, dst| {
         for panel in 0..n.div_ceil(TILE_COLS) {
             let (b, b_extent) = right.strip(panel);

@@ -6,14 +6,9 @@
 //! accepted: transposed, flipped, stepped or expanded matrices are multiplied without a copy.
 
 use crate::dtype::Element;
+use crate::parallel::thresholds::TASK_PRODUCT_ROWS;
 use crate::parallel::{self, Work};
 use gemm_common::Parallelism;
-
-/// Minimum number of consecutive rows per thread for which a large product is split by rows. Every thread
-/// then packs all of the right operand for itself, at the cost of a few rows' multiplications, and no thread
-/// waits for another. Inside `gemm` all threads meet at every panel, and a caller outside the pool sleeps
-/// until they are done.
-const MIN_TASK_ROWS: usize = 48;
 
 /// The types that `gemm` has kernels for here.
 pub trait GemmFloat: Element {
@@ -299,7 +294,7 @@ pub fn gemm_into<T: GemmFloat>(
     }
     let rows = m.div_ceil(parallel::threads());
     let whole = d == MatLayout::row_major(m, n) && dst.data.len() == m * n;
-    if threads == Threads::Pool && whole && m > rows && rows >= MIN_TASK_ROWS {
+    if threads == Threads::Pool && whole && m > rows && rows >= TASK_PRODUCT_ROWS {
         parallel::for_each_chunk(dst.data, rows * n, Work::Worthwhile, |task, data| {
             let len = data.len() / n;
             let dst = MatMut::new(data, MatLayout::row_major(len, n));

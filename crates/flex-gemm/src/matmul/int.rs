@@ -9,6 +9,7 @@ use super::gemm::{MatRef, Threads, sizes};
 use super::lane::Lane;
 use super::vectors::{load, store};
 use crate::dtype::Element;
+use crate::parallel::thresholds::TASK_INTEGER_ROWS;
 use crate::parallel::{self, Work};
 use crate::storage;
 use flex_math::simd::{Simd, VMulAdd, Vector, WithSimd, dispatch, vectorize};
@@ -19,8 +20,6 @@ const MR: usize = 4;
 const PANEL_BYTES: usize = 128;
 /// Number of terms per pass: a panel of 64 KiB stays in the second-level cache.
 const K_BLOCK: usize = 512;
-/// Number of rows of the output per task.
-const TASK_ROWS: usize = 32;
 /// Up to this many multiplications, packing costs more than it saves.
 const MIN_PACKED: usize = 16 * 16 * 16;
 
@@ -85,12 +84,12 @@ fn packed<T: Lane, const NR: usize>(dst: &mut [T], a: MatRef<'_, T>, b: MatRef<'
         }
     });
     let packed = &*packed;
-    parallel::for_each_chunk(dst, TASK_ROWS * n, Work::Flops(flops), |task, dst| {
+    parallel::for_each_chunk(dst, TASK_INTEGER_ROWS * n, Work::Flops(flops), |task, dst| {
         let mut strip = [[T::Acc::ZERO; MR]; K_BLOCK];
         for start in (0..k).step_by(K_BLOCK) {
             let terms = (k - start).min(K_BLOCK);
             for (s, rows) in dst.chunks_mut(MR * n).enumerate() {
-                let (first, height) = (task * TASK_ROWS + s * MR, rows.len() / n);
+                let (first, height) = (task * TASK_INTEGER_ROWS + s * MR, rows.len() / n);
                 for (p, column) in strip[..terms].iter_mut().enumerate() {
                     *column = core::array::from_fn(|i| {
                         if i < height { a.at(first + i, start + p).widen() } else { T::Acc::ZERO }

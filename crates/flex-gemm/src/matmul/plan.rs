@@ -4,12 +4,8 @@
 use crate::Shape;
 use crate::error::{Error, Result};
 use crate::layout::{Layout, broadcast_shapes, checked_num_elements, stretched_stride};
+use crate::parallel::thresholds::PARALLEL_MULTIPLICATIONS;
 use smallvec::SmallVec;
-
-/// Products of fewer multiplications than this (`m * n * k`) stay on one thread.
-///
-/// One thread of Zen 5 takes 60 us for this number, about the time to wake a sleeping worker.
-const MIN_PARALLEL_MULTIPLICATIONS: usize = 8 << 20;
 
 /// An axis along which products repeat: its size and the strides of both operands along it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,7 +166,7 @@ impl Plan {
 
     /// Whether threads pay for one product.
     pub fn is_large(&self) -> bool {
-        self.multiplications() >= MIN_PARALLEL_MULTIPLICATIONS
+        self.multiplications() >= PARALLEL_MULTIPLICATIONS
     }
 
     /// The algorithm on `threads` threads. The number of threads only affects the choice between

@@ -4,13 +4,8 @@ use super::gemm::{MatLayout, MatRef, Threads};
 use super::gemv::{self, gemv};
 use super::lane::Lane;
 use super::plan::{Algorithm, Plan};
+use crate::parallel::thresholds::{PRODUCT_SPEEDUP, TASK_MULTIPLICATIONS};
 use crate::parallel::{self, Work};
-
-/// Multiplications per task of a batch: some 2 us of f32 on one core of Zen 5, enough to pay for handing the
-/// task over.
-const TASK_MULTIPLICATIONS: usize = 1 << 18;
-/// Speed of the float kernels relative to plain loops, whose operations [`Work::Flops`] counts.
-const KERNEL_SPEEDUP: usize = 16;
 
 /// Writes the products to `out`, with `bias` added to each row.
 pub(crate) fn run<T: Lane>(plan: &Plan, lhs: &[T], rhs: &[T], out: &mut [T], bias: Option<&[T]>) {
@@ -44,7 +39,7 @@ pub(crate) fn run<T: Lane>(plan: &Plan, lhs: &[T], rhs: &[T], out: &mut [T], bia
             parallel::for_each_chunk(
                 out,
                 per_task * size,
-                Work::Flops(flops / KERNEL_SPEEDUP),
+                Work::Flops(flops / PRODUCT_SPEEDUP),
                 |task, chunk| {
                     for (i, dst) in chunk.chunks_exact_mut(size).enumerate() {
                         product(task * per_task + i, dst, Threads::One);

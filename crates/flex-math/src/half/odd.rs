@@ -3,6 +3,8 @@
 //! "Emulation of FMA and correctly rounded sums", 2008).
 
 use super::Half;
+#[cfg(target_arch = "x86_64")]
+use crate::simd::Avx512;
 use crate::simd::{Scalar, Simd, Vector};
 use crate::slice::lanes_mut;
 
@@ -32,46 +34,53 @@ pub fn to_odd(x: f64) -> f32 {
 pub(super) fn to_odd_vector<S: Simd, H: Half>(src: &[f64]) -> Vector<S, f32> {
     assert!(src.len() == S::lanes32(), "flex_math::half: a vector of another length");
     #[cfg(target_arch = "x86_64")]
-    if S::lanes32() == 16 {
-        use core::arch::x86_64::*;
-        use core::mem::transmute_copy;
-        /// Converts eight numbers. AVX-512 truncates as it converts; an inexact result gets an odd last bit.
-        ///
-        /// # Safety
-        /// The machine must have AVX-512F and AVX-512VL, and eight elements must be readable.
-        #[inline(always)]
-        unsafe fn eight<H: Half>(src: *const f64) -> __m256 {
-            // SAFETY: as the caller vouches.
-            unsafe {
-                let x = _mm512_loadu_pd(src);
-                let whole = _mm512_cvt_roundpd_ps::<{ _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC }>(x);
-                let inexact = if H::WIDE_EXPONENT {
-                    // False for NaN.
-                    _mm512_cmp_pd_mask::<_CMP_NEQ_OQ>(_mm512_cvtps_pd(whole), x)
-                } else {
-                    // The bits cut off a normal number. 65,536 f64 become f16 in 5.3 us with this test and in
-                    // 7.3 with the comparison (two threads of Zen 4).
-                    _mm512_test_epi64_mask(_mm512_castpd_si512(x), _mm512_set1_epi64((1 << 29) - 1))
-                };
-                let bits = _mm256_castps_si256(whole);
-                _mm256_castsi256_ps(_mm256_mask_or_epi32(bits, inexact, bits, _mm256_set1_epi32(1)))
-            }
-        }
-        // SAFETY: on x86-64 only the instruction set with AVX-512F and VL has 16 lanes of 32 bits, and `S` is
-        // the parameter only of code that runs where AVX-512 was detected. There are 16 elements, as
-        // asserted; the vectors have 64 bytes, and every bit pattern is a valid value.
-        return unsafe {
-            let (low, high) = (eight::<H>(src.as_ptr()), eight::<H>(src.as_ptr().add(8)));
-            let both = _mm512_castpd256_pd512(_mm256_castps_pd(low));
-            let both = _mm512_insertf64x4::<1>(both, _mm256_castps_pd(high));
-            transmute_copy::<__m512d, _>(&both)
-        };
+    if let Some(avx512) = Avx512::<S>::proof() {
+        return avx512.to_odd::<H>(src);
     }
     let mut odd: Vector<S, f32> = 0.0f32.splat();
     for (to, from) in lanes_mut(&mut odd).iter_mut().zip(src) {
         *to = to_odd(*from);
     }
     odd
+}
+
+#[cfg(target_arch = "x86_64")]
+impl<S: Simd> Avx512<S> {
+    /// [`to_odd_vector`] of 16 elements.
+    #[inline(always)]
+    fn to_odd<H: Half>(self, src: &[f64]) -> Vector<S, f32> {
+        use core::arch::x86_64::*;
+        let (low, high) = src.as_chunks::<8>().0.split_at(1);
+        let (low, high) = (self.eight_to_odd::<H>(&low[0]), self.eight_to_odd::<H>(&high[0]));
+        // SAFETY: `self` proves AVX-512F and DQ, and that the vectors of `S` have 64 bytes, in which every bit pattern is a
+        // valid value.
+        unsafe {
+            let both = _mm512_castpd256_pd512(_mm256_castps_pd(low));
+            let both = _mm512_insertf64x4::<1>(both, _mm256_castps_pd(high));
+            core::mem::transmute_copy::<__m512d, _>(&both)
+        }
+    }
+
+    /// Rounds eight numbers to odd. AVX-512 truncates as it converts; an inexact result gets an odd last bit.
+    #[inline(always)]
+    fn eight_to_odd<H: Half>(self, src: &[f64; 8]) -> core::arch::x86_64::__m256 {
+        use core::arch::x86_64::*;
+        // SAFETY: `self` proves AVX-512F and VL; the load is of eight numbers, without alignment.
+        unsafe {
+            let x = _mm512_loadu_pd(src.as_ptr());
+            let whole = _mm512_cvt_roundpd_ps::<{ _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC }>(x);
+            let inexact = if H::WIDE_EXPONENT {
+                // False for NaN.
+                _mm512_cmp_pd_mask::<_CMP_NEQ_OQ>(_mm512_cvtps_pd(whole), x)
+            } else {
+                // The bits cut off a normal number. 65,536 f64 become f16 in 5.3 us with this test and in
+                // 7.3 with the comparison (two threads of Zen 4).
+                _mm512_test_epi64_mask(_mm512_castpd_si512(x), _mm512_set1_epi64((1 << 29) - 1))
+            };
+            let bits = _mm256_castps_si256(whole);
+            _mm256_castsi256_ps(_mm256_mask_or_epi32(bits, inexact, bits, _mm256_set1_epi32(1)))
+        }
+    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,8 @@
 //! flushing modes. (The conversion to bf16 that some processors have flushes subnormals, and is not used.)
 
 use super::{Half, bf16, f16};
+#[cfg(target_arch = "x86_64")]
+use crate::simd::{Avx2, Avx512};
 use crate::simd::{Scalar, Simd, Vector, has_vectors};
 use crate::slice::{lanes, lanes_mut};
 
@@ -79,22 +81,21 @@ macro_rules! conversions {
                 use core::arch::x86_64::*;
                 use core::mem::transmute_copy;
                 let from = src.as_ptr();
-                match S::lanes32() {
-                    // SAFETY: on x86-64 only the instruction set with AVX-512F, which also holds the 256-bit
-                    // load, has 16 lanes of 32 bits, and `S` is the parameter only of code that runs where
-                    // AVX-512 was detected. There are 16 elements, as asserted, so 32 bytes can be read,
-                    // without alignment. The vectors have 64 bytes, and every bit pattern is a valid value.
-                    16 => unsafe {
+                if Avx512::<S>::proof().is_some() {
+                    // SAFETY: the proof is of AVX-512F and of AVX, whose 256-bit load this is. There are 16 elements,
+                    // as asserted, since a vector has 64 bytes; so 32 bytes can be read, without alignment. Every
+                    // bit pattern of a vector is a valid value.
+                    unsafe {
                         let $bits16 = _mm256_loadu_si256(from.cast());
                         return transmute_copy::<__m512, _>(&$widen16);
-                    },
-                    // SAFETY: likewise, only the instruction set with AVX2 and F16C has 8 lanes, and vectors
-                    // of 32 bytes.
-                    8 => unsafe {
+                    }
+                }
+                if Avx2::<S>::proof().is_some() {
+                    // SAFETY: likewise; the proof is of AVX2 and F16C, and a vector has 32 bytes.
+                    unsafe {
                         let $bits8 = _mm_loadu_si128(from.cast());
                         return transmute_copy::<__m256, _>(&$widen8);
-                    },
-                    _ => {}
+                    }
                 }
             }
             widen_lanes(src)
@@ -109,18 +110,19 @@ macro_rules! conversions {
                 use core::arch::x86_64::*;
                 use core::mem::transmute_copy;
                 let to = dst.as_mut_ptr();
-                match S::lanes32() {
+                if Avx512::<S>::proof().is_some() {
                     // SAFETY: as for widening; 16 elements are written.
-                    16 => unsafe {
+                    unsafe {
                         let $value16 = transmute_copy::<_, __m512>(&value);
                         return _mm256_storeu_si256(to.cast(), $narrow16);
-                    },
+                    }
+                }
+                if Avx2::<S>::proof().is_some() {
                     // SAFETY: likewise, 8 elements.
-                    8 => unsafe {
+                    unsafe {
                         let $value8 = transmute_copy::<_, __m256>(&value);
                         return _mm_storeu_si128(to.cast(), $narrow8);
-                    },
-                    _ => {}
+                    }
                 }
             }
             narrow_lanes(value, dst);

@@ -13,8 +13,10 @@ pub use macerator::{
 };
 
 mod level;
+mod proof;
 
 pub use level::{Level, LevelError, Levels, level, set_level};
+pub(crate) use proof::{Avx2, Avx512};
 
 /// Runs `op`, compiled for each [`Level`], at the level of this process.
 #[inline(always)]

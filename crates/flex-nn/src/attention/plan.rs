@@ -4,6 +4,7 @@ use super::AttentionOptions;
 use crate::Tensor;
 use crate::error::{Error, Result, check_rank, check_same_dtype};
 use crate::layout::{Layout, checked_num_elements, expand_like};
+use crate::parallel::thresholds::ATTENTION_TASKS;
 
 /// Queries per task. Smaller blocks spend more time on packing the keys, which happens once per block; with
 /// larger blocks the tiles leave the cache.
@@ -12,10 +13,8 @@ use crate::layout::{Layout, checked_num_elements, expand_like};
 /// heads of 512 tokens, 44 ms for 8 heads of 2048 tokens (half of that under a causal mask), which is 150 to
 /// 200 GFLOP/s per core, exponentials included.
 const QUERY_BLOCK: usize = 128;
-/// Queries per task if [`QUERY_BLOCK`] would give fewer than [`MIN_TASKS`] tasks.
+/// Queries per task if [`QUERY_BLOCK`] would give fewer than [`ATTENTION_TASKS`] tasks.
 const SMALL_QUERY_BLOCK: usize = 64;
-/// Number of tasks below which the smaller block is used.
-const MIN_TASKS: usize = 16;
 /// Keys per tile: scores (128 KiB), keys and values (64 KiB each at depth 64) fit into the second-level cache
 /// together.
 pub(super) const KEY_BLOCK: usize = 256;
@@ -88,7 +87,7 @@ impl Plan {
             keys: k[2],
             depth: q[3],
             value_depth: v[3],
-            query_block: if tasks < MIN_TASKS { SMALL_QUERY_BLOCK } else { QUERY_BLOCK },
+            query_block: if tasks < ATTENTION_TASKS { SMALL_QUERY_BLOCK } else { QUERY_BLOCK },
             scale: options.scale.unwrap_or_else(|| 1.0 / libm::sqrt(q[3] as f64)),
             softcap: options.softcap,
             is_causal: options.is_causal,

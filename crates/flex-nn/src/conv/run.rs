@@ -10,6 +10,7 @@ use super::plan::Geometry;
 use super::product::{BLOCK_ROWS, max_lanes, slack, windows};
 use super::program::{Pass, Program};
 use crate::dtype::Element;
+use crate::parallel::thresholds::{CONV_TASKS, TASK_CONV_FLOPS};
 use crate::parallel::{Work, for_each_chunk};
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -18,17 +19,12 @@ use core::ops::Range;
 const MAX_RUN: usize = 1008;
 /// Elements of the planes that a run should touch: they fit into half of a 1 MiB second-level cache.
 const RUN_ELEMENTS: usize = 96 * 1024;
-/// Floating-point operations per task, about 4 us with AVX-512; smaller units of work are joined.
-const TASK_FLOPS: usize = 1024 * 1024;
 /// Images (times groups) with less work than this pack and multiply their planes in one task, while the
 /// planes are in the cache. Larger images are packed first and then multiplied by several tasks.
 const WHOLE_FLOPS: usize = 8 * 1024 * 1024;
 /// Bytes of planes that are kept at a time. A convolution of four images of 3 MB each takes 8.3 ms of
 /// processor time with 16 MiB and 6.2 ms with 4 MiB.
 pub(super) const PLANES_BYTES: usize = 4 * 1024 * 1024;
-/// Least number of tasks that a large problem is cut into, if its shape allows it.
-const MIN_TASKS: usize = 16;
-
 /// The operands of a program.
 pub(super) struct Operands<'a, S: Store> {
     /// The source of the planes, `[batch, groups, channels, spatial]`.
@@ -54,7 +50,7 @@ pub(super) fn run<S: Store>(program: &Program, operands: &Operands<'_, S>, out: 
     let planes = program.planes.len();
     let direct = program.planes.is_source().then(|| S::borrow(operands.src)).flatten();
     if flops <= WHOLE_FLOPS && units >= 8 || units >= 64 {
-        let per_task = TASK_FLOPS.div_ceil(flops.max(1)).min(units.div_ceil(MIN_TASKS)).max(1);
+        let per_task = TASK_CONV_FLOPS.div_ceil(flops.max(1)).min(units.div_ceil(CONV_TASKS)).max(1);
         for_each_chunk(out, per_task * unit_out, work, |task, out| {
             let mut scratch = Scratch::new(if direct.is_some() { 0 } else { planes + slack::<S::Acc>() });
             let mut temp = Scratch::new(BLOCK_ROWS * (MAX_RUN + slack::<S::Acc>()));
@@ -206,10 +202,10 @@ fn split<'a, S>(program: &Program, first: usize, out: &'a mut [S], flops: usize)
     let rows = program.rows;
     let units = out.len() / (rows * program.out_len());
     // Blocks of rows first: they share only the planes.
-    let block = rows.div_ceil(MIN_TASKS).next_multiple_of(BLOCK_ROWS).min(64);
+    let block = rows.div_ceil(CONV_TASKS).next_multiple_of(BLOCK_ROWS).min(64);
     let tasks = units * rows.div_ceil(block);
     let size = program.out[program.band_axis()];
-    let bands = MIN_TASKS.div_ceil(tasks).min(flops / tasks / TASK_FLOPS).clamp(1, size);
+    let bands = CONV_TASKS.div_ceil(tasks).min(flops / tasks / TASK_CONV_FLOPS).clamp(1, size);
     let band = size.div_ceil(bands);
     let inner = program.out_len() / size;
     let mut list: Vec<Task<'a, S>> = Vec::with_capacity(tasks * bands);

@@ -12,6 +12,7 @@ mod tests;
 
 use crate::error::{Error, Result};
 use crate::movement::convert::FloatBlock;
+use crate::parallel::thresholds::TASK_RANDOM_BLOCKS;
 use crate::parallel::{self, Work};
 use crate::{DType, Element, Scalar, Shape, Tensor};
 use block::{Integers, Normal, Planes, Uniform};
@@ -235,10 +236,6 @@ fn convert<A: Copy, B>(from: &[A], to: &mut [B], f: impl Fn(A) -> B) {
     to.iter_mut().zip(from).for_each(|(to, &from)| *to = f(from));
 }
 
-/// Blocks per task. One AVX-512 core takes 0.4 ns per uniform and 0.8 ns per normal `f32`, which makes 7 to
-/// 12 us per task.
-const BLOCKS_PER_TASK: usize = 16;
-
 /// Longest tensor that is generated with small buffers: one group of words per plane.
 const FEW: usize = philox::GROUP;
 
@@ -268,11 +265,11 @@ fn fill<X: Element, T: Element>(
         }
         // Ten rounds of the generator and a few function evaluations per number.
         let work = Work::Flops(64 * out.len());
-        parallel::for_each_chunk(out, BLOCKS_PER_TASK * block::LEN, work, |k, out| {
+        parallel::for_each_chunk(out, TASK_RANDOM_BLOCKS * block::LEN, work, |k, out| {
             let mut words = [0; 2 * block::LEN];
             let mut values = [X::ZERO; block::LEN];
             for (i, out) in out.chunks_mut(block::LEN).enumerate() {
-                block(k * BLOCKS_PER_TASK + i, out, &mut words, &mut values);
+                block(k * TASK_RANDOM_BLOCKS + i, out, &mut words, &mut values);
             }
         });
     })

@@ -6,6 +6,7 @@
 //! items of a bucket to a slice of its own, between the slices of the chunks before and after it.
 
 use super::key::Digits;
+use crate::parallel::thresholds::PARALLEL_SORT_THREADS;
 use crate::parallel::{self, Work};
 use alloc::vec::Vec;
 
@@ -17,10 +18,6 @@ const MIN_WIDE_DIGITS: usize = 2048;
 
 /// Items that one task distributes; from twice as many on, sorting is parallel.
 const CHUNK: usize = 64 * 1024;
-
-/// Fewest threads with which the parallel sort is faster. Measured: 1 Mi u32 cost 3.1 ms serially and 5.1 ms
-/// with two threads. The order of a stable sort is unique, so the choice does not affect the result.
-const MIN_THREADS: usize = 4;
 
 const NARROW: usize = 1 << 8;
 const WIDE: usize = 1 << 11;
@@ -37,7 +34,7 @@ pub(super) fn sort<I: Digits>(items: &mut [I], scratch: &mut [I], low: u32, bits
         items.sort_unstable();
     } else if n < MIN_WIDE_DIGITS || bits <= 16 {
         sort_serial::<I, NARROW, { NARROW - 1 }>(items, scratch, low, bits);
-    } else if n < 2 * CHUNK || parallel::threads() < MIN_THREADS {
+    } else if n < 2 * CHUNK || parallel::threads() < PARALLEL_SORT_THREADS {
         sort_serial::<I, WIDE, { WIDE - 1 }>(items, scratch, low, bits);
     } else {
         sort_parallel(items, scratch, low, bits);
