@@ -60,25 +60,22 @@ pub use trig::{Cos, Sin, Tan};
 
 use simd::{Simd, Vector};
 
-/// [`UnaryFn::UNROLL`] of functions of a few instructions.
-pub const LIGHT: usize = 4;
-
 /// A function of one number, evaluated on whole vectors.
 ///
 /// Implementations mark `eval` `#[inline(always)]`: `eval` has to be compiled inside the dispatched driver,
 /// where the instruction set is known.
 pub trait UnaryFn<T: Float>: Copy + Send + Sync {
-    /// Vectors that a driver computes per iteration of its loop. More than one pays for functions of a few
-    /// instructions, beside which the loop's own count: relu of 4,096 f32 took 5,514 instructions of AVX2 with one.
-    const UNROLL: usize = 1;
+    /// Whether the function is a few instructions, beside which the instructions of a driver's loop count. Then an
+    /// iteration computes four vectors: relu of 4,096 f32 took 5,514 instructions of AVX2 with one.
+    const IS_LIGHT: bool = false;
     /// The function of each lane of `x`.
     fn eval<S: Simd>(self, x: Vector<S, T>) -> Vector<S, T>;
 }
 
 /// A function of two numbers, evaluated on whole vectors. See [`UnaryFn`].
 pub trait BinaryFn<T: Float>: Copy + Send + Sync {
-    /// See [`UnaryFn::UNROLL`].
-    const UNROLL: usize = 1;
+    /// See [`UnaryFn::IS_LIGHT`].
+    const IS_LIGHT: bool = false;
     /// The function of each pair of lanes of `a` and `b`.
     fn eval<S: Simd>(self, a: Vector<S, T>, b: Vector<S, T>) -> Vector<S, T>;
 }

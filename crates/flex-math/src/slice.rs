@@ -200,6 +200,22 @@ pub trait StoredFloat: Scalar + PartialEq + core::fmt::Debug + Send + Sync + 'st
     /// Prepares a constant operand of a function whose results are rounded to this type: a NaN gets a payload
     /// that this type has room for.
     fn constant(value: Self::Compute) -> Self::Compute;
+    /// The slice itself where the type is computed as it is stored.
+    fn as_compute(values: &[Self]) -> Option<&[Self::Compute]>;
+    /// [`as_compute`](Self::as_compute) of a mutable slice.
+    fn as_compute_mut(values: &mut [Self]) -> Option<&mut [Self::Compute]>;
+    /// Writes the values of `src` to `dst`, exactly.
+    ///
+    /// # Panics
+    ///
+    /// If the lengths differ.
+    fn widen_slice(src: &[Self], dst: &mut [Self::Compute]);
+    /// Writes the nearest values of this type to `dst`, ties to even.
+    ///
+    /// # Panics
+    ///
+    /// If the lengths differ.
+    fn narrow_slice(src: &[Self::Compute], dst: &mut [Self]);
     /// The elements from `src` on as the operand of a driver.
     #[doc(hidden)]
     fn source(src: *const Self) -> impl Source<Self::Compute>;
@@ -223,6 +239,22 @@ macro_rules! stored_as_computed {
             #[inline(always)]
             fn constant(value: $ty) -> $ty {
                 value
+            }
+            #[inline(always)]
+            fn as_compute(values: &[$ty]) -> Option<&[$ty]> {
+                Some(values)
+            }
+            #[inline(always)]
+            fn as_compute_mut(values: &mut [$ty]) -> Option<&mut [$ty]> {
+                Some(values)
+            }
+            #[inline(always)]
+            fn widen_slice(src: &[$ty], dst: &mut [$ty]) {
+                dst.copy_from_slice(src);
+            }
+            #[inline(always)]
+            fn narrow_slice(src: &[$ty], dst: &mut [$ty]) {
+                dst.copy_from_slice(src);
             }
             #[inline(always)]
             fn source(src: *const $ty) -> impl Source<$ty> {
@@ -393,7 +425,7 @@ pub(crate) unsafe fn run1<T: Float, F: UnaryFn<T>, A: Source<T>, D: Destination<
 struct First<F>(F);
 
 impl<T: Float, F: UnaryFn<T>> BinaryFn<T> for First<F> {
-    const UNROLL: usize = F::UNROLL;
+    const IS_LIGHT: bool = F::IS_LIGHT;
     #[inline(always)]
     fn eval<S: Simd>(self, a: Vector<S, T>, _: Vector<S, T>) -> Vector<S, T> {
         self.0.eval(a)
@@ -449,6 +481,9 @@ where
     }
 }
 
+/// Vectors per iteration of the loop of a [light](UnaryFn::IS_LIGHT) function.
+const UNROLL: usize = 4;
+
 /// The loop of [`run2`], for one instruction set.
 ///
 /// # Safety
@@ -480,21 +515,26 @@ where
     // Where there are no vectors, the compiler makes them, unless there is a prefetch in the loop.
     let vectors = has_vectors::<S>();
     let mut i = 0;
-    if vectors && F::UNROLL > 1 {
-        let turn = F::UNROLL * step;
+    if vectors && F::IS_LIGHT {
+        let turn = UNROLL * step;
         while i + turn <= last {
             prefetch(a, b, dst, i, turn);
-            for k in 0..F::UNROLL {
+            // All loads come before the stores, which the compiler must not pass.
+            let mut values = [T::one().splat(); UNROLL];
+            for (k, value) in values.iter_mut().enumerate() {
                 let i = i + k * step;
-                // SAFETY: `i + step <= last + step`, which is at most `len`. If the destination is an operand,
-                // each element is read before it is written.
-                unsafe { dst.put(i, f.eval(a.whole::<S>(i), b.whole::<S>(i))) };
+                // SAFETY: `i + step <= last + step`, which is at most `len`.
+                *value = unsafe { f.eval(a.whole::<S>(i), b.whole::<S>(i)) };
+            }
+            for (k, value) in values.into_iter().enumerate() {
+                // SAFETY: as for the loads. If the destination is an operand, each element was read before.
+                unsafe { dst.put(i + k * step, value) };
             }
             i += turn;
         }
     }
     while i < last {
-        if vectors && F::UNROLL == 1 {
+        if vectors && !F::IS_LIGHT {
             prefetch(a, b, dst, i, step);
         }
         // SAFETY: as above.

@@ -9,13 +9,13 @@ extern crate alloc;
 #[macro_use]
 pub mod dtype;
 pub mod error;
+pub mod float;
 pub mod layout;
 mod materialise;
 pub mod parallel;
 pub mod storage;
 mod tensor;
 pub mod walk;
-pub mod wide;
 
 pub use dtype::{BoolStore, DType, Element, Scalar};
 pub use error::{Error, Result};

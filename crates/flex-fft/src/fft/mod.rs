@@ -16,10 +16,10 @@ mod real;
 mod tests;
 
 use crate::error::{Error, Result, check_axis, check_same_dtype};
+use crate::float::FloatElement;
 use crate::layout::checked_num_elements;
 use crate::parallel::thresholds::TASK_FFT_FLOPS;
 use crate::parallel::{self, Work};
-use crate::wide::Wide;
 use crate::{Shape, Tensor, storage};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -39,7 +39,7 @@ pub fn rfft(signal: Tensor, axis: usize, n: Option<usize>) -> Result<(Tensor, Te
     let last = signal.rank() - 1;
     let signal = signal.swap_axes(axis, last)?.into_contiguous()?;
     let (re, im) = dispatch!(float OP, signal.dtype(), T => {
-        forward::<T>(OP, &signal, n, &*plan::<<T as Wide>::Acc>(n))
+        forward::<T>(OP, &signal, n, &*plan::<<T as flex_math::StoredFloat>::Compute>(n))
     })?;
     // The bins of one signal are neighbours in memory, whichever axis was transformed.
     Ok((re.swap_axes(axis, last)?, im.swap_axes(axis, last)?))
@@ -66,7 +66,7 @@ pub fn irfft(re: Tensor, im: Tensor, axis: usize, n: Option<usize>) -> Result<Te
     let re = re.swap_axes(axis, last)?.into_contiguous()?;
     let im = im.swap_axes(axis, last)?.into_contiguous()?;
     let signal = dispatch!(float OP, re.dtype(), T => {
-        inverse::<T>(OP, &re, &im, n, &*plan::<<T as Wide>::Acc>(n))
+        inverse::<T>(OP, &re, &im, n, &*plan::<<T as flex_math::StoredFloat>::Compute>(n))
     })?;
     signal.swap_axes(axis, last)
 }
@@ -118,14 +118,14 @@ fn rows_per_task(n: usize) -> usize {
     TASK_FFT_FLOPS.div_ceil(flops(n))
 }
 
-fn forward<T: Wide>(
+fn forward<T: FloatElement>(
     op: &'static str,
     signal: &Tensor,
     n: usize,
-    plan: &RealFft<T::Acc>,
+    plan: &RealFft<T::Compute>,
 ) -> Result<(Tensor, Tensor)>
 where
-    T::Acc: FftFloat,
+    T::Compute: FftFloat,
 {
     let (len, bins) = (signal.shape()[signal.rank() - 1], n / 2 + 1);
     let src = signal.as_slice::<T>().expect("contiguous");
@@ -137,15 +137,16 @@ where
         im = Some(Tensor::build::<T>(op, shape.clone(), signal.dtype(), |im| {
             let block = rows_per_task(n);
             parallel::for_each_chunk2(re, block * bins, im, block * bins, work, |k, re, im| {
-                let mut scratch = storage::alloc((n + plan.scratch_len()) * size_of::<T::Acc>());
-                let (padded, scratch) = bytemuck::cast_slice_mut::<u8, T::Acc>(&mut scratch).split_at_mut(n);
+                let mut scratch = storage::alloc((n + plan.scratch_len()) * size_of::<T::Compute>());
+                let (padded, scratch) =
+                    bytemuck::cast_slice_mut::<u8, T::Compute>(&mut scratch).split_at_mut(n);
                 let (mut wide, mut narrow_re, mut narrow_im) = (Vec::new(), Vec::new(), Vec::new());
                 let rows = src[k * block * len..].chunks_exact(len);
                 for ((row, re), im) in rows.zip(re.chunks_exact_mut(bins)).zip(im.chunks_exact_mut(bins)) {
-                    let row = T::widen(&row[..len.min(n)], &mut wide);
+                    let row = T::in_compute(&row[..len.min(n)], &mut wide);
                     let row = if len < n { continue_with_zeros(row, padded) } else { row };
-                    T::narrow(re, &mut narrow_re, |re| {
-                        T::narrow(im, &mut narrow_im, |im| plan.forward(row, re, im, scratch))
+                    T::through_compute(re, &mut narrow_re, |re| {
+                        T::through_compute(im, &mut narrow_im, |im| plan.forward(row, re, im, scratch))
                     });
                 }
             });
@@ -155,15 +156,15 @@ where
     Ok((re, im.expect("built with the real part")))
 }
 
-fn inverse<T: Wide>(
+fn inverse<T: FloatElement>(
     op: &'static str,
     re: &Tensor,
     im: &Tensor,
     n: usize,
-    plan: &RealFft<T::Acc>,
+    plan: &RealFft<T::Compute>,
 ) -> Result<Tensor>
 where
-    T::Acc: FftFloat,
+    T::Compute: FftFloat,
 {
     let (len, bins) = (re.shape()[re.rank() - 1], n / 2 + 1);
     let (re_src, im_src) = (re.as_slice::<T>().expect("contiguous"), im.as_slice::<T>().expect("contiguous"));
@@ -172,20 +173,20 @@ where
     Tensor::build::<T>(op, with_last(re.shape(), n), re.dtype(), |out| {
         let block = rows_per_task(n);
         parallel::for_each_chunk(out, block * n, work, |k, out| {
-            let mut scratch = storage::alloc((2 * bins + plan.scratch_len()) * size_of::<T::Acc>());
+            let mut scratch = storage::alloc((2 * bins + plan.scratch_len()) * size_of::<T::Compute>());
             let (padded, scratch) =
-                bytemuck::cast_slice_mut::<u8, T::Acc>(&mut scratch).split_at_mut(2 * bins);
+                bytemuck::cast_slice_mut::<u8, T::Compute>(&mut scratch).split_at_mut(2 * bins);
             let (padded_re, padded_im) = padded.split_at_mut(bins);
             let (mut wide_re, mut wide_im, mut narrow) = (Vec::new(), Vec::new(), Vec::new());
             for (r, out) in out.chunks_exact_mut(n).enumerate() {
                 let range = (k * block + r) * len..(k * block + r) * len + len.min(bins);
-                let mut re = T::widen(&re_src[range.clone()], &mut wide_re);
-                let mut im = T::widen(&im_src[range], &mut wide_im);
+                let mut re = T::in_compute(&re_src[range.clone()], &mut wide_re);
+                let mut im = T::in_compute(&im_src[range], &mut wide_im);
                 if len < bins {
                     re = continue_with_zeros(re, padded_re);
                     im = continue_with_zeros(im, padded_im);
                 }
-                T::narrow(out, &mut narrow, |out| plan.inverse(re, im, out, scratch));
+                T::through_compute(out, &mut narrow, |out| plan.inverse(re, im, out, scratch));
             }
         });
     })

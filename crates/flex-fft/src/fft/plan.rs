@@ -2,7 +2,7 @@
 
 use super::Shared;
 use super::real::RealFft;
-use crate::wide::Accumulator;
+use crate::float::Real;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use num_complex::Complex;
@@ -20,7 +20,7 @@ pub(super) trait ComplexFft<A>: Send + Sync {
 }
 
 /// f32 or f64, with the source of its complex transforms and the cache of its plans.
-pub(super) trait FftFloat: Accumulator + bytemuck::Pod {
+pub(super) trait FftFloat: Real + bytemuck::Pod {
     /// The complex transform of length `n`, forward or inverse.
     fn complex_fft(n: usize, inverse: bool) -> Arc<dyn ComplexFft<Self>>;
     /// The cached plans with their lengths, the latest used first.

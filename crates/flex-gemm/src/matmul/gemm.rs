@@ -5,26 +5,27 @@
 //! `gemm` detects AVX-512, AVX2 or NEON at run time and packs operands where necessary, so any strides are
 //! accepted: transposed, flipped, stepped or expanded matrices are multiplied without a copy.
 
-use crate::dtype::Element;
+use crate::dtype::DType;
+use crate::float::Real;
 use crate::parallel::thresholds::TASK_PRODUCT_ROWS;
 use crate::parallel::{self, Work};
+use bytemuck::Pod;
 use gemm_common::Parallelism;
 
-/// The types that `gemm` has kernels for here.
-pub trait GemmFloat: Element {
+/// Where the kernel for a type comes from.
+trait HasKernel: Real {
     /// The kernel for this machine.
-    #[doc(hidden)]
-    fn kernel() -> GemmKernel<Self>;
+    fn kernel() -> Kernel<Self>;
 }
 
-impl GemmFloat for f32 {
-    fn kernel() -> GemmKernel<f32> {
+impl HasKernel for f32 {
+    fn kernel() -> Kernel<f32> {
         gemm_f32::gemm::f32::get_gemm_fn()
     }
 }
 
-impl GemmFloat for f64 {
-    fn kernel() -> GemmKernel<f64> {
+impl HasKernel for f64 {
+    fn kernel() -> Kernel<f64> {
         gemm_f64::gemm::f64::get_gemm_fn()
     }
 }
@@ -32,8 +33,7 @@ impl GemmFloat for f64 {
 /// A kernel of `gemm`: `dst = alpha * dst + beta * lhs @ rhs`. The arguments are `m`, `n` and `k`; the start, the
 /// column stride and the row stride of `dst`; whether `dst` is read; the same three of `lhs` and of `rhs`; `alpha`
 /// and `beta`; whether `dst`, `lhs` and `rhs` are conjugated; the threads.
-#[doc(hidden)]
-pub type GemmKernel<T> = unsafe fn(
+type Kernel<T> = unsafe fn(
     usize,
     usize,
     usize,
@@ -209,6 +209,15 @@ impl<'a, T> MatRef<'a, T> {
     }
 }
 
+impl<'a, T: Pod> MatRef<'a, T> {
+    /// The same matrix, whose elements are of type `T` by another name.
+    fn cast<U: Pod>(self) -> MatRef<'a, U> {
+        // Elements of another size would change the meaning of the layout. As many as before keep the invariant.
+        assert!(size_of::<U>() == size_of::<T>(), "gemm: a type of another size");
+        MatRef { data: bytemuck::cast_slice(self.data), layout: self.layout }
+    }
+}
+
 impl<'a, T: Copy> MatRef<'a, T> {
     fn position(&self, i: usize, j: usize) -> usize {
         let l = &self.layout;
@@ -255,6 +264,14 @@ impl<'a, T> MatMut<'a, T> {
     }
 }
 
+impl<'a, T: Pod> MatMut<'a, T> {
+    /// See [`MatRef::cast`].
+    fn cast<U: Pod>(self) -> MatMut<'a, U> {
+        assert!(size_of::<U>() == size_of::<T>(), "gemm: a type of another size");
+        MatMut { data: bytemuck::cast_slice_mut(self.data), layout: self.layout }
+    }
+}
+
 /// Returns `m`, `n` and `k` of `a @ b`, for kernels that write the product row-major to `dst`.
 ///
 /// # Panics
@@ -271,7 +288,7 @@ pub(crate) fn sizes<T>(dst: &[T], a: MatRef<'_, T>, b: MatRef<'_, T>) -> (usize,
 ///
 /// # Panics
 /// When the shapes do not fit together. Operations check the shapes of their tensors first.
-pub fn gemm_into<T: GemmFloat>(
+pub fn gemm_into<T: Real>(
     dst: MatMut<'_, T>,
     a: MatRef<'_, T>,
     b: MatRef<'_, T>,
@@ -302,6 +319,23 @@ pub fn gemm_into<T: GemmFloat>(
         });
         return;
     }
+    if T::DTYPE == DType::F64 {
+        call::<f64>(dst.cast(), a.cast(), b.cast(), bytemuck::cast(alpha), bytemuck::cast(beta), threads);
+    } else {
+        call::<f32>(dst.cast(), a.cast(), b.cast(), bytemuck::cast(alpha), bytemuck::cast(beta), threads);
+    }
+}
+
+/// The one call of a kernel: [`gemm_into`] for shapes that fit together and a destination with elements.
+fn call<T: HasKernel>(
+    dst: MatMut<'_, T>,
+    a: MatRef<'_, T>,
+    b: MatRef<'_, T>,
+    alpha: T,
+    beta: T,
+    threads: Threads,
+) {
+    let (d, k) = (dst.layout, a.layout.cols);
     let parallelism = match threads {
         Threads::One => Parallelism::None,
         #[cfg(feature = "rayon")]
@@ -386,6 +420,7 @@ fn ordered<'a, T>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Element;
     use crate::matmul::tests::noise;
     use alloc::vec;
     use alloc::vec::Vec;
@@ -418,14 +453,14 @@ mod tests {
         list
     }
 
-    fn check<T: GemmFloat>(m: usize, n: usize, k: usize, tolerance: f64) {
+    fn check<T: Real>(m: usize, n: usize, k: usize, tolerance: f64) {
         for (da, la) in layouts(m, k, false) {
             for (db, lb) in layouts(k, n, false) {
                 for (dd, ld) in layouts(m, n, true) {
                     for beta in [0.0, 1.0, -0.5] {
                         let (a, b): (Vec<T>, Vec<T>) = (noise(la, 1), noise(lb, 2));
                         let mut d: Vec<T> = noise(ld, 3);
-                        let before: Vec<f64> = d.iter().map(|v| v.to_f64()).collect();
+                        let before: Vec<f64> = d.iter().map(|v| Element::to_f64(*v)).collect();
                         if beta == 0.0 {
                             d.iter_mut().for_each(|v| *v = T::from_f64(f64::NAN));
                         }
@@ -437,7 +472,7 @@ mod tests {
                             T::from_f64(beta),
                             Threads::Pool,
                         );
-                        let wide = |v: &[T]| v.iter().map(|v| v.to_f64()).collect::<Vec<f64>>();
+                        let wide = |v: &[T]| v.iter().map(|v| Element::to_f64(*v)).collect::<Vec<f64>>();
                         let (a, b, d) = (wide(&a), wide(&b), wide(&d));
                         for i in 0..m {
                             for j in 0..n {

@@ -169,8 +169,10 @@ impl<T: Element, F: Fn3<T> + 'static> Map3<T, F> {
     pub(crate) const KERNEL: &'static dyn Kernel<3> = &Self(PhantomData);
 }
 
-impl<T, F: Fn3<T>> Gains for Map3<T, F> {
-    const LEVELS: Levels = Levels::Lean;
+impl<T: Element, F: Fn3<T>> Gains for Map3<T, F> {
+    /// Halves take a dozen operations on bits: clamping 65,536 of them takes 5 us with AVX-512, and 6.7 with AVX2 (one thread
+    /// of Zen 5).
+    const LEVELS: Levels = if T::IS_FLOAT { Levels::All } else { Levels::Lean };
 }
 
 impl<T: Element, F: Fn3<T> + 'static> Kernel<3> for Map3<T, F> {

@@ -14,7 +14,7 @@ use crate::{Element, bf16, f16};
 use core::marker::PhantomData;
 use flex_math::half::{Half, from_f32, to_f32};
 use flex_math::simd::{Simd, Vector};
-use flex_math::{BinaryFn, Float, LIGHT, Operand, StoredFloat, UnaryFn, apply, apply2, map2, map2_in_place};
+use flex_math::{BinaryFn, Float, Operand, StoredFloat, UnaryFn, apply, apply2, map2, map2_in_place};
 
 /// A function of one float, of either computing type.
 pub(super) trait FloatFn1: UnaryFn<f32> + UnaryFn<f64> + Default + 'static {}
@@ -136,7 +136,7 @@ struct With<F, T> {
 }
 
 impl<F: FloatFn3, T: Float> UnaryFn<T> for With<F, T> {
-    const UNROLL: usize = LIGHT;
+    const IS_LIGHT: bool = true;
     #[inline(always)]
     fn eval<S: Simd>(self, x: Vector<S, T>) -> Vector<S, T> {
         self.f.eval(x, self.p.splat(), self.q.splat())
@@ -282,6 +282,12 @@ macro_rules! number_fn {
     (@impls $bound:ident $name:ident $a:ident $b:ident) => {
         impl<T: $bound + Element> Fn2<T> for $name {
             type Out = T;
+            /// Products, maxima and minima of integers of 64 bits are single instructions of AVX-512 alone.
+            const LEVELS: flex_math::simd::Levels = if size_of::<T>() == 8 {
+                flex_math::simd::Levels::All
+            } else {
+                flex_math::simd::Levels::Lean
+            };
             #[inline(always)]
             fn at($a: T, $b: T) -> T {
                 Self::of($a, $b)
@@ -310,7 +316,7 @@ macro_rules! number_fn {
     };
     (@vectors $math:ident $name:ident $($x:ident)+) => {
         impl<T: Float> flex_math::$math<T> for $name {
-            const UNROLL: usize = flex_math::LIGHT;
+            const IS_LIGHT: bool = true;
             #[inline(always)]
             fn eval<S: Simd>(self, $($x: Vector<S, T>),+) -> Vector<S, T> {
                 Self::of($($x),+)

@@ -9,7 +9,7 @@ use super::number::Selection;
 use crate::error::{Error, Result, check_same_dtype};
 use crate::{Scalar, Tensor};
 use core::marker::PhantomData;
-use flex_math::simd::vectorize_lean;
+use flex_math::simd::vectorize;
 
 /// The elements of `value` where `mask` is true, and of `tensor` elsewhere. All three broadcast together.
 ///
@@ -76,7 +76,7 @@ impl<T: BitLogic + Selection> Kernel<3> for Blend<T> {
 
 /// Writes `yes` where the mask is `when`, and `no` elsewhere.
 fn blend<T: BitLogic + Selection>(out: &mut [T], mask: &[u8], when: bool, yes: Typed<'_, T>, no: &[T]) {
-    vectorize_lean(
+    vectorize(
         #[inline(always)]
         || match yes {
             Typed::Each(yes) => each3(out, mask, yes, no, |m, yes, no| choose((m != 0) == when, yes, no)),
@@ -89,7 +89,7 @@ fn blend<T: BitLogic + Selection>(out: &mut [T], mask: &[u8], when: bool, yes: T
 /// Replaces the elements where the mask is `when`.
 fn overwrite<T: BitLogic + Selection>(out: &mut [T], mask: &[u8], when: bool, from: Typed<'_, T>) {
     assert!(out.len() == mask.len(), "kernel: mask length");
-    vectorize_lean(
+    vectorize(
         #[inline(always)]
         || match from {
             Typed::Each(values) => {

@@ -188,7 +188,7 @@ macro_rules! rounding {
         #[derive(Clone, Copy, Default)]
         struct $name;
         impl<T: Float> UnaryFn<T> for $name {
-            const UNROLL: usize = m::LIGHT;
+            const IS_LIGHT: bool = true;
             #[inline(always)]
             fn eval<S: Simd>(self, $x: Vector<S, T>) -> Vector<S, T> {
                 $value

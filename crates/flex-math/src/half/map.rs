@@ -6,9 +6,9 @@
 
 use super::odd::to_odd_vector;
 use super::{Half, bf16, f16};
+use crate::UnaryFn;
 use crate::simd::{Simd, Vector, prefetch_ahead};
 use crate::slice::{AsIs, Destination, Each, Source, StoredFloat, run1, same_len};
-use crate::{LIGHT, UnaryFn};
 use core::marker::PhantomData;
 
 /// Converts `src` to f32, exactly.
@@ -51,7 +51,7 @@ pub fn convert<A: Half, B: Half>(src: &[A], dst: &mut [B]) {
 
 /// The loop of [`to_f32`].
 #[inline(always)]
-pub(super) fn widen<H: Half>(src: &[H], dst: &mut [f32]) {
+fn widen<H: Half>(src: &[H], dst: &mut [f32]) {
     same_len("half::to_f32", src.len(), dst.len());
     // SAFETY: as in `convert`.
     unsafe { run1(Identity, Widened(src.as_ptr()), AsIs(dst.as_mut_ptr()), src.len()) }
@@ -59,7 +59,7 @@ pub(super) fn widen<H: Half>(src: &[H], dst: &mut [f32]) {
 
 /// The loop of [`from_f32`].
 #[inline(always)]
-pub(super) fn narrow<H: Half>(src: &[f32], dst: &mut [H]) {
+fn narrow<H: Half>(src: &[f32], dst: &mut [H]) {
     same_len("half::from_f32", src.len(), dst.len());
     // SAFETY: as in `convert`.
     unsafe { run1(Identity, Each(src.as_ptr()), Rounded::<H, false>(dst.as_mut_ptr()), src.len()) }
@@ -78,7 +78,7 @@ pub(super) fn narrow64<H: Half>(src: &[f64], dst: &mut [H]) {
 struct Identity;
 
 impl UnaryFn<f32> for Identity {
-    const UNROLL: usize = LIGHT;
+    const IS_LIGHT: bool = true;
     #[inline(always)]
     fn eval<S: Simd>(self, x: Vector<S, f32>) -> Vector<S, f32> {
         x
@@ -100,6 +100,21 @@ macro_rules! stored_as_half {
             #[inline(always)]
             fn constant(value: f32) -> f32 {
                 if value.is_nan() { f32::NAN } else { value }
+            }
+            #[inline(always)]
+            fn as_compute(_: &[Self]) -> Option<&[f32]> {
+                None
+            }
+            #[inline(always)]
+            fn as_compute_mut(_: &mut [Self]) -> Option<&mut [f32]> {
+                None
+            }
+            // Without parameters, so that the loops are compiled here, once, and not again in every crate that converts.
+            fn widen_slice(src: &[Self], dst: &mut [f32]) {
+                widen(src, dst);
+            }
+            fn narrow_slice(src: &[f32], dst: &mut [Self]) {
+                narrow(src, dst);
             }
             #[inline(always)]
             fn source(src: *const Self) -> impl Source<f32> {

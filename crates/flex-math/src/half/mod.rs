@@ -40,12 +40,7 @@ pub trait Half: StoredFloat<Compute = f32> {
     #[doc(hidden)]
     fn narrow_vector<S: Simd, const OWN_NAN: bool>(value: Vector<S, f32>, dst: &mut [Self]);
 
-    // The loops over slices. Methods without parameters, so that they are compiled here, once, and not again in
-    // every crate that converts.
-    #[doc(hidden)]
-    fn widen_slice(src: &[Self], dst: &mut [f32]);
-    #[doc(hidden)]
-    fn narrow_slice(src: &[f32], dst: &mut [Self]);
+    /// The loop of [`from_f64`], compiled here, once.
     #[doc(hidden)]
     fn narrow_slice64(src: &[f64], dst: &mut [Self]);
 }
@@ -71,14 +66,6 @@ macro_rules! by_vectors {
         #[inline(always)]
         fn narrow_vector<S: Simd, const OWN_NAN: bool>(value: Vector<S, f32>, dst: &mut [Self]) {
             vector::$narrow::<S, OWN_NAN>(value, dst)
-        }
-
-        fn widen_slice(src: &[Self], dst: &mut [f32]) {
-            map::widen(src, dst)
-        }
-
-        fn narrow_slice(src: &[f32], dst: &mut [Self]) {
-            map::narrow(src, dst)
         }
 
         fn narrow_slice64(src: &[f64], dst: &mut [Self]) {

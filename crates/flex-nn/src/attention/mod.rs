@@ -10,8 +10,8 @@ mod tile;
 
 use crate::Tensor;
 use crate::error::Result;
+use crate::float::FloatElement;
 use crate::matmul::gemm::{MatLayout, MatRef};
-use crate::norm::work::FloatElement;
 use crate::parallel::{self, Work};
 use alloc::vec::Vec;
 use plan::Plan;
@@ -115,7 +115,7 @@ fn run<T: FloatElement>(
         let mask = mask.map(|mask| mask.storage::<u8>());
         let bias = bias.map(|bias| bias.storage::<T>());
         parallel::for_each_chunk(&mut tasks, 1, Work::Flops(flops), |_, tasks| {
-            let mut scratch = Scratch::<T::Work>::new(plan);
+            let mut scratch = Scratch::<T::Compute>::new(plan);
             for task in tasks {
                 let head = |tensor: &Tensor, rows, depth| head_layout(tensor, task.head, rows, depth);
                 let inputs = Inputs {

@@ -2,9 +2,9 @@
 
 use super::plan::{KEY_BLOCK, Plan};
 use crate::Element;
+use crate::float::{FloatElement, Real};
 use crate::matmul::gemm::{MatLayout, MatMut, MatRef, Threads, gemm_into};
 use crate::norm::lanes::{max_of, sum_of};
-use crate::norm::work::{FloatElement, Work};
 use crate::walk::gather_row;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -24,7 +24,7 @@ pub(super) struct Scratch<F> {
     out: Vec<F>,
 }
 
-impl<F: Work> Scratch<F> {
+impl<F: Real> Scratch<F> {
     pub fn new(plan: &Plan) -> Self {
         let rows = plan.query_block.min(plan.queries);
         Self {
@@ -58,22 +58,22 @@ pub(super) fn attend<T: FloatElement>(
     head: [usize; 2],
     first: usize,
     inputs: Inputs<'_, T>,
-    scratch: &mut Scratch<T::Work>,
+    scratch: &mut Scratch<T::Compute>,
     out: &mut [T],
 ) {
     let Scratch { scores, max, sum, query, operand, out: rounded_later } = scratch;
-    let (zero, one) = (T::Work::ZERO, T::Work::ONE);
+    let (zero, one) = (T::Compute::ZERO, T::Compute::ONE);
     let rows = out.len() / plan.value_depth;
     let (max, sum) = (&mut max[..rows], &mut sum[..rows]);
     // The lowest finite number, so that a query that sees no key subtracts a finite maximum from its `-inf`
     // scores.
-    max.fill(T::Work::LOWEST);
+    max.fill(<T::Compute as num_traits::Float>::min_value());
     sum.fill(zero);
-    let is_converted = T::as_work_mut(out).is_none();
+    let is_converted = T::as_compute_mut(out).is_none();
     if is_converted {
         rounded_later.resize(out.len(), zero);
     }
-    let result = T::as_work_mut(out).unwrap_or(&mut rounded_later[..]);
+    let result = T::as_compute_mut(out).unwrap_or(&mut rounded_later[..]);
     let out_layout = MatLayout::row_major(rows, plan.value_depth);
     let query = convert(inputs.query.rows(first, rows), query);
     let visible = plan.visible(first + rows - 1);
@@ -85,7 +85,7 @@ pub(super) fn attend<T: FloatElement>(
         let scores = &mut scores[..rows * keys];
         let layout = MatLayout::row_major(rows, keys);
         let key = convert(inputs.key.cols(start, keys), operand);
-        let scale = T::Work::from_f64(plan.scale);
+        let scale = T::Compute::from_f64(plan.scale);
         gemm_into(MatMut::new(scores, layout), query, key, scale, zero, Threads::One);
         adjust(plan, head, [first, start], scores, keys, inputs.mask, inputs.bias);
         for (group, rows) in scores.chunks_mut(keys * GROUP).enumerate() {
@@ -120,13 +120,17 @@ pub(super) fn attend<T: FloatElement>(
         || {
             for (row, sum) in result.chunks_exact_mut(plan.value_depth).zip(sum) {
                 // NaN stays NaN; a query that sees no key divides zero by a positive number.
-                let divisor = if *sum < T::Work::TINY { T::Work::TINY } else { *sum };
+                let divisor = if *sum < <T::Compute as num_traits::Float>::min_positive_value() {
+                    <T::Compute as num_traits::Float>::min_positive_value()
+                } else {
+                    *sum
+                };
                 row.iter_mut().for_each(|y| *y = *y / divisor);
             }
         },
     );
     if is_converted {
-        T::store(rounded_later, out);
+        T::narrow_slice(rounded_later, out);
     }
 }
 
@@ -135,17 +139,20 @@ const GROUP: usize = 16;
 
 /// Returns the matrix in the type that the products are computed in: the matrix itself, or a copy converted
 /// into `buffer`. One of the matrix's axes is contiguous.
-fn convert<'a, T: FloatElement>(matrix: MatRef<'a, T>, buffer: &'a mut Vec<T::Work>) -> MatRef<'a, T::Work> {
-    if let Some(data) = T::as_work(matrix.data()) {
+fn convert<'a, T: FloatElement>(
+    matrix: MatRef<'a, T>,
+    buffer: &'a mut Vec<T::Compute>,
+) -> MatRef<'a, T::Compute> {
+    if let Some(data) = T::as_compute(matrix.data()) {
         return MatRef::new(data, matrix.layout());
     }
     if matrix.layout().col_stride != 1 {
         return convert(matrix.transposed(), buffer).transposed();
     }
     let MatLayout { rows, cols, .. } = matrix.layout();
-    buffer.resize(buffer.len().max(rows * cols), T::Work::ZERO);
+    buffer.resize(buffer.len().max(rows * cols), T::Compute::ZERO);
     for (i, to) in buffer[..rows * cols].chunks_exact_mut(cols.max(1)).enumerate() {
-        T::load(matrix.row_run(i, 0, cols).expect("columns are contiguous"), to);
+        T::widen_slice(matrix.row_run(i, 0, cols).expect("columns are contiguous"), to);
     }
     MatRef::new(buffer, MatLayout::row_major(rows, cols))
 }
@@ -155,14 +162,14 @@ fn adjust<T: FloatElement>(
     plan: &Plan,
     head: [usize; 2],
     at: [usize; 2],
-    scores: &mut [T::Work],
+    scores: &mut [T::Compute],
     keys: usize,
     mask: Option<&[u8]>,
     bias: Option<&[T]>,
 ) {
-    let hidden = <T::Work as num_traits::Float>::neg_infinity();
+    let hidden = <T::Compute as num_traits::Float>::neg_infinity();
     if let Some(cap) = plan.softcap {
-        let cap = T::Work::from_f64(cap);
+        let cap = T::Compute::from_f64(cap);
         scores.iter_mut().for_each(|x| *x = *x / cap);
         map_in_place(Tanh, scores);
         scores.iter_mut().for_each(|x| *x = *x * cap);
@@ -193,7 +200,7 @@ fn adjust<T: FloatElement>(
     }
     if let (Some(layout), Some(data)) = (&plan.bias, bias) {
         let mut row = vec![T::ZERO; keys];
-        let mut wide = vec![T::Work::ZERO; keys];
+        let mut wide = vec![T::Compute::ZERO; keys];
         for (i, scores) in scores.chunks_exact_mut(keys).enumerate() {
             gather_row(
                 data,
@@ -201,7 +208,7 @@ fn adjust<T: FloatElement>(
                 layout.strides()[3],
                 &mut row,
             );
-            T::load(&row, &mut wide);
+            T::widen_slice(&row, &mut wide);
             let wide = &wide;
             vectorize(
                 #[inline(always)]
@@ -213,7 +220,7 @@ fn adjust<T: FloatElement>(
 
 /// Replaces the scores of some rows by `exp(score - max)` and updates the rows' maxima and sums. Writes to
 /// `shrink` the factor by which each row's earlier results have to be multiplied.
-fn exponentials<F: Work>(
+fn exponentials<F: Real>(
     scores: &mut [F],
     keys: usize,
     max: &mut [F],

@@ -1,9 +1,9 @@
 //! Gradient of a convolution with respect to its bias.
 
-use super::element::Store;
 use crate::Tensor;
 use crate::dtype::Element;
 use crate::error::{Error, Result, check_rank, check_same_dtype};
+use crate::float::FloatElement;
 use crate::parallel::{Work, for_each_chunk, rows_per_task};
 use flex_math::fold_halves;
 use flex_math::simd::vectorize;
@@ -39,7 +39,7 @@ pub fn conv_bias_backward<const N: usize>(bias: Tensor, grad: Tensor) -> Result<
 }
 
 /// Sums `[batch, channels, row]` over the first and the last axis.
-pub(super) fn sum_channels<S: Store>(values: &[S], batch: usize, out: &mut [S]) {
+pub(super) fn sum_channels<S: FloatElement>(values: &[S], batch: usize, out: &mut [S]) {
     let channels = out.len();
     let row = values.len() / (batch * channels).max(1);
     // Short rows of several images are summed together.
@@ -53,7 +53,7 @@ pub(super) fn sum_channels<S: Store>(values: &[S], batch: usize, out: &mut [S]) 
                 1 => sum(at(k)),
                 _ => sum_rows((k * images..((k + 1) * images).min(batch)).map(at)),
             };
-            *out = S::narrow(pairwise(0, batch.div_ceil(images), &of_images));
+            *out = S::from_compute(pairwise(0, batch.div_ceil(images), &of_images));
         }
     });
 }
@@ -68,7 +68,7 @@ fn pairwise<T: Element + core::ops::Add<Output = T>>(start: usize, len: usize, f
 }
 
 /// The sum of a row of any length.
-fn sum<S: Store>(values: &[S]) -> S::Acc {
+fn sum<S: FloatElement>(values: &[S]) -> S::Compute {
     if values.len() > BLOCK {
         let (a, b) = values.split_at((values.len() / 2).next_multiple_of(LANES));
         return sum(a) + sum(b);
@@ -76,16 +76,16 @@ fn sum<S: Store>(values: &[S]) -> S::Acc {
     vectorize(
         #[inline(always)]
         || {
-            let mut lanes = [S::Acc::ZERO; LANES];
+            let mut lanes = [S::Compute::ZERO; LANES];
             let chunks = values.chunks_exact(LANES);
             let rest = chunks.remainder();
             for chunk in chunks {
                 for (lane, v) in lanes.iter_mut().zip(chunk) {
-                    *lane += v.widen();
+                    *lane += v.to_compute();
                 }
             }
             for (lane, v) in lanes.iter_mut().zip(rest) {
-                *lane += v.widen();
+                *lane += v.to_compute();
             }
             fold_halves(&mut lanes, |a, b| a + b)
         },
@@ -93,15 +93,15 @@ fn sum<S: Store>(values: &[S]) -> S::Acc {
 }
 
 /// The sum of a few short rows.
-fn sum_rows<'a, S: Store>(rows: impl Iterator<Item = &'a [S]>) -> S::Acc {
+fn sum_rows<'a, S: FloatElement>(rows: impl Iterator<Item = &'a [S]>) -> S::Compute {
     vectorize(
         #[inline(always)]
         || {
-            let mut lanes = [S::Acc::ZERO; LANES];
+            let mut lanes = [S::Compute::ZERO; LANES];
             for row in rows {
                 for chunk in row.chunks(LANES) {
                     for (lane, v) in lanes.iter_mut().zip(chunk) {
-                        *lane += v.widen();
+                        *lane += v.to_compute();
                     }
                 }
             }

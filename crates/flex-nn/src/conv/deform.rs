@@ -6,14 +6,15 @@
 //! samples per channel and tap. The products with the columns use the kernels of the other convolutions.
 
 use super::bias::sum_channels;
-use super::element::{Output, Scratch, Store, Values, compute_into};
+use super::element::{Output, Scratch, Values, compute_into};
 use super::plan::{Geometry, check_bias, check_scratch};
-use super::product::{BLOCK_ROWS, Offsets, Pairs, Real, dots, max_lanes, windows};
+use super::product::{BLOCK_ROWS, Offsets, Pairs, dots, max_lanes, windows};
 use super::run::product_work;
 use super::{ConvOptions, DeformConvGradients, DeformConvOptions, start_values};
 use crate::Tensor;
 use crate::dtype::Element;
 use crate::error::{Error, Result, check_same_dtype};
+use crate::float::{FloatElement, Real};
 use crate::parallel::{Work, for_each_chunk, for_each_chunk2};
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -53,7 +54,7 @@ pub fn deform_conv2d(
     check_scratch(OP, &shape)?;
     dispatch!(float OP, x.dtype(), T => {
         let bias = start_values::<T>(bias, plan.channels_out())?;
-        let factors = Factors::<<T as Store>::Acc>::new::<T>(&x, &offset, &weight, mask.as_ref());
+        let factors = Factors::<<T as flex_math::StoredFloat>::Compute>::new::<T>(&x, &offset, &weight, mask.as_ref());
         Tensor::build::<T>(OP, shape, x.dtype(), |out| {
             compute_into(out, |out| plan.forward(&factors, &bias, out));
         })
@@ -84,7 +85,7 @@ pub fn deform_conv2d_backward(
     let (mask, grad) = (mask.map(Tensor::into_contiguous).transpose()?, grad.into_contiguous()?);
     let mask_shape = crate::Shape::from([plan.g.batch, plan.rows(), plan.g.grid[1], plan.g.grid[2]]);
     dispatch!(float OP, dtype, T => {
-        let factors = Factors::<<T as Store>::Acc>::new::<T>(&x, &offset, &weight, mask.as_ref());
+        let factors = Factors::<<T as flex_math::StoredFloat>::Compute>::new::<T>(&x, &offset, &weight, mask.as_ref());
         let grad = grad.as_slice::<T>().expect("contiguous");
         let mut d_x = Output::<T>::new(x.shape(), dtype)?;
         let mut d_offset = Output::<T>::new(offset.shape(), dtype)?;
@@ -124,7 +125,7 @@ struct Factors<'a, T> {
 }
 
 impl<'a, T: Element> Factors<'a, T> {
-    fn new<S: Store<Acc = T>>(
+    fn new<S: FloatElement + flex_math::StoredFloat<Compute = T>>(
         x: &'a Tensor,
         offset: &'a Tensor,
         weight: &'a Tensor,

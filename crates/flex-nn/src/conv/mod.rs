@@ -39,7 +39,8 @@ pub use unfold::unfold4d;
 use crate::Tensor;
 use crate::dtype::Element;
 use crate::error::{Result, check_same_dtype};
-use element::{Scratch, Store, Values, compute_into};
+use crate::float::FloatElement;
+use element::{Scratch, Values, compute_into};
 use plan::{Geometry, check_bias, check_scratch};
 use program::Program;
 use run::Operands;
@@ -302,7 +303,7 @@ fn weight_gradient(
 }
 
 /// The initial values of the accumulators: the bias in the computed type, or zeros.
-fn start_values<S: Store>(bias: Option<Tensor>, channels: usize) -> Result<Scratch<S::Acc>> {
+fn start_values<S: FloatElement>(bias: Option<Tensor>, channels: usize) -> Result<Scratch<S::Compute>> {
     let mut values = Scratch::new(channels);
     match bias {
         Some(bias) => {

@@ -6,10 +6,10 @@
 //! a tap is a phase and a shift. Phases that no tap reads are left out, so a 1x1 convolution of stride 2
 //! copies a quarter of its input, and a dilated convolution copies only what it reads.
 
-use super::element::Store;
 use super::plan::check_scratch;
 use crate::dtype::Element;
 use crate::error::Result;
+use crate::float::FloatElement;
 use alloc::vec::Vec;
 use flex_math::simd::vectorize;
 
@@ -99,11 +99,11 @@ impl Planes {
     ///
     /// # Panics
     /// Panics if the slices do not hold the same number of whole channels.
-    pub fn pack<S: Store>(&self, src: &[S], dst: &mut [S::Acc]) {
+    pub fn pack<S: FloatElement>(&self, src: &[S], dst: &mut [S::Compute]) {
         let size: usize = self.source.iter().product();
         let (src, dst) = (src.chunks_exact(size.max(1)), dst.chunks_exact_mut(self.channel_len().max(1)));
         if size == 0 {
-            return dst.for_each(|dst| dst.fill(S::Acc::ZERO));
+            return dst.for_each(|dst| dst.fill(S::Compute::ZERO));
         }
         assert_eq!(src.len(), dst.len(), "conv: planes of another number of channels");
         vectorize(
@@ -117,7 +117,7 @@ impl Planes {
     }
 
     #[inline(always)]
-    fn pack_channel<S: Store>(&self, src: &[S], dst: &mut [S::Acc]) {
+    fn pack_channel<S: FloatElement>(&self, src: &[S], dst: &mut [S::Compute]) {
         let [d, h, w] = &self.axes;
         let [size_d, size_h, size_w] = self.source;
         let mut rows = dst.chunks_exact_mut(w.len);
@@ -135,12 +135,12 @@ impl Planes {
                             let Some(row) = rows.next() else { return };
                             let index = (d.source(start_d, at_d, size_d), h.source(start_h, at_h, size_h));
                             let (Some(index_d), Some(index_h)) = index else {
-                                row.fill(S::Acc::ZERO);
+                                row.fill(S::Compute::ZERO);
                                 continue;
                             };
                             let src = &src[(index_d * size_h + index_h) * size_w..][..size_w];
-                            row[..inside.start].fill(S::Acc::ZERO);
-                            row[inside.end..].fill(S::Acc::ZERO);
+                            row[..inside.start].fill(S::Compute::ZERO);
+                            row[inside.end..].fill(S::Compute::ZERO);
                             gather(&src[first..], w.step, &mut row[inside.clone()]);
                         }
                     }
@@ -152,7 +152,7 @@ impl Planes {
 
 /// `dst[i] = src[i * step]`.
 #[inline(always)]
-fn gather<S: Store>(src: &[S], step: usize, dst: &mut [S::Acc]) {
+fn gather<S: FloatElement>(src: &[S], step: usize, dst: &mut [S::Compute]) {
     let len = dst.len();
     match step {
         _ if len == 0 => {}
@@ -161,13 +161,13 @@ fn gather<S: Store>(src: &[S], step: usize, dst: &mut [S::Acc]) {
             // A constant step lets the compiler shuffle whole vectors.
             let (last, most) = dst.split_last_mut().expect("not empty");
             for (d, s) in most.iter_mut().zip(src.chunks_exact(2)) {
-                *d = s[0].widen();
+                *d = s[0].to_compute();
             }
-            *last = src[2 * (len - 1)].widen();
+            *last = src[2 * (len - 1)].to_compute();
         }
         _ => {
             for (d, s) in dst.iter_mut().zip(src.iter().step_by(step)) {
-                *d = s.widen();
+                *d = s.to_compute();
             }
         }
     }

@@ -12,16 +12,11 @@
 //! Both keep a tile of accumulators in registers. Each output is summed in an order that depends on the
 //! shapes alone.
 
-use crate::dtype::Element;
+use crate::float::Real;
 use alloc::vec::Vec;
-use core::ops::{AddAssign, Deref};
+use core::ops::Deref;
+use flex_math::fold_halves;
 use flex_math::simd::{Simd, Vector, WithSimd, dispatch};
-use flex_math::{Float, fold_halves};
-
-/// The type of the arithmetic: `f32` (for the half types too) or `f64`.
-pub(super) trait Real: Element + Float + AddAssign {}
-impl Real for f32 {}
-impl Real for f64 {}
 
 /// The most rows that [`windows`] processes together; callers split rows at multiples of it.
 pub(super) const BLOCK_ROWS: usize = 8;
@@ -412,6 +407,7 @@ fn halve<T: Real, const H: usize>(values: &[T]) -> T {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dtype::Element;
     use alloc::vec;
     use flex_math::simd::for_each_isa;
 

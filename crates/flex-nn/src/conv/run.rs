@@ -5,11 +5,12 @@
 //! of a row of the planes) are computed and dropped if that takes fewer vectors than a new run for each row.
 //! Every output is summed over channels and taps in one fixed order, independent of runs, tasks and threads.
 
-use super::element::{Scratch, Store};
+use super::element::Scratch;
 use super::plan::Geometry;
 use super::product::{BLOCK_ROWS, max_lanes, slack, windows};
 use super::program::{Pass, Program};
 use crate::dtype::Element;
+use crate::float::FloatElement;
 use crate::parallel::thresholds::{CONV_TASKS, TASK_CONV_FLOPS};
 use crate::parallel::{Work, for_each_chunk};
 use alloc::vec::Vec;
@@ -26,19 +27,19 @@ const WHOLE_FLOPS: usize = 8 * 1024 * 1024;
 /// processor time with 16 MiB and 6.2 ms with 4 MiB.
 pub(super) const PLANES_BYTES: usize = 4 * 1024 * 1024;
 /// The operands of a program.
-pub(super) struct Operands<'a, S: Store> {
+pub(super) struct Operands<'a, S: FloatElement> {
     /// The source of the planes, `[batch, groups, channels, spatial]`.
     pub src: &'a [S],
     /// For each group and pass, a row of coefficients per output channel.
-    pub weight: &'a [S::Acc],
+    pub weight: &'a [S::Compute],
     /// One initial value per output channel of all groups.
-    pub bias: &'a [S::Acc],
+    pub bias: &'a [S::Compute],
     pub batch: usize,
     pub groups: usize,
 }
 
 /// Computes the whole output, `[batch, groups, rows, spatial]`.
-pub(super) fn run<S: Store>(program: &Program, operands: &Operands<'_, S>, out: &mut [S]) {
+pub(super) fn run<S: FloatElement>(program: &Program, operands: &Operands<'_, S>, out: &mut [S]) {
     let units = operands.batch * operands.groups;
     let unit_out = program.rows * program.out_len();
     if units == 0 || unit_out == 0 {
@@ -48,14 +49,14 @@ pub(super) fn run<S: Store>(program: &Program, operands: &Operands<'_, S>, out: 
     let work = product_work(flops.saturating_mul(units));
     let source = program.planes.source_len();
     let planes = program.planes.len();
-    let direct = program.planes.is_source().then(|| S::borrow(operands.src)).flatten();
+    let direct = program.planes.is_source().then(|| S::as_compute(operands.src)).flatten();
     if flops <= WHOLE_FLOPS && units >= 8 || units >= 64 {
         let per_task = TASK_CONV_FLOPS.div_ceil(flops.max(1)).min(units.div_ceil(CONV_TASKS)).max(1);
         for_each_chunk(out, per_task * unit_out, work, |task, out| {
-            let mut scratch = Scratch::new(if direct.is_some() { 0 } else { planes + slack::<S::Acc>() });
-            let mut temp = Scratch::new(BLOCK_ROWS * (MAX_RUN + slack::<S::Acc>()));
+            let mut scratch = Scratch::new(if direct.is_some() { 0 } else { planes + slack::<S::Compute>() });
+            let mut temp = Scratch::new(BLOCK_ROWS * (MAX_RUN + slack::<S::Compute>()));
             if direct.is_none() {
-                scratch[planes..].fill(S::Acc::ZERO);
+                scratch[planes..].fill(S::Compute::ZERO);
             }
             for (k, out) in out.chunks_mut(unit_out).enumerate() {
                 let unit = task * per_task + k;
@@ -75,13 +76,14 @@ pub(super) fn run<S: Store>(program: &Program, operands: &Operands<'_, S>, out: 
     }
     let at_once = match direct {
         Some(_) => units,
-        None => (PLANES_BYTES / (planes * size_of::<S::Acc>()).max(1)).clamp(1, units),
+        None => (PLANES_BYTES / (planes * size_of::<S::Compute>()).max(1)).clamp(1, units),
     };
-    let mut scratch = Scratch::new(if direct.is_some() { 0 } else { at_once * planes + slack::<S::Acc>() });
+    let mut scratch =
+        Scratch::new(if direct.is_some() { 0 } else { at_once * planes + slack::<S::Compute>() });
     for first in (0..units).step_by(at_once) {
         let count = at_once.min(units - first);
         if direct.is_none() {
-            scratch[count * planes..].fill(S::Acc::ZERO);
+            scratch[count * planes..].fill(S::Compute::ZERO);
             pack_all(
                 program,
                 &operands.src[first * source..][..count * source],
@@ -90,7 +92,7 @@ pub(super) fn run<S: Store>(program: &Program, operands: &Operands<'_, S>, out: 
         }
         let mut tasks = split(program, first, &mut out[first * unit_out..][..count * unit_out], flops);
         for_each_chunk(&mut tasks, 1, work, |_, task| {
-            let mut temp = Scratch::new(BLOCK_ROWS * (MAX_RUN + slack::<S::Acc>()));
+            let mut temp = Scratch::new(BLOCK_ROWS * (MAX_RUN + slack::<S::Compute>()));
             for (part, pieces) in task {
                 let p = match direct {
                     Some(src) => &src[part.unit * source..][..source],
@@ -110,13 +112,13 @@ pub(super) fn product_work(flops: usize) -> Work {
 }
 
 /// Packs the planes of many images, with the channels in parallel.
-pub(super) fn pack_all<S: Store>(program: &Program, src: &[S], dst: &mut [S::Acc]) {
+pub(super) fn pack_all<S: FloatElement>(program: &Program, src: &[S], dst: &mut [S::Compute]) {
     let source = program.planes.source.iter().product::<usize>();
     let channel = program.planes.channel_len();
     if dst.is_empty() {
         return;
     }
-    let bytes = (source + channel) * size_of::<S::Acc>();
+    let bytes = (source + channel) * size_of::<S::Compute>();
     let per_task = crate::parallel::rows_per_task(bytes);
     let work = Work::Bytes(bytes.saturating_mul(dst.len() / channel));
     for_each_chunk(dst, per_task * channel, work, |task, dst| {
@@ -243,13 +245,13 @@ impl Program {
     }
 
     /// Computes a part. `p` holds the planes of the part's unit, `pieces` the outputs, one slice per row.
-    fn multiply<S: Store>(
+    fn multiply<S: FloatElement>(
         &self,
         operands: &Operands<'_, S>,
-        p: &[S::Acc],
+        p: &[S::Compute],
         part: &Part,
         pieces: &mut [&mut [S]],
-        temp: &mut [S::Acc],
+        temp: &mut [S::Compute],
     ) {
         let group = part.unit % operands.groups;
         let group_len = operands.weight.len() / operands.groups;
@@ -257,7 +259,7 @@ impl Program {
         let bias = &operands.bias[group * self.rows + part.row..][..pieces.len()];
         if !self.is_complete() {
             for (piece, &bias) in pieces.iter_mut().zip(bias) {
-                piece.fill(S::narrow(bias));
+                piece.fill(S::from_compute(bias));
             }
         }
         let axis = self.band_axis();
@@ -270,14 +272,14 @@ impl Program {
             let coefficients = &coefficients[part.row * per_row..];
             let mut ranges = pass.count.map(|n| 0..n);
             ranges[axis] = pass.within(axis, &part.band);
-            self.for_each_run::<S::Acc>(ranges, |run| {
+            self.for_each_run::<S::Compute>(ranges, |run| {
                 let [_, pitch_h, pitch_w] = [0, 1, 2].map(|k| self.planes.axes[k].len);
                 let base = (run.d * pitch_h + run.h) * pitch_w + run.w;
                 let len = (run.rows - 1) * pitch_w + run.cols;
                 for (k, pieces) in pieces.chunks_mut(BLOCK_ROWS).enumerate() {
                     let row = k * BLOCK_ROWS;
                     let (a, bias) = (&coefficients[row * per_row..], &bias[row..row + pieces.len()]);
-                    let pitch = len + slack::<S::Acc>();
+                    let pitch = len + slack::<S::Compute>();
                     windows(a, bias, p, &pass.offsets, base, len, temp, pitch);
                     for (piece, values) in pieces.iter_mut().zip(temp.chunks_exact(pitch)) {
                         let at = self.output(pass, [run.d, run.h, run.w]) - band_start;
@@ -349,20 +351,20 @@ const SHORT_ROW: usize = 16;
 /// Copies the first [`SHORT_ROW`] elements of `values`; returns false if a slice is shorter or `S` needs a
 /// conversion.
 #[inline(always)]
-fn write_short<S: Store>(values: &[S::Acc], dst: &mut [S]) -> bool {
-    let dst = S::borrow_mut(dst).and_then(|dst| dst.first_chunk_mut::<SHORT_ROW>());
+fn write_short<S: FloatElement>(values: &[S::Compute], dst: &mut [S]) -> bool {
+    let dst = S::as_compute_mut(dst).and_then(|dst| dst.first_chunk_mut::<SHORT_ROW>());
     let (Some(dst), Some(values)) = (dst, values.first_chunk()) else { return false };
     *dst = *values;
     true
 }
 
 /// `dst[i * step] = values[i]`.
-fn write<S: Store>(values: &[S::Acc], dst: &mut [S], step: usize) {
+fn write<S: FloatElement>(values: &[S::Compute], dst: &mut [S], step: usize) {
     if step == 1 {
         S::narrow_slice(values, &mut dst[..values.len()]);
     } else {
         for (d, v) in dst.iter_mut().step_by(step).zip(values) {
-            *d = S::narrow(*v);
+            *d = S::from_compute(*v);
         }
     }
 }

@@ -6,13 +6,14 @@
 //! The image values at those zeros must not count, which only holds for finite values (`0 * inf` is NaN); an
 //! image with infinities or NaN is multiplied row by row.
 
-use super::element::{Scratch, Store};
+use super::element::Scratch;
 use super::plan::{Geometry, check_scratch};
 use super::product::{Pairs, dots, max_lanes};
 use super::program::Program;
 use super::run::{PLANES_BYTES, pack_all, product_work};
 use crate::dtype::Element;
 use crate::error::Result;
+use crate::float::FloatElement;
 use crate::parallel::{Work, for_each_chunk, map_blocks};
 use alloc::vec::Vec;
 use flex_math::simd::vectorize;
@@ -31,12 +32,12 @@ const ROWS: usize = 4;
 ///
 /// # Errors
 /// Fails if the scratch memory is too large to address.
-pub(super) fn weight_gradient<S: Store>(
+pub(super) fn weight_gradient<S: FloatElement>(
     op: &'static str,
     g: &Geometry,
     image: &[S],
     grid: &[S],
-    out: &mut [S::Acc],
+    out: &mut [S::Compute],
 ) -> Result<()> {
     let program = Program::gather(op, g)?;
     let [pass] = &program.passes[..] else { return Ok(()) };
@@ -47,7 +48,7 @@ pub(super) fn weight_gradient<S: Store>(
     let (planes, rows) = (&program.planes, g.grid_channels);
     let [_, pitch_h, pitch_w] = [0, 1, 2].map(|k| planes.axes[k].len);
     let [size_d, size_h, size_w] = g.grid;
-    let lanes = max_lanes::<S::Acc>();
+    let lanes = max_lanes::<S::Compute>();
     // Positions from the first window to the last; `wide` rounds them up to whole vectors.
     let positions = ((size_d - 1) * pitch_h + size_h - 1) * pitch_w + size_w;
     let wide = check_scratch(op, &[positions.next_multiple_of(lanes), rows, g.groups])? / (rows * g.groups);
@@ -55,8 +56,8 @@ pub(super) fn weight_gradient<S: Store>(
     let source = planes.source_len() * g.groups;
     let grid_len = size_d * size_h * size_w;
 
-    let direct_image = planes.is_source().then(|| S::borrow(image)).flatten();
-    let direct_grid = (positions == grid_len).then(|| S::borrow(grid)).flatten();
+    let direct_image = planes.is_source().then(|| S::as_compute(image)).flatten();
+    let direct_grid = (positions == grid_len).then(|| S::as_compute(grid)).flatten();
     // The operands are read in place only if the positions fill whole vectors.
     let (direct_image, direct_grid) = match (direct_image, direct_grid) {
         (Some(image), Some(grid)) if positions == wide => (Some(image), Some(grid)),
@@ -75,7 +76,7 @@ pub(super) fn weight_gradient<S: Store>(
 
     let image_planes = planes.len() * g.groups;
     let image_wide = wide * rows * g.groups;
-    let bytes = (image_planes + image_wide).saturating_mul(size_of::<S::Acc>());
+    let bytes = (image_planes + image_wide).saturating_mul(size_of::<S::Compute>());
     let at_once = if direct { g.batch } else { (PLANES_BYTES / bytes.max(1)).clamp(1, g.batch) };
     let mut p_scratch = Scratch::new(if direct { 0 } else { at_once * image_planes + wide - positions });
     let mut g_scratch = Scratch::new(if direct { 0 } else { at_once * image_wide });
@@ -85,7 +86,7 @@ pub(super) fn weight_gradient<S: Store>(
     for first in (0..g.batch).step_by(at_once) {
         let count = at_once.min(g.batch - first);
         if !direct {
-            p_scratch[count * image_planes..].fill(S::Acc::ZERO);
+            p_scratch[count * image_planes..].fill(S::Compute::ZERO);
             let image = &image[first * source..][..count * source];
             pack_all(&program, image, &mut p_scratch[..count * image_planes]);
             let grid = &grid[first * total * grid_len..][..count * total * grid_len];
@@ -126,17 +127,17 @@ pub(super) fn weight_gradient<S: Store>(
 }
 
 /// Lays out the rows of the grid with the pitch of the planes, with zeros between and after them.
-fn widen_grid<S: Store>(
+fn widen_grid<S: FloatElement>(
     g: &Geometry,
     plane: usize,
     pitch: usize,
     wide: usize,
     grid: &[S],
-    out: &mut [S::Acc],
+    out: &mut [S::Compute],
 ) {
     let [size_d, size_h, size_w] = g.grid;
     let len = size_d * size_h * size_w;
-    let per_task = crate::parallel::rows_per_task((len + wide) * size_of::<S::Acc>());
+    let per_task = crate::parallel::rows_per_task((len + wide) * size_of::<S::Compute>());
     let work = Work::Bytes(2 * size_of_val(out));
     for_each_chunk(out, per_task * wide, work, |task, out| {
         let grid = &grid[task * per_task * len..];
@@ -147,11 +148,11 @@ fn widen_grid<S: Store>(
                     let mut end = 0;
                     for (row, src) in src.chunks_exact(size_w).enumerate() {
                         let start = row / size_h * plane + row % size_h * pitch;
-                        dst[end..start].fill(S::Acc::ZERO);
+                        dst[end..start].fill(S::Compute::ZERO);
                         end = start + size_w;
                         S::widen_slice(src, &mut dst[start..end]);
                     }
-                    dst[end..].fill(S::Acc::ZERO);
+                    dst[end..].fill(S::Compute::ZERO);
                 }
             },
         );
@@ -159,13 +160,13 @@ fn widen_grid<S: Store>(
 }
 
 /// Whether no value is infinite or NaN.
-fn all_finite<S: Store>(values: &[S]) -> bool {
+fn all_finite<S: FloatElement>(values: &[S]) -> bool {
     const BLOCK: usize = 32 * 1024;
     let work = Work::Bytes(size_of_val(values));
     let finite = map_blocks(values.len(), BLOCK, work, |range| {
         vectorize(
             #[inline(always)]
-            || values[range].iter().fold(true, |all, v| all & v.widen().is_finite()),
+            || values[range].iter().fold(true, |all, v| all & v.to_compute().is_finite()),
         )
     });
     finite.into_iter().all(|finite| finite)

@@ -18,8 +18,8 @@
 //! and probabilities tiny.
 
 use crate::error::{Error, Result, check_rank, check_same_dtype};
+use crate::float::FloatElement;
 use crate::parallel::{self, Work};
-use crate::wide::Wide;
 use crate::{Element, Tensor};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -115,7 +115,7 @@ pub fn ctc_loss_backward(
 }
 
 /// Writes the gradient of sample `n` to its rows.
-fn gradient<T: Wide>(problem: &Problem, n: usize, src: &[T], grad: f64, rows: &mut [&mut [T]]) {
+fn gradient<T: FloatElement>(problem: &Problem, n: usize, src: &[T], grad: f64, rows: &mut [&mut [T]]) {
     let sample = &problem.samples[n];
     let mut states = States::new(sample, problem.blank);
     let mut alphas: Vec<Vec<f64>> = Vec::with_capacity(sample.time);
@@ -154,16 +154,16 @@ fn gradient<T: Wide>(problem: &Problem, n: usize, src: &[T], grad: f64, rows: &m
         }
         core::mem::swap(&mut beta, &mut next);
 
-        let log_probs = T::widen(log_probs, &mut wide);
-        T::narrow(row, &mut narrow, |row| {
+        let log_probs = T::in_compute(log_probs, &mut wide);
+        T::through_compute(row, &mut narrow, |row| {
             map(Exp, log_probs, row);
-            let scale = <T::Acc as Element>::from_f64(grad);
+            let scale = <T::Compute as Element>::from_f64(grad);
             row.iter_mut().for_each(|v| *v = *v * scale);
             let blanks: f64 = posterior.iter().step_by(2).sum();
             let blank = (problem.blank, &blanks);
             let labels = states.labels.iter().copied().zip(&posterior).skip(1).step_by(2);
             for (class, p) in labels.chain([blank]) {
-                row[class] = row[class] - <T::Acc as Element>::from_f64(p * grad);
+                row[class] = row[class] - <T::Compute as Element>::from_f64(p * grad);
             }
         });
     }

@@ -1,7 +1,7 @@
 //! Maxima and sums of slices, with enough independent partial results for the compiler to vectorise them. To
 //! be called inside [`vectorize`].
 
-use super::work::Work;
+use crate::float::Real;
 use flex_math::fold_halves;
 use flex_math::simd::vectorize;
 
@@ -12,7 +12,7 @@ const SUM_BLOCK: usize = 4096;
 
 /// The largest element. NaN is skipped; the result is `-inf` for a slice that is empty or all NaN.
 #[inline(always)]
-pub(crate) fn max_of<T: Work>(values: &[T]) -> T {
+pub(crate) fn max_of<T: Real>(values: &[T]) -> T {
     let larger = |a: T, b: T| if b > a { b } else { a };
     let (body, tail) = values.as_chunks::<LANES>();
     let mut lanes = [T::neg_infinity(); LANES];
@@ -29,13 +29,13 @@ pub(crate) fn max_of<T: Work>(values: &[T]) -> T {
 
 /// The sum of `f(x)` over the elements `x`.
 #[inline(always)]
-pub(crate) fn sum_of<T: Work>(values: &[T], f: impl Fn(T) -> T) -> T {
+pub(crate) fn sum_of<T: Real>(values: &[T], f: impl Fn(T) -> T) -> T {
     sum_of_tuples([values], |[x]| f(x))
 }
 
 /// The sum over all positions of `f` of the elements at that position of `N` slices of equal length.
 #[inline(always)]
-pub(crate) fn sum_of_tuples<T: Work, const N: usize>(values: [&[T]; N], f: impl Fn([T; N]) -> T) -> T {
+pub(crate) fn sum_of_tuples<T: Real, const N: usize>(values: [&[T]; N], f: impl Fn([T; N]) -> T) -> T {
     let len = values[0].len();
     let mut total = T::zero();
     for start in (0..len).step_by(SUM_BLOCK) {
@@ -57,7 +57,7 @@ pub(crate) fn sum_of_tuples<T: Work, const N: usize>(values: [&[T]; N], f: impl 
 }
 
 /// Adds the row `from` to the row `to`; calls [`vectorize`] itself.
-pub(super) fn add<T: Work>(to: &mut [T], from: &[T]) {
+pub(super) fn add<T: Real>(to: &mut [T], from: &[T]) {
     vectorize(
         #[inline(always)]
         || to.iter_mut().zip(from).for_each(|(to, from)| *to = *to + *from),

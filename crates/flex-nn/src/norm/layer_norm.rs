@@ -1,8 +1,8 @@
 //! Layer normalisation over the last axis.
 
 use super::rows::map_rows;
-use super::work::{FloatElement, Work};
 use crate::error::{Error, Result, check_same_dtype};
+use crate::float::{FloatElement, Real};
 use crate::{Element, Tensor};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -54,27 +54,27 @@ fn run<T: FloatElement>(
     let gamma = row::<T>(gamma)?;
     let beta = match beta {
         Some(beta) => row::<T>(beta)?,
-        None => vec![T::Work::ZERO; width],
+        None => vec![T::Compute::ZERO; width],
     };
     if width == 0 {
         return Ok(tensor);
     }
     let tensor = tensor.into_contiguous()?;
-    let epsilon = T::Work::from_f64(epsilon);
+    let epsilon = T::Compute::from_f64(epsilon);
     map_rows::<T, 0>(op, tensor, [], width, |from, [], to| normalise(from, to, &gamma, &beta, epsilon))
 }
 
 /// The elements of a 1-D tensor in the computed type.
-pub(super) fn row<T: FloatElement>(tensor: Tensor) -> Result<Vec<T::Work>> {
+pub(super) fn row<T: FloatElement>(tensor: Tensor) -> Result<Vec<T::Compute>> {
     let tensor = tensor.into_contiguous()?;
     let from = tensor.as_slice::<T>().expect("made contiguous");
-    let mut to = vec![T::Work::ZERO; from.len()];
-    T::load(from, &mut to);
+    let mut to = vec![T::Compute::ZERO; from.len()];
+    T::widen_slice(from, &mut to);
     Ok(to)
 }
 
 /// Normalises rows of `from` into `to`, or in place without `from`.
-fn normalise<F: Work>(from: Option<&[F]>, to: &mut [F], gamma: &[F], beta: &[F], epsilon: F) {
+fn normalise<F: Real>(from: Option<&[F]>, to: &mut [F], gamma: &[F], beta: &[F], epsilon: F) {
     let width = gamma.len();
     let mut from = from.map(|from| from.chunks_exact(width));
     for row in to.chunks_exact_mut(width) {
@@ -103,7 +103,7 @@ pub(super) struct Moments<F> {
     pub scale: F,
 }
 
-impl<F: Work> Moments<F> {
+impl<F: Real> Moments<F> {
     /// The moments of a row.
     pub fn of(row: &[F], epsilon: F) -> Self {
         let count = F::from_f64(row.len() as f64);
@@ -117,7 +117,7 @@ impl<F: Work> Moments<F> {
 #[derive(Clone, Copy)]
 struct SquareFrom<F>(F);
 
-impl<F: Work> UnaryFn<F> for SquareFrom<F> {
+impl<F: Real> UnaryFn<F> for SquareFrom<F> {
     #[inline(always)]
     fn eval<S: Simd>(self, x: Vector<S, F>) -> Vector<S, F> {
         let d = x - self.0.splat();

@@ -10,8 +10,8 @@
 use super::lanes::{add, sum_of_tuples};
 use super::layer_norm::{Moments, check, row};
 use super::rows::FLOPS_PER_ELEMENT;
-use super::work::{FloatElement, Work};
 use crate::error::{Error, Result, check_same_dtype};
+use crate::float::{FloatElement, Real};
 use crate::{Element, Tensor, parallel};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -70,15 +70,15 @@ fn run<T: FloatElement>(
 ) -> Result<LayerNormGradients> {
     let dtype = tensor.dtype();
     let gamma = row::<T>(gamma)?;
-    let epsilon = T::Work::from_f64(epsilon);
+    let epsilon = T::Compute::from_f64(epsilon);
     let (tensor, mut grad) = (tensor.into_contiguous()?, grad.into_contiguous()?);
     let x = tensor.as_slice::<T>().expect("made contiguous above");
     let count = x.len() / width.max(1);
     let rows = (TASK / width.max(1)).max(count.div_ceil(MAX_TASKS)).max(1);
     // For each task, the gradient of gamma and the gradient of beta.
-    let mut sums = vec![T::Work::ZERO; count.div_ceil(rows) * 2 * width];
+    let mut sums = vec![T::Compute::ZERO; count.div_ceil(rows) * 2 * width];
     let work = parallel::Work::Flops(FLOPS_PER_ELEMENT * x.len());
-    let task = |k: usize, from: Option<&[T]>, to: &mut [T], sums: &mut [T::Work]| {
+    let task = |k: usize, from: Option<&[T]>, to: &mut [T], sums: &mut [T::Compute]| {
         let x = &x[k * rows * width..][..to.len()];
         rows_backward(x, from, to, &gamma, epsilon, sums);
     };
@@ -96,9 +96,9 @@ fn run<T: FloatElement>(
             });
         })?
     };
-    let mut total = vec![T::Work::ZERO; 2 * width];
+    let mut total = vec![T::Compute::ZERO; 2 * width];
     sums.chunks_exact(chunk_of_sums).for_each(|sums| add(&mut total, sums));
-    let part = |sums: &[T::Work]| Tensor::build::<T>(op, [width], dtype, |out| T::store(sums, out));
+    let part = |sums: &[T::Compute]| Tensor::build::<T>(op, [width], dtype, |out| T::narrow_slice(sums, out));
     let (gamma, beta) = total.split_at(width);
     Ok(LayerNormGradients { input, gamma: part(gamma)?, beta: part(beta)? })
 }
@@ -108,35 +108,35 @@ fn rows_backward<T: FloatElement>(
     x: &[T],
     grad: Option<&[T]>,
     to: &mut [T],
-    gamma: &[T::Work],
-    epsilon: T::Work,
-    sums: &mut [T::Work],
+    gamma: &[T::Compute],
+    epsilon: T::Compute,
+    sums: &mut [T::Compute],
 ) {
     let width = gamma.len();
-    let mut room: Vec<T::Work> = vec![T::Work::ZERO; 4 * width];
+    let mut room: Vec<T::Compute> = vec![T::Compute::ZERO; 4 * width];
     let (partial, room) = room.split_at_mut(2 * width);
     let (loaded, own) = room.split_at_mut(width);
     for (k, (x, to)) in x.chunks_exact(width).zip(to.chunks_exact_mut(width)).enumerate() {
         if k % SUM_ROWS == 0 {
             add(sums, partial);
-            partial.fill(T::Work::ZERO);
+            partial.fill(T::Compute::ZERO);
         }
         if let Some(grad) = grad {
             to.copy_from_slice(&grad[k * width..][..width]);
         }
-        let x = match T::as_work(x) {
+        let x = match T::as_compute(x) {
             Some(x) => x,
             None => {
-                T::load(x, loaded);
+                T::widen_slice(x, loaded);
                 &*loaded
             }
         };
-        match T::as_work_mut(to) {
+        match T::as_compute_mut(to) {
             Some(grad) => row_backward(x, grad, gamma, epsilon, partial),
             None => {
-                T::load(to, own);
+                T::widen_slice(to, own);
                 row_backward(x, own, gamma, epsilon, partial);
-                T::store(own, to);
+                T::narrow_slice(own, to);
             }
         }
     }
@@ -144,7 +144,7 @@ fn rows_backward<T: FloatElement>(
 }
 
 /// Computes one row in the place of its `grad`, and adds its gradients of gamma and beta to `sums`.
-fn row_backward<F: Work>(x: &[F], grad: &mut [F], gamma: &[F], epsilon: F, sums: &mut [F]) {
+fn row_backward<F: Real>(x: &[F], grad: &mut [F], gamma: &[F], epsilon: F, sums: &mut [F]) {
     let Moments { mean, scale } = Moments::of(x, epsilon);
     let count = F::from_f64(x.len() as f64);
     let (for_gamma, for_beta) = sums.split_at_mut(x.len());

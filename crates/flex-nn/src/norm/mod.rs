@@ -9,7 +9,6 @@ mod layer_norm_backward;
 mod rows;
 mod softmax;
 mod softmax_backward;
-pub(crate) mod work;
 
 pub use layer_norm::layer_norm;
 pub use layer_norm_backward::{LayerNormGradients, layer_norm_backward};

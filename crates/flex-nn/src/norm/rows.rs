@@ -1,7 +1,7 @@
 //! Runs a kernel over the rows of a contiguous tensor, one cache-sized block of rows at a time.
 
-use super::work::FloatElement;
 use crate::error::Result;
+use crate::float::FloatElement;
 use crate::parallel::{self, Work};
 use crate::{Element, Tensor};
 use alloc::vec;
@@ -22,7 +22,7 @@ pub(super) fn map_rows<T: FloatElement, const N: usize>(
     tensor: Tensor,
     others: [&[T]; N],
     width: usize,
-    f: impl Fn(Option<&[T::Work]>, [&[T::Work]; N], &mut [T::Work]) + Sync,
+    f: impl Fn(Option<&[T::Compute]>, [&[T::Compute]; N], &mut [T::Compute]) + Sync,
 ) -> Result<Tensor> {
     assert!(
         others.iter().all(|other| other.len() == tensor.num_elements()),
@@ -34,9 +34,9 @@ pub(super) fn map_rows<T: FloatElement, const N: usize>(
     let task = block * (16 * BLOCK / block).max(1);
     map_chunks::<T>(op, tensor, task, |first, from, to| {
         let others = others.map(|other| &other[first..][..to.len()]);
-        if let Some(to) = T::as_work_mut(to) {
-            let from = from.and_then(T::as_work);
-            let others = others.map(|other| T::as_work(other).expect("as the output"));
+        if let Some(to) = T::as_compute_mut(to) {
+            let from = from.and_then(T::as_compute);
+            let others = others.map(|other| T::as_compute(other).expect("as the output"));
             for (k, to) in to.chunks_mut(block).enumerate() {
                 let rows = k * block..k * block + to.len();
                 f(from.map(|from| &from[rows.clone()]), others.map(|other| &other[rows.clone()]), to);
@@ -44,17 +44,17 @@ pub(super) fn map_rows<T: FloatElement, const N: usize>(
             return;
         }
         let block = block.min(to.len());
-        let mut scratch = vec![T::Work::ZERO; (1 + N) * block];
+        let mut scratch = vec![T::Compute::ZERO; (1 + N) * block];
         let (scratch, room) = scratch.split_at_mut(block);
         for (k, to) in to.chunks_mut(block).enumerate() {
             let rows = k * block..k * block + to.len();
             let scratch = &mut scratch[..to.len()];
-            T::load(from.map_or(&*to, |from| &from[rows.clone()]), scratch);
+            T::widen_slice(from.map_or(&*to, |from| &from[rows.clone()]), scratch);
             for (other, room) in others.iter().zip(room.chunks_mut(block)) {
-                T::load(&other[rows.clone()], &mut room[..to.len()]);
+                T::widen_slice(&other[rows.clone()], &mut room[..to.len()]);
             }
             f(None, core::array::from_fn(|n| &room[n * block..][..to.len()]), scratch);
-            T::store(scratch, to);
+            T::narrow_slice(scratch, to);
         }
     })
 }

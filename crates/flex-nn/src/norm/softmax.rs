@@ -10,8 +10,8 @@
 
 use super::lanes::{add, max_of, sum_of};
 use super::rows::{FLOPS_PER_ELEMENT, map_chunks, map_rows};
-use super::work::{FloatElement, Work};
 use crate::error::{Result, check_axis};
+use crate::float::{FloatElement, Real};
 use crate::parallel;
 use crate::{Element, Tensor};
 use alloc::vec;
@@ -127,7 +127,7 @@ fn run<T: FloatElement>(op: &'static str, tensor: Tensor, axis: usize, kind: Kin
 }
 
 /// Applies `kind` to consecutive rows of `width` elements, from `from` into `to`, or in place without `from`.
-fn softmax_rows<F: Work>(from: Option<&[F]>, to: &mut [F], width: usize, kind: Kind) {
+fn softmax_rows<F: Real>(from: Option<&[F]>, to: &mut [F], width: usize, kind: Kind) {
     let from = match from {
         Some(from) if kind == Kind::Softmin || width < MIN_ROW => {
             to.copy_from_slice(from);
@@ -152,7 +152,7 @@ fn softmax_rows<F: Work>(from: Option<&[F]>, to: &mut [F], width: usize, kind: K
 
 /// Applies `kind` to one row: a pass for the maximum, one for the exponentials and their sum, one for the
 /// result. `exps` is the buffer for a block of exponentials if `to` still has to keep the source.
-fn softmax_row<F: Work>(from: Option<&[F]>, to: &mut [F], kind: Kind, exps: &mut [F]) {
+fn softmax_row<F: Real>(from: Option<&[F]>, to: &mut [F], kind: Kind, exps: &mut [F]) {
     let max = flex_math::max(from.unwrap_or(to));
     let mut sum = F::ZERO;
     for start in (0..to.len()).step_by(BLOCK) {
@@ -189,7 +189,7 @@ fn softmax_row<F: Work>(from: Option<&[F]>, to: &mut [F], kind: Kind, exps: &mut
 #[derive(Clone, Copy)]
 struct ExpAbove;
 
-impl<F: Work> BinaryFn<F> for ExpAbove {
+impl<F: Real> BinaryFn<F> for ExpAbove {
     #[inline(always)]
     fn eval<S: Simd>(self, x: Vector<S, F>, max: Vector<S, F>) -> Vector<S, F> {
         Exp.eval(x - max)
@@ -200,7 +200,7 @@ impl<F: Work> BinaryFn<F> for ExpAbove {
 #[derive(Clone, Copy)]
 struct Less<F>(F, F);
 
-impl<F: Work> UnaryFn<F> for Less<F> {
+impl<F: Real> UnaryFn<F> for Less<F> {
     #[inline(always)]
     fn eval<S: Simd>(self, x: Vector<S, F>) -> Vector<S, F> {
         x - self.0.splat() - self.1.splat()
@@ -211,7 +211,7 @@ impl<F: Work> UnaryFn<F> for Less<F> {
 #[derive(Clone, Copy)]
 struct Times;
 
-impl<F: Work> BinaryFn<F> for Times {
+impl<F: Real> BinaryFn<F> for Times {
     #[inline(always)]
     fn eval<S: Simd>(self, x: Vector<S, F>, scale: Vector<S, F>) -> Vector<S, F> {
         x * scale
@@ -219,7 +219,7 @@ impl<F: Work> BinaryFn<F> for Times {
 }
 
 /// Applies `kind` to short rows, in place.
-fn short_rows<F: Work>(data: &mut [F], width: usize, kind: Kind) {
+fn short_rows<F: Real>(data: &mut [F], width: usize, kind: Kind) {
     vectorize(
         #[inline(always)]
         || {
@@ -255,7 +255,7 @@ fn short_rows<F: Work>(data: &mut [F], width: usize, kind: Kind) {
     );
 }
 
-fn negate<F: Work>(data: &mut [F]) {
+fn negate<F: Real>(data: &mut [F]) {
     vectorize(
         #[inline(always)]
         || data.iter_mut().for_each(|x| *x = -*x),
@@ -264,9 +264,9 @@ fn negate<F: Work>(data: &mut [F]) {
 
 /// Applies `kind` down the few columns of a slab: transposes them into rows and back.
 fn few_columns<T: FloatElement>(from: Option<&[T]>, to: &mut [T], size: usize, inner: usize, kind: Kind) {
-    let mut loaded = vec![T::Work::ZERO; to.len()];
-    T::load(from.unwrap_or(to), &mut loaded);
-    let mut rows = vec![T::Work::ZERO; to.len()];
+    let mut loaded = vec![T::Compute::ZERO; to.len()];
+    T::widen_slice(from.unwrap_or(to), &mut loaded);
+    let mut rows = vec![T::Compute::ZERO; to.len()];
     for (c, row) in rows.chunks_exact_mut(size).enumerate() {
         row.iter_mut().zip(loaded[c..].iter().step_by(inner)).for_each(|(to, from)| *to = *from);
     }
@@ -274,7 +274,7 @@ fn few_columns<T: FloatElement>(from: Option<&[T]>, to: &mut [T], size: usize, i
     for (c, row) in rows.chunks_exact(size).enumerate() {
         row.iter().zip(loaded[c..].iter_mut().step_by(inner)).for_each(|(from, to)| *to = *from);
     }
-    T::store(&loaded, to);
+    T::narrow_slice(&loaded, to);
 }
 
 /// Splits a slab of `size` rows of `inner` elements into tiles of neighbouring columns. A tile is its first
@@ -304,17 +304,17 @@ fn softmax_columns<T: FloatElement>(
 ) {
     let columns = rows[0].len();
     let source = from.map(|from| (from, inner, first));
-    let mut room = vec![T::Work::ZERO; 5 * columns];
+    let mut room = vec![T::Compute::ZERO; 5 * columns];
     let (loaded, room) = room.split_at_mut(columns);
     let (exps, room) = room.split_at_mut(columns);
     let (max, room) = room.split_at_mut(columns);
     let (sums, partial) = room.split_at_mut(columns);
-    max.fill(<T::Work as num_traits::Float>::neg_infinity());
+    max.fill(<T::Compute as num_traits::Float>::neg_infinity());
     for i in 0..rows.len() {
         larger(max, tile_row(source, i, rows[i], loaded, kind));
     }
     for block in (0..rows.len()).step_by(SUM_ROWS) {
-        partial.fill(T::Work::ZERO);
+        partial.fill(T::Compute::ZERO);
         for i in block..rows.len().min(block + SUM_ROWS) {
             map2(ExpAbove, tile_row(source, i, rows[i], loaded, kind), max, exps);
             add(partial, exps);
@@ -334,7 +334,7 @@ fn softmax_columns<T: FloatElement>(
                 map2_in_place(Times, exps, sums);
             }
         }
-        T::store(exps, row);
+        T::narrow_slice(exps, row);
     }
 }
 
@@ -345,19 +345,19 @@ fn tile_row<'a, T: FloatElement>(
     source: Option<(&'a [T], usize, usize)>,
     i: usize,
     own: &'a [T],
-    room: &'a mut [T::Work],
+    room: &'a mut [T::Compute],
     kind: Kind,
-) -> &'a [T::Work] {
+) -> &'a [T::Compute] {
     let row = source.map_or(own, |(from, inner, first)| {
         let at = i * inner + first;
         // The next row is a stride away, where the hardware prefetcher does not look.
         prefetch(from.as_ptr().wrapping_add(at + inner).cast(), size_of_val(own));
         &from[at..][..own.len()]
     });
-    if let (Some(row), true) = (T::as_work(row), kind != Kind::Softmin) {
+    if let (Some(row), true) = (T::as_compute(row), kind != Kind::Softmin) {
         return row;
     }
-    T::load(row, room);
+    T::widen_slice(row, room);
     if kind == Kind::Softmin {
         negate(room);
     }
@@ -365,7 +365,7 @@ fn tile_row<'a, T: FloatElement>(
 }
 
 /// Replaces each maximum by the element of `row` in the same column if that is larger.
-fn larger<F: Work>(max: &mut [F], row: &[F]) {
+fn larger<F: Real>(max: &mut [F], row: &[F]) {
     vectorize(
         #[inline(always)]
         || max.iter_mut().zip(row).for_each(|(max, x)| *max = if *x > *max { *x } else { *max }),
@@ -373,7 +373,7 @@ fn larger<F: Work>(max: &mut [F], row: &[F]) {
 }
 
 /// `x - max - log`, column by column; see [`Less`].
-fn less<F: Work>(row: &[F], max: &[F], log: &[F], to: &mut [F]) {
+fn less<F: Real>(row: &[F], max: &[F], log: &[F], to: &mut [F]) {
     vectorize(
         #[inline(always)]
         || {

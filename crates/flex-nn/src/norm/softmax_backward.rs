@@ -7,9 +7,9 @@
 use super::lanes::{sum_of, sum_of_tuples};
 use super::rows::map_rows;
 use super::softmax::MIN_ROW;
-use super::work::{FloatElement, Work};
 use crate::Tensor;
 use crate::error::{Error, Result, check_axis, check_same_dtype};
+use crate::float::{FloatElement, Real};
 use alloc::vec;
 use flex_math::simd::{Simd, Vector, vectorize};
 use flex_math::{BinaryFn, Exp, UnaryFn, map, map2_in_place};
@@ -72,7 +72,7 @@ fn run<T: FloatElement>(op: &'static str, output: Tensor, grad: Tensor, kind: Ki
 }
 
 /// Replaces rows of gradients of the output by gradients of the input.
-fn softmax_rows<F: Work>(output: &[F], grad: &mut [F], width: usize) {
+fn softmax_rows<F: Real>(output: &[F], grad: &mut [F], width: usize) {
     vectorize(
         #[inline(always)]
         || {
@@ -85,7 +85,7 @@ fn softmax_rows<F: Work>(output: &[F], grad: &mut [F], width: usize) {
 }
 
 /// [`softmax_rows`] for log_softmax.
-fn log_softmax_rows<F: Work>(output: &[F], grad: &mut [F], width: usize) {
+fn log_softmax_rows<F: Real>(output: &[F], grad: &mut [F], width: usize) {
     for (output, grad) in output.chunks_exact(width).zip(grad.chunks_exact_mut(width)) {
         let sum = flex_math::sum(grad);
         map2_in_place(LogSoftmaxSlope(sum), grad, output);
@@ -96,7 +96,7 @@ fn log_softmax_rows<F: Work>(output: &[F], grad: &mut [F], width: usize) {
 #[derive(Clone, Copy)]
 struct LogSoftmaxSlope<F>(F);
 
-impl<F: Work> BinaryFn<F> for LogSoftmaxSlope<F> {
+impl<F: Real> BinaryFn<F> for LogSoftmaxSlope<F> {
     #[inline(always)]
     fn eval<S: Simd>(self, g: Vector<S, F>, y: Vector<S, F>) -> Vector<S, F> {
         g - Exp.eval(y) * self.0.splat()
@@ -104,7 +104,7 @@ impl<F: Work> BinaryFn<F> for LogSoftmaxSlope<F> {
 }
 
 /// [`log_softmax_rows`] for rows that are too short to be worth a call each.
-fn short_log_softmax_rows<F: Work>(output: &[F], grad: &mut [F], width: usize) {
+fn short_log_softmax_rows<F: Real>(output: &[F], grad: &mut [F], width: usize) {
     let mut exps = vec![F::ZERO; output.len()];
     map(Exp, output, &mut exps);
     vectorize(

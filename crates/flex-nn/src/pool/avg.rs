@@ -5,8 +5,8 @@ use super::fold::{Fold, Scratch, Split, Sum, fold_piece};
 use super::plan::{Axis, Piece, Plan, per_axis};
 use crate::Tensor;
 use crate::error::{Error, Result};
+use crate::float::{FloatElement, Real, take};
 use crate::parallel;
-use crate::wide::{Accumulator, Wide, take};
 use alloc::vec::Vec;
 use flex_math::simd::vectorize_lean;
 
@@ -76,7 +76,7 @@ fn plan<const N: usize>(op: &'static str, x: &Tensor, options: &AvgPoolOptions<N
 }
 
 /// The divisor of each window of an axis; 1 for windows without elements, whose sum is zero.
-fn divisors<A: Accumulator>(axis: &Axis, count_include_pad: bool) -> Vec<A> {
+fn divisors<A: Real>(axis: &Axis, count_include_pad: bool) -> Vec<A> {
     (0..axis.output).map(|i| A::from_f64(axis.divisor(i, count_include_pad).max(1) as f64)).collect()
 }
 
@@ -85,13 +85,18 @@ fn forward(op: &'static str, plan: &Plan, x: Tensor, count_include_pad: bool) ->
     dispatch!(float op, x.dtype(), T => run_forward::<T>(op, plan, &x, count_include_pad))
 }
 
-fn run_forward<T: Wide>(op: &'static str, plan: &Plan, x: &Tensor, count_include_pad: bool) -> Result<Tensor>
+fn run_forward<T: FloatElement>(
+    op: &'static str,
+    plan: &Plan,
+    x: &Tensor,
+    count_include_pad: bool,
+) -> Result<Tensor>
 where
-    Sum: Fold<T::Acc>,
+    Sum: Fold<T::Compute>,
 {
     let src = x.as_slice::<T>().expect("contiguous");
-    let row_divisors = divisors::<T::Acc>(&plan.rows, count_include_pad);
-    let col_divisors = divisors::<T::Acc>(&plan.cols, count_include_pad);
+    let row_divisors = divisors::<T::Compute>(&plan.rows, count_include_pad);
+    let col_divisors = divisors::<T::Compute>(&plan.cols, count_include_pad);
     Tensor::build::<T>(op, plan.out_shape.clone(), x.dtype(), |out| {
         let chunk = plan.chunk(size_of::<T>());
         parallel::for_each_chunk(out, chunk, plan.work(size_of::<T>()), |k, out| {
@@ -103,9 +108,9 @@ where
                 let rows = plan.rows.reach(piece.rows.clone());
                 let start = piece.plane * plan.input_plane();
                 let block = &src[start + rows.start * plan.cols.input..start + rows.end * plan.cols.input];
-                let block = T::widen(block, &mut wide);
+                let block = T::in_compute(block, &mut wide);
                 let divisors = &col_divisors[piece.cols.clone()];
-                T::narrow(out, &mut narrow, |out| {
+                T::through_compute(out, &mut narrow, |out| {
                     average_piece(
                         plan,
                         &piece,
@@ -124,7 +129,7 @@ where
 
 /// Writes the means of the windows of `piece` to `out`; `src` holds the rows of the input plane from `first_row` on. A
 /// function of the computing type alone, so that halves share the code of f32.
-fn average_piece<A: Accumulator>(
+fn average_piece<A: Real>(
     plan: &Plan,
     piece: &Piece,
     src: &[A],
@@ -170,7 +175,7 @@ fn backward(
     dispatch!(float op, x.dtype(), T => run_backward::<T>(op, plan, x, &grad, count_include_pad))
 }
 
-fn run_backward<T: Wide>(
+fn run_backward<T: FloatElement>(
     op: &'static str,
     plan: &Plan,
     x: &Tensor,
@@ -178,8 +183,8 @@ fn run_backward<T: Wide>(
     count_include_pad: bool,
 ) -> Result<Tensor> {
     let src = grad.as_slice::<T>().expect("contiguous");
-    let row_divisors = divisors::<T::Acc>(&plan.rows, count_include_pad);
-    let col_divisors = divisors::<T::Acc>(&plan.cols, count_include_pad);
+    let row_divisors = divisors::<T::Compute>(&plan.rows, count_include_pad);
+    let col_divisors = divisors::<T::Compute>(&plan.cols, count_include_pad);
     Tensor::build::<T>(op, x.shape().clone(), x.dtype(), |out| {
         let (input_plane, output_plane) = (plan.input_plane(), plan.output_plane());
         let planes = parallel::rows_per_task((input_plane + output_plane).saturating_mul(size_of::<T>()));
@@ -188,8 +193,8 @@ fn run_backward<T: Wide>(
             let (mut wide, mut narrow, mut row) = (Vec::new(), Vec::new(), Vec::new());
             let first = k * planes;
             for (plane, out) in out.chunks_exact_mut(input_plane).enumerate() {
-                let grads = T::widen(&src[(first + plane) * output_plane..][..output_plane], &mut wide);
-                T::narrow(out, &mut narrow, |out| {
+                let grads = T::in_compute(&src[(first + plane) * output_plane..][..output_plane], &mut wide);
+                T::through_compute(out, &mut narrow, |out| {
                     spread_plane(plan, grads, &row_divisors, &col_divisors, &mut row, out);
                 });
             }
@@ -198,7 +203,7 @@ fn run_backward<T: Wide>(
 }
 
 /// Spreads the output gradient of one plane over the input plane.
-fn spread_plane<A: Accumulator>(
+fn spread_plane<A: Real>(
     plan: &Plan,
     grads: &[A],
     row_divisors: &[A],
@@ -213,7 +218,7 @@ fn spread_plane<A: Accumulator>(
 }
 
 #[inline(always)]
-fn spread_plane_inlined<A: Accumulator>(
+fn spread_plane_inlined<A: Real>(
     plan: &Plan,
     grads: &[A],
     row_divisors: &[A],

@@ -14,7 +14,7 @@
 //! Phases hold the neutral element in place of padding, so no loop has a border case.
 
 use super::plan::{Axis, Piece, Plan, Windows};
-use crate::wide::{Accumulator, take};
+use crate::float::{Real, take};
 use alloc::vec::Vec;
 use core::ops::Range;
 use flex_math::fold_halves;
@@ -63,7 +63,7 @@ pub(super) struct Scratch<A> {
     phases: Phases<A>,
 }
 
-impl<A: Accumulator> Scratch<A> {
+impl<A: Real> Scratch<A> {
     pub fn new() -> Self {
         Self { row: Vec::new(), phases: Phases::new() }
     }
@@ -72,7 +72,7 @@ impl<A: Accumulator> Scratch<A> {
 /// Folds the windows of `piece` into `out`. `src` holds the rows of the input plane from `first_row` on.
 /// `finish(i, row)` is called with each complete output row.
 #[inline(always)]
-pub(super) fn fold_piece<A: Accumulator, F: Fold<A>>(
+pub(super) fn fold_piece<A: Real, F: Fold<A>>(
     plan: &Plan,
     piece: &Piece,
     src: &[A],
@@ -117,7 +117,7 @@ pub(super) fn fold_piece<A: Accumulator, F: Fold<A>>(
 
 /// Folds rows elementwise.
 #[inline(always)]
-fn fold_rows<'a, A: Accumulator, F: Fold<A>>(mut rows: impl Iterator<Item = &'a [A]>, out: &mut [A]) {
+fn fold_rows<'a, A: Real, F: Fold<A>>(mut rows: impl Iterator<Item = &'a [A]>, out: &mut [A]) {
     match (rows.next(), rows.next(), rows.next()) {
         (Some(a), Some(b), Some(c)) => {
             for (((o, a), b), c) in out.iter_mut().zip(a).zip(b).zip(c) {
@@ -147,14 +147,14 @@ fn fold_rows<'a, A: Accumulator, F: Fold<A>>(mut rows: impl Iterator<Item = &'a 
 
 /// Folds the taps of all windows; each tap is a contiguous run of a phase.
 #[inline(always)]
-fn fold_phases<A: Accumulator, F: Fold<A>>(split: &Split, phases: &Phases<A>, out: &mut [A]) {
+fn fold_phases<A: Real, F: Fold<A>>(split: &Split, phases: &Phases<A>, out: &mut [A]) {
     let n = out.len();
     fold_rows::<A, F>((0..split.kernel).map(|k| phases.tap(split, k, n)), out);
 }
 
 /// Folds `count` elements of `src` that are `step` apart, in independent lanes.
 #[inline(always)]
-fn fold_run<A: Accumulator, F: Fold<A>>(src: &[A], count: usize, step: usize) -> A {
+fn fold_run<A: Real, F: Fold<A>>(src: &[A], count: usize, step: usize) -> A {
     const LANES: usize = 16;
     let mut lanes = [F::NEUTRAL; LANES];
     if step == 1 {
@@ -218,7 +218,7 @@ impl Split {
     /// The adjoint of folding sums: adds the share of each window to all its taps. `row` is the whole input
     /// row and is overwritten; `phases` is a buffer of [`phases_len`](Self::phases_len) elements.
     #[inline(always)]
-    pub fn spread<A: Accumulator>(&self, shares: &[A], phases: &mut [A], row: &mut [A]) {
+    pub fn spread<A: Real>(&self, shares: &[A], phases: &mut [A], row: &mut [A]) {
         phases.fill(A::ZERO);
         for k in 0..self.kernel {
             let offset = k * self.dilation;
@@ -247,7 +247,7 @@ pub(super) struct Phases<A> {
     len: usize,
 }
 
-impl<A: Accumulator> Phases<A> {
+impl<A: Real> Phases<A> {
     /// No phases yet.
     pub fn new() -> Self {
         Self { data: Vec::new(), len: 0 }

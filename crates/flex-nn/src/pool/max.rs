@@ -5,8 +5,8 @@ use super::fold::{Fold, Max, Scratch, fold_piece};
 use super::plan::{Axis, Piece, Plan, per_axis};
 use crate::Tensor;
 use crate::error::Result;
+use crate::float::{FloatElement, Real};
 use crate::parallel;
-use crate::wide::{Accumulator, Wide};
 use alloc::vec::Vec;
 use flex_math::simd::vectorize_lean;
 
@@ -44,7 +44,7 @@ pub fn max_pool<const N: usize>(x: Tensor, options: &MaxPoolOptions<N>) -> Resul
 
 /// Writes the maxima of the windows of `piece` to `out`; `src` holds the rows of the input plane from `first_row` on. A
 /// function of the computing type alone, so that halves share the code of f32.
-fn max_piece<A: Accumulator>(
+fn max_piece<A: Real>(
     plan: &Plan,
     piece: &Piece,
     src: &[A],
@@ -60,9 +60,9 @@ fn max_piece<A: Accumulator>(
     );
 }
 
-fn run<T: Wide>(op: &'static str, plan: &Plan, x: &Tensor) -> Result<Tensor>
+fn run<T: FloatElement>(op: &'static str, plan: &Plan, x: &Tensor) -> Result<Tensor>
 where
-    Max: Fold<T::Acc>,
+    Max: Fold<T::Compute>,
 {
     let src = x.as_slice::<T>().expect("contiguous");
     Tensor::build::<T>(op, plan.out_shape.clone(), x.dtype(), |out| {
@@ -76,8 +76,8 @@ where
                 let rows = plan.rows.reach(piece.rows.clone());
                 let start = piece.plane * plan.input_plane();
                 let block = &src[start + rows.start * plan.cols.input..start + rows.end * plan.cols.input];
-                let block = T::widen(block, &mut wide);
-                T::narrow(out, &mut narrow, |out| {
+                let block = T::in_compute(block, &mut wide);
+                T::through_compute(out, &mut narrow, |out| {
                     max_piece(plan, &piece, block, rows.start, out, &mut scratch);
                 });
             }

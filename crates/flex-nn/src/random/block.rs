@@ -1,7 +1,7 @@
 //! Computes blocks of numbers from random words.
 
 use super::philox::GROUP;
-use crate::wide::Accumulator;
+use crate::float::Real;
 use flex_math::simd::vectorize;
 use flex_math::{Cos, Ln, Sin, Sqrt, map, map_in_place};
 
@@ -98,7 +98,7 @@ pub(super) struct Normal<T> {
 
 const HALF: usize = LEN / 2;
 
-impl<T: Accumulator> Normal<T> {
+impl<T: Real> Normal<T> {
     /// `polar` writes uniform numbers above 0, from which the radii are computed, and angles. Each pair of
     /// them gives one number in each half of `out`.
     fn fill(&self, out: &mut [T], polar: impl FnOnce(&mut [T], &mut [T])) {

@@ -2,8 +2,8 @@
 
 use super::{GridPadding, Interpolation, check_image, cubic_weights};
 use crate::error::{Error, Result, check_rank, check_same_dtype};
+use crate::float::{FloatElement, Real};
 use crate::parallel::{self, Work};
-use crate::wide::{Accumulator, Wide};
 use crate::{Element, Tensor};
 use alloc::vec::Vec;
 use flex_math::simd::vectorize_lean;
@@ -49,14 +49,19 @@ pub fn grid_sample(
 /// Points per task: their taps fit into the second-level cache and are used for all channels.
 const BLOCK: usize = 1024;
 
-fn run<T: Wide, const K: usize>(op: &'static str, x: &Tensor, grid: &Tensor, rule: Rule) -> Result<Tensor> {
+fn run<T: FloatElement, const K: usize>(
+    op: &'static str,
+    x: &Tensor,
+    grid: &Tensor,
+    rule: Rule,
+) -> Result<Tensor> {
     let [batch, channels, height, width] = core::array::from_fn(|k| x.shape()[k]);
     let [out_height, out_width] = [grid.shape()[1], grid.shape()[2]];
     let (plane, points) = (height * width, out_height * out_width);
     // Elements are read in any order, so half precision is converted once for the whole image.
     let (mut wide_x, mut wide_grid) = (Vec::new(), Vec::new());
-    let src = T::widen(x.as_slice::<T>().expect("contiguous"), &mut wide_x);
-    let grid = T::widen(grid.as_slice::<T>().expect("contiguous"), &mut wide_grid);
+    let src = T::in_compute(x.as_slice::<T>().expect("contiguous"), &mut wide_x);
+    let grid = T::in_compute(grid.as_slice::<T>().expect("contiguous"), &mut wide_grid);
     Tensor::build::<T>(op, [batch, channels, out_height, out_width], x.dtype(), |out| {
         if out.is_empty() {
             return;
@@ -75,14 +80,14 @@ fn run<T: Wide, const K: usize>(op: &'static str, x: &Tensor, grid: &Tensor, rul
             let (image, block) = (task / blocks, task % blocks);
             let start = image * points + block * BLOCK;
             let mut narrow = Vec::new();
-            let mut picks: Vec<Pick<T::Acc, K>> = Vec::with_capacity(BLOCK);
+            let mut picks: Vec<Pick<T::Compute, K>> = Vec::with_capacity(BLOCK);
             for (c, out) in rows[0].iter_mut().enumerate() {
                 if c == 0 {
                     let grid = &grid[2 * start..2 * (start + out.len())];
                     choose(&rule, grid.as_chunks().0, [height, width], &mut picks);
                 }
                 let src = &src[(image * channels + c) * plane..][..plane];
-                T::narrow(out, &mut narrow, |out| {
+                T::through_compute(out, &mut narrow, |out| {
                     sample(&picks, src, out);
                 });
             }
@@ -92,7 +97,7 @@ fn run<T: Wide, const K: usize>(op: &'static str, x: &Tensor, grid: &Tensor, rul
 
 /// Appends the taps of each point of `grid` in an image of size `[height, width]` to `picks`. Functions of the computing
 /// type alone, this one and the next, so that halves share the code of f32.
-fn choose<A: Accumulator, const K: usize>(
+fn choose<A: Real, const K: usize>(
     rule: &Rule,
     grid: &[[A; 2]],
     [height, width]: [usize; 2],
@@ -114,7 +119,7 @@ fn choose<A: Accumulator, const K: usize>(
 }
 
 /// Writes the value of each pick in the image `src` to `out`.
-fn sample<A: Accumulator, const K: usize>(picks: &[Pick<A, K>], src: &[A], out: &mut [A]) {
+fn sample<A: Real, const K: usize>(picks: &[Pick<A, K>], src: &[A], out: &mut [A]) {
     vectorize_lean(
         #[inline(always)]
         || {
@@ -137,7 +142,7 @@ struct Pick<A, const K: usize> {
     wy: [A; K],
 }
 
-impl<A: Accumulator, const K: usize> Pick<A, K> {
+impl<A: Real, const K: usize> Pick<A, K> {
     /// The weighted sum of the elements; elements outside of the image are zero.
     #[inline(always)]
     fn value(&self, src: &[A]) -> A {
@@ -163,7 +168,7 @@ struct Rule {
 impl Rule {
     /// The elements of an axis of `size` that contribute to a normalised coordinate, and their weights.
     #[inline(always)]
-    fn taps<A: Accumulator, const K: usize>(self, coordinate: A, size: usize) -> ([usize; K], [A; K]) {
+    fn taps<A: Real, const K: usize>(self, coordinate: A, size: usize) -> ([usize; K], [A; K]) {
         let c = <A as Element>::from_f64;
         let extent = c(size as f64);
         let x = if self.align_corners {
@@ -198,7 +203,7 @@ impl Rule {
 
     /// Maps a position into the axis, unless the padding is `Zeros`.
     #[inline(always)]
-    fn confine<A: Accumulator>(self, x: A, size: usize) -> A {
+    fn confine<A: Real>(self, x: A, size: usize) -> A {
         let c = <A as Element>::from_f64;
         let last = c((size - 1) as f64);
         // NaN becomes 0.
@@ -223,7 +228,7 @@ impl Rule {
 
     /// The element at an integer position; [`OUTSIDE`] if there is none.
     #[inline(always)]
-    fn element<A: Accumulator>(self, position: A, size: usize) -> usize {
+    fn element<A: Real>(self, position: A, size: usize) -> usize {
         let inside = position >= A::ZERO && position < <A as Element>::from_f64(size as f64);
         if !inside {
             return OUTSIDE;
@@ -235,7 +240,7 @@ impl Rule {
 
 /// Rounds to the nearest integer, ties to even.
 #[inline(always)]
-fn round_ties_even<A: Accumulator>(x: A) -> A {
+fn round_ties_even<A: Real>(x: A) -> A {
     let half = <A as Element>::from_f64(0.5);
     let floor = num_traits::Float::floor(x);
     let odd = floor * half != num_traits::Float::floor(floor * half);

@@ -9,9 +9,9 @@ use super::taps::Taps;
 use super::{Interpolation, check_image, nearest};
 use crate::Tensor;
 use crate::error::{Error, Result, check_same_dtype};
+use crate::float::{FloatElement, Real, take};
 use crate::layout::checked_num_elements;
 use crate::parallel::{self, Work};
-use crate::wide::{Accumulator, Wide, take};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -90,7 +90,7 @@ fn forward<const K: usize>(
     dispatch!(float op, x.dtype(), T => run_forward::<T, K>(op, x, size, mode, align_corners))
 }
 
-fn run_forward<T: Wide, const K: usize>(
+fn run_forward<T: FloatElement, const K: usize>(
     op: &'static str,
     x: &Tensor,
     size: [usize; 2],
@@ -98,7 +98,7 @@ fn run_forward<T: Wide, const K: usize>(
     align_corners: bool,
 ) -> Result<Tensor> {
     let [batch, channels, height, width] = core::array::from_fn(|k| x.shape()[k]);
-    let plan = Plan::<T::Acc, K> {
+    let plan = Plan::<T::Compute, K> {
         rows: Taps::new(height, size[0], mode, align_corners),
         cols: Taps::new(width, size[1], mode, align_corners),
     };
@@ -120,8 +120,8 @@ fn run_forward<T: Wide, const K: usize>(
                 let reach = plan.rows.reach(i..i + n);
                 let start = plane * height * width;
                 let block = &src[start + reach.start * width..start + reach.end * width];
-                let block = T::widen(block, &mut wide);
-                T::narrow(out, &mut narrow, |out| {
+                let block = T::in_compute(block, &mut wide);
+                T::through_compute(out, &mut narrow, |out| {
                     plan.resize(block, reach.start, i..i + n, out, &mut scratch);
                 });
             }
@@ -145,7 +145,7 @@ struct Scratch<A> {
     zeros: Vec<A>,
 }
 
-impl<A: Accumulator, const K: usize> Plan<A, K> {
+impl<A: Real, const K: usize> Plan<A, K> {
     const PAD: usize = Taps::<A, K>::PAD;
 
     fn scratch(&self) -> Scratch<A> {
@@ -303,7 +303,7 @@ impl<A: Accumulator, const K: usize> Plan<A, K> {
 
 /// `sum_k weights[k] * rows[k]`, elementwise.
 #[inline(always)]
-fn combine<A: Accumulator, const K: usize>(rows: [&[A]; K], weights: &[A; K], out: &mut [A]) {
+fn combine<A: Real, const K: usize>(rows: [&[A]; K], weights: &[A; K], out: &mut [A]) {
     let n = out.len();
     let rows = rows.map(|row| &row[..n]);
     for (x, o) in out.iter_mut().enumerate() {
@@ -325,7 +325,7 @@ fn backward<const K: usize>(
     dispatch!(float op, x.dtype(), T => run_backward::<T, K>(op, x, grad, mode, align_corners))
 }
 
-fn run_backward<T: Wide, const K: usize>(
+fn run_backward<T: FloatElement, const K: usize>(
     op: &'static str,
     x: &Tensor,
     grad: &Tensor,
@@ -334,7 +334,7 @@ fn run_backward<T: Wide, const K: usize>(
 ) -> Result<Tensor> {
     let [height, width, out_height, out_width] =
         [x.shape()[2], x.shape()[3], grad.shape()[2], grad.shape()[3]];
-    let plan = Plan::<T::Acc, K> {
+    let plan = Plan::<T::Compute, K> {
         rows: Taps::new(height, out_height, mode, align_corners),
         cols: Taps::new(width, out_width, mode, align_corners),
     };
@@ -347,8 +347,8 @@ fn run_backward<T: Wide, const K: usize>(
             let (mut wide, mut narrow, mut scratch) = (Vec::new(), Vec::new(), Vec::new());
             for (plane, out) in out.chunks_exact_mut(input_plane).enumerate() {
                 let grad = &src[(k * planes + plane) * output_plane..][..output_plane];
-                let grad = T::widen(grad, &mut wide);
-                T::narrow(out, &mut narrow, |out| plan.spread(grad, out, &mut scratch));
+                let grad = T::in_compute(grad, &mut wide);
+                T::through_compute(out, &mut narrow, |out| plan.spread(grad, out, &mut scratch));
             }
         });
     })

@@ -56,7 +56,7 @@ fn check_image(op: &'static str, x: &Tensor) -> Result<()> {
 
 /// Cubic convolution: the weights of the elements at -1, 0, 1 and 2 for a position `t` in `0..1`.
 #[inline(always)]
-fn cubic_weights<A: crate::wide::Accumulator>(t: A) -> [A; 4] {
+fn cubic_weights<A: crate::float::Real>(t: A) -> [A; 4] {
     let c = <A as crate::Element>::from_f64;
     let a = c(-0.75);
     let near = |x: A| ((a + c(2.0)) * x - (a + c(3.0))) * x * x + c(1.0);

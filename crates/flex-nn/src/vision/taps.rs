@@ -1,7 +1,7 @@
 //! The elements of an axis that contribute to each output element, and their weights.
 
 use super::{Interpolation, cubic_weights};
-use crate::wide::Accumulator;
+use crate::float::Real;
 use alloc::vec::Vec;
 use core::f64::consts::PI;
 use num_traits::Float;
@@ -18,7 +18,7 @@ pub(super) struct Taps<A, const K: usize> {
     pub repeat_border: bool,
 }
 
-impl<A: Accumulator, const K: usize> Taps<A, K> {
+impl<A: Real, const K: usize> Taps<A, K> {
     /// How far taps extend past both ends of the axis.
     pub const PAD: usize = K / 2;
 

@@ -127,12 +127,13 @@ impl<T: Lift, O: Order<T>> ArgKernel for ByOrder<T, O> {
     }
 }
 
-/// The levels of a search among elements `T`. Keys of integers and halves are compared as integers, for which vectors
-/// of 32 bytes do.
+/// The levels of a search among elements `T`. Keys of integers and halves are compared as unsigned integers, for which
+/// vectors of 32 bytes do: the position of the largest of 1 Mi i32 takes 71 us with AVX2 and took 174 with AVX-512.
+/// AVX2 does not compare unsigned integers of 64 bits: it takes 471 us for i64, and AVX-512 207 (one thread of Zen 5).
 struct Search<T>(PhantomData<T>);
 
 impl<T: Element> Gains for Search<T> {
-    const LEVELS: Levels = if T::IS_FLOAT { Levels::All } else { Levels::Lean };
+    const LEVELS: Levels = if T::IS_FLOAT || size_of::<T>() == 8 { Levels::All } else { Levels::Lean };
 }
 
 /// Tracks the best value and its index along several rows at once. Without branches, since the position of an

@@ -42,7 +42,7 @@ macro_rules! dispatch_ring {
 }
 
 /// Binds `$T` to a float type or to unsigned bits, and `$order` to the [`Order`](order::Order) for an extreme of
-/// them. For f32 and f64, the extremes that may be `$wanted` are listed; the last one stands for all others.
+/// them. Of floats, the extremes that may be `$wanted` are listed; the last one stands for all others.
 /// `$equal_zeros` is the parameter of [`order::HalfOrder`].
 macro_rules! dispatch_order {
     ($op:expr, $dtype:expr, $want:expr, $equal_zeros:literal, $wanted:tt, $T:ident, $order:ident => $body:expr) => {
@@ -52,8 +52,10 @@ macro_rules! dispatch_order {
             DType::F16 | DType::BF16 => {
                 type $T = u16;
                 let infinity = if $dtype == DType::F16 { f16::INFINITY.to_bits() } else { bf16::INFINITY.to_bits() };
-                let $order = HalfOrder::<$equal_zeros>::new($want, infinity);
-                $body
+                dispatch_order!(@wanted $want, $wanted, W => {
+                    let $order = HalfOrder::<W, $equal_zeros>::new(infinity);
+                    $body
+                })
             }
             DType::Bool(_) => Err(Error::dtype($op, $dtype, "a float or integer dtype")),
             _ => dispatch!(bits $op, $dtype, $T => {
@@ -62,13 +64,19 @@ macro_rules! dispatch_order {
             }),
         }
     };
-    (@float $F:ty, $want:expr, [$($W:ident,)* _ => $other:ident], $T:ident, $order:ident => $body:expr) => {{
+    (@float $F:ty, $want:expr, $wanted:tt, $T:ident, $order:ident => $body:expr) => {{
         type $T = $F;
-        match $want {
-            $(Want::$W => { let $order = FloatOrder::<order::$W>::NEW; $body })*
-            _ => { let $order = FloatOrder::<order::$other>::NEW; $body }
-        }
+        dispatch_order!(@wanted $want, $wanted, W => {
+            let $order = FloatOrder::<W>::NEW;
+            $body
+        })
     }};
+    (@wanted $want:expr, [$($wanted:ident,)* _ => $other:ident], $W:ident => $body:expr) => {
+        match $want {
+            $(Want::$wanted => { type $W = order::$wanted; $body })*
+            _ => { type $W = order::$other; $body }
+        }
+    };
 }
 
 mod arg;
