@@ -55,30 +55,29 @@ impl<A: Element, F: Fn1<A> + 'static> Kernel<1> for Map1<A, F> {
         let out = bytemuck::cast_slice_mut(out);
         vectorize_for::<Self, _>(
             #[inline(always)]
-            || each1(out, values, F::at),
+            move || each1(out, values, F::at),
         );
     }
 }
 
-/// Elements between two prefetches: the loop over them has a constant length, and is all vectors. Doubling 1 Mi
-/// f32 takes 46 us with it, and took 52 without; 4,096 take 0.24 us and took 0.31.
-const RUN: usize = 64;
+/// Bytes of the widest operand between two prefetches. The loop over them has a constant length, is all vectors, and is
+/// unrolled. Doubling 1 Mi f32 takes 46 us with it, and took 52 without; 4,096 take 0.24 us and took 0.31.
+const RUN_BYTES: usize = 256;
 
-/// [`RUN`] for elements of 8 bytes: as many bytes as 64 elements of 4 bytes, since the loop is unrolled.
-const WIDE_RUN: usize = 32;
-
-/// Declares a loop that computes each element of an output from as many elements of some operands, [`RUN`] at a
-/// time. It takes the output, the operands, and the function.
+/// Declares a loop that computes each element of an output from as many elements of some operands,
+/// [`RUN_BYTES`] at a time. It takes the output, the operands, and the function.
 macro_rules! each {
     ($($(#[$doc:meta])* $name:ident $runs:ident $run:ident: $($x:ident $ty:ident),+;)*) => {$(
         $(#[$doc])*
         #[inline(always)]
         pub(super) fn $name<O, $($ty: Copy),+>(out: &mut [O], $($x: &[$ty],)+ f: impl Fn($($ty),+) -> O) {
             $(assert!(out.len() == $x.len(), "kernel: operand length");)+
-            if const { size_of::<O>() > 4 $(|| size_of::<$ty>() > 4)+ } {
-                $runs::<WIDE_RUN, O, $($ty),+>(out, $($x,)+ f);
-            } else {
-                $runs::<RUN, O, $($ty),+>(out, $($x,)+ f);
+            // A match on a constant: the other loops are not compiled.
+            match const { widest(&[size_of::<O>(), $(size_of::<$ty>()),+]) } {
+                1 => $runs::<{ RUN_BYTES }, O, $($ty),+>(out, $($x,)+ f),
+                2 => $runs::<{ RUN_BYTES / 2 }, O, $($ty),+>(out, $($x,)+ f),
+                4 => $runs::<{ RUN_BYTES / 4 }, O, $($ty),+>(out, $($x,)+ f),
+                _ => $runs::<{ RUN_BYTES / 8 }, O, $($ty),+>(out, $($x,)+ f),
             }
         }
 
@@ -111,6 +110,18 @@ macro_rules! each {
             }
         }
     )*};
+}
+
+/// The largest of some sizes.
+const fn widest(sizes: &[usize]) -> usize {
+    let (mut widest, mut i) = (0, 0);
+    while i < sizes.len() {
+        if sizes[i] > widest {
+            widest = sizes[i];
+        }
+        i += 1;
+    }
+    widest
 }
 
 each! {
@@ -152,10 +163,10 @@ impl<T: Element, F: Fn2<T> + 'static> Kernel<2> for Map2<T, F> {
         let out = bytemuck::cast_slice_mut(out);
         vectorize_for::<Self, _>(
             #[inline(always)]
-            || match b {
+            move || match b {
                 Typed::Each(b) if F::IS_LIGHT => each2(out, a, b, F::at),
                 Typed::Each(b) => heavy2(out, a, b, F::at),
-                Typed::Same(b) if F::IS_LIGHT => each1(out, a, |a| F::at(a, b)),
+                Typed::Same(b) if F::IS_LIGHT => each1(out, a, move |a| F::at(a, b)),
                 _ => {}
             },
         );
@@ -182,9 +193,10 @@ impl<T: Element, F: Fn3<T> + 'static> Kernel<3> for Map3<T, F> {
         };
         let out: &mut [T] = bytemuck::cast_slice_mut(out);
         vectorize_for::<Self, _>(
+            // `move`: a parameter that is captured by reference is loaded again in every iteration.
             #[inline(always)]
-            || match a.typed() {
-                Typed::Each(a) => each1(out, a, |a| F::at(a, p, q)),
+            move || match a.typed() {
+                Typed::Each(a) => each1(out, a, move |a| F::at(a, p, q)),
                 Typed::Same(a) => out.fill(F::at(a, p, q)),
                 Typed::Out => {
                     for o in out {

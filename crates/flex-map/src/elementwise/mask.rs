@@ -78,9 +78,11 @@ impl<T: BitLogic + Selection> Kernel<3> for Blend<T> {
 fn blend<T: BitLogic + Selection>(out: &mut [T], mask: &[u8], when: bool, yes: Typed<'_, T>, no: &[T]) {
     vectorize(
         #[inline(always)]
-        || match yes {
-            Typed::Each(yes) => each3(out, mask, yes, no, |m, yes, no| choose((m != 0) == when, yes, no)),
-            Typed::Same(yes) => each2(out, mask, no, |m, no| choose((m != 0) == when, yes, no)),
+        move || match yes {
+            Typed::Each(yes) => {
+                each3(out, mask, yes, no, move |m, yes, no| choose((m != 0) == when, yes, no))
+            }
+            Typed::Same(yes) => each2(out, mask, no, move |m, no| choose((m != 0) == when, yes, no)),
             Typed::Out => unreachable!("an operand in the output is overwritten"),
         },
     );
@@ -91,7 +93,7 @@ fn overwrite<T: BitLogic + Selection>(out: &mut [T], mask: &[u8], when: bool, fr
     assert!(out.len() == mask.len(), "kernel: mask length");
     vectorize(
         #[inline(always)]
-        || match from {
+        move || match from {
             Typed::Each(values) => {
                 assert!(out.len() == values.len(), "kernel: operand length");
                 for ((o, m), v) in out.iter_mut().zip(mask).zip(values) {

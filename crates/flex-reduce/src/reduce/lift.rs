@@ -27,7 +27,10 @@ pub(crate) trait Arith: Pod + PartialOrd + Default + Send + Sync {
     /// The larger one; NaN when either is NaN.
     #[inline(always)]
     fn max(self, other: Self) -> Self {
-        if (other > self) | other.is_nan() { other } else { self }
+        // Two choices, of which the first is one instruction. As one choice by two conditions, running maxima down the
+        // columns of 1,024 x 1,024 f32 were not vectorised for AVX2.
+        let larger = if other > self { other } else { self };
+        if other.is_nan() { other } else { larger }
     }
 
     /// Whether this value, coming later, replaces the `best` so far: larger, or the first NaN.

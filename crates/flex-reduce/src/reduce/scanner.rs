@@ -85,7 +85,12 @@ pub(super) struct CumProd;
 impl<T: Accumulate> Scanner<T> for CumProd {
     type Acc = T::Acc;
     const STRIPS: bool = !T::IS_FLOAT;
-    const LEVELS: Levels = if T::IS_FLOAT || size_of::<T>() >= 4 { Levels::Lean } else { Levels::Baseline };
+    /// Columns of f32 gain a fifth from AVX-512 (Zen 5): they are multiplied in f64.
+    const LEVELS: Levels = match (T::IS_FLOAT, size_of::<T>()) {
+        (true, _) => Levels::All,
+        (false, 4..) => Levels::Lean,
+        _ => Levels::Baseline,
+    };
     /// A product of four f32, or of four halves, is far from the ends of f64's range.
     const GROUPS: bool = T::IS_FLOAT && size_of::<T>() < size_of::<T::Acc>();
     #[inline(always)]
