@@ -2,8 +2,9 @@
 //! scaling it, look-up in a table held in registers, special values of logarithms, and an estimate of the
 //! inverse square root.
 //!
-//! Kernels ask for the [proof](Avx512::proof) and use another method where there is none. Scaling by one instruction
-//! made exp of f32 in the second-level cache a third faster (0.19 to 0.125 ns per element on one thread of Zen 5).
+//! Kernels ask for the [proof](Avx512::proof) and use another method where there is none. Scaling by one
+//! instruction made exp of f32 in the second-level cache a third faster (0.19 to 0.125 ns per element on one
+//! thread of Zen 5).
 
 use crate::float::*;
 use crate::simd::*;
@@ -16,8 +17,8 @@ macro_rules! instructions {
             #[inline(always)]
             pub(crate) fn $name<T: Float>(self, $($arg: Vector<S, $ty>),*) -> Vector<S, T> {
                 #[cfg(target_arch = "x86_64")]
-                // SAFETY: `self` proves that `S` is the instruction set with AVX-512F, and that the processor has it.
-                // `cast` checks the sizes of the vectors.
+                // SAFETY: `self` proves that `S` is the instruction set with AVX-512F, and that the processor
+                // has it. `cast` checks the sizes of the vectors.
                 return unsafe {
                     use core::arch::x86_64::*;
                     if size_of::<T>() == 4 {
@@ -80,8 +81,8 @@ impl<S: Simd> Avx512<S> {
     #[inline(always)]
     pub(crate) fn lookup<T: Float>(self, table: &[T; 16], index: Vector<S, T::Int>) -> Vector<S, T> {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: `self` proves AVX-512F, as in `instructions`. The table has 16 elements: one vector of f32, where `T`
-        // has four bytes, and two vectors of f64 otherwise. The loads need no alignment.
+        // SAFETY: `self` proves AVX-512F, as in `instructions`. The table has 16 elements: one vector of f32,
+        // where `T` has four bytes, and two vectors of f64 otherwise. The loads need no alignment.
         return unsafe {
             use core::arch::x86_64::*;
             let at = table.as_ptr();

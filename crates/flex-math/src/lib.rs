@@ -65,8 +65,8 @@ use simd::{Simd, Vector};
 /// Implementations mark `eval` `#[inline(always)]`: `eval` has to be compiled inside the dispatched driver,
 /// where the instruction set is known.
 pub trait UnaryFn<T: Float>: Copy + Send + Sync {
-    /// Whether the function is a few instructions, beside which the instructions of a driver's loop count. Then an
-    /// iteration computes four vectors: relu of 4,096 f32 took 5,514 instructions of AVX2 with one.
+    /// Whether the function is a few instructions, beside which the instructions of a driver's loop count.
+    /// Then an iteration computes four vectors: relu of 4,096 f32 took 5,514 instructions of AVX2 with one.
     const IS_LIGHT: bool = false;
     /// The function of each lane of `x`.
     fn eval<S: Simd>(self, x: Vector<S, T>) -> Vector<S, T>;

@@ -132,8 +132,8 @@ pub fn apply2<E: StoredFloat, F: BinaryFn<E::Compute>>(
 
 /// [`apply2`] where at most one operand is constant. Pointers are as in [`run2`].
 ///
-/// One operation with three loops, not three operations: each operation costs another 300 lines of what the compiler
-/// has to translate, for the way to its instruction set.
+/// One operation with three loops, not three operations: each operation costs another 300 lines of what the
+/// compiler has to translate, for the way to its instruction set.
 struct Apply2<E: StoredFloat, F> {
     f: F,
     a: Loaded<E>,

@@ -1,5 +1,5 @@
-//! Float dtypes as they are stored and as they are computed: half precision is stored in 16 bits and computed in f32; f32 and
-//! f64 are computed as stored.
+//! Float dtypes as they are stored and as they are computed: half precision is stored in 16 bits and computed
+//! in f32; f32 and f64 are computed as stored.
 //!
 //! A kernel is written once over [`Real`] and sees blocks. [`FloatElement`] passes it the stored block itself
 //! where both types are the same, and otherwise a converted copy in a reused scratch buffer.
@@ -14,8 +14,8 @@ pub trait Real: Element + flex_math::Float + AddAssign {}
 impl Real for f32 {}
 impl Real for f64 {}
 
-/// A float type that tensors store: f16, bf16, f32 or f64. Its computing type and the conversions are those of
-/// [`StoredFloat`].
+/// A float type that tensors store: f16, bf16, f32 or f64. Its computing type and the conversions are those
+/// of [`StoredFloat`].
 pub trait FloatElement: Element + StoredFloat<Compute: Real> {
     /// The values of `src` in the computing type. They are in `scratch` where they have to be converted.
     #[inline(always)]

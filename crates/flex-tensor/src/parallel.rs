@@ -1,5 +1,5 @@
-//! The only module that decides how many threads run and how work is split among them. The numbers that it decides by
-//! are in [`thresholds`].
+//! The only module that decides how many threads run and how work is split among them. The numbers that it
+//! decides by are in [`thresholds`].
 //!
 //! The sizes of the blocks depend on the problem alone, never on the number of threads, so results have the
 //! same bits on any machine. Without the `rayon` feature everything runs on the calling thread.
@@ -127,8 +127,8 @@ pub fn for_each_chunk2<A: Send, B: Send>(
     each_task(a.count(), work, &|k: usize| f(k, unsafe { a.take(k) }, unsafe { b.take(k) }));
 }
 
-/// Tasks with numbers. A trait of its own because `dyn Fn` has a table with a copy of the closure's code for each
-/// of `call`, `call_mut` and `call_once`: 0.2 MB of the engine's machine code.
+/// Tasks with numbers. A trait of its own because `dyn Fn` has a table with a copy of the closure's code for
+/// each of `call`, `call_mut` and `call_once`: 0.2 MB of the engine's machine code.
 trait Tasks: Sync {
     /// Runs task `number`.
     fn run(&self, number: usize);

@@ -44,8 +44,8 @@ impl<A: FftFloat + rustfft::FftNum> ComplexFft<A> for Arc<dyn rustfft::Fft<A>> {
 
 /// `rustfft`'s planner for the vectors of this processor; an error if it lacks AVX (x86-64).
 ///
-/// `rustfft::FftPlanner` would add portable code for processors without them, 0.3 MB that hardly anybody runs: there
-/// the engine's own transforms serve, as they do without `std`.
+/// `rustfft::FftPlanner` would add portable code for processors without them, 0.3 MB that hardly anybody
+/// runs: there the engine's own transforms serve, as they do without `std`.
 #[cfg(all(feature = "std", target_arch = "x86_64"))]
 fn library_planner<A: rustfft::FftNum>() -> Result<rustfft::FftPlannerAvx<A>, ()> {
     rustfft::FftPlannerAvx::new()

@@ -30,9 +30,9 @@ impl HasKernel for f64 {
     }
 }
 
-/// A kernel of `gemm`: `dst = alpha * dst + beta * lhs @ rhs`. The arguments are `m`, `n` and `k`; the start, the
-/// column stride and the row stride of `dst`; whether `dst` is read; the same three of `lhs` and of `rhs`; `alpha`
-/// and `beta`; whether `dst`, `lhs` and `rhs` are conjugated; the threads.
+/// A kernel of `gemm`: `dst = alpha * dst + beta * lhs @ rhs`. The arguments are `m`, `n` and `k`; the start,
+/// the column stride and the row stride of `dst`; whether `dst` is read; the same three of `lhs` and of
+/// `rhs`; `alpha` and `beta`; whether `dst`, `lhs` and `rhs` are conjugated; the threads.
 type Kernel<T> = unsafe fn(
     usize,
     usize,
@@ -212,7 +212,8 @@ impl<'a, T> MatRef<'a, T> {
 impl<'a, T: Pod> MatRef<'a, T> {
     /// The same matrix, whose elements are of type `T` by another name.
     fn cast<U: Pod>(self) -> MatRef<'a, U> {
-        // Elements of another size would change the meaning of the layout. As many as before keep the invariant.
+        // Elements of another size would change the meaning of the layout. As many as before keep the
+        // invariant.
         assert!(size_of::<U>() == size_of::<T>(), "gemm: a type of another size");
         MatRef { data: bytemuck::cast_slice(self.data), layout: self.layout }
     }
@@ -351,12 +352,12 @@ fn call<T: HasKernel>(
     // instead.
     let start = |layout: &MatLayout| if k == 0 { 0 } else { layout.offset };
     // SAFETY:
-    // * Bounds: `gemm` addresses element (i, j) of each matrix at its pointer plus i*rs + j*cs with i and j below
-    //   the sizes that are passed. `MatRef::new` and `MatMut::new` are the only constructors, the fields are
-    //   private, and both assert in exact arithmetic that all those positions, counted from the start of the slice,
-    //   lie inside of it. The sizes of the three matrices were asserted above to agree on m, n and k. Partial
-    //   tiles are loaded with masks or through packing buffers of `gemm`'s own, whose loads and stores do not assume
-    //   more alignment than that of the element.
+    // * Bounds: `gemm` addresses element (i, j) of each matrix at its pointer plus i*rs + j*cs with i and j
+    //   below the sizes that are passed. `MatRef::new` and `MatMut::new` are the only constructors, the
+    //   fields are private, and both assert in exact arithmetic that all those positions, counted from the
+    //   start of the slice, lie inside of it. The sizes of the three matrices were asserted above to agree on
+    //   m, n and k. Partial tiles are loaded with masks or through packing buffers of `gemm`'s own, whose
+    //   loads and stores do not assume more alignment than that of the element.
     // * Provenance: negative strides reach below the offset, so the pointers are taken from the whole slice
     //   (`as_ptr().add(offset)`), not from its tail. The offsets are in bounds: element (0, 0) of a matrix
     //   that is not empty lies there, and the offset of an empty operand is replaced by zero.
@@ -388,9 +389,9 @@ fn call<T: HasKernel>(
     }
 }
 
-/// The layout of `dst`, `a` and `b` for the same product in the order that the kernels want: a destination whose
-/// columns are its more contiguous axis (`dst' = b' @ a'` otherwise), and strides of `dst` and of the sums' terms
-/// that are not negative.
+/// The layout of `dst`, `a` and `b` for the same product in the order that the kernels want: a destination
+/// whose columns are its more contiguous axis (`dst' = b' @ a'` otherwise), and strides of `dst` and of the
+/// sums' terms that are not negative.
 fn ordered<'a, T>(
     dst: MatLayout,
     a: MatRef<'a, T>,

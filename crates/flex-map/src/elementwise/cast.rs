@@ -236,8 +236,8 @@ where
     S::Wide: AsPrimitive<D>,
 {
     type Out = D;
-    /// AVX-512 alone converts integers of 64 bits to floats: 65,536 i64 become f32 in 8 us, and in 13 with AVX2 (one thread
-    /// of Zen 5).
+    /// AVX-512 alone converts integers of 64 bits to floats: 65,536 i64 become f32 in 8 us, and in 13 with
+    /// AVX2 (one thread of Zen 5).
     const LEVELS: Levels =
         if size_of::<S>() == 8 && !S::IS_FLOAT && D::IS_FLOAT { Levels::All } else { Levels::Lean };
     #[inline(always)]

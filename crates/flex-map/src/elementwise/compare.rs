@@ -242,8 +242,8 @@ macro_rules! comparison {
         struct $name;
         impl<T: Compared> Fn2<T> for $name {
             type Out = u8;
-            /// Halves are compared by a dozen operations on bits: 65,536 take 3.8 us with AVX-512, and 5.2 with AVX2 (one
-            /// thread of Zen 5); 1 Mi i64 take 290 and 328.
+            /// Halves are compared by a dozen operations on bits: 65,536 take 3.8 us with AVX-512, and 5.2
+            /// with AVX2 (one thread of Zen 5); 1 Mi i64 take 290 and 328.
             const LEVELS: Levels = match (T::IS_FLOAT, size_of::<T>()) {
                 (true, 2) | (_, 8) => Levels::All,
                 _ => Levels::Lean,

@@ -24,7 +24,8 @@ pub(crate) trait Fn2<T> {
     type Out: Element;
     /// The instruction sets that the loop gains from.
     const LEVELS: Levels = Levels::Lean;
-    /// Whether the function costs less than moving its operands, so that a constant on the right gets a loop of its own.
+    /// Whether the function costs less than moving its operands, so that a constant on the right gets a loop
+    /// of its own.
     const IS_LIGHT: bool = true;
     /// The result.
     fn at(a: T, b: T) -> Self::Out;
@@ -60,8 +61,9 @@ impl<A: Element, F: Fn1<A> + 'static> Kernel<1> for Map1<A, F> {
     }
 }
 
-/// Bytes of the widest operand between two prefetches. The loop over them has a constant length, is all vectors, and is
-/// unrolled. Doubling 1 Mi f32 takes 46 us with it, and took 52 without; 4,096 take 0.24 us and took 0.31.
+/// Bytes of the widest operand between two prefetches. The loop over them has a constant length, is all
+/// vectors, and is unrolled. Doubling 1 Mi f32 takes 46 us with it, and took 52 without; 4,096 take 0.24 us
+/// and took 0.31.
 const RUN_BYTES: usize = 256;
 
 /// Declares a loop that computes each element of an output from as many elements of some operands,
@@ -181,8 +183,8 @@ impl<T: Element, F: Fn3<T> + 'static> Map3<T, F> {
 }
 
 impl<T: Element, F: Fn3<T>> Gains for Map3<T, F> {
-    /// Halves take a dozen operations on bits: clamping 65,536 of them takes 5 us with AVX-512, and 6.7 with AVX2 (one thread
-    /// of Zen 5).
+    /// Halves take a dozen operations on bits: clamping 65,536 of them takes 5 us with AVX-512, and 6.7 with
+    /// AVX2 (one thread of Zen 5).
     const LEVELS: Levels = if T::IS_FLOAT { Levels::All } else { Levels::Lean };
 }
 

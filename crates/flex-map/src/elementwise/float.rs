@@ -1,12 +1,13 @@
 //! Functions of floats as kernels, over vectors. Halves are computed in f32 and rounded once.
 //!
-//! A function is light when it costs little more than moving its operands. Then each way of passing a constant gets a loop, and
-//! halves are converted in registers: adding 65,536 f16 in the caches takes 0.10 ns per element so (f32: 0.13), and took 0.19
-//! through arrays of f32 (one thread of Zen 4). All other functions are heavy: constants and halves pass through blocks on the
-//! stack, which saves compiled copies of long code.
+//! A function is light when it costs little more than moving its operands. Then each way of passing a
+//! constant gets a loop, and halves are converted in registers: adding 65,536 f16 in the caches takes 0.10 ns
+//! per element so (f32: 0.13), and took 0.19 through arrays of f32 (one thread of Zen 4). All other functions
+//! are heavy: constants and halves pass through blocks on the stack, which saves compiled copies of long
+//! code.
 //!
-//! A constant operand of a function of halves may come as the half or as f32; scalars come as f32, so that they are not rounded
-//! to the half first.
+//! A constant operand of a function of halves may come as the half or as f32; scalars come as f32, so that
+//! they are not rounded to the half first.
 
 use super::element::{Fn1, Fn3, Map1, Map3};
 use super::kernel::{BLOCK, FloatKernels, Kernel, Src, Typed, through_blocks};
@@ -60,8 +61,8 @@ pub(super) const fn light3<F: FloatFn3>() -> FloatKernels<3> {
     ]
 }
 
-/// The kernels of a light function of one float that rounds nothing: halves are taken by their bits. Relu of 4,096 bf16
-/// converted to f32 and back took twice as long as that of f32.
+/// The kernels of a light function of one float that rounds nothing: halves are taken by their bits. Relu of
+/// 4,096 bf16 converted to f32 and back took twice as long as that of f32.
 pub(super) const fn selecting1<F: FloatFn1 + Fn1<f16> + Fn1<bf16>>() -> FloatKernels<1> {
     [
         &Light::<f64, F>(PhantomData),
@@ -188,8 +189,8 @@ impl<F: FloatFn2> HeavyHalves<F> {
     const BF16_2: &'static dyn Kernel<2> = &ThroughSingle::<bf16, 2>::rounded(Self::SINGLE2);
 }
 
-/// A kernel over f32 as one over operands of the half type `H`, which pass through blocks of f32. One copy of this code serves
-/// all functions.
+/// A kernel over f32 as one over operands of the half type `H`, which pass through blocks of f32. One copy of
+/// this code serves all functions.
 pub(super) struct ThroughSingle<H, const N: usize> {
     /// The kernel over f32.
     single: &'static dyn Kernel<N>,
@@ -252,8 +253,8 @@ impl<H: Half + Element, const N: usize> Kernel<N> for ThroughSingle<H, N> {
 
 /// Functions of numbers, each of one expression: over vectors of floats, and over single integers or halves.
 ///
-/// `Arithmetic` functions take whatever has arithmetic; `Selection` functions only choose among numbers or change signs, so they
-/// take halves by their bits.
+/// `Arithmetic` functions take whatever has arithmetic; `Selection` functions only choose among numbers or
+/// change signs, so they take halves by their bits.
 macro_rules! number_fn {
     ($($(#[$doc:meta])* $name:ident<$bound:ident>: |$($x:ident),+| $value:expr;)*) => {$(
         $(#[$doc])*

@@ -1,7 +1,8 @@
 //! Kernels: what happens to a run of elements, once layouts are out of the way.
 //!
-//! A [`Kernel`] sees bytes, so that one driver serves every dtype. [`element`](super::element) and [`float`](super::float) make
-//! kernels out of functions; [`Kernels`] lists the kernels of one operation by dtype.
+//! A [`Kernel`] sees bytes, so that one driver serves every dtype. [`element`](super::element) and
+//! [`float`](super::float) make kernels out of functions; [`Kernels`] lists the kernels of one operation by
+//! dtype.
 
 use crate::error::{Error, Result};
 use crate::{DType, Element};
@@ -19,8 +20,8 @@ pub(crate) enum Src<'a> {
     Each(&'a [u8]),
     /// One element that stands for all.
     Same(&'a [u8]),
-    /// The operand lies in the output, element for element, and is overwritten. At most one operand of a run, of
-    /// the output's element size.
+    /// The operand lies in the output, element for element, and is overwritten. At most one operand of a run,
+    /// of the output's element size.
     Out,
 }
 
@@ -94,16 +95,16 @@ pub(super) fn run_rows<const N: usize>(kernel: &dyn Kernel<N>, out: &mut [u8], r
     }
 }
 
-/// Elements that pass through the stack at a time, where an operand is converted, constant, or lies in the output: 2 KiB of f32
-/// per operand stay in the first cache.
+/// Elements that pass through the stack at a time, where an operand is converted, constant, or lies in the
+/// output: 2 KiB of f32 per operand stay in the first cache.
 pub(super) const BLOCK: usize = 512;
 
 /// Bytes of an operand's block in [`through_blocks`].
 const BLOCK_BYTES: usize = 2048;
 
-/// Runs a kernel over slices alone: constants, and operands that lie in the output, pass through blocks on the stack. So a kernel
-/// needs loops for the common ways of passing operands only, and no copy of its code for the others, at the price of some loads
-/// and stores in the first cache.
+/// Runs a kernel over slices alone: constants, and operands that lie in the output, pass through blocks on
+/// the stack. So a kernel needs loops for the common ways of passing operands only, and no copy of its code
+/// for the others, at the price of some loads and stores in the first cache.
 ///
 /// `size` is that of the operands' elements, `out_size` that of the output's.
 pub(super) fn through_blocks<const N: usize>(

@@ -109,7 +109,8 @@ macro_rules! stored_as_half {
             fn as_compute_mut(_: &mut [Self]) -> Option<&mut [f32]> {
                 None
             }
-            // Without parameters, so that the loops are compiled here, once, and not again in every crate that converts.
+            // Without parameters, so that the loops are compiled here, once, and not again in every crate
+            // that converts.
             fn widen_slice(src: &[Self], dst: &mut [f32]) {
                 widen(src, dst);
             }

@@ -52,8 +52,8 @@ impl<S: Simd> Avx512<S> {
         use core::arch::x86_64::*;
         let (low, high) = src.as_chunks::<8>().0.split_at(1);
         let (low, high) = (self.eight_to_odd::<H>(&low[0]), self.eight_to_odd::<H>(&high[0]));
-        // SAFETY: `self` proves AVX-512F and DQ, and that the vectors of `S` have 64 bytes, in which every bit pattern is a
-        // valid value.
+        // SAFETY: `self` proves AVX-512F and DQ, and that the vectors of `S` have 64 bytes, in which every
+        // bit pattern is a valid value.
         unsafe {
             let both = _mm512_castpd256_pd512(_mm256_castps_pd(low));
             let both = _mm512_insertf64x4::<1>(both, _mm256_castps_pd(high));

@@ -31,8 +31,9 @@ fn narrow_lanes<S: Simd, H: Half>(value: Vector<S, f32>, dst: &mut [H]) {
     }
 }
 
-/// [`Half::widen`] as a call. Inlined into the loops of the baseline, which the compiler vectorises and unrolls, the
-/// conversions were a tenth of the engine's machine code, for processors that hardly anybody has.
+/// [`Half::widen`] as a call. Inlined into the loops of the baseline, which the compiler vectorises and
+/// unrolls, the conversions were a tenth of the engine's machine code, for processors that hardly anybody
+/// has.
 #[inline(never)]
 fn widen_one<H: Half>(half: H) -> f32 {
     H::widen(half.bits())
@@ -82,9 +83,9 @@ macro_rules! conversions {
                 use core::mem::transmute_copy;
                 let from = src.as_ptr();
                 if Avx512::<S>::proof().is_some() {
-                    // SAFETY: the proof is of AVX-512F and of AVX, whose 256-bit load this is. There are 16 elements,
-                    // as asserted, since a vector has 64 bytes; so 32 bytes can be read, without alignment. Every
-                    // bit pattern of a vector is a valid value.
+                    // SAFETY: the proof is of AVX-512F and of AVX, whose 256-bit load this is. There are 16
+                    // elements, as asserted, since a vector has 64 bytes; so 32 bytes can be read, without
+                    // alignment. Every bit pattern of a vector is a valid value.
                     unsafe {
                         let $bits16 = _mm256_loadu_si256(from.cast());
                         return transmute_copy::<__m512, _>(&$widen16);

@@ -151,8 +151,8 @@ fn wanted() -> Option<Level> {
     None
 }
 
-/// Runs `op` at `level`, which comes from [`level`] or [`Level::here`], or at the highest level below it whose
-/// vectors have at most `WIDEST` bytes.
+/// Runs `op` at `level`, which comes from [`level`] or [`Level::here`], or at the highest level below it
+/// whose vectors have at most `WIDEST` bytes.
 #[inline(always)]
 pub(super) fn run<Op: WithSimd, const WIDEST: usize>(level: Level, op: Op) -> Op::Output {
     let level = if WIDEST < 64 { level.min(Level::Vectors) } else { level };

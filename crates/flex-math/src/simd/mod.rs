@@ -78,8 +78,8 @@ impl<R, F: FnOnce() -> R> WithSimd for Call<F> {
     }
 }
 
-/// Whether the instruction set `S` has vectors of its own. [`Level::Baseline`] has none: there `macerator` computes
-/// 8 bytes at a time, in plain integers.
+/// Whether the instruction set `S` has vectors of its own. [`Level::Baseline`] has none: there `macerator`
+/// computes 8 bytes at a time, in plain integers.
 #[inline(always)]
 pub const fn has_vectors<S: Simd>() -> bool {
     size_of::<S::Register>() > size_of::<u64>()

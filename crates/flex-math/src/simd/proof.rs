@@ -1,7 +1,8 @@
 //! Proofs that code runs with an instruction set of x86-64, for the instructions that `macerator` leaves out.
 //!
-//! The functions that use such instructions are methods of a proof, or take one. They need no check, and no caller can reach
-//! them where the instructions are missing. An instruction set is one line here and one file with its methods.
+//! The functions that use such instructions are methods of a proof, or take one. They need no check, and no
+//! caller can reach them where the instructions are missing. An instruction set is one line here and one file
+//! with its methods.
 
 use super::Simd;
 use core::marker::PhantomData;
@@ -21,10 +22,11 @@ macro_rules! proofs {
         impl<S> Copy for $name<S> {}
 
         impl<S: Simd> $name<S> {
-            /// The proof, in code compiled for this instruction set; `None` in all other code. Which of the two is a
-            /// constant once the code is compiled.
-            // `Simd` is sealed, and its implementations for x86-64 differ in the size of their registers (the test below).
-            // A function of `S` is reached only by way of `dispatch`, where the processor has the instructions of `S`.
+            /// The proof, in code compiled for this instruction set; `None` in all other code. Which of the
+            /// two is a constant once the code is compiled.
+            // `Simd` is sealed, and its implementations for x86-64 differ in the size of their registers (the
+            // test below). A function of `S` is reached only by way of `dispatch`, where the processor has
+            // the instructions of `S`.
             #[inline(always)]
             pub(crate) fn proof() -> Option<Self> {
                 (cfg!(target_arch = "x86_64") && size_of::<S::Register>() == $bytes).then_some(Self(PhantomData))

@@ -212,7 +212,7 @@ fn adjust<T: FloatElement>(
             let wide = &wide;
             vectorize(
                 #[inline(always)]
-                || scores.iter_mut().zip(wide).for_each(|(x, &b)| *x = *x + b),
+                || scores.iter_mut().zip(wide).for_each(|(x, &b)| *x += b),
             );
         }
     }

@@ -45,13 +45,13 @@ pub(crate) fn sum_of_tuples<T: Real, const N: usize>(values: [&[T]; N], f: impl 
         for c in 0..(end - start) / LANES {
             let chunks: [&[T; LANES]; N] = blocks.map(|(body, _)| &body[c]);
             for l in 0..LANES {
-                lanes[l] = lanes[l] + f(chunks.map(|chunk| chunk[l]));
+                lanes[l] += f(chunks.map(|chunk| chunk[l]));
             }
         }
         for l in 0..(end - start) % LANES {
-            lanes[l] = lanes[l] + f(blocks.map(|(_, tail)| tail[l]));
+            lanes[l] += f(blocks.map(|(_, tail)| tail[l]));
         }
-        total = total + fold_halves(&mut lanes, |a, b| a + b);
+        total += fold_halves(&mut lanes, |a, b| a + b);
     }
     total
 }
@@ -60,6 +60,6 @@ pub(crate) fn sum_of_tuples<T: Real, const N: usize>(values: [&[T]; N], f: impl 
 pub(super) fn add<T: Real>(to: &mut [T], from: &[T]) {
     vectorize(
         #[inline(always)]
-        || to.iter_mut().zip(from).for_each(|(to, from)| *to = *to + *from),
+        || to.iter_mut().zip(from).for_each(|(to, from)| *to += *from),
     );
 }

@@ -157,8 +157,8 @@ fn row_backward<F: Real>(x: &[F], grad: &mut [F], gamma: &[F], epsilon: F, sums:
             let operands = grad.iter_mut().zip(x).zip(gamma);
             for (((g, x), gamma), (for_gamma, for_beta)) in operands.zip(for_gamma.iter_mut().zip(for_beta)) {
                 let h = (*x - mean) * scale;
-                *for_gamma = *for_gamma + *g * h;
-                *for_beta = *for_beta + *g;
+                *for_gamma += *g * h;
+                *for_beta += *g;
                 *g = scale * (*g * *gamma - mean_c - h * mean_ch);
             }
         },

@@ -172,7 +172,7 @@ fn softmax_row<F: Real>(from: Option<&[F]>, to: &mut [F], kind: Kind, exps: &mut
                 &to[block]
             }
         };
-        sum = sum + flex_math::sum(exps);
+        sum += flex_math::sum(exps);
     }
     if kind == Kind::LogSoftmax {
         let less = Less(max, eval_scalar(Ln, sum));

@@ -127,8 +127,8 @@ where
     })
 }
 
-/// Writes the means of the windows of `piece` to `out`; `src` holds the rows of the input plane from `first_row` on. A
-/// function of the computing type alone, so that halves share the code of f32.
+/// Writes the means of the windows of `piece` to `out`; `src` holds the rows of the input plane from
+/// `first_row` on. A function of the computing type alone, so that halves share the code of f32.
 fn average_piece<A: Real>(
     plan: &Plan,
     piece: &Piece,
@@ -248,14 +248,14 @@ fn spread_plane_inlined<A: Real>(
                 for (j, share) in shares.iter().enumerate() {
                     let taps = plan.cols.taps(j);
                     for o in row[taps.start..].iter_mut().step_by(taps.step).take(taps.count) {
-                        *o = *o + *share;
+                        *o += *share;
                     }
                 }
             }
         }
         for r in plan.rows.taps(i).iter() {
             for (o, v) in out[r * width..][..width].iter_mut().zip(&*row) {
-                *o = *o + *v;
+                *o += *v;
             }
         }
     }

@@ -224,7 +224,7 @@ impl Split {
             let offset = k * self.dilation;
             let run = &mut phases[(offset % self.stride) * self.len + offset / self.stride..];
             for (o, share) in run.iter_mut().zip(shares) {
-                *o = *o + *share;
+                *o += *share;
             }
         }
         row.fill(A::ZERO);

@@ -42,8 +42,8 @@ pub fn max_pool<const N: usize>(x: Tensor, options: &MaxPoolOptions<N>) -> Resul
     dispatch!(float OP, x.dtype(), T => run::<T>(OP, &plan, &x))
 }
 
-/// Writes the maxima of the windows of `piece` to `out`; `src` holds the rows of the input plane from `first_row` on. A
-/// function of the computing type alone, so that halves share the code of f32.
+/// Writes the maxima of the windows of `piece` to `out`; `src` holds the rows of the input plane from
+/// `first_row` on. A function of the computing type alone, so that halves share the code of f32.
 fn max_piece<A: Real>(
     plan: &Plan,
     piece: &Piece,

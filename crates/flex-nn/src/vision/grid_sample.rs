@@ -95,8 +95,8 @@ fn run<T: FloatElement, const K: usize>(
     })
 }
 
-/// Appends the taps of each point of `grid` in an image of size `[height, width]` to `picks`. Functions of the computing
-/// type alone, this one and the next, so that halves share the code of f32.
+/// Appends the taps of each point of `grid` in an image of size `[height, width]` to `picks`. Functions of
+/// the computing type alone, this one and the next, so that halves share the code of f32.
 fn choose<A: Real, const K: usize>(
     rule: &Rule,
     grid: &[[A; 2]],
@@ -150,9 +150,9 @@ impl<A: Real, const K: usize> Pick<A, K> {
         for (row, wy) in self.rows.iter().zip(&self.wy) {
             let mut line = A::ZERO;
             for (col, wx) in self.cols.iter().zip(&self.wx) {
-                line = line + src.get(row + col).copied().unwrap_or(A::ZERO) * *wx;
+                line += src.get(row + col).copied().unwrap_or(A::ZERO) * *wx;
             }
-            sum = sum + line * *wy;
+            sum += line * *wy;
         }
         sum
     }

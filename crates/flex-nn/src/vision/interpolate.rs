@@ -159,8 +159,8 @@ impl<A: Real, const K: usize> Plan<A, K> {
 
     /// Computes the output rows `rows` of one image; `src` holds the image's input rows from `first` on.
     ///
-    /// The choice of the instruction set is in here, so that the code is compiled for f32 and f64 alone, not for the
-    /// halves too.
+    /// The choice of the instruction set is in here, so that the code is compiled for f32 and f64 alone, not
+    /// for the halves too.
     fn resize(&self, src: &[A], first: usize, rows: Range<usize>, out: &mut [A], scratch: &mut Scratch<A>) {
         vectorize_lean(
             #[inline(always)]
@@ -230,7 +230,7 @@ impl<A: Real, const K: usize> Plan<A, K> {
             let window: &[A; K] = padded[*start..*start + K].try_into().expect("K elements");
             let mut sum = window[0] * weights[0];
             for k in 1..K {
-                sum = sum + window[k] * weights[k];
+                sum += window[k] * weights[k];
             }
             *o = sum;
         }
@@ -275,7 +275,7 @@ impl<A: Real, const K: usize> Plan<A, K> {
         for (k, w) in self.rows.weights[i].iter().enumerate() {
             if let Some(r) = self.rows.element(i, k) {
                 for (o, v) in sums[r * width..][..width].iter_mut().zip(row) {
-                    *o = *o + *v * *w;
+                    *o += *v * *w;
                 }
             }
         }
@@ -288,14 +288,14 @@ impl<A: Real, const K: usize> Plan<A, K> {
         for ((g, start), weights) in row.iter().zip(&self.cols.starts).zip(&self.cols.weights) {
             let window: &mut [A; K] = (&mut padded[*start..*start + K]).try_into().expect("K elements");
             for (o, w) in window.iter_mut().zip(weights) {
-                *o = *o + *g * *w;
+                *o += *g * *w;
             }
         }
         if self.cols.repeat_border {
             let last = Self::PAD + self.cols.input - 1;
             for k in 0..Self::PAD {
-                padded[Self::PAD] = padded[Self::PAD] + padded[k];
-                padded[last] = padded[last] + padded[last + 1 + k];
+                padded[Self::PAD] += padded[k];
+                padded[last] += padded[last + 1 + k];
             }
         }
     }
@@ -309,7 +309,7 @@ fn combine<A: Real, const K: usize>(rows: [&[A]; K], weights: &[A; K], out: &mut
     for (x, o) in out.iter_mut().enumerate() {
         let mut sum = rows[0][x] * weights[0];
         for k in 1..K {
-            sum = sum + rows[k][x] * weights[k];
+            sum += rows[k][x] * weights[k];
         }
         *o = sum;
     }

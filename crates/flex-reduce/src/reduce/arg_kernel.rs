@@ -127,9 +127,10 @@ impl<T: Lift, O: Order<T>> ArgKernel for ByOrder<T, O> {
     }
 }
 
-/// The levels of a search among elements `T`. Keys of integers and halves are compared as unsigned integers, for which
-/// vectors of 32 bytes do: the position of the largest of 1 Mi i32 takes 71 us with AVX2 and took 174 with AVX-512.
-/// AVX2 does not compare unsigned integers of 64 bits: it takes 471 us for i64, and AVX-512 207 (one thread of Zen 5).
+/// The levels of a search among elements `T`. Keys of integers and halves are compared as unsigned integers,
+/// for which vectors of 32 bytes do: the position of the largest of 1 Mi i32 takes 71 us with AVX2 and took
+/// 174 with AVX-512. AVX2 does not compare unsigned integers of 64 bits: it takes 471 us for i64, and AVX-512
+/// 207 (one thread of Zen 5).
 struct Search<T>(PhantomData<T>);
 
 impl<T: Element> Gains for Search<T> {

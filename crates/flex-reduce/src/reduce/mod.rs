@@ -41,8 +41,8 @@ macro_rules! dispatch_ring {
     };
 }
 
-/// Binds `$T` to a float type or to unsigned bits, and `$order` to the [`Order`](order::Order) for an extreme of
-/// them. Of floats, the extremes that may be `$wanted` are listed; the last one stands for all others.
+/// Binds `$T` to a float type or to unsigned bits, and `$order` to the [`Order`](order::Order) for an extreme
+/// of them. Of floats, the extremes that may be `$wanted` are listed; the last one stands for all others.
 /// `$equal_zeros` is the parameter of [`order::HalfOrder`].
 macro_rules! dispatch_order {
     ($op:expr, $dtype:expr, $want:expr, $equal_zeros:literal, $wanted:tt, $T:ident, $order:ident => $body:expr) => {

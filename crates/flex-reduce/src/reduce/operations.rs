@@ -163,8 +163,8 @@ impl<T: Lift, O: Order<T>> Reducer<T> for Extreme<O> {
     type Acc = T::Wide;
     type Out = T;
     const ROUNDS: bool = false;
-    /// Halves come as `u16` and take several operations on bits. AVX2 does not compare unsigned integers of 64 bits: maxima
-    /// of i64 took 2.3 times as long with it (Zen 5).
+    /// Halves come as `u16` and take several operations on bits. AVX2 does not compare unsigned integers of
+    /// 64 bits: maxima of i64 took 2.3 times as long with it (Zen 5).
     const LEVELS: Levels = match (T::IS_FLOAT, size_of::<T>()) {
         (true, _) | (false, 2 | 8) => Levels::All,
         _ => Levels::Lean,

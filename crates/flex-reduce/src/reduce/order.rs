@@ -72,11 +72,12 @@ impl_float_order!(f64, f32);
 
 const SIGN: u16 = 0x8000;
 
-/// An extreme `W` of f16 or bf16, read as their bits. With `EQUAL_ZEROS`, zeros have equal keys, so that a search for
-/// positions finds the first; otherwise -0.0 comes before 0.0, which keeps the sign.
+/// An extreme `W` of f16 or bf16, read as their bits. With `EQUAL_ZEROS`, zeros have equal keys, so that a
+/// search for positions finds the first; otherwise -0.0 comes before 0.0, which keeps the sign.
 ///
-/// One compiled loop serves both half types. The extreme is a constant: as fields, its masks made maxima of columns a quarter
-/// slower. The field has 32 bits because the compiler computes with the bits of a structure of 16-bit fields in 64-bit lanes.
+/// One compiled loop serves both half types. The extreme is a constant: as fields, its masks made maxima of
+/// columns a quarter slower. The field has 32 bits because the compiler computes with the bits of a structure
+/// of 16-bit fields in 64-bit lanes.
 #[derive(Clone, Copy)]
 pub(crate) struct HalfOrder<W, const EQUAL_ZEROS: bool> {
     /// The bits of infinity; greater magnitudes are NaN.
@@ -92,8 +93,9 @@ impl<W, const EQUAL_ZEROS: bool> HalfOrder<W, EQUAL_ZEROS> {
 }
 
 impl<W: Wanted, const EQUAL_ZEROS: bool> Order<u16> for HalfOrder<W, EQUAL_ZEROS> {
-    /// NaN gets the largest key. Negative numbers become the complement of their magnitude: two's complement with
-    /// `EQUAL_ZEROS`, which makes zeros equal, otherwise ones'. Then the sign bit is inverted for unsigned order.
+    /// NaN gets the largest key. Negative numbers become the complement of their magnitude: two's complement
+    /// with `EQUAL_ZEROS`, which makes zeros equal, otherwise ones'. Then the sign bit is inverted for
+    /// unsigned order.
     #[inline(always)]
     fn key(self, value: u16) -> u16 {
         let bits = match W::WANT {

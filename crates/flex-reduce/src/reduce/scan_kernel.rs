@@ -26,9 +26,6 @@ const SHORT_STRIP: usize = 16;
 /// take 4.5 us on one thread of a Xeon, and took 9 element by element.
 pub(super) const GROUP: usize = 4;
 
-/// Columns that are scanned together: four vectors of AVX2 of f32.
-const COLUMNS: usize = 32;
-
 /// Rows shorter than this, and remainders, are scanned as a plain chain.
 const MIN_GROUP: usize = 32;
 
@@ -280,25 +277,17 @@ fn scan_strips<T: Element, S: Scanner<T>>(
 #[inline(always)]
 fn advance<T: Element, S: Scanner<T>>(s: S, carry: &mut [S::Acc], rows: &mut [T]) {
     for row in rows.chunks_exact_mut(carry.len()) {
-        let (accs, rest_acc) = carry.as_chunks_mut::<COLUMNS>();
-        let (xs, rest) = row.as_chunks_mut::<COLUMNS>();
-        for (acc, x) in accs.iter_mut().zip(xs) {
-            advance_columns(s, acc, x);
-        }
-        for (acc, x) in rest_acc.iter_mut().zip(rest) {
-            *acc = s.combine(*acc, s.lift(*x));
-            *x = s.lower(*acc);
-        }
+        advance_row(s, carry, row);
     }
 }
 
-/// [`advance`] for some columns. A function of its own, whose arguments are known not to overlap.
+/// [`advance`] over one row. A function of its own, whose arguments are known not to overlap.
 #[inline(always)]
-fn advance_columns<T: Element, S: Scanner<T>>(s: S, acc: &mut [S::Acc; COLUMNS], x: &mut [T; COLUMNS]) {
-    for l in 0..COLUMNS {
-        acc[l] = s.combine(acc[l], s.lift(x[l]));
-    }
-    for l in 0..COLUMNS {
-        x[l] = s.lower(acc[l]);
+fn advance_row<T: Element, S: Scanner<T>>(s: S, carry: &mut [S::Acc], row: &mut [T]) {
+    let row = &mut row[..carry.len()];
+    for j in 0..carry.len() {
+        let acc = s.combine(carry[j], s.lift(row[j]));
+        carry[j] = acc;
+        row[j] = s.lower(acc);
     }
 }

@@ -1,8 +1,8 @@
-//! Every threshold that decides whether threads pay, and how much work one task gets. A change to one of them is a change
-//! to this file alone.
+//! Every threshold that decides whether threads pay, and how much work one task gets. A change to one of them
+//! is a change to this file alone.
 //!
-//! None of them affects results: where the blocks of a computation decide the order of its sums, their sizes are part
-//! of the algorithm and lie beside it.
+//! None of them affects results: where the blocks of a computation decide the order of its sums, their sizes
+//! are part of the algorithm and lie beside it.
 
 /// Memory-bound work (bytes read plus written) that one thread does while a sleeping helper wakes up: see
 /// [`Work::is_parallel`](super::Work::is_parallel).
@@ -11,8 +11,8 @@
 /// some 50 us to wake up.
 pub const WAKE_BYTES: usize = 8 * 1024 * 1024;
 
-/// [`WAKE_BYTES`] when helpers are awake: some 3 us, so that handing work over (1 us) is small. On two threads, adding
-/// 65,536 f32 takes 3.6 us instead of 4.6.
+/// [`WAKE_BYTES`] when helpers are awake: some 3 us, so that handing work over (1 us) is small. On two
+/// threads, adding 65,536 f32 takes 3.6 us instead of 4.6.
 pub const AWAKE_BYTES: usize = 320 * 1024;
 
 /// Arithmetic (floating-point operations, or their equivalent in time) that justifies waking a helper.
@@ -36,12 +36,12 @@ pub const TASK_BYTES: usize = 128 * 1024;
 /// One thread of Zen 5 takes 60 us for this number, about the time to wake a sleeping worker.
 pub const PARALLEL_MULTIPLICATIONS: usize = 8 << 20;
 
-/// Multiplications per task of a batch of products: some 2 us of f32 on one core of Zen 5, enough to pay for handing
-/// the task over.
+/// Multiplications per task of a batch of products: some 2 us of f32 on one core of Zen 5, enough to pay for
+/// handing the task over.
 pub const TASK_MULTIPLICATIONS: usize = 1 << 18;
 
-/// Speed of the float product kernels relative to plain loops, whose operations [`Work::Flops`](super::Work::Flops)
-/// counts.
+/// Speed of the float product kernels relative to plain loops, whose operations
+/// [`Work::Flops`](super::Work::Flops) counts.
 pub const PRODUCT_SPEEDUP: usize = 16;
 
 /// [`PRODUCT_SPEEDUP`] of the kernel that multiplies pairs of bf16.
@@ -49,8 +49,8 @@ pub const BF16_PRODUCT_SPEEDUP: usize = 4;
 
 /// Minimum number of consecutive rows per thread for which a large product is split by rows. Every thread
 /// then packs all of the right operand for itself, at the cost of a few rows' multiplications, and no thread
-/// waits for another. Inside the `gemm` crate all threads meet at every panel, and a caller outside the pool sleeps
-/// until they are done.
+/// waits for another. Inside the `gemm` crate all threads meet at every panel, and a caller outside the pool
+/// sleeps until they are done.
 pub const TASK_PRODUCT_ROWS: usize = 48;
 
 /// Maximum number of strips of the left operand per task of a bf16 product.
@@ -59,11 +59,12 @@ pub const TASK_BF16_STRIPS: usize = 4;
 /// Rows of the output per task of an integer product.
 pub const TASK_INTEGER_ROWS: usize = 32;
 
-/// Fewest threads with which the parallel radix sort is faster. Measured: 1 Mi u32 cost 3.1 ms serially and 5.1 ms
-/// with two threads. The order of a stable sort is unique, so the choice does not affect the result.
+/// Fewest threads with which the parallel radix sort is faster. Measured: 1 Mi u32 cost 3.1 ms serially and
+/// 5.1 ms with two threads. The order of a stable sort is unique, so the choice does not affect the result.
 pub const PARALLEL_SORT_THREADS: usize = 4;
 
-/// Floating-point operations per task of a convolution, about 4 us with AVX-512; smaller units of work are joined.
+/// Floating-point operations per task of a convolution, about 4 us with AVX-512; smaller units of work are
+/// joined.
 pub const TASK_CONV_FLOPS: usize = 1024 * 1024;
 
 /// Least number of tasks that a large convolution is cut into, if its shape allows it.
@@ -75,6 +76,6 @@ pub const ATTENTION_TASKS: usize = 16;
 /// Operations per task of Fourier transforms: some 5 us.
 pub const TASK_FFT_FLOPS: usize = 32 * 1024;
 
-/// Blocks of random numbers per task. One AVX-512 core takes 0.4 ns per uniform and 0.8 ns per normal `f32`, which
-/// makes 7 to 12 us per task.
+/// Blocks of random numbers per task. One AVX-512 core takes 0.4 ns per uniform and 0.8 ns per normal `f32`,
+/// which makes 7 to 12 us per task.
 pub const TASK_RANDOM_BLOCKS: usize = 16;

@@ -4,8 +4,9 @@
 //! neighbouring axes that can be merged in all operands are merged. The result is a short loop nest whose
 //! innermost axis is as long as the layouts allow. Kernels see rows and never index arithmetic.
 
-/// Defines a function over elements of any dtype that calls a generic one over unsigned integers of the same width.
-/// Its four instances are functions without parameters, compiled in this crate, so that they serve all crates.
+/// Defines a function over elements of any dtype that calls a generic one over unsigned integers of the same
+/// width. Its four instances are functions without parameters, compiled in this crate, so that they serve all
+/// crates.
 macro_rules! by_width {
     ($(#[$doc:meta])* pub fn $name:ident(src; $($argument:ident: $ty:ty),*; out) = $by_bits:ident) => {
         $(#[$doc])*
