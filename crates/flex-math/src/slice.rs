@@ -517,13 +517,13 @@ where
     let mut i = 0;
     if vectors && F::IS_LIGHT {
         let turn = UNROLL * step;
-        while i + turn <= last {
+        while i + turn <= len {
             prefetch(a, b, dst, i, turn);
             // All loads come before the stores, which the compiler must not pass.
             let mut values = [T::one().splat(); UNROLL];
             for (k, value) in values.iter_mut().enumerate() {
                 let i = i + k * step;
-                // SAFETY: `i + step <= last + step`, which is at most `len`.
+                // SAFETY: `i + turn <= len`.
                 *value = unsafe { f.eval(a.whole::<S>(i), b.whole::<S>(i)) };
             }
             for (k, value) in values.into_iter().enumerate() {
@@ -537,9 +537,14 @@ where
         if vectors && !F::IS_LIGHT {
             prefetch(a, b, dst, i, step);
         }
-        // SAFETY: as above.
+        // SAFETY: `i + step < last + step`, which is at most `len`. If the destination is an operand, each element
+        // is read before it is written.
         unsafe { dst.put(i, f.eval(a.whole::<S>(i), b.whole::<S>(i))) };
         i += step;
+    }
+    // Rows of whole iterations end here.
+    if i == len {
+        return;
     }
     let value = f.eval(a_last, b_last);
     // SAFETY: as for the reads.
