@@ -15,17 +15,17 @@ use gemm_common::Parallelism;
 /// Where the kernel for a type comes from.
 trait HasKernel: Real {
     /// The kernel for this machine.
-    fn kernel() -> Kernel<Self>;
+    fn kernel() -> GemmFn<Self>;
 }
 
 impl HasKernel for f32 {
-    fn kernel() -> Kernel<f32> {
+    fn kernel() -> GemmFn<f32> {
         gemm_f32::gemm::f32::get_gemm_fn()
     }
 }
 
 impl HasKernel for f64 {
-    fn kernel() -> Kernel<f64> {
+    fn kernel() -> GemmFn<f64> {
         gemm_f64::gemm::f64::get_gemm_fn()
     }
 }
@@ -33,7 +33,7 @@ impl HasKernel for f64 {
 /// A kernel of `gemm`: `dst = alpha * dst + beta * lhs @ rhs`. The arguments are `m`, `n` and `k`; the start,
 /// the column stride and the row stride of `dst`; whether `dst` is read; the same three of `lhs` and of
 /// `rhs`; `alpha` and `beta`; whether `dst`, `lhs` and `rhs` are conjugated; the threads.
-type Kernel<T> = unsafe fn(
+type GemmFn<T> = unsafe fn(
     usize,
     usize,
     usize,

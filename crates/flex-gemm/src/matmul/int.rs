@@ -113,7 +113,7 @@ fn strip_times_panels<T: Lane, const NR: usize>(
     let mut sums = [[T::Acc::ZERO; NR]; MR];
     for (j, panel) in packed.chunks_exact(k * NR).enumerate() {
         let panel = &panel.as_chunks::<NR>().0[start..start + strip.len()];
-        dispatch(Kernel { strip, panel, sums: &mut sums });
+        dispatch(TileLoop { strip, panel, sums: &mut sums });
         let first = j * NR;
         let width = NR.min(n - first);
         let sums = &sums;
@@ -131,13 +131,13 @@ fn strip_times_panels<T: Lane, const NR: usize>(
 }
 
 /// `sums = strip^T @ panel`, two vectors of columns at a time: eight accumulators in registers.
-struct Kernel<'a, A, const NR: usize> {
+struct TileLoop<'a, A, const NR: usize> {
     strip: &'a [[A; MR]],
     panel: &'a [[A; NR]],
     sums: &'a mut [[A; NR]; MR],
 }
 
-impl<A: VMulAdd, const NR: usize> WithSimd for Kernel<'_, A, NR> {
+impl<A: VMulAdd, const NR: usize> WithSimd for TileLoop<'_, A, NR> {
     type Output = ();
 
     #[inline(always)]

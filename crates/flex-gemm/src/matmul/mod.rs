@@ -27,7 +27,7 @@ pub use linear::{linear, linear_bias_backward, linear_weight_backward, linear_x_
 
 use crate::Tensor;
 use crate::error::{Error, Result, check_same_dtype};
-use plan::Plan;
+use plan::ProductPlan;
 
 /// `lhs @ rhs`: `[.., m, k]` times `[.., k, n]` gives `[.., m, n]`. The leading axes broadcast.
 ///
@@ -45,7 +45,7 @@ pub fn matmul(lhs: Tensor, rhs: Tensor) -> Result<Tensor> {
 fn product(op: &'static str, lhs: Tensor, rhs: Tensor, bias: Option<Tensor>) -> Result<Tensor> {
     let dtype = lhs.dtype();
     check_same_dtype(op, dtype, rhs.dtype())?;
-    let mut plan = Plan::new(op, lhs.layout(), rhs.layout())?;
+    let mut plan = ProductPlan::new(op, lhs.layout(), rhs.layout())?;
     let bias = match bias {
         Some(bias) => {
             check_same_dtype(op, dtype, bias.dtype())?;
@@ -59,7 +59,7 @@ fn product(op: &'static str, lhs: Tensor, rhs: Tensor, bias: Option<Tensor>) -> 
     let (lhs, rhs) = if plan.copy_lhs || plan.copy_rhs {
         let lhs = if plan.copy_lhs { lhs.into_contiguous()? } else { lhs };
         let rhs = if plan.copy_rhs { rhs.into_contiguous()? } else { rhs };
-        plan = Plan::new(op, lhs.layout(), rhs.layout())?;
+        plan = ProductPlan::new(op, lhs.layout(), rhs.layout())?;
         (lhs, rhs)
     } else {
         (lhs, rhs)
@@ -76,7 +76,7 @@ fn product(op: &'static str, lhs: Tensor, rhs: Tensor, bias: Option<Tensor>) -> 
 
 fn compute<T: lane::Lane>(
     op: &'static str,
-    plan: &Plan,
+    plan: &ProductPlan,
     lhs: &Tensor,
     rhs: &Tensor,
     bias: Option<&Tensor>,

@@ -47,7 +47,7 @@ pub(crate) enum Algorithm {
 
 /// `batch` products `[m, k] @ [k, n]`, written row-major one after the other.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Plan {
+pub(crate) struct ProductPlan {
     /// Shape of the output.
     pub shape: Shape,
     pub m: usize,
@@ -65,7 +65,7 @@ pub(crate) struct Plan {
     pub copy_rhs: bool,
 }
 
-impl Plan {
+impl ProductPlan {
     /// Plans `lhs @ rhs` over the last two axes; the leading axes broadcast.
     ///
     /// # Errors
@@ -220,8 +220,8 @@ mod tests {
         Layout::contiguous(Shape::from(dims.to_vec()))
     }
 
-    fn plan(lhs: &[usize], rhs: &[usize]) -> Plan {
-        Plan::new("matmul", &dense(lhs), &dense(rhs)).unwrap()
+    fn plan(lhs: &[usize], rhs: &[usize]) -> ProductPlan {
+        ProductPlan::new("matmul", &dense(lhs), &dense(rhs)).unwrap()
     }
 
     #[test]
@@ -233,11 +233,11 @@ mod tests {
         assert_eq!((p.m, p.batch_size(), p.lhs), (8, 1, Strides2 { row: 7, col: 1 }));
         // One row per matrix merges even if the matrices are not adjacent in memory.
         let spread = dense(&[8, 4, 7]).narrow(1, 2, 1).unwrap();
-        let p = Plan::new("matmul", &spread, &dense(&[7, 2])).unwrap();
+        let p = ProductPlan::new("matmul", &spread, &dense(&[7, 2])).unwrap();
         assert_eq!((p.m, p.batch_size(), p.lhs), (8, 1, Strides2 { row: 28, col: 1 }));
         // Rows that the next matrix does not continue stay a batch.
         let spread = dense(&[8, 4, 7]).narrow(1, 1, 2).unwrap();
-        let p = Plan::new("matmul", &spread, &dense(&[7, 2])).unwrap();
+        let p = ProductPlan::new("matmul", &spread, &dense(&[7, 2])).unwrap();
         assert_eq!((p.m, p.batch_size()), (2, 8));
     }
 
@@ -254,10 +254,10 @@ mod tests {
     #[test]
     fn operands_without_a_unit_stride_are_copied() {
         let t = dense(&[6, 5]).swap_axes(0, 1).unwrap();
-        assert!(!Plan::new("matmul", &t, &dense(&[6, 4])).unwrap().copy_lhs);
+        assert!(!ProductPlan::new("matmul", &t, &dense(&[6, 4])).unwrap().copy_lhs);
         let wide = dense(&[5, 12, 2]).narrow(2, 0, 1).unwrap();
         let stepped = Layout::new(Shape::from(vec![5, 12]), wide.strides()[..2].into(), 0);
-        let p = Plan::new("matmul", &stepped, &dense(&[12, 4])).unwrap();
+        let p = ProductPlan::new("matmul", &stepped, &dense(&[12, 4])).unwrap();
         assert!(p.copy_lhs && !p.copy_rhs);
     }
 
@@ -276,13 +276,16 @@ mod tests {
 
     #[test]
     fn bad_shapes_are_refused() {
-        let err =
-            |l: &[usize], r: &[usize]| Plan::new("matmul", &dense(l), &dense(r)).unwrap_err().to_string();
+        let err = |l: &[usize], r: &[usize]| {
+            ProductPlan::new("matmul", &dense(l), &dense(r)).unwrap_err().to_string()
+        };
         assert!(err(&[4], &[4, 5]).starts_with("matmul: got a tensor of shape [4]"));
         assert!(err(&[3, 4], &[5, 6]).contains("[3, 4] and [5, 6]"));
         assert!(err(&[2, 3, 4], &[3, 4, 6]).contains("leading axes"));
         let huge = dense(&[1 << 31, 1]);
         let wide = huge.clone().swap_axes(0, 1).unwrap();
-        assert!(Plan::new("matmul", &huge, &wide).unwrap_err().to_string().contains("memory can address"));
+        assert!(
+            ProductPlan::new("matmul", &huge, &wide).unwrap_err().to_string().contains("memory can address")
+        );
     }
 }

@@ -3,12 +3,12 @@
 use super::gemm::{MatLayout, MatRef, Threads};
 use super::gemv::{self, gemv};
 use super::lane::Lane;
-use super::plan::{Algorithm, Plan};
+use super::plan::{Algorithm, ProductPlan};
 use crate::parallel::thresholds::{PRODUCT_SPEEDUP, TASK_MULTIPLICATIONS};
 use crate::parallel::{self, Work};
 
 /// Writes the products to `out`, with `bias` added to each row.
-pub(crate) fn run<T: Lane>(plan: &Plan, lhs: &[T], rhs: &[T], out: &mut [T], bias: Option<&[T]>) {
+pub(crate) fn run<T: Lane>(plan: &ProductPlan, lhs: &[T], rhs: &[T], out: &mut [T], bias: Option<&[T]>) {
     if let Some(bias) = bias {
         fill_rows(out, bias);
     }
@@ -52,7 +52,7 @@ pub(crate) fn run<T: Lane>(plan: &Plan, lhs: &[T], rhs: &[T], out: &mut [T], bia
 
 /// Products with a vector: large products run in parallel inside each product, small ones in parallel over
 /// the batch.
-fn run_gemv<T: Lane>(plan: &Plan, lhs: &[T], rhs: &[T], out: &mut [T], accumulate: bool) {
+fn run_gemv<T: Lane>(plan: &ProductPlan, lhs: &[T], rhs: &[T], out: &mut [T], accumulate: bool) {
     let (m, n, k) = (plan.m, plan.n, plan.k);
     let one = |index: usize, y: &mut [T], serial: bool| {
         let (l, r) = plan.offsets(index);

@@ -175,8 +175,8 @@ impl<const N: usize> Kernels<N> {
     #[inline]
     pub(super) fn get(&self, op: &'static str, dtype: DType) -> Result<&'static dyn Kernel<N>> {
         let kernel = match number_of(dtype) {
-            Some(Number::Float(k)) => self.floats.as_ref().map(|kernels| kernels[k]),
-            Some(Number::Integer(k)) => self.integers.as_ref().map(|kernels| kernels[k]),
+            Some(NumberIndex::Float(k)) => self.floats.as_ref().map(|kernels| kernels[k]),
+            Some(NumberIndex::Integer(k)) => self.integers.as_ref().map(|kernels| kernels[k]),
             None => None,
         };
         kernel.ok_or_else(|| {
@@ -191,26 +191,26 @@ impl<const N: usize> Kernels<N> {
 }
 
 /// The place of a dtype in [`FloatKernels`] or [`IntegerKernels`].
-enum Number {
+enum NumberIndex {
     Float(usize),
     Integer(usize),
 }
 
 #[inline]
-fn number_of(dtype: DType) -> Option<Number> {
+fn number_of(dtype: DType) -> Option<NumberIndex> {
     Some(match dtype {
-        DType::F64 => Number::Float(0),
-        DType::F32 => Number::Float(1),
-        DType::F16 => Number::Float(2),
-        DType::BF16 => Number::Float(3),
-        DType::I64 => Number::Integer(0),
-        DType::I32 => Number::Integer(1),
-        DType::I16 => Number::Integer(2),
-        DType::I8 => Number::Integer(3),
-        DType::U64 => Number::Integer(4),
-        DType::U32 => Number::Integer(5),
-        DType::U16 => Number::Integer(6),
-        DType::U8 => Number::Integer(7),
+        DType::F64 => NumberIndex::Float(0),
+        DType::F32 => NumberIndex::Float(1),
+        DType::F16 => NumberIndex::Float(2),
+        DType::BF16 => NumberIndex::Float(3),
+        DType::I64 => NumberIndex::Integer(0),
+        DType::I32 => NumberIndex::Integer(1),
+        DType::I16 => NumberIndex::Integer(2),
+        DType::I8 => NumberIndex::Integer(3),
+        DType::U64 => NumberIndex::Integer(4),
+        DType::U32 => NumberIndex::Integer(5),
+        DType::U16 => NumberIndex::Integer(6),
+        DType::U8 => NumberIndex::Integer(7),
         _ => return None,
     })
 }

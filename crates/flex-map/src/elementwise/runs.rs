@@ -36,11 +36,11 @@ const MAX_GROWTH: usize = 4;
 pub(super) struct Operand<'a> {
     bytes: &'a [u8],
     size: usize,
-    kind: Kind<'a>,
+    kind: OperandLayout<'a>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Kind<'a> {
+enum OperandLayout<'a> {
     /// The operand lies in the output.
     Output,
     /// One element stands for all.
@@ -52,33 +52,33 @@ enum Kind<'a> {
 }
 
 impl<'a> Operand<'a> {
-    pub(super) const OUTPUT: Self = Operand { bytes: &[], size: 0, kind: Kind::Output };
+    pub(super) const OUTPUT: Self = Operand { bytes: &[], size: 0, kind: OperandLayout::Output };
 
     pub(super) fn same(bytes: &'a [u8]) -> Self {
-        Self { bytes, size: bytes.len(), kind: Kind::Same }
+        Self { bytes, size: bytes.len(), kind: OperandLayout::Same }
     }
 
     /// As many elements as the output, in the same order.
     pub(super) fn each(bytes: &'a [u8], size: usize) -> Self {
-        Self { bytes, size, kind: Kind::Each }
+        Self { bytes, size, kind: OperandLayout::Each }
     }
 
     /// A layout over the bytes that broadcasts to the output's shape.
     pub(super) fn strided(bytes: &'a [u8], size: usize, layout: &'a Layout) -> Self {
-        Self { bytes, size, kind: Kind::Strided(layout) }
+        Self { bytes, size, kind: OperandLayout::Strided(layout) }
     }
 
     /// Elements `range` of an operand that is not strided.
     fn run(&self, range: Range<usize>) -> Src<'a> {
         match self.kind {
-            Kind::Output => Src::Out,
-            Kind::Same => Src::Same(self.bytes),
+            OperandLayout::Output => Src::Out,
+            OperandLayout::Same => Src::Same(self.bytes),
             _ => Src::Each(&self.bytes[range.start * self.size..range.end * self.size]),
         }
     }
 
     fn is_strided(&self) -> bool {
-        matches!(self.kind, Kind::Strided(_))
+        matches!(self.kind, OperandLayout::Strided(_))
     }
 }
 
@@ -96,14 +96,14 @@ pub(super) fn run<const N: usize>(
         return run_flat(kernel, out, size, &operands, work);
     }
     let offsets = operands.map(|o| match o.kind {
-        Kind::Strided(layout) => layout.offset(),
+        OperandLayout::Strided(layout) => layout.offset(),
         _ => 0,
     });
     let walk = Walk::following(layout, offsets, |n, axis| match operands[n].kind {
-        Kind::Strided(from) => stretched_stride(from, layout.shape(), axis),
-        Kind::Same => 0,
+        OperandLayout::Strided(from) => stretched_stride(from, layout.shape(), axis),
+        OperandLayout::Same => 0,
         // These have the output's order in memory, whichever way its axes run.
-        Kind::Each | Kind::Output => layout.strides()[axis],
+        OperandLayout::Each | OperandLayout::Output => layout.strides()[axis],
     });
     let inner = walk.inner();
     let in_rows = (0..N).all(|n| !operands[n].is_strided() || matches!(inner.strides[n], 0 | 1));
@@ -152,8 +152,8 @@ fn run_short_rows<const N: usize>(
         let src = core::array::from_fn(|n| {
             let operand = &operands[n];
             match (operand.kind, inner.strides[n]) {
-                (Kind::Strided(_), 0) => RowSrc::Elements(operand.bytes, operand.size),
-                (Kind::Strided(_), _) => RowSrc::Slices(operand.bytes, operand.size),
+                (OperandLayout::Strided(_), 0) => RowSrc::Elements(operand.bytes, operand.size),
+                (OperandLayout::Strided(_), _) => RowSrc::Slices(operand.bytes, operand.size),
                 _ => match operand.run(flat.clone()) {
                     Src::Each(bytes) => RowSrc::Each(bytes, operand.size),
                     Src::Same(bytes) => RowSrc::Same(bytes),
@@ -189,10 +189,10 @@ fn run_rows<const N: usize>(
             let src = core::array::from_fn(|n| {
                 let operand = &operands[n];
                 match (operand.kind, inner.strides[n]) {
-                    (Kind::Strided(_), 0) => {
+                    (OperandLayout::Strided(_), 0) => {
                         Src::Same(&operand.bytes[at[n] * operand.size..][..operand.size])
                     }
-                    (Kind::Strided(_), _) => {
+                    (OperandLayout::Strided(_), _) => {
                         let from = (at[n] + skip) * operand.size;
                         Src::Each(&operand.bytes[from..from + (last - first) * operand.size])
                     }

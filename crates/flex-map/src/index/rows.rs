@@ -3,7 +3,7 @@
 use super::Update;
 use super::indices::Indices;
 use super::take::flatten;
-use super::update::{Kernel, kernel, widens};
+use super::update::{UpdateKernel, kernel, widens};
 use crate::error::{Error, Result, check_axis, check_rank, check_same_dtype};
 use crate::movement::convert::{from_f32, into_f32};
 use crate::movement::into_writable;
@@ -112,7 +112,7 @@ pub(super) fn update_slices(
 const BUCKETS: usize = 32;
 
 fn update_rows<B: Element>(
-    kernel: &Kernel<B>,
+    kernel: &UpdateKernel<B>,
     out: &mut [B],
     [outer, size, inner]: [usize; 3],
     rows: &[usize],

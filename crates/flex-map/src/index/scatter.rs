@@ -3,7 +3,7 @@
 use super::Update;
 use super::indices::{BLOCK, Indices, repeated};
 use super::take::check_index_shape;
-use super::update::{Kernel, kernel, widens};
+use super::update::{UpdateKernel, kernel, widens};
 use crate::error::{Error, Result, check_axis, check_same_dtype};
 use crate::movement::convert::{from_f32, into_f32};
 use crate::movement::into_writable;
@@ -51,7 +51,7 @@ pub fn scatter(
         }
         let values = values.into_contiguous()?;
         let mut tensor = into_writable(tensor)?;
-        let plan = Plan::new(tensor.shape(), indices.shape(), axis);
+        let plan = Scatter::new(tensor.shape(), indices.shape(), axis);
         let out = tensor.dense_mut::<B>().expect("the only owner, contiguous");
         plan.run(&kernel, out, &checked, values.as_slice::<B>().expect("contiguous"));
         Ok(tensor)
@@ -74,7 +74,7 @@ const COLUMN_BYTES: usize = 256 * 1024;
 
 /// The target read as row-major `[outer, size, inner]`, the updates as row-major
 /// `[update_outer, count, update_inner]`.
-struct Plan {
+struct Scatter {
     size: usize,
     inner: usize,
     count: usize,
@@ -85,7 +85,7 @@ struct Plan {
     inner_at: Option<Vec<usize>>,
 }
 
-impl Plan {
+impl Scatter {
     fn new(shape: &[usize], updates: &[usize], axis: usize) -> Self {
         Self {
             size: shape[axis],
@@ -97,7 +97,7 @@ impl Plan {
         }
     }
 
-    fn run<B: Element>(&self, kernel: &Kernel<B>, out: &mut [B], indices: &Indices, values: &[B]) {
+    fn run<B: Element>(&self, kernel: &UpdateKernel<B>, out: &mut [B], indices: &Indices, values: &[B]) {
         let block = self.size * self.inner;
         let updates = self.count * self.update_inner;
         let outer = out.len() / block;
@@ -129,7 +129,7 @@ impl Plan {
     /// Applies the updates of one outer block; its indices begin at `first`.
     fn run_block<B: Element>(
         &self,
-        kernel: &Kernel<B>,
+        kernel: &UpdateKernel<B>,
         out: &mut [B],
         indices: &Indices,
         first: usize,
@@ -168,7 +168,7 @@ impl Plan {
     /// updates the copy and writes it back.
     fn run_columns<B: Element>(
         &self,
-        kernel: &Kernel<B>,
+        kernel: &UpdateKernel<B>,
         out: &mut [B],
         indices: &Indices,
         values: &[B],

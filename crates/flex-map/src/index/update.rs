@@ -10,7 +10,7 @@ use core::marker::PhantomData;
 use flex_math::simd::vectorize_lean;
 
 /// One kind of update of one dtype, whose elements are passed as bits of type `B`.
-pub(super) struct Kernel<B> {
+pub(super) struct UpdateKernel<B> {
     /// `out[i] = combine(out[i], values[i])`.
     pub row: fn(out: &mut [B], values: &[B]),
     /// `out[positions[i]] = combine(out[positions[i]], values[i])`, in order.
@@ -18,7 +18,11 @@ pub(super) struct Kernel<B> {
 }
 
 /// The kernel for a dtype whose elements have the size of `B`.
-pub(super) fn kernel<B: Number>(op: &'static str, dtype: DType, update: Update) -> Result<Kernel<B>> {
+pub(super) fn kernel<B: Updatable>(
+    op: &'static str,
+    dtype: DType,
+    update: Update,
+) -> Result<UpdateKernel<B>> {
     let update = match (dtype.is_bool(), update) {
         (true, Update::Add | Update::Max) => Update::Or,
         (true, Update::Mul) => Update::Min,
@@ -40,23 +44,27 @@ impl<B, T> Widths<B, T> {
     const EQUAL: bool = size_of::<B>() == size_of::<T>();
 }
 
-fn make<B: Number, T: Number>(op: &'static str, dtype: DType, update: Update) -> Result<Kernel<B>> {
+fn make<B: Updatable, T: Updatable>(
+    op: &'static str,
+    dtype: DType,
+    update: Update,
+) -> Result<UpdateKernel<B>> {
     Ok(match update {
-        Update::Assign => Kernel::new::<B, Assign>(),
-        Update::Add if T::IS_FLOAT => Kernel::new::<T, Add>(),
-        Update::Mul if T::IS_FLOAT => Kernel::new::<T, Mul>(),
+        Update::Assign => UpdateKernel::new::<B, Assign>(),
+        Update::Add if T::IS_FLOAT => UpdateKernel::new::<T, Add>(),
+        Update::Mul if T::IS_FLOAT => UpdateKernel::new::<T, Mul>(),
         // Signed and unsigned integers have the same bits.
-        Update::Add => Kernel::new::<B, Add>(),
-        Update::Mul => Kernel::new::<B, Mul>(),
-        Update::Min => Kernel::new::<T, Min>(),
-        Update::Max => Kernel::new::<T, Max>(),
+        Update::Add => UpdateKernel::new::<B, Add>(),
+        Update::Mul => UpdateKernel::new::<B, Mul>(),
+        Update::Min => UpdateKernel::new::<T, Min>(),
+        Update::Max => UpdateKernel::new::<T, Max>(),
         Update::Or if T::IS_FLOAT => return Err(Error::dtype(op, dtype, "a bool or integer dtype")),
-        Update::Or => Kernel::new::<B, Or>(),
+        Update::Or => UpdateKernel::new::<B, Or>(),
     })
 }
 
-impl<B: Element> Kernel<B> {
-    fn new<T: Number, C: Combine>() -> Self {
+impl<B: Element> UpdateKernel<B> {
+    fn new<T: Updatable, C: UpdateFn>() -> Self {
         Self {
             row: |out, values| {
                 let (out, values) =
@@ -78,16 +86,16 @@ impl<B: Element> Kernel<B> {
     }
 }
 
-trait Combine {
-    fn combine<T: Number>(there: T, value: T) -> T;
+trait UpdateFn {
+    fn combine<T: Updatable>(there: T, value: T) -> T;
 }
 
 macro_rules! combine {
     ($($name:ident $method:ident)*) => {$(
         struct $name;
-        impl Combine for $name {
+        impl UpdateFn for $name {
             #[inline(always)]
-            fn combine<T: Number>(there: T, value: T) -> T {
+            fn combine<T: Updatable>(there: T, value: T) -> T {
                 there.$method(value)
             }
         }
@@ -97,7 +105,7 @@ combine!(Assign assign  Add add  Mul mul  Min min  Max max  Or or);
 
 /// The arithmetic of the updates. Not the operators of `core`: integer operators may panic on overflow, and
 /// `min` drops NaN.
-pub(super) trait Number: Element {
+pub(super) trait Updatable: Element {
     #[inline(always)]
     fn assign(self, value: Self) -> Self {
         value
@@ -119,7 +127,7 @@ pub(super) trait Number: Element {
 
 macro_rules! float {
     ($($T:ty)*) => {$(
-        impl Number for $T {
+        impl Updatable for $T {
             #[inline(always)]
             fn add(self, value: Self) -> Self { self + value }
             #[inline(always)]
@@ -134,7 +142,7 @@ float!(f64 f32 f16 bf16);
 
 macro_rules! int {
     ($($T:ty)*) => {$(
-        impl Number for $T {
+        impl Updatable for $T {
             #[inline(always)]
             fn add(self, value: Self) -> Self { self.wrapping_add(value) }
             #[inline(always)]

@@ -156,7 +156,7 @@ fn wanted() -> Option<Level> {
 #[inline(always)]
 pub(super) fn run<Op: WithSimd, const WIDEST: usize>(level: Level, op: Op) -> Op::Output {
     let level = if WIDEST < 64 { level.min(Level::Vectors) } else { level };
-    let mut call = Call { op: ManuallyDrop::new(op), output: MaybeUninit::uninit() };
+    let mut call = PendingOp { op: ManuallyDrop::new(op), output: MaybeUninit::uninit() };
     // SAFETY: `LEVEL` and `Level::here` hold levels that `detect` found on this machine, and a level includes
     // all lower ones.
     unsafe { level.arch().dispatch(Compiled::<Op, WIDEST>(&mut call)) };
@@ -184,15 +184,15 @@ impl Level {
 ///
 /// `macerator` hands its operation through six functions per instruction set. By value, these moves were a
 /// third of what the compiler had to translate for flex-map (310,000 of 954,000 lines of LLVM's language).
-struct Call<Op: WithSimd> {
+struct PendingOp<Op: WithSimd> {
     op: ManuallyDrop<Op>,
     output: MaybeUninit<Op::Output>,
 }
 
-/// The operation of a [`Call`], compiled only for the instruction sets of [`Level`]s whose vectors have at
+/// The operation of a [`PendingOp`], compiled only for the instruction sets of [`Level`]s whose vectors have at
 /// most `WIDEST` bytes. `macerator` instantiates every instruction set that it knows; the compiler removes
 /// code behind a constant `false`.
-struct Compiled<'a, Op: WithSimd, const WIDEST: usize>(&'a mut Call<Op>);
+struct Compiled<'a, Op: WithSimd, const WIDEST: usize>(&'a mut PendingOp<Op>);
 
 impl<Op: WithSimd, const WIDEST: usize> WithSimd for Compiled<'_, Op, WIDEST> {
     type Output = ();
@@ -200,7 +200,7 @@ impl<Op: WithSimd, const WIDEST: usize> WithSimd for Compiled<'_, Op, WIDEST> {
     #[inline(always)]
     fn with_simd<S: Simd>(self) {
         if const { is_level::<S>() && size_of::<S::Register>() <= WIDEST } {
-            // SAFETY: `run` makes one `Compiled` for each `Call`, and this function consumes it, so the
+            // SAFETY: `run` makes one `Compiled` for each `PendingOp`, and this function consumes it, so the
             // operation is taken once.
             let op = unsafe { ManuallyDrop::take(&mut self.0.op) };
             self.0.output.write(op.with_simd::<S>());

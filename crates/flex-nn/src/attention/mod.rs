@@ -14,8 +14,8 @@ use crate::float::FloatElement;
 use crate::matmul::gemm::{MatLayout, MatRef};
 use crate::parallel::{self, Work};
 use alloc::vec::Vec;
-use plan::Plan;
-use tile::{Inputs, Scratch, attend};
+use plan::AttentionPlan;
+use tile::{Inputs, TileScratch, attend};
 
 /// Options of scaled dot-product attention.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -53,7 +53,7 @@ pub fn attention(
     bias: Option<Tensor>,
     options: AttentionOptions,
 ) -> Result<Tensor> {
-    let plan = Plan::new(&query, &key, &value, mask.as_ref(), bias.as_ref(), options)?;
+    let plan = AttentionPlan::new(&query, &key, &value, mask.as_ref(), bias.as_ref(), options)?;
     let (query, value) = (unit_depth(query)?, unit_depth(value)?);
     // The matrix product reads neighbouring keys from contiguous memory. If every key is read many times, the
     // keys are transposed once here instead of once per block of queries.
@@ -87,7 +87,7 @@ struct Task<'a, T> {
 }
 
 fn run<T: FloatElement>(
-    plan: &Plan,
+    plan: &AttentionPlan,
     query: &Tensor,
     key: &Tensor,
     value: &Tensor,
@@ -115,7 +115,7 @@ fn run<T: FloatElement>(
         let mask = mask.map(|mask| mask.storage::<u8>());
         let bias = bias.map(|bias| bias.storage::<T>());
         parallel::for_each_chunk(&mut tasks, 1, Work::Flops(flops), |_, tasks| {
-            let mut scratch = Scratch::<T::Compute>::new(plan);
+            let mut scratch = TileScratch::<T::Compute>::new(plan);
             for task in tasks {
                 let head = |tensor: &Tensor, rows, depth| head_layout(tensor, task.head, rows, depth);
                 let inputs = Inputs {

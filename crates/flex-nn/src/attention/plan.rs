@@ -21,7 +21,7 @@ pub(super) const KEY_BLOCK: usize = 256;
 
 /// Sizes and options of an attention.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Plan {
+pub(super) struct AttentionPlan {
     pub batch: usize,
     pub heads: usize,
     /// Queries per head.
@@ -43,7 +43,7 @@ pub(super) struct Plan {
     pub bias: Option<Layout>,
 }
 
-impl Plan {
+impl AttentionPlan {
     /// Checks the arguments and chooses the tile sizes.
     pub fn new(
         query: &Tensor,
@@ -115,10 +115,10 @@ mod tests {
         Tensor::empty(shape, DType::F32).unwrap()
     }
 
-    fn plan(queries: usize, keys: usize, is_causal: bool) -> Plan {
+    fn plan(queries: usize, keys: usize, is_causal: bool) -> AttentionPlan {
         let options = AttentionOptions { is_causal, ..Default::default() };
         let (k, v) = (t([2, 3, keys, 16]), t([2, 3, keys, 5]));
-        Plan::new(&t([2, 3, queries, 16]), &k, &v, None, None, options).unwrap()
+        AttentionPlan::new(&t([2, 3, queries, 16]), &k, &v, None, None, options).unwrap()
     }
 
     #[test]
@@ -144,23 +144,39 @@ mod tests {
     fn bad_arguments_are_refused() {
         let none = AttentionOptions::default();
         let (q, k, v) = (t([2, 3, 4, 8]), t([2, 3, 5, 8]), t([2, 3, 5, 6]));
-        let refused = |r: Result<Plan>| {
+        let refused = |r: Result<AttentionPlan>| {
             let message = r.unwrap_err().to_string();
             assert!(message.starts_with("attention: "), "{message}");
         };
-        refused(Plan::new(&q.clone().reshape([6, 4, 8]).unwrap(), &k, &v, None, None, none));
-        refused(Plan::new(&t([2, 3, 4, 7]), &k, &v, None, None, none));
-        refused(Plan::new(&t([1, 3, 4, 8]), &k, &v, None, None, none));
-        refused(Plan::new(&q, &k, &t([2, 3, 4, 6]), None, None, none));
-        refused(Plan::new(&q, &k, &Tensor::empty([2, 3, 5, 6], DType::F64).unwrap(), None, None, none));
-        refused(Plan::new(&q, &k, &v, Some(&t([1, 1, 4, 5])), None, none));
+        refused(AttentionPlan::new(&q.clone().reshape([6, 4, 8]).unwrap(), &k, &v, None, None, none));
+        refused(AttentionPlan::new(&t([2, 3, 4, 7]), &k, &v, None, None, none));
+        refused(AttentionPlan::new(&t([1, 3, 4, 8]), &k, &v, None, None, none));
+        refused(AttentionPlan::new(&q, &k, &t([2, 3, 4, 6]), None, None, none));
+        refused(AttentionPlan::new(
+            &q,
+            &k,
+            &Tensor::empty([2, 3, 5, 6], DType::F64).unwrap(),
+            None,
+            None,
+            none,
+        ));
+        refused(AttentionPlan::new(&q, &k, &v, Some(&t([1, 1, 4, 5])), None, none));
         let mask =
             |shape: [usize; 4]| Tensor::from_bools(&[false; 20][..shape.iter().product()], shape).unwrap();
-        refused(Plan::new(&q, &k, &v, Some(&mask([1, 1, 5, 4])), None, none));
-        assert!(Plan::new(&q, &k, &v, Some(&mask([1, 1, 4, 5])), Some(&t([2, 1, 1, 5])), none).is_ok());
-        refused(Plan::new(&q, &k, &v, None, Some(&t([2, 3, 4, 4])), none));
+        refused(AttentionPlan::new(&q, &k, &v, Some(&mask([1, 1, 5, 4])), None, none));
+        assert!(
+            AttentionPlan::new(&q, &k, &v, Some(&mask([1, 1, 4, 5])), Some(&t([2, 1, 1, 5])), none).is_ok()
+        );
+        refused(AttentionPlan::new(&q, &k, &v, None, Some(&t([2, 3, 4, 4])), none));
         for softcap in [0.0, -1.0, f64::NAN] {
-            refused(Plan::new(&q, &k, &v, None, None, AttentionOptions { softcap: Some(softcap), ..none }));
+            refused(AttentionPlan::new(
+                &q,
+                &k,
+                &v,
+                None,
+                None,
+                AttentionOptions { softcap: Some(softcap), ..none },
+            ));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Attention of one block of queries over the tiles of keys that the block can see.
 
-use super::plan::{KEY_BLOCK, Plan};
+use super::plan::{AttentionPlan, KEY_BLOCK};
 use crate::Element;
 use crate::float::{FloatElement, Real};
 use crate::matmul::gemm::{MatLayout, MatMut, MatRef, Threads, gemm_into};
@@ -12,7 +12,7 @@ use flex_math::simd::vectorize;
 use flex_math::{Exp, Tanh, map_in_place};
 
 /// Buffers of a task, allocated once and used for all its tiles.
-pub(super) struct Scratch<F> {
+pub(super) struct TileScratch<F> {
     scores: Vec<F>,
     /// Largest score of each query so far.
     max: Vec<F>,
@@ -24,8 +24,8 @@ pub(super) struct Scratch<F> {
     out: Vec<F>,
 }
 
-impl<F: Real> Scratch<F> {
-    pub fn new(plan: &Plan) -> Self {
+impl<F: Real> TileScratch<F> {
+    pub fn new(plan: &AttentionPlan) -> Self {
         let rows = plan.query_block.min(plan.queries);
         Self {
             scores: vec![F::ZERO; rows * KEY_BLOCK.min(plan.keys)],
@@ -54,14 +54,14 @@ pub(super) struct Inputs<'a, T> {
 
 /// Writes the attention of a head's queries to `out`, from query `first` on, one query per row of `out`.
 pub(super) fn attend<T: FloatElement>(
-    plan: &Plan,
+    plan: &AttentionPlan,
     head: [usize; 2],
     first: usize,
     inputs: Inputs<'_, T>,
-    scratch: &mut Scratch<T::Compute>,
+    scratch: &mut TileScratch<T::Compute>,
     out: &mut [T],
 ) {
-    let Scratch { scores, max, sum, query, operand, out: rounded_later } = scratch;
+    let TileScratch { scores, max, sum, query, operand, out: rounded_later } = scratch;
     let (zero, one) = (T::Compute::ZERO, T::Compute::ONE);
     let rows = out.len() / plan.value_depth;
     let (max, sum) = (&mut max[..rows], &mut sum[..rows]);
@@ -159,7 +159,7 @@ fn convert<'a, T: FloatElement>(
 
 /// Applies soft cap, mask, causal mask and bias to a tile of scores, in this order.
 fn adjust<T: FloatElement>(
-    plan: &Plan,
+    plan: &AttentionPlan,
     head: [usize; 2],
     at: [usize; 2],
     scores: &mut [T::Compute],

@@ -47,7 +47,7 @@ pub fn deform_conv2d(
     options: &DeformConvOptions,
 ) -> Result<Tensor> {
     const OP: &str = "deform_conv2d";
-    let plan = Plan::new(OP, &x, &offset, &weight, mask.as_ref(), bias.as_ref(), options)?;
+    let plan = DeformPlan::new(OP, &x, &offset, &weight, mask.as_ref(), bias.as_ref(), options)?;
     let (x, offset, weight) = (x.into_contiguous()?, offset.into_contiguous()?, weight.into_contiguous()?);
     let mask = mask.map(Tensor::into_contiguous).transpose()?;
     let shape = plan.g.grid_shape::<2>();
@@ -77,7 +77,7 @@ pub fn deform_conv2d_backward(
     options: &DeformConvOptions,
 ) -> Result<DeformConvGradients> {
     const OP: &str = "deform_conv2d_backward";
-    let plan = Plan::new(OP, &x, &offset, &weight, mask.as_ref(), bias.as_ref(), options)?;
+    let plan = DeformPlan::new(OP, &x, &offset, &weight, mask.as_ref(), bias.as_ref(), options)?;
     check_same_dtype(OP, x.dtype(), grad.dtype())?;
     plan.g.check_grid(OP, grad.shape())?;
     let dtype = x.dtype();
@@ -192,12 +192,12 @@ impl<T: Real> Sample<T> {
 }
 
 /// A validated deformable convolution.
-struct Plan {
+struct DeformPlan {
     g: Geometry,
     offset_groups: usize,
 }
 
-impl Plan {
+impl DeformPlan {
     fn new(
         op: &'static str,
         x: &Tensor,

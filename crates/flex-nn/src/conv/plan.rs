@@ -30,14 +30,14 @@ pub(super) struct Geometry {
 
 /// Window parameters along one spatial axis.
 #[derive(Clone, Copy)]
-struct Axis {
+struct ConvAxis {
     kernel: usize,
     stride: usize,
     padding: usize,
     dilation: usize,
 }
 
-impl Axis {
+impl ConvAxis {
     /// Elements from the first to the last tap of a window, both included.
     fn extent(self) -> Option<usize> {
         small((self.kernel - 1).checked_mul(self.dilation)?.checked_add(1)?)
@@ -117,7 +117,8 @@ pub(super) fn window_grid<const N: usize>(
     }
     let mut grid = [0; N];
     for k in 0..N {
-        let axis = Axis { kernel: kernel[k], stride: stride[k], padding: padding[k], dilation: dilation[k] };
+        let axis =
+            ConvAxis { kernel: kernel[k], stride: stride[k], padding: padding[k], dilation: dilation[k] };
         grid[k] = axis.grid(image[k]).ok_or_else(|| {
             let expected = alloc::format!(
                 "a dilated kernel that fits into the padded input (dilation {dilation:?}, padding {padding:?})"
@@ -204,7 +205,7 @@ impl Geometry {
         x: &[usize],
         weight: &[usize],
         options: &ConvTransposeOptions<N>,
-        sizes: impl Fn(usize, Axis) -> Option<(usize, usize)>,
+        sizes: impl Fn(usize, ConvAxis) -> Option<(usize, usize)>,
     ) -> Result<Self> {
         let ConvTransposeOptions { stride, padding, padding_out, dilation, groups } = *options;
         check_options(op, &stride, &dilation, groups)?;
@@ -224,7 +225,7 @@ impl Geometry {
         let (mut image, mut grid) = ([0; N], [0; N]);
         for k in 0..N {
             let axis =
-                Axis { kernel: kernel[k], stride: stride[k], padding: padding[k], dilation: dilation[k] };
+                ConvAxis { kernel: kernel[k], stride: stride[k], padding: padding[k], dilation: dilation[k] };
             (image[k], grid[k]) = sizes(k, axis).ok_or_else(|| {
                 let expected = alloc::format!(
                     "an output of at least 1 along each axis \

@@ -44,7 +44,7 @@ const SUM_ROWS: usize = 256;
 
 /// One of the three functions.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum SoftmaxKind {
     Softmax,
     LogSoftmax,
     Softmin,
@@ -58,7 +58,7 @@ enum Kind {
 /// # Errors
 /// Fails if the dtype is not a float or the axis is out of range.
 pub fn softmax(tensor: Tensor, axis: usize) -> Result<Tensor> {
-    along("softmax", tensor, axis, Kind::Softmax)
+    along("softmax", tensor, axis, SoftmaxKind::Softmax)
 }
 
 /// `x - ln(sum(exp(x)))` along an axis, without the loss of digits that the logarithm of a softmax has.
@@ -68,7 +68,7 @@ pub fn softmax(tensor: Tensor, axis: usize) -> Result<Tensor> {
 /// # Errors
 /// Fails if the dtype is not a float or the axis is out of range.
 pub fn log_softmax(tensor: Tensor, axis: usize) -> Result<Tensor> {
-    along("log_softmax", tensor, axis, Kind::LogSoftmax)
+    along("log_softmax", tensor, axis, SoftmaxKind::LogSoftmax)
 }
 
 /// `exp(-x) / sum(exp(-x))` along an axis.
@@ -78,15 +78,15 @@ pub fn log_softmax(tensor: Tensor, axis: usize) -> Result<Tensor> {
 /// # Errors
 /// Fails if the dtype is not a float or the axis is out of range.
 pub fn softmin(tensor: Tensor, axis: usize) -> Result<Tensor> {
-    along("softmin", tensor, axis, Kind::Softmin)
+    along("softmin", tensor, axis, SoftmaxKind::Softmin)
 }
 
-fn along(op: &'static str, tensor: Tensor, axis: usize, kind: Kind) -> Result<Tensor> {
+fn along(op: &'static str, tensor: Tensor, axis: usize, kind: SoftmaxKind) -> Result<Tensor> {
     check_axis(op, axis, tensor.rank())?;
     dispatch!(float op, tensor.dtype(), T => run::<T>(op, tensor, axis, kind))
 }
 
-fn run<T: FloatElement>(op: &'static str, tensor: Tensor, axis: usize, kind: Kind) -> Result<Tensor> {
+fn run<T: FloatElement>(op: &'static str, tensor: Tensor, axis: usize, kind: SoftmaxKind) -> Result<Tensor> {
     let tensor = tensor.into_contiguous()?;
     let shape = tensor.shape();
     let (size, inner) = (shape[axis], shape[axis + 1..].iter().product::<usize>());
@@ -127,15 +127,15 @@ fn run<T: FloatElement>(op: &'static str, tensor: Tensor, axis: usize, kind: Kin
 }
 
 /// Applies `kind` to consecutive rows of `width` elements, from `from` into `to`, or in place without `from`.
-fn softmax_rows<F: Real>(from: Option<&[F]>, to: &mut [F], width: usize, kind: Kind) {
+fn softmax_rows<F: Real>(from: Option<&[F]>, to: &mut [F], width: usize, kind: SoftmaxKind) {
     let from = match from {
-        Some(from) if kind == Kind::Softmin || width < MIN_ROW => {
+        Some(from) if kind == SoftmaxKind::Softmin || width < MIN_ROW => {
             to.copy_from_slice(from);
             None
         }
         from => from,
     };
-    if kind == Kind::Softmin {
+    if kind == SoftmaxKind::Softmin {
         negate(to);
     }
     if width < MIN_ROW {
@@ -143,7 +143,7 @@ fn softmax_rows<F: Real>(from: Option<&[F]>, to: &mut [F], width: usize, kind: K
         return;
     }
     let mut exps =
-        vec![F::ZERO; if kind == Kind::LogSoftmax && from.is_none() { BLOCK.min(width) } else { 0 }];
+        vec![F::ZERO; if kind == SoftmaxKind::LogSoftmax && from.is_none() { BLOCK.min(width) } else { 0 }];
     let mut from = from.map(|from| from.chunks_exact(width));
     for row in to.chunks_exact_mut(width) {
         softmax_row(from.as_mut().and_then(Iterator::next), row, kind, &mut exps);
@@ -152,7 +152,7 @@ fn softmax_rows<F: Real>(from: Option<&[F]>, to: &mut [F], width: usize, kind: K
 
 /// Applies `kind` to one row: a pass for the maximum, one for the exponentials and their sum, one for the
 /// result. `exps` is the buffer for a block of exponentials if `to` still has to keep the source.
-fn softmax_row<F: Real>(from: Option<&[F]>, to: &mut [F], kind: Kind, exps: &mut [F]) {
+fn softmax_row<F: Real>(from: Option<&[F]>, to: &mut [F], kind: SoftmaxKind, exps: &mut [F]) {
     let max = flex_math::max(from.unwrap_or(to));
     let mut sum = F::ZERO;
     for start in (0..to.len()).step_by(BLOCK) {
@@ -162,7 +162,7 @@ fn softmax_row<F: Real>(from: Option<&[F]>, to: &mut [F], kind: Kind, exps: &mut
                 map2_scalar_rhs(ExpAbove, &from[block.clone()], max, &mut to[block.clone()]);
                 &to[block]
             }
-            None if kind == Kind::LogSoftmax => {
+            None if kind == SoftmaxKind::LogSoftmax => {
                 let exps = &mut exps[..block.len()];
                 map2_scalar_rhs(ExpAbove, &to[block], max, exps);
                 exps
@@ -174,7 +174,7 @@ fn softmax_row<F: Real>(from: Option<&[F]>, to: &mut [F], kind: Kind, exps: &mut
         };
         sum += flex_math::sum(exps);
     }
-    if kind == Kind::LogSoftmax {
+    if kind == SoftmaxKind::LogSoftmax {
         let less = Less(max, eval_scalar(Ln, sum));
         match from {
             Some(from) => map(less, from, to),
@@ -219,7 +219,7 @@ impl<F: Real> BinaryFn<F> for Times {
 }
 
 /// Applies `kind` to short rows, in place.
-fn short_rows<F: Real>(data: &mut [F], width: usize, kind: Kind) {
+fn short_rows<F: Real>(data: &mut [F], width: usize, kind: SoftmaxKind) {
     vectorize(
         #[inline(always)]
         || {
@@ -229,7 +229,7 @@ fn short_rows<F: Real>(data: &mut [F], width: usize, kind: Kind) {
             }
         },
     );
-    if kind == Kind::LogSoftmax {
+    if kind == SoftmaxKind::LogSoftmax {
         let mut exps = vec![F::ZERO; data.len()];
         map(Exp, data, &mut exps);
         vectorize(
@@ -263,7 +263,13 @@ fn negate<F: Real>(data: &mut [F]) {
 }
 
 /// Applies `kind` down the few columns of a slab: transposes them into rows and back.
-fn few_columns<T: FloatElement>(from: Option<&[T]>, to: &mut [T], size: usize, inner: usize, kind: Kind) {
+fn few_columns<T: FloatElement>(
+    from: Option<&[T]>,
+    to: &mut [T],
+    size: usize,
+    inner: usize,
+    kind: SoftmaxKind,
+) {
     let mut loaded = vec![T::Compute::ZERO; to.len()];
     T::widen_slice(from.unwrap_or(to), &mut loaded);
     let mut rows = vec![T::Compute::ZERO; to.len()];
@@ -300,7 +306,7 @@ fn softmax_columns<T: FloatElement>(
     inner: usize,
     first: usize,
     rows: &mut [&mut [T]],
-    kind: Kind,
+    kind: SoftmaxKind,
 ) {
     let columns = rows[0].len();
     let source = from.map(|from| (from, inner, first));
@@ -322,13 +328,13 @@ fn softmax_columns<T: FloatElement>(
         add(sums, partial);
     }
     match kind {
-        Kind::LogSoftmax => map_in_place(Ln, sums),
+        SoftmaxKind::LogSoftmax => map_in_place(Ln, sums),
         _ => map_in_place(Recip, sums),
     }
     for (i, row) in rows.iter_mut().enumerate() {
         let x = tile_row(source, i, row, loaded, kind);
         match kind {
-            Kind::LogSoftmax => less(x, max, sums, exps),
+            SoftmaxKind::LogSoftmax => less(x, max, sums, exps),
             _ => {
                 map2(ExpAbove, x, max, exps);
                 map2_in_place(Times, exps, sums);
@@ -346,7 +352,7 @@ fn tile_row<'a, T: FloatElement>(
     i: usize,
     own: &'a [T],
     room: &'a mut [T::Compute],
-    kind: Kind,
+    kind: SoftmaxKind,
 ) -> &'a [T::Compute] {
     let row = source.map_or(own, |(from, inner, first)| {
         let at = i * inner + first;
@@ -354,11 +360,11 @@ fn tile_row<'a, T: FloatElement>(
         prefetch(from.as_ptr().wrapping_add(at + inner).cast(), size_of_val(own));
         &from[at..][..own.len()]
     });
-    if let (Some(row), true) = (T::as_compute(row), kind != Kind::Softmin) {
+    if let (Some(row), true) = (T::as_compute(row), kind != SoftmaxKind::Softmin) {
         return row;
     }
     T::widen_slice(row, room);
-    if kind == Kind::Softmin {
+    if kind == SoftmaxKind::Softmin {
         negate(room);
     }
     room

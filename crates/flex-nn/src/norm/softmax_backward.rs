@@ -15,7 +15,7 @@ use flex_math::simd::{Simd, Vector, vectorize};
 use flex_math::{BinaryFn, Exp, UnaryFn, map, map2_in_place};
 
 #[derive(Clone, Copy)]
-enum Kind {
+enum SlopeOf {
     Softmax,
     LogSoftmax,
 }
@@ -29,7 +29,7 @@ enum Kind {
 /// # Errors
 /// Fails if a dtype is not a float, dtypes or shapes differ, or the axis is out of range.
 pub fn softmax_backward(output: Tensor, grad: Tensor, axis: usize) -> Result<Tensor> {
-    along("softmax_backward", output, grad, axis, Kind::Softmax)
+    along("softmax_backward", output, grad, axis, SlopeOf::Softmax)
 }
 
 /// Gradient of [`log_softmax`](super::log_softmax) with respect to its input. See [`softmax_backward`].
@@ -37,10 +37,10 @@ pub fn softmax_backward(output: Tensor, grad: Tensor, axis: usize) -> Result<Ten
 /// # Errors
 /// The errors of [`softmax_backward`].
 pub fn log_softmax_backward(output: Tensor, grad: Tensor, axis: usize) -> Result<Tensor> {
-    along("log_softmax_backward", output, grad, axis, Kind::LogSoftmax)
+    along("log_softmax_backward", output, grad, axis, SlopeOf::LogSoftmax)
 }
 
-fn along(op: &'static str, output: Tensor, grad: Tensor, axis: usize, kind: Kind) -> Result<Tensor> {
+fn along(op: &'static str, output: Tensor, grad: Tensor, axis: usize, kind: SlopeOf) -> Result<Tensor> {
     check_same_dtype(op, output.dtype(), grad.dtype())?;
     if output.shape() != grad.shape() {
         return Err(Error::shapes(op, output.shape(), grad.shape(), "equal shapes"));
@@ -52,7 +52,7 @@ fn along(op: &'static str, output: Tensor, grad: Tensor, axis: usize, kind: Kind
     dispatch!(float op, output.dtype(), T => run::<T>(op, output, grad, kind))?.swap_axes(axis, last)
 }
 
-fn run<T: FloatElement>(op: &'static str, output: Tensor, grad: Tensor, kind: Kind) -> Result<Tensor> {
+fn run<T: FloatElement>(op: &'static str, output: Tensor, grad: Tensor, kind: SlopeOf) -> Result<Tensor> {
     let (output, grad) = (output.into_contiguous()?, grad.into_contiguous()?);
     let width = output.shape()[output.rank() - 1];
     if output.num_elements() == 0 {
@@ -64,9 +64,9 @@ fn run<T: FloatElement>(op: &'static str, output: Tensor, grad: Tensor, kind: Ki
             to.copy_from_slice(grad);
         }
         match kind {
-            Kind::Softmax => softmax_rows(output, to, width),
-            Kind::LogSoftmax if width < MIN_ROW => short_log_softmax_rows(output, to, width),
-            Kind::LogSoftmax => log_softmax_rows(output, to, width),
+            SlopeOf::Softmax => softmax_rows(output, to, width),
+            SlopeOf::LogSoftmax if width < MIN_ROW => short_log_softmax_rows(output, to, width),
+            SlopeOf::LogSoftmax => log_softmax_rows(output, to, width),
         }
     })
 }

@@ -1,8 +1,8 @@
 //! Average pooling, with windows of a fixed size or with a given number of windows (adaptive).
 
 use super::AvgPoolOptions;
-use super::fold::{Fold, Scratch, Split, Sum, fold_piece};
-use super::plan::{Axis, Piece, Plan, per_axis};
+use super::fold::{Fold, FoldScratch, Split, Sum, fold_piece};
+use super::plan::{Piece, PoolAxis, PoolPlan, per_axis};
 use crate::Tensor;
 use crate::error::{Error, Result};
 use crate::float::{FloatElement, Real, take};
@@ -42,7 +42,7 @@ pub fn avg_pool_backward<const N: usize>(
 /// Fails if the dtype is not a float, the rank is not `N + 2`, or a spatial axis is empty.
 pub fn adaptive_avg_pool<const N: usize>(x: Tensor, size: [usize; N]) -> Result<Tensor> {
     const OP: &str = "adaptive_avg_pool";
-    let plan = Plan::new::<N>(OP, &x, |k, input| Ok(Axis::adaptive(input, per_axis(size, 1)[k])))?;
+    let plan = PoolPlan::new::<N>(OP, &x, |k, input| Ok(PoolAxis::adaptive(input, per_axis(size, 1)[k])))?;
     forward(OP, &plan, x, false)
 }
 
@@ -57,13 +57,13 @@ pub fn adaptive_avg_pool_backward<const N: usize>(x: Tensor, grad: Tensor) -> Re
         return Err(Error::shape(OP, grad.shape(), alloc::format!("a gradient of rank {}", N + 2)));
     }
     let size: [usize; N] = core::array::from_fn(|k| grad.shape()[k + 2]);
-    let plan = Plan::new::<N>(OP, &x, |k, input| Ok(Axis::adaptive(input, per_axis(size, 1)[k])))?;
+    let plan = PoolPlan::new::<N>(OP, &x, |k, input| Ok(PoolAxis::adaptive(input, per_axis(size, 1)[k])))?;
     backward(OP, &plan, &x, grad, false)
 }
 
-fn plan<const N: usize>(op: &'static str, x: &Tensor, options: &AvgPoolOptions<N>) -> Result<Plan> {
-    Plan::new::<N>(op, x, |k, input| {
-        Axis::regular(
+fn plan<const N: usize>(op: &'static str, x: &Tensor, options: &AvgPoolOptions<N>) -> Result<PoolPlan> {
+    PoolPlan::new::<N>(op, x, |k, input| {
+        PoolAxis::regular(
             op,
             input,
             per_axis(options.kernel, 1)[k],
@@ -76,18 +76,18 @@ fn plan<const N: usize>(op: &'static str, x: &Tensor, options: &AvgPoolOptions<N
 }
 
 /// The divisor of each window of an axis; 1 for windows without elements, whose sum is zero.
-fn divisors<A: Real>(axis: &Axis, count_include_pad: bool) -> Vec<A> {
+fn divisors<A: Real>(axis: &PoolAxis, count_include_pad: bool) -> Vec<A> {
     (0..axis.output).map(|i| A::from_f64(axis.divisor(i, count_include_pad).max(1) as f64)).collect()
 }
 
-fn forward(op: &'static str, plan: &Plan, x: Tensor, count_include_pad: bool) -> Result<Tensor> {
+fn forward(op: &'static str, plan: &PoolPlan, x: Tensor, count_include_pad: bool) -> Result<Tensor> {
     let x = x.into_contiguous()?;
     dispatch!(float op, x.dtype(), T => run_forward::<T>(op, plan, &x, count_include_pad))
 }
 
 fn run_forward<T: FloatElement>(
     op: &'static str,
-    plan: &Plan,
+    plan: &PoolPlan,
     x: &Tensor,
     count_include_pad: bool,
 ) -> Result<Tensor>
@@ -100,7 +100,7 @@ where
     Tensor::build::<T>(op, plan.out_shape.clone(), x.dtype(), |out| {
         let chunk = plan.chunk(size_of::<T>());
         parallel::for_each_chunk(out, chunk, plan.work(size_of::<T>()), |k, out| {
-            let (mut wide, mut narrow, mut scratch) = (Vec::new(), Vec::new(), Scratch::new());
+            let (mut wide, mut narrow, mut scratch) = (Vec::new(), Vec::new(), FoldScratch::new());
             let mut rest = out;
             for piece in plan.pieces(k * chunk..k * chunk + rest.len()) {
                 let (out, tail) = core::mem::take(&mut rest).split_at_mut(piece.len());
@@ -130,12 +130,12 @@ where
 /// Writes the means of the windows of `piece` to `out`; `src` holds the rows of the input plane from
 /// `first_row` on. A function of the computing type alone, so that halves share the code of f32.
 fn average_piece<A: Real>(
-    plan: &Plan,
+    plan: &PoolPlan,
     piece: &Piece,
     src: &[A],
     first_row: usize,
     out: &mut [A],
-    scratch: &mut Scratch<A>,
+    scratch: &mut FoldScratch<A>,
     row_divisors: &[A],
     col_divisors: &[A],
 ) where
@@ -165,7 +165,7 @@ fn average_piece<A: Real>(
 
 fn backward(
     op: &'static str,
-    plan: &Plan,
+    plan: &PoolPlan,
     x: &Tensor,
     grad: Tensor,
     count_include_pad: bool,
@@ -177,7 +177,7 @@ fn backward(
 
 fn run_backward<T: FloatElement>(
     op: &'static str,
-    plan: &Plan,
+    plan: &PoolPlan,
     x: &Tensor,
     grad: &Tensor,
     count_include_pad: bool,
@@ -204,7 +204,7 @@ fn run_backward<T: FloatElement>(
 
 /// Spreads the output gradient of one plane over the input plane.
 fn spread_plane<A: Real>(
-    plan: &Plan,
+    plan: &PoolPlan,
     grads: &[A],
     row_divisors: &[A],
     col_divisors: &[A],
@@ -219,7 +219,7 @@ fn spread_plane<A: Real>(
 
 #[inline(always)]
 fn spread_plane_inlined<A: Real>(
-    plan: &Plan,
+    plan: &PoolPlan,
     grads: &[A],
     row_divisors: &[A],
     col_divisors: &[A],

@@ -13,7 +13,7 @@
 //!
 //! Phases hold the neutral element in place of padding, so no loop has a border case.
 
-use super::plan::{Axis, Piece, Plan, Windows};
+use super::plan::{Piece, PoolAxis, PoolPlan, Windows};
 use crate::float::{Real, take};
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -58,12 +58,12 @@ macro_rules! impl_fold {
 impl_fold!(f32, f64);
 
 /// Row buffers, reused from row to row.
-pub(super) struct Scratch<A> {
+pub(super) struct FoldScratch<A> {
     row: Vec<A>,
     phases: Phases<A>,
 }
 
-impl<A: Real> Scratch<A> {
+impl<A: Real> FoldScratch<A> {
     pub fn new() -> Self {
         Self { row: Vec::new(), phases: Phases::new() }
     }
@@ -73,12 +73,12 @@ impl<A: Real> Scratch<A> {
 /// `finish(i, row)` is called with each complete output row.
 #[inline(always)]
 pub(super) fn fold_piece<A: Real, F: Fold<A>>(
-    plan: &Plan,
+    plan: &PoolPlan,
     piece: &Piece,
     src: &[A],
     first_row: usize,
     out: &mut [A],
-    scratch: &mut Scratch<A>,
+    scratch: &mut FoldScratch<A>,
     finish: impl Fn(usize, &mut [A]),
 ) {
     let width = plan.cols.input;
@@ -191,7 +191,7 @@ impl Split {
     /// The split for a range of output columns. `None` if windows are better folded one by one: adaptive
     /// windows, strides that would cut the row into many short phases, and kernels longer than 32 taps or a
     /// tile.
-    pub fn new(axis: &Axis, cols: &Range<usize>) -> Option<Self> {
+    pub fn new(axis: &PoolAxis, cols: &Range<usize>) -> Option<Self> {
         let Windows::Regular { kernel, stride, padding, dilation } = axis.windows else { return None };
         let extent = (kernel - 1) * dilation + 1;
         if stride > 4 || kernel > 32 || extent > super::plan::TILE {
@@ -210,7 +210,7 @@ impl Split {
 
     /// Input position of tap `k` of window `j`; the tap must lie inside of the axis.
     #[inline(always)]
-    pub fn position(&self, j: usize, k: usize, axis: &Axis) -> usize {
+    pub fn position(&self, j: usize, k: usize, axis: &PoolAxis) -> usize {
         let Windows::Regular { padding, .. } = axis.windows else { return 0 };
         (j * self.stride + k * self.dilation).saturating_sub(padding)
     }

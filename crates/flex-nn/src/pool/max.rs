@@ -1,8 +1,8 @@
 //! Max pooling without indices.
 
 use super::MaxPoolOptions;
-use super::fold::{Fold, Max, Scratch, fold_piece};
-use super::plan::{Axis, Piece, Plan, per_axis};
+use super::fold::{Fold, FoldScratch, Max, fold_piece};
+use super::plan::{Piece, PoolAxis, PoolPlan, per_axis};
 use crate::Tensor;
 use crate::error::Result;
 use crate::float::{FloatElement, Real};
@@ -15,9 +15,9 @@ pub(super) fn plan<const N: usize>(
     op: &'static str,
     x: &Tensor,
     options: &MaxPoolOptions<N>,
-) -> Result<Plan> {
-    Plan::new::<N>(op, x, |k, input| {
-        Axis::regular(
+) -> Result<PoolPlan> {
+    PoolPlan::new::<N>(op, x, |k, input| {
+        PoolAxis::regular(
             op,
             input,
             per_axis(options.kernel, 1)[k],
@@ -45,12 +45,12 @@ pub fn max_pool<const N: usize>(x: Tensor, options: &MaxPoolOptions<N>) -> Resul
 /// Writes the maxima of the windows of `piece` to `out`; `src` holds the rows of the input plane from
 /// `first_row` on. A function of the computing type alone, so that halves share the code of f32.
 fn max_piece<A: Real>(
-    plan: &Plan,
+    plan: &PoolPlan,
     piece: &Piece,
     src: &[A],
     first_row: usize,
     out: &mut [A],
-    scratch: &mut Scratch<A>,
+    scratch: &mut FoldScratch<A>,
 ) where
     Max: Fold<A>,
 {
@@ -60,7 +60,7 @@ fn max_piece<A: Real>(
     );
 }
 
-fn run<T: FloatElement>(op: &'static str, plan: &Plan, x: &Tensor) -> Result<Tensor>
+fn run<T: FloatElement>(op: &'static str, plan: &PoolPlan, x: &Tensor) -> Result<Tensor>
 where
     Max: Fold<T::Compute>,
 {
@@ -68,7 +68,7 @@ where
     Tensor::build::<T>(op, plan.out_shape.clone(), x.dtype(), |out| {
         let chunk = plan.chunk(size_of::<T>());
         parallel::for_each_chunk(out, chunk, plan.work(size_of::<T>()), |k, out| {
-            let (mut wide, mut narrow, mut scratch) = (Vec::new(), Vec::new(), Scratch::new());
+            let (mut wide, mut narrow, mut scratch) = (Vec::new(), Vec::new(), FoldScratch::new());
             let mut rest = out;
             for piece in plan.pieces(k * chunk..k * chunk + rest.len()) {
                 let (out, tail) = core::mem::take(&mut rest).split_at_mut(piece.len());

@@ -3,7 +3,7 @@
 use super::MaxPoolOptions;
 use super::fold::{Phases, Split};
 use super::max;
-use super::plan::{Axis, Piece, Plan, Windows};
+use super::plan::{Piece, PoolAxis, PoolPlan, Windows};
 use crate::error::{Error, Result};
 use crate::float::{FloatElement, Real, take};
 use crate::parallel::{self, Work};
@@ -44,7 +44,7 @@ pub fn max_pool_with_indices<const N: usize>(
 
 fn run<T: FloatElement, I: Element>(
     op: &'static str,
-    plan: &Plan,
+    plan: &PoolPlan,
     x: &Tensor,
     index_dtype: DType,
 ) -> Result<(Tensor, Tensor)> {
@@ -55,7 +55,7 @@ fn run<T: FloatElement, I: Element>(
             let chunk = plan.chunk(size_of::<T>());
             let work = plan.work(size_of::<T>());
             parallel::for_each_chunk2(out, chunk, out_indices, chunk, work, |k, out, out_indices| {
-                let (mut wide, mut narrow, mut scratch) = (Vec::new(), Vec::new(), Search::new());
+                let (mut wide, mut narrow, mut scratch) = (Vec::new(), Vec::new(), WindowSearch::new());
                 let (mut rest, mut rest_indices) = (out, out_indices);
                 for piece in plan.pieces(k * chunk..k * chunk + rest.len()) {
                     let (out, tail) = core::mem::take(&mut rest).split_at_mut(piece.len());
@@ -81,13 +81,13 @@ fn run<T: FloatElement, I: Element>(
 const COL_BITS: u32 = 5;
 
 /// Row buffers, reused from row to row.
-struct Search<A> {
+struct WindowSearch<A> {
     phases: Phases<A>,
     /// The winning tap of each window: its row, shifted by [`COL_BITS`], and its column.
     winners: Vec<u32>,
 }
 
-impl<A: Real> Search<A> {
+impl<A: Real> WindowSearch<A> {
     fn new() -> Self {
         Self { phases: Phases::new(), winners: Vec::new() }
     }
@@ -97,13 +97,13 @@ impl<A: Real> Search<A> {
 /// the other, because ties are settled in row-major order. Instead, each tap is compared for a whole row of
 /// windows at a time.
 fn search_piece<A: Real, I: Element>(
-    plan: &Plan,
+    plan: &PoolPlan,
     piece: &Piece,
     src: &[A],
     first_row: usize,
     out: &mut [A],
     out_indices: &mut [I],
-    scratch: &mut Search<A>,
+    scratch: &mut WindowSearch<A>,
 ) {
     // Not lean: the gradient of a pooling of 4 x 64 planes of 112 x 112 takes 6 ms with AVX-512, and 12 with
     // AVX2 (one thread of Zen 5).
@@ -115,13 +115,13 @@ fn search_piece<A: Real, I: Element>(
 
 #[inline(always)]
 fn search_piece_inlined<A: Real, I: Element>(
-    plan: &Plan,
+    plan: &PoolPlan,
     piece: &Piece,
     src: &[A],
     first_row: usize,
     out: &mut [A],
     out_indices: &mut [I],
-    scratch: &mut Search<A>,
+    scratch: &mut WindowSearch<A>,
 ) {
     let (width, n) = (plan.cols.input, piece.cols.len());
     let reach = plan.cols.reach(piece.cols.clone());
@@ -168,7 +168,7 @@ fn search_piece_inlined<A: Real, I: Element>(
 /// Searches a row of windows, one window at a time.
 #[inline(always)]
 fn search_each<A: Real, I: Element>(
-    plan: &Plan,
+    plan: &PoolPlan,
     piece: &Piece,
     i: usize,
     src: &[A],
@@ -246,7 +246,7 @@ fn first_outside<I: Element>(indices: &[I], size: usize) -> Option<i128> {
 
 fn run_backward<T: FloatElement, I: Element>(
     op: &'static str,
-    plan: &Plan,
+    plan: &PoolPlan,
     x: &Tensor,
     grad: &Tensor,
     indices: &Tensor,
@@ -285,7 +285,7 @@ fn run_backward<T: FloatElement, I: Element>(
 }
 
 /// For each window of an axis, whether it contains an element of the input.
-fn live(axis: &Axis) -> Vec<bool> {
+fn live(axis: &PoolAxis) -> Vec<bool> {
     debug_assert!(matches!(axis.windows, Windows::Regular { .. }));
     (0..axis.output).map(|i| axis.taps(i).count > 0).collect()
 }

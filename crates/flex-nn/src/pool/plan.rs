@@ -34,7 +34,7 @@ pub(super) enum Windows {
 
 /// One spatial axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Axis {
+pub(super) struct PoolAxis {
     pub input: usize,
     pub output: usize,
     pub windows: Windows,
@@ -43,7 +43,7 @@ pub(super) struct Axis {
 /// Values above this are refused, so that sums and products of a few of them do not overflow.
 const LIMIT: usize = isize::MAX as usize / 16;
 
-impl Axis {
+impl PoolAxis {
     /// An axis with one window per element.
     pub fn identity(input: usize) -> Self {
         let windows = Windows::Regular { kernel: 1, stride: 1, padding: 0, dilation: 1 };
@@ -155,10 +155,10 @@ impl Axis {
 
 /// Pooling of `planes` planes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Plan {
+pub(super) struct PoolPlan {
     pub planes: usize,
-    pub rows: Axis,
-    pub cols: Axis,
+    pub rows: PoolAxis,
+    pub cols: PoolAxis,
     pub out_shape: Shape,
 }
 
@@ -167,13 +167,13 @@ pub(super) fn per_axis<const N: usize>(values: [usize; N], missing: usize) -> [u
     if N == 1 { [missing, values[0]] } else { [values[0], values[1]] }
 }
 
-impl Plan {
+impl PoolPlan {
     /// Plan for `x` of rank `N + 2`; `axis(k, input)` returns spatial axis `k` (0: rows, 1: columns) for its
     /// input size.
     pub fn new<const N: usize>(
         op: &'static str,
         x: &Tensor,
-        mut axis: impl FnMut(usize, usize) -> Result<Axis>,
+        mut axis: impl FnMut(usize, usize) -> Result<PoolAxis>,
     ) -> Result<Self> {
         const { assert!(N == 1 || N == 2, "pooling has one or two spatial axes") };
         if !x.dtype().is_float() {
@@ -189,7 +189,7 @@ impl Plan {
             return Err(Error::shape(op, shape, "spatial axes of at least one element"));
         }
         let cols = axis(1, shape[N + 1])?;
-        let rows = if N == 1 { Axis::identity(1) } else { axis(0, shape[2])? };
+        let rows = if N == 1 { PoolAxis::identity(1) } else { axis(0, shape[2])? };
         let mut out_shape = shape.clone();
         out_shape[N + 1] = cols.output;
         if N == 2 {

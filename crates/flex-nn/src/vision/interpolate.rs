@@ -98,7 +98,7 @@ fn run_forward<T: FloatElement, const K: usize>(
     align_corners: bool,
 ) -> Result<Tensor> {
     let [batch, channels, height, width] = core::array::from_fn(|k| x.shape()[k]);
-    let plan = Plan::<T::Compute, K> {
+    let plan = Resampling::<T::Compute, K> {
         rows: Taps::new(height, size[0], mode, align_corners),
         cols: Taps::new(width, size[1], mode, align_corners),
     };
@@ -130,13 +130,13 @@ fn run_forward<T: FloatElement, const K: usize>(
 }
 
 /// The taps of both axes.
-struct Plan<A, const K: usize> {
+struct Resampling<A, const K: usize> {
     rows: Taps<A, K>,
     cols: Taps<A, K>,
 }
 
 /// Buffers of a task.
-struct Scratch<A> {
+struct ResamplingScratch<A> {
     /// A row of the input with its border extended on both sides.
     padded: Vec<A>,
     /// The last `K` resampled rows; row `r` of the input is in slot `r % K`.
@@ -145,11 +145,11 @@ struct Scratch<A> {
     zeros: Vec<A>,
 }
 
-impl<A: Real, const K: usize> Plan<A, K> {
+impl<A: Real, const K: usize> Resampling<A, K> {
     const PAD: usize = Taps::<A, K>::PAD;
 
-    fn scratch(&self) -> Scratch<A> {
-        Scratch {
+    fn scratch(&self) -> ResamplingScratch<A> {
+        ResamplingScratch {
             padded: vec![A::ZERO; self.cols.input + 2 * Self::PAD],
             slots: vec![A::ZERO; K * self.cols.output()],
             kept: vec![usize::MAX; K],
@@ -161,7 +161,14 @@ impl<A: Real, const K: usize> Plan<A, K> {
     ///
     /// The choice of the instruction set is in here, so that the code is compiled for f32 and f64 alone, not
     /// for the halves too.
-    fn resize(&self, src: &[A], first: usize, rows: Range<usize>, out: &mut [A], scratch: &mut Scratch<A>) {
+    fn resize(
+        &self,
+        src: &[A],
+        first: usize,
+        rows: Range<usize>,
+        out: &mut [A],
+        scratch: &mut ResamplingScratch<A>,
+    ) {
         vectorize_lean(
             #[inline(always)]
             || self.resize_rows(src, first, rows, out, scratch),
@@ -175,10 +182,10 @@ impl<A: Real, const K: usize> Plan<A, K> {
         first: usize,
         rows: Range<usize>,
         out: &mut [A],
-        scratch: &mut Scratch<A>,
+        scratch: &mut ResamplingScratch<A>,
     ) {
         let (width, out_width) = (self.cols.input, self.cols.output());
-        let Scratch { padded, slots, kept, zeros } = scratch;
+        let ResamplingScratch { padded, slots, kept, zeros } = scratch;
         let grows = self.rows.input <= self.rows.output();
         kept.fill(usize::MAX);
         for (i, out) in rows.zip(out.chunks_exact_mut(out_width)) {
@@ -334,7 +341,7 @@ fn run_backward<T: FloatElement, const K: usize>(
 ) -> Result<Tensor> {
     let [height, width, out_height, out_width] =
         [x.shape()[2], x.shape()[3], grad.shape()[2], grad.shape()[3]];
-    let plan = Plan::<T::Compute, K> {
+    let plan = Resampling::<T::Compute, K> {
         rows: Taps::new(height, out_height, mode, align_corners),
         cols: Taps::new(width, out_width, mode, align_corners),
     };

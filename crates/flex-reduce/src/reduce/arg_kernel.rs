@@ -131,16 +131,16 @@ impl<T: Lift, O: Order<T>> ArgKernel for ByOrder<T, O> {
 /// for which vectors of 32 bytes do: the position of the largest of 1 Mi i32 takes 71 us with AVX2 and took
 /// 174 with AVX-512. AVX2 does not compare unsigned integers of 64 bits: it takes 471 us for i64, and AVX-512
 /// 207 (one thread of Zen 5).
-struct Search<T>(PhantomData<T>);
+struct SearchLevels<T>(PhantomData<T>);
 
-impl<T: Element> Gains for Search<T> {
+impl<T: Element> Gains for SearchLevels<T> {
     const LEVELS: Levels = if T::IS_FLOAT || size_of::<T>() == 8 { Levels::All } else { Levels::Lean };
 }
 
 /// Tracks the best value and its index along several rows at once. Without branches, since the position of an
 /// extreme is unpredictable.
 fn find_short_rows<T: Lift, O: Order<T>>(order: O, src: &[T], starts: RowStarts, n: usize, out: &mut [i64]) {
-    vectorize_for::<Search<T>, _>(
+    vectorize_for::<SearchLevels<T>, _>(
         #[inline(always)]
         || {
             for (g, out) in out.chunks_mut(SIDE_BY_SIDE).enumerate() {
@@ -183,7 +183,7 @@ fn locate_rows<T: Lift, O: Order<T>>(
     best: &[T::Wide],
     out: &mut [i64],
 ) {
-    vectorize_for::<Search<T>, _>(
+    vectorize_for::<SearchLevels<T>, _>(
         #[inline(always)]
         || {
             for (i, (o, &value)) in out.iter_mut().zip(best).enumerate() {
@@ -243,7 +243,7 @@ fn track_rows<T: Lift, O: Order<T>>(
     numbers: &mut [u32],
 ) {
     let width = keys.len();
-    vectorize_for::<Search<T>, _>(
+    vectorize_for::<SearchLevels<T>, _>(
         #[inline(always)]
         || {
             for (key, &x) in keys.iter_mut().zip(starts.row(src, rows.start, width)) {

@@ -245,7 +245,7 @@ impl<O> Extreme<O> {
 }
 
 /// Raw bits, for the logical reductions.
-pub(crate) trait Bits: Element {
+pub(crate) trait RawBits: Element {
     const EVERY: Self;
     fn and(self, other: Self) -> Self;
     fn or(self, other: Self) -> Self;
@@ -253,7 +253,7 @@ pub(crate) trait Bits: Element {
 
 macro_rules! impl_bits {
     ($($ty:ty),*) => {$(
-        impl Bits for $ty {
+        impl RawBits for $ty {
             const EVERY: Self = <$ty>::MAX;
             #[inline(always)]
             fn and(self, other: Self) -> Self { self & other }
@@ -273,7 +273,7 @@ pub(crate) struct Truth<B> {
     pub all: bool,
 }
 
-impl<B: Bits> Reducer<B> for Truth<B> {
+impl<B: RawBits> Reducer<B> for Truth<B> {
     type Acc = B;
     type Out = u8;
     const ROUNDS: bool = false;

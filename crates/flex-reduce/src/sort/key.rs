@@ -90,7 +90,7 @@ impl_key! { u8 => u64; u16 => u64; u32 => u64; u64 => u128; }
 
 /// What the bits of a dtype mean.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Kind {
+enum KeyKind {
     Float,
     Signed,
     Unsigned,
@@ -99,7 +99,7 @@ enum Kind {
 /// The map between elements, as raw bits, and keys.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct KeyMap<B> {
-    kind: Kind,
+    kind: KeyKind,
     /// All ones for a descending order, otherwise 0.
     flip: B,
     /// Magnitude of infinity, for floats.
@@ -117,9 +117,9 @@ impl<B: Key> KeyMap<B> {
             _ => 0,
         };
         let kind = match () {
-            _ if dtype.is_float() => Kind::Float,
-            _ if dtype.is_int() => Kind::Signed,
-            _ => Kind::Unsigned,
+            _ if dtype.is_float() => KeyKind::Float,
+            _ if dtype.is_int() => KeyKind::Signed,
+            _ => KeyKind::Unsigned,
         };
         let flip = if descending { B::from_u64(u64::MAX) } else { B::ZERO };
         Self { kind, flip, inf: B::from_u64(inf) }
@@ -140,7 +140,7 @@ impl<B: Key> KeyMap<B> {
     pub fn keys_inline(&self, bits: &[B], keys: &mut [B]) -> bool {
         let flip = self.flip;
         match self.kind {
-            Kind::Float => {
+            KeyKind::Float => {
                 let (inf, mut special) = (self.inf, false);
                 for (k, &b) in keys.iter_mut().zip(bits) {
                     *k = b.of_float(inf).xor(flip);
@@ -148,13 +148,13 @@ impl<B: Key> KeyMap<B> {
                 }
                 !special
             }
-            Kind::Signed => {
+            KeyKind::Signed => {
                 for (k, &b) in keys.iter_mut().zip(bits) {
                     *k = b.of_signed().xor(flip);
                 }
                 true
             }
-            Kind::Unsigned => {
+            KeyKind::Unsigned => {
                 for (k, &b) in keys.iter_mut().zip(bits) {
                     *k = b.xor(flip);
                 }
@@ -169,17 +169,17 @@ impl<B: Key> KeyMap<B> {
         vectorize(
             #[inline(always)]
             || match self.kind {
-                Kind::Float => {
+                KeyKind::Float => {
                     for (b, &k) in bits.iter_mut().zip(keys) {
                         *b = k.xor(flip).to_float();
                     }
                 }
-                Kind::Signed => {
+                KeyKind::Signed => {
                     for (b, &k) in bits.iter_mut().zip(keys) {
                         *b = k.xor(flip).of_signed();
                     }
                 }
-                Kind::Unsigned => {
+                KeyKind::Unsigned => {
                     for (b, &k) in bits.iter_mut().zip(keys) {
                         *b = k.xor(flip);
                     }

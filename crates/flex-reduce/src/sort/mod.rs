@@ -18,7 +18,7 @@ use crate::error::{Error, Result, check_axis};
 use crate::reduce::indices::check_index_dtype;
 use crate::{DType, Tensor};
 use key::KeyMap;
-use rows::{Rows, sort_indices, sort_values};
+use rows::{RowPairs, sort_indices, sort_values};
 
 /// Checks the axis and its length: indices are sorted as u32 and have to fit `index_dtype`.
 fn check(op: &'static str, tensor: &Tensor, axis: usize, index_dtype: Option<DType>) -> Result<()> {
@@ -92,7 +92,7 @@ pub fn sort_with_indices(
     let indices = dispatch!(bits op, index_dtype, I => Tensor::try_build::<I>(op, shape, index_dtype, |indices| {
         dispatch!(bits op, dtype, B => {
             if let (Some(rows), true) = (values.dense_mut::<B>(), n > 0) {
-                sort_indices(KeyMap::<B>::new(dtype, descending), Rows::Sort(rows), indices, n);
+                sort_indices(KeyMap::<B>::new(dtype, descending), RowPairs::Sort(rows), indices, n);
             }
             Ok(())
         })
@@ -114,7 +114,7 @@ pub fn argsort(tensor: Tensor, axis: usize, descending: bool, index_dtype: DType
         dispatch!(bits op, dtype, B => {
             let rows = &tensor.storage::<B>()[tensor.layout().span()];
             if n > 0 {
-                sort_indices(KeyMap::<B>::new(dtype, descending), Rows::Read(rows), indices, n);
+                sort_indices(KeyMap::<B>::new(dtype, descending), RowPairs::Read(rows), indices, n);
             }
             Ok(())
         })

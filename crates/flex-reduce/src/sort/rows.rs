@@ -54,17 +54,22 @@ fn shared_elements<B: Key>(map: KeyMap<B>, row: &[B]) -> Vec<(B, Vec<B>)> {
 }
 
 /// Writes, for each element of the sorted rows of `n >= 1` elements, its index in the unsorted row.
-pub(super) fn sort_indices<B: Key, I: Key>(map: KeyMap<B>, rows: Rows<'_, B>, indices: &mut [I], n: usize) {
+pub(super) fn sort_indices<B: Key, I: Key>(
+    map: KeyMap<B>,
+    rows: RowPairs<'_, B>,
+    indices: &mut [I],
+    n: usize,
+) {
     let (chunk, work) = split(indices.len(), n);
     match rows {
-        Rows::Read(rows) => parallel::for_each_chunk(indices, chunk, work, |k, indices| {
+        RowPairs::Read(rows) => parallel::for_each_chunk(indices, chunk, work, |k, indices| {
             let rows = &rows[k * chunk..k * chunk + indices.len()];
             let rows = rows.chunks_exact(n).zip(indices.chunks_exact_mut(n));
             sorted_pairs(map, n, |sorter| {
                 rows.for_each(|(row, indices)| write_indices::<B, I>(sorter.sort(row).0, indices))
             });
         }),
-        Rows::Sort(values) => {
+        RowPairs::Sort(values) => {
             parallel::for_each_chunk2(values, chunk, indices, chunk, work, |_, rows, indices| {
                 let rows = rows.chunks_exact_mut(n).zip(indices.chunks_exact_mut(n));
                 sorted_pairs(map, n, |sorter| {
@@ -90,7 +95,7 @@ pub(super) fn sort_indices<B: Key, I: Key>(map: KeyMap<B>, rows: Rows<'_, B>, in
 }
 
 /// The rows whose order is wanted.
-pub(super) enum Rows<'a, B> {
+pub(super) enum RowPairs<'a, B> {
     /// Only the indices are wanted.
     Read(&'a [B]),
     /// The rows are to be sorted in place as well.

@@ -57,7 +57,7 @@ pub struct Bytes {
 /// The owner of bytes. The first three variants have room for at least `len` bytes.
 enum Owner {
     /// Up to the size of a number, stored inline.
-    Number(Number),
+    OneNumber(OneNumber),
     /// A few bytes, in a box. A box saves the four atomic operations of the pool; today's allocators keep
     /// such sizes ready for each thread.
     Small(Box<Small>),
@@ -69,7 +69,7 @@ enum Owner {
 
 /// Aligned for pairs of numbers too, which sorting uses.
 #[repr(align(16))]
-struct Number([u8; NUMBER]);
+struct OneNumber([u8; NUMBER]);
 
 #[repr(align(16))]
 struct Small([u8; SMALL]);
@@ -79,7 +79,7 @@ impl Bytes {
     #[inline]
     pub(super) fn try_new(len: usize) -> Option<Self> {
         let owner = if len <= NUMBER {
-            Owner::Number(Number([0xA5; NUMBER]))
+            Owner::OneNumber(OneNumber([0xA5; NUMBER]))
         } else if len <= SMALL {
             // Not zeros: for zeros the compiler calls `calloc`, which takes 120 instructions more than
             // `malloc`.
@@ -98,7 +98,7 @@ impl Bytes {
     pub(super) fn number(bytes: &[u8]) -> Self {
         let mut number = [0xA5; NUMBER];
         number[..bytes.len()].copy_from_slice(bytes);
-        Self { owner: Owner::Number(Number(number)), len: bytes.len() }
+        Self { owner: Owner::OneNumber(OneNumber(number)), len: bytes.len() }
     }
 
     /// Takes over the memory of another owner.
@@ -137,7 +137,7 @@ impl Deref for Bytes {
     #[inline]
     fn deref(&self) -> &[u8] {
         let all = match &self.owner {
-            Owner::Number(number) => &number.0[..],
+            Owner::OneNumber(number) => &number.0[..],
             Owner::Small(small) => &small.0[..],
             Owner::Block(pooled) => pooled.0.as_slice(),
             Owner::Adopted(owner) => owner.bytes(),
@@ -150,7 +150,7 @@ impl DerefMut for Bytes {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
         let all = match &mut self.owner {
-            Owner::Number(number) => &mut number.0[..],
+            Owner::OneNumber(number) => &mut number.0[..],
             Owner::Small(small) => &mut small.0[..],
             Owner::Block(pooled) => pooled.0.as_mut_slice(),
             Owner::Adopted(owner) => owner.bytes_mut(),
@@ -162,7 +162,7 @@ impl DerefMut for Bytes {
 impl fmt::Debug for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let owner = match &self.owner {
-            Owner::Number(_) => "number",
+            Owner::OneNumber(_) => "number",
             Owner::Small(_) => "box",
             Owner::Block(_) => "pool",
             Owner::Adopted(_) => "adopted",
