@@ -6,7 +6,8 @@
 //! `jk = (j^2 + k^2 - (k-j)^2) / 2`, which turns the sum over `j` into a convolution with a chirp, computed
 //! by transforms whose length is a power of two.
 
-use super::plan::{ComplexFft, FftFloat};
+use super::complex::ComplexFft;
+use crate::float::Real;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -18,7 +19,7 @@ use num_traits::Float;
 const LARGEST_RADIX: usize = 13;
 
 /// The transform of length `n`, forward or inverse.
-pub(super) fn complex_fft<A: FftFloat>(n: usize, inverse: bool) -> Arc<dyn ComplexFft<A>> {
+pub(super) fn complex_fft<A: Real>(n: usize, inverse: bool) -> Arc<dyn ComplexFft<A>> {
     match factors(n) {
         Some(factors) => Arc::new(MixedRadix::new(n, factors, inverse)),
         None => Arc::new(Bluestein::new(n, inverse)),
@@ -38,7 +39,7 @@ fn factors(mut n: usize) -> Option<Vec<usize>> {
 }
 
 /// `exp(i angle)` for the inverse transform, `exp(-i angle)` for the forward one.
-fn unit<A: FftFloat>(angle: f64, inverse: bool) -> Complex<A> {
+fn unit<A: Real>(angle: f64, inverse: bool) -> Complex<A> {
     let (sin, cos) = Float::sin_cos(angle);
     Complex::new(A::from_f64(cos), A::from_f64(if inverse { sin } else { -sin }))
 }
@@ -49,7 +50,7 @@ struct MixedRadix<A> {
     roots: Vec<Complex<A>>,
 }
 
-impl<A: FftFloat> MixedRadix<A> {
+impl<A: Real> MixedRadix<A> {
     fn new(n: usize, factors: Vec<usize>, inverse: bool) -> Self {
         let roots = (0..n).map(|k| unit(TAU * k as f64 / n as f64, inverse)).collect();
         Self { factors, roots }
@@ -78,7 +79,7 @@ impl<A: FftFloat> MixedRadix<A> {
     }
 }
 
-impl<A: FftFloat> ComplexFft<A> for MixedRadix<A> {
+impl<A: Real> ComplexFft<A> for MixedRadix<A> {
     fn scratch_len(&self) -> usize {
         self.roots.len()
     }
@@ -114,7 +115,7 @@ struct Bluestein<A> {
     inverse: MixedRadix<A>,
 }
 
-impl<A: FftFloat> Bluestein<A> {
+impl<A: Real> Bluestein<A> {
     fn new(n: usize, inverse: bool) -> Self {
         // k^2 modulo 2n, exactly: the angle stays small for any length.
         let square = |k: usize| (k as u128 * k as u128 % (2 * n as u128)) as f64;
@@ -134,7 +135,7 @@ impl<A: FftFloat> Bluestein<A> {
     }
 }
 
-impl<A: FftFloat> ComplexFft<A> for Bluestein<A> {
+impl<A: Real> ComplexFft<A> for Bluestein<A> {
     fn scratch_len(&self) -> usize {
         2 * self.filter.len()
     }
@@ -165,7 +166,7 @@ impl<A: FftFloat> ComplexFft<A> for Bluestein<A> {
 mod tests {
     use super::*;
 
-    fn check<A: FftFloat>(n: usize, epsilon: f64) {
+    fn check<A: Real>(n: usize, epsilon: f64) {
         let signal: Vec<Complex<f64>> = (0..n)
             .map(|k| Complex::new((k * 37 % 101) as f64 / 50.0 - 1.0, (k * 53 % 97) as f64 / 48.0 - 1.0))
             .collect();

@@ -6,12 +6,14 @@
 //! ```
 //!
 //! `real` turns a real transform of even length into a complex one of half the length, and `plan` keeps the
-//! data that depends on the length alone. Complex transforms come from `rustfft` with the feature `std`, and
-//! from `mixed_radix` without it.
+//! data that depends on the length alone. `source` chooses where complex transforms come from: `rustfft` or
+//! `mixed_radix`.
 
+mod complex;
 mod mixed_radix;
 mod plan;
 mod real;
+mod source;
 #[cfg(test)]
 mod tests;
 
@@ -23,7 +25,7 @@ use crate::parallel::{self, Work};
 use crate::{Shape, Tensor, storage};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use plan::{FftFloat, plan};
+use plan::{Cached, plan};
 use real::RealFft;
 
 /// Spectrum `(re, im)` of a real signal along `axis`: `n / 2 + 1` bins. `n` defaults to the length of the
@@ -125,7 +127,7 @@ fn forward<T: FloatElement>(
     plan: &RealFft<T::Compute>,
 ) -> Result<(Tensor, Tensor)>
 where
-    T::Compute: FftFloat,
+    T::Compute: Cached,
 {
     let (len, bins) = (signal.shape()[signal.rank() - 1], n / 2 + 1);
     let src = signal.as_slice::<T>().expect("contiguous");
@@ -164,7 +166,7 @@ fn inverse<T: FloatElement>(
     plan: &RealFft<T::Compute>,
 ) -> Result<Tensor>
 where
-    T::Compute: FftFloat,
+    T::Compute: Cached,
 {
     let (len, bins) = (re.shape()[re.rank() - 1], n / 2 + 1);
     let (re_src, im_src) = (re.as_slice::<T>().expect("contiguous"), im.as_slice::<T>().expect("contiguous"));
@@ -193,7 +195,7 @@ where
 }
 
 /// Copies `row` to `buffer` and fills the rest with zeros; returns the buffer.
-fn continue_with_zeros<'a, A: FftFloat>(row: &[A], buffer: &'a mut [A]) -> &'a [A] {
+fn continue_with_zeros<'a, A: crate::float::Real>(row: &[A], buffer: &'a mut [A]) -> &'a [A] {
     let (head, tail) = buffer.split_at_mut(row.len());
     head.copy_from_slice(row);
     tail.fill(A::ZERO);

@@ -1,80 +1,21 @@
-//! Complex transforms of a fixed length, and the cache of plans.
+//! The cache of plans: what depends on the length of a transform alone.
 
 use super::Shared;
 use super::real::RealFft;
-use crate::float::Real;
+use super::source::FftFloat;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use num_complex::Complex;
 use spin::Mutex;
 
-/// A complex transform of a fixed length, not scaled: `X[k] = sum_j x[j] exp(-2 pi i j k / n)`, `+2 pi` for
-/// the inverse.
-pub(super) trait ComplexFft<A>: Send + Sync {
-    /// Length of the working memory for both methods, in complex elements.
-    fn scratch_len(&self) -> usize;
-    /// Transforms `input` to `output`.
-    fn out_of_place(&self, input: &[Complex<A>], output: &mut [Complex<A>], scratch: &mut [Complex<A>]);
-    /// Transforms `data` in place.
-    fn in_place(&self, data: &mut [Complex<A>], scratch: &mut [Complex<A>]);
-}
-
-/// f32 or f64, with the source of its complex transforms and the cache of its plans.
-pub(super) trait FftFloat: Real + bytemuck::Pod {
-    /// The complex transform of length `n`, forward or inverse.
-    fn complex_fft(n: usize, inverse: bool) -> Arc<dyn ComplexFft<Self>>;
+/// f32 or f64, with the cache of its plans.
+pub(super) trait Cached: FftFloat {
     /// The cached plans with their lengths, the latest used first.
     fn cache() -> &'static Mutex<Vec<(usize, Shared<Self>)>>;
 }
 
-#[cfg(feature = "std")]
-impl<A: FftFloat + rustfft::FftNum> ComplexFft<A> for Arc<dyn rustfft::Fft<A>> {
-    fn scratch_len(&self) -> usize {
-        self.get_immutable_scratch_len().max(self.get_inplace_scratch_len())
-    }
-
-    fn out_of_place(&self, input: &[Complex<A>], output: &mut [Complex<A>], scratch: &mut [Complex<A>]) {
-        self.process_immutable_with_scratch(input, output, scratch);
-    }
-
-    fn in_place(&self, data: &mut [Complex<A>], scratch: &mut [Complex<A>]) {
-        self.process_with_scratch(data, scratch);
-    }
-}
-
-/// `rustfft`'s planner for the vectors of this processor; an error if it lacks AVX (x86-64).
-///
-/// `rustfft::FftPlanner` would add portable code for processors without them, 0.3 MB that hardly anybody
-/// runs: there the engine's own transforms serve, as they do without `std`.
-#[cfg(all(feature = "std", target_arch = "x86_64"))]
-fn library_planner<A: rustfft::FftNum>() -> Result<rustfft::FftPlannerAvx<A>, ()> {
-    rustfft::FftPlannerAvx::new()
-}
-
-/// `rustfft`'s planner for NEON, which every processor of this architecture has.
-#[cfg(all(feature = "std", target_arch = "aarch64"))]
-fn library_planner<A: rustfft::FftNum>() -> Result<rustfft::FftPlannerNeon<A>, ()> {
-    rustfft::FftPlannerNeon::new()
-}
-
-/// `rustfft`'s planner, which has portable code and code for the vectors of WebAssembly.
-#[cfg(all(feature = "std", not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
-fn library_planner<A: rustfft::FftNum>() -> Result<rustfft::FftPlanner<A>, ()> {
-    Ok(rustfft::FftPlanner::new())
-}
-
-macro_rules! impl_fft_float {
+macro_rules! cached {
     ($($ty:ty),*) => {$(
-        impl FftFloat for $ty {
-            fn complex_fft(n: usize, inverse: bool) -> Arc<dyn ComplexFft<$ty>> {
-                #[cfg(feature = "std")]
-                if let Ok(mut planner) = library_planner::<$ty>() {
-                    let fft = if inverse { planner.plan_fft_inverse(n) } else { planner.plan_fft_forward(n) };
-                    return Arc::new(fft);
-                }
-                super::mixed_radix::complex_fft(n, inverse)
-            }
-
+        impl Cached for $ty {
             fn cache() -> &'static Mutex<Vec<(usize, Shared<$ty>)>> {
                 static CACHE: Mutex<Vec<(usize, Shared<$ty>)>> = Mutex::new(Vec::new());
                 &CACHE
@@ -82,13 +23,13 @@ macro_rules! impl_fft_float {
         }
     )*};
 }
-impl_fft_float!(f32, f64);
+cached!(f32, f64);
 
 /// Number of plans in the cache: the latest used.
 const KEPT: usize = 16;
 
 /// The plan for real transforms of length `n`, from the cache if possible.
-pub(super) fn plan<A: FftFloat>(n: usize) -> Shared<A> {
+pub(super) fn plan<A: Cached>(n: usize) -> Shared<A> {
     plan_in(A::cache(), n)
 }
 

@@ -10,7 +10,8 @@
 //!
 //! The inverse solves these equations for `Z`. An odd `n` takes a complex transform of full length.
 
-use super::plan::{ComplexFft, FftFloat};
+use super::complex::ComplexFft;
+use super::source::FftFloat;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::f64::consts::TAU;

@@ -1,10 +1,7 @@
-//! The requirements of the product kernels on an element type: an accumulator, conversions, and a matrix
-//! product.
+//! The requirements of the product kernels on an element type: an accumulator, conversions, and arithmetic.
 
-use super::gemm::{MatLayout, MatMut, MatRef, Threads, gemm_into};
-use super::{bf16, half, int};
 use crate::dtype::Element;
-use crate::f16;
+use crate::{bf16, f16};
 use flex_math::Half;
 use flex_math::simd::{Simd, VAdd, VFma, VMul, VMulAdd, Vector};
 
@@ -34,8 +31,6 @@ pub(crate) trait Lane: Element {
     fn add(a: Self::Acc, b: Self::Acc) -> Self::Acc;
     /// `a * b - c * d`.
     fn det(a: Self::Acc, b: Self::Acc, c: Self::Acc, d: Self::Acc) -> Self::Acc;
-    /// `dst = a @ b`, or `dst += a @ b` if `accumulate`; `dst` is row-major.
-    fn gemm(dst: &mut [Self], a: MatRef<'_, Self>, b: MatRef<'_, Self>, accumulate: bool, threads: Threads);
 }
 
 /// `a * b + c`, rounded once where one instruction does that; elsewhere a fused operation is a call per lane.
@@ -67,18 +62,13 @@ macro_rules! float_lane {
             fn add(a: Self, b: Self) -> Self { a + b }
             #[inline(always)]
             fn det(a: Self, b: Self, c: Self, d: Self) -> Self { a * b - c * d }
-            fn gemm(dst: &mut [Self], a: MatRef<'_, Self>, b: MatRef<'_, Self>, accumulate: bool, threads: Threads) {
-                let layout = MatLayout::row_major(a.layout().rows, b.layout().cols);
-                let beta = if accumulate { 1.0 } else { 0.0 };
-                gemm_into(MatMut::new(dst, layout), a, b, 1.0, beta, threads);
-            }
         }
     )*};
 }
 float_lane!(f32, f64);
 
 macro_rules! half_lane {
-    ($($ty:ty => $gemm:path),*) => {$(
+    ($($ty:ty),*) => {$(
         impl Lane for $ty {
             type Acc = f32;
             #[inline(always)]
@@ -95,13 +85,10 @@ macro_rules! half_lane {
             fn add(a: f32, b: f32) -> f32 { a + b }
             #[inline(always)]
             fn det(a: f32, b: f32, c: f32, d: f32) -> f32 { a * b - c * d }
-            fn gemm(dst: &mut [Self], a: MatRef<'_, Self>, b: MatRef<'_, Self>, accumulate: bool, threads: Threads) {
-                $gemm(dst, a, b, accumulate, threads);
-            }
         }
     )*};
 }
-half_lane!(f16 => half::gemm, crate::bf16 => bf16::gemm);
+half_lane!(f16, bf16);
 
 /// The slice itself when both types are the same. (Only `u8` has another accumulator type.)
 macro_rules! terms {
@@ -134,9 +121,6 @@ macro_rules! int_lane {
             #[inline(always)]
             fn det(a: $acc, b: $acc, c: $acc, d: $acc) -> $acc {
                 a.wrapping_mul(b).wrapping_sub(c.wrapping_mul(d))
-            }
-            fn gemm(dst: &mut [Self], a: MatRef<'_, Self>, b: MatRef<'_, Self>, accumulate: bool, threads: Threads) {
-                int::gemm(dst, a, b, accumulate, threads);
             }
         }
     )*};

@@ -15,6 +15,7 @@ pub mod gemm;
 mod gemv;
 mod half;
 mod int;
+mod kernels;
 mod lane;
 mod linear;
 mod pack;
@@ -74,7 +75,7 @@ fn product(op: &'static str, lhs: Tensor, rhs: Tensor, bias: Option<Tensor>) -> 
     }
 }
 
-fn compute<T: lane::Lane>(
+fn compute<T: kernels::Multiply>(
     op: &'static str,
     plan: &ProductPlan,
     lhs: &Tensor,

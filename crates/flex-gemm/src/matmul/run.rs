@@ -2,13 +2,14 @@
 
 use super::gemm::{MatLayout, MatRef, Threads};
 use super::gemv::{self, gemv};
+use super::kernels::Multiply;
 use super::lane::Lane;
 use super::plan::{Algorithm, ProductPlan};
 use crate::parallel::thresholds::{PRODUCT_SPEEDUP, TASK_MULTIPLICATIONS};
 use crate::parallel::{self, Work};
 
 /// Writes the products to `out`, with `bias` added to each row.
-pub(crate) fn run<T: Lane>(plan: &ProductPlan, lhs: &[T], rhs: &[T], out: &mut [T], bias: Option<&[T]>) {
+pub(crate) fn run<T: Multiply>(plan: &ProductPlan, lhs: &[T], rhs: &[T], out: &mut [T], bias: Option<&[T]>) {
     if let Some(bias) = bias {
         fill_rows(out, bias);
     }
