@@ -1,7 +1,7 @@
 //! The description of a backend: dtypes, accuracy, known limits.
 
 use crate::compare::Tolerance;
-use crate::layout::{LAYOUTS, Layout};
+use crate::layouts::{LAYOUTS, Layout};
 use burn_backend::{BoolStore, DType, FloatDType, IntDType};
 
 /// The parts of a backend to test, and the accuracy to ask for.

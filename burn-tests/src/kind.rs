@@ -4,7 +4,8 @@
 use crate::array::Array;
 use crate::compare::compare;
 use crate::row::Context;
-use crate::support::{Stream, bools, check_dtype, floats, int_range, ints};
+use crate::samples::{Stream, bools, floats, int_range, ints};
+use crate::trace::check_dtype;
 use burn_backend::tensor::{BoolTensor, Device, FloatTensor, IntTensor};
 use burn_backend::{Backend, DType, Shape, Slice, TensorData, TensorMetadata, bf16, f16};
 use futures_lite::future::block_on;

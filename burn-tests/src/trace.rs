@@ -1,7 +1,7 @@
 //! The dtypes and layouts that a row ran, recorded by the functions that make and read tensors, so that no
 //! row can claim more than it did.
 
-use crate::layout::Layout;
+use crate::layouts::Layout;
 use burn_backend::DType;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -67,6 +67,15 @@ pub fn take() -> Trace {
 
 fn name(dtype: DType) -> Option<Name> {
     NAMES.iter().position(|(d, _)| *d == dtype)
+}
+
+/// Records the dtype of a result and compares it with the expected one.
+///
+/// # Errors
+/// Fails if the dtypes differ.
+pub fn check_dtype(got: DType, want: DType) -> Result<(), String> {
+    result(got);
+    if got == want { Ok(()) } else { Err(format!("got dtype {got:?}, expected {want:?}")) }
 }
 
 #[cfg(test)]
