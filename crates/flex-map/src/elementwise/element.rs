@@ -24,8 +24,8 @@ pub(crate) trait Fn2<T> {
     type Out: Element;
     /// The instruction sets that the loop gains from.
     const LEVELS: Levels = Levels::Lean;
-    /// Whether the function costs less than moving its operands, so that a constant on the right gets a loop
-    /// of its own.
+    /// Whether the function costs less than moving its operands. Then its loop is unrolled, and a constant on
+    /// the right gets a loop of its own.
     const IS_LIGHT: bool = true;
     /// The result.
     fn at(a: T, b: T) -> Self::Out;

@@ -6,8 +6,8 @@ use crate::Element;
 use core::ops;
 use flex_math::simd::Levels;
 
-/// Functions of two integers as kernels. They are compute-bound, or rare, so a constant on the right gets no
-/// loop of its own.
+/// Functions of two integers as kernels: the levels that they gain from, and whether they are light or heavy
+/// ([`Fn2::IS_LIGHT`]).
 macro_rules! integer_fn {
     ($($(#[$doc:meta])* $name:ident<$bound:ident> on $levels:ident, $weight:ident: |$a:ident, $b:ident| $value:expr;)*) => {$(
         $(#[$doc])*
