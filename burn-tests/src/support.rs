@@ -1,4 +1,5 @@
-//! Helpers of all families: [sampled inputs](crate::samples), expectations, and calls over layouts on shared and unique buffers.
+//! Helpers of all families: [sampled inputs](crate::samples), expectations, and calls over layouts on shared
+//! and unique buffers.
 
 use crate::array::Array;
 use crate::compare::{Tolerance, compare_exact, compare_floats};

@@ -537,8 +537,8 @@ where
         if vectors && !F::IS_LIGHT {
             prefetch(a, b, dst, i, step);
         }
-        // SAFETY: `i + step < last + step`, which is at most `len`. If the destination is an operand, each element
-        // is read before it is written.
+        // SAFETY: `i + step < last + step`, which is at most `len`. If the destination is an operand, each
+        // element is read before it is written.
         unsafe { dst.put(i, f.eval(a.whole::<S>(i), b.whole::<S>(i))) };
         i += step;
     }

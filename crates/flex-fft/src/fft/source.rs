@@ -1,5 +1,5 @@
-//! Where complex transforms come from: `rustfft` with the feature `std`, where it has code for the processor's vectors, and
-//! the engine's own transforms elsewhere.
+//! Where complex transforms come from: `rustfft` with the feature `std`, where it has code for the
+//! processor's vectors, and the engine's own transforms elsewhere.
 
 use super::complex::ComplexFft;
 use super::mixed_radix;

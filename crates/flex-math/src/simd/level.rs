@@ -189,8 +189,8 @@ struct PendingOp<Op: WithSimd> {
     output: MaybeUninit<Op::Output>,
 }
 
-/// The operation of a [`PendingOp`], compiled only for the instruction sets of [`Level`]s whose vectors have at
-/// most `WIDEST` bytes. `macerator` instantiates every instruction set that it knows; the compiler removes
+/// The operation of a [`PendingOp`], compiled only for the instruction sets of [`Level`]s whose vectors have
+/// at most `WIDEST` bytes. `macerator` instantiates every instruction set that it knows; the compiler removes
 /// code behind a constant `false`.
 struct Compiled<'a, Op: WithSimd, const WIDEST: usize>(&'a mut PendingOp<Op>);
 
