@@ -175,33 +175,27 @@ fn fold_long<T: Copy>(row: &[T], fold: fn(&[T]) -> T, combine: fn(T, T) -> T) ->
     blocks.reduce(combine).expect("a long row has blocks")
 }
 
+/// [`flex_math::sum`] that keeps its digits at every level.
+fn long_sum<T: flex_math::Float + Arith>(row: &[T]) -> T {
+    fold_long(row, flex_math::sum, Arith::add)
+}
+
+/// [`flex_math::product`] that keeps its digits at every level.
+fn long_product<T: flex_math::Float + Arith>(row: &[T]) -> T {
+    fold_long(row, flex_math::product, Arith::mul)
+}
+
 macro_rules! impl_lift_self {
-    ($($ty:ty: $sum:path;)*) => {$(
+    ($($ty:ty: $sum:path $(, $product:path)?;)*) => {$(
         impl Lift for $ty {
             type Wide = $ty;
             #[inline(always)]
             fn sum_row(row: &[$ty]) -> Option<$ty> { (row.len() >= MIN_VECTOR_ROW).then(|| $sum(row)) }
-            #[inline(always)]
-            fn widen(self) -> $ty { self }
-            #[inline(always)]
-            fn narrow(wide: $ty) -> $ty { wide }
-        }
-    )*};
-}
-
-macro_rules! impl_lift_float {
-    ($($ty:ty)*) => {$(
-        impl Lift for $ty {
-            type Wide = $ty;
-            #[inline(always)]
-            fn sum_row(row: &[$ty]) -> Option<$ty> {
-                (row.len() >= MIN_VECTOR_ROW).then(|| fold_long(row, flex_math::sum, Arith::add))
-            }
-            const LONGEST: usize = LONG_ROW;
-            #[inline(always)]
-            fn product_row(row: &[$ty]) -> Option<$ty> {
-                (row.len() >= MIN_VECTOR_ROW).then(|| fold_long(row, flex_math::product, Arith::mul))
-            }
+            $(
+                const LONGEST: usize = LONG_ROW;
+                #[inline(always)]
+                fn product_row(row: &[$ty]) -> Option<$ty> { (row.len() >= MIN_VECTOR_ROW).then(|| $product(row)) }
+            )?
             #[inline(always)]
             fn widen(self) -> $ty { self }
             #[inline(always)]
@@ -226,12 +220,13 @@ macro_rules! impl_lift_half {
 }
 
 impl_lift_self! {
+    f32: long_sum, long_product;
+    f64: long_sum, long_product;
     u8: flex_math::wrapping_sum;
     u16: flex_math::wrapping_sum;
     u32: flex_math::wrapping_sum;
     u64: flex_math::wrapping_sum;
 }
-impl_lift_float!(f32 f64);
 impl_lift_half!(f16, bf16);
 
 /// The bits of an integer, and the type in which sums are accumulated.
