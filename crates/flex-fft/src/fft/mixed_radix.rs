@@ -1,5 +1,5 @@
-//! Complex transforms without `std`: mixed radix for lengths with small prime factors, Bluestein for other
-//! lengths.
+//! The engine's own complex transforms: mixed radix for lengths with small prime factors, Bluestein for other
+//! lengths. `source` tells where they serve.
 //!
 //! The mixed-radix transform is Stockham's: each pass combines sub-transforms of `radix` and writes them in
 //! the order that the next pass reads, so no bit reversal is needed. Bluestein's algorithm writes

@@ -137,7 +137,7 @@ each! {
 
 /// [`each2`] for functions that take longer than the loop: it is not unrolled by hand.
 #[inline(always)]
-fn heavy2<O, A: Copy, B: Copy>(out: &mut [O], a: &[A], b: &[B], f: impl Fn(A, B) -> O) {
+fn each2_heavy<O, A: Copy, B: Copy>(out: &mut [O], a: &[A], b: &[B], f: impl Fn(A, B) -> O) {
     assert!(out.len() == a.len() && out.len() == b.len(), "kernel: operand length");
     for ((o, a), b) in out.iter_mut().zip(a).zip(b) {
         *o = f(*a, *b);
@@ -167,7 +167,7 @@ impl<T: Element, F: Fn2<T> + 'static> Kernel<2> for Map2<T, F> {
             #[inline(always)]
             move || match b {
                 Typed::Each(b) if F::IS_LIGHT => each2(out, a, b, F::at),
-                Typed::Each(b) => heavy2(out, a, b, F::at),
+                Typed::Each(b) => each2_heavy(out, a, b, F::at),
                 Typed::Same(b) if F::IS_LIGHT => each1(out, a, move |a| F::at(a, b)),
                 _ => {}
             },

@@ -1,8 +1,8 @@
 //! Every threshold that decides whether threads pay, and how much work one task gets. A change to one of them
 //! is a change to this file alone.
 //!
-//! None of them affects results: where the blocks of a computation decide the order of its sums, their sizes
-//! are part of the algorithm and lie beside it.
+//! The order of sums is not decided here: where it follows from the blocks of a computation, their sizes are
+//! part of the algorithm and lie beside it.
 
 /// Memory-bound work (bytes read plus written) that one thread does while a sleeping helper wakes up: see
 /// [`Work::is_parallel`](super::Work::is_parallel).
