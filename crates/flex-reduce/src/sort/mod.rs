@@ -15,10 +15,11 @@ mod tests;
 mod topk;
 
 use crate::error::{Error, Result, check_axis};
+use crate::layout::{Layout, checked_num_elements};
 use crate::reduce::indices::check_index_dtype;
-use crate::{DType, Tensor};
+use crate::{DType, Shape, Tensor};
 use key::KeyMap;
-use rows::{RowPairs, sort_indices, sort_values};
+use rows::{IndexSlice, RowPairs, sort_indices, sort_values};
 
 /// Checks the axis and its length: indices are sorted as u32 and have to fit `index_dtype`.
 fn check(op: &'static str, tensor: &Tensor, axis: usize, index_dtype: Option<DType>) -> Result<()> {
@@ -50,6 +51,19 @@ fn into_unique(op: &'static str, mut tensor: Tensor) -> Result<Tensor> {
         }
         let src = &tensor.storage::<B>()[tensor.layout().span()];
         Tensor::build::<B>(op, tensor.shape().clone(), tensor.dtype(), |out| out.copy_from_slice(src))
+    })
+}
+
+/// A contiguous tensor of indices that `fill` writes.
+fn build_indices(
+    op: &'static str,
+    shape: Shape,
+    dtype: DType,
+    fill: &mut dyn FnMut(IndexSlice<'_>) -> Result<()>,
+) -> Result<Tensor> {
+    let count = checked_num_elements(op, &shape)?;
+    Tensor::try_build_bytes(op, Layout::contiguous(shape), count, dtype, |bytes| {
+        fill(IndexSlice { bytes, width: dtype.size() })
     })
 }
 
@@ -89,14 +103,14 @@ pub fn sort_with_indices(
     let mut values = into_unique(op, axis_last(tensor, axis)?)?;
     let (dtype, shape) = (values.dtype(), values.shape().clone());
     let n = shape[shape.len() - 1];
-    let indices = dispatch!(bits op, index_dtype, I => Tensor::try_build::<I>(op, shape, index_dtype, |indices| {
+    let indices = build_indices(op, shape, index_dtype, &mut |indices| {
         dispatch!(bits op, dtype, B => {
             if let (Some(rows), true) = (values.dense_mut::<B>(), n > 0) {
                 sort_indices(KeyMap::<B>::new(dtype, descending), RowPairs::Sort(rows), indices, n);
             }
             Ok(())
         })
-    }))?;
+    })?;
     Ok((axis_back(values, axis)?, axis_back(indices, axis)?))
 }
 
@@ -110,7 +124,7 @@ pub fn argsort(tensor: Tensor, axis: usize, descending: bool, index_dtype: DType
     let tensor = axis_last(tensor, axis)?;
     let (dtype, shape) = (tensor.dtype(), tensor.shape().clone());
     let n = shape[shape.len() - 1];
-    let indices = dispatch!(bits op, index_dtype, I => Tensor::try_build::<I>(op, shape, index_dtype, |indices| {
+    let indices = build_indices(op, shape, index_dtype, &mut |indices| {
         dispatch!(bits op, dtype, B => {
             let rows = &tensor.storage::<B>()[tensor.layout().span()];
             if n > 0 {
@@ -118,7 +132,7 @@ pub fn argsort(tensor: Tensor, axis: usize, descending: bool, index_dtype: DType
             }
             Ok(())
         })
-    }))?;
+    })?;
     axis_back(indices, axis)
 }
 
@@ -190,11 +204,9 @@ fn largest(
         }
         let rows = &tensor.storage::<B>()[tensor.layout().span()];
         let map = KeyMap::<B>::new(dtype, true);
-        dispatch!(bits op, index_dtype, I => {
-            let indices = indices.dense_mut::<I>().unwrap_or_default();
-            topk::topk_rows(map, rows, size, k, values, indices);
-            Ok(())
-        })
+        let bytes = indices.dense_bytes_mut().unwrap_or_default();
+        topk::topk_rows(map, rows, size, k, values, IndexSlice { bytes, width: index_dtype.size() });
+        Ok(())
     }))?;
     Ok((axis_back(values, axis)?, axis_back(indices, axis)?))
 }

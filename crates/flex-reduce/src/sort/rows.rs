@@ -1,6 +1,6 @@
 //! Sorting of contiguous rows, with and without the original indices of the elements.
 
-use super::key::{Digits, Key, KeyMap};
+use super::key::{Key, KeyMap};
 use super::radix;
 use crate::parallel::{self, Work};
 use crate::storage;
@@ -15,12 +15,6 @@ const LONG_ROW: usize = 128 * 1024;
 /// The number of operations that sorting one element is counted as.
 const OPERATIONS: usize = 32;
 
-/// Calls `f` with pooled working memory for `len` items.
-pub(super) fn with_scratch<I: Digits, O>(len: usize, f: impl FnOnce(&mut [I]) -> O) -> O {
-    let mut bytes = storage::alloc(len * size_of::<I>());
-    f(bytemuck::cast_slice_mut(&mut bytes))
-}
-
 /// How `len` elements in rows of `n` are split: the elements per task, and the work in total.
 fn split(len: usize, n: usize) -> (usize, Work) {
     let rows = if n >= LONG_ROW { len / n } else { (TASK / n).max(1) };
@@ -31,19 +25,18 @@ fn split(len: usize, n: usize) -> (usize, Work) {
 pub(super) fn sort_values<B: Key>(map: KeyMap<B>, rows: &mut [B], n: usize) {
     let (chunk, work) = split(rows.len(), n);
     parallel::for_each_chunk(rows, chunk, work, |_, rows| {
-        with_scratch::<B, _>(2 * n, |scratch| {
-            let (keys, scratch) = scratch.split_at_mut(n);
-            for row in rows.chunks_exact_mut(n) {
-                let exact = map.keys(row, keys);
-                radix::sort(keys, scratch, 0, B::BITS);
-                let specials = if exact { Vec::new() } else { shared_elements(map, row) };
-                map.elements(keys, row);
-                for (key, elements) in specials {
-                    let start = keys.partition_point(|&k| k < key);
-                    row[start..start + elements.len()].copy_from_slice(&elements);
-                }
+        let mut scratch = storage::alloc(2 * n * size_of::<B>());
+        let (keys, scratch) = bytemuck::cast_slice_mut(&mut scratch).split_at_mut(n);
+        for row in rows.chunks_exact_mut(n) {
+            let exact = map.keys(row, keys);
+            radix::sort(keys, scratch, 0, B::BITS);
+            let specials = if exact { Vec::new() } else { shared_elements(map, row) };
+            map.elements(keys, row);
+            for (key, elements) in specials {
+                let start = keys.partition_point(|&k| k < key);
+                row[start..start + elements.len()].copy_from_slice(&elements);
             }
-        });
+        }
     });
 }
 
@@ -54,28 +47,25 @@ fn shared_elements<B: Key>(map: KeyMap<B>, row: &[B]) -> Vec<(B, Vec<B>)> {
 }
 
 /// Writes, for each element of the sorted rows of `n >= 1` elements, its index in the unsorted row.
-pub(super) fn sort_indices<B: Key, I: Key>(
-    map: KeyMap<B>,
-    rows: RowPairs<'_, B>,
-    indices: &mut [I],
-    n: usize,
-) {
-    let (chunk, work) = split(indices.len(), n);
+pub(super) fn sort_indices<B: Key>(map: KeyMap<B>, rows: RowPairs<'_, B>, indices: IndexSlice<'_>, n: usize) {
+    let IndexSlice { bytes, width } = indices;
+    let (chunk, work) = split(bytes.len() / width, n);
     match rows {
-        RowPairs::Read(rows) => parallel::for_each_chunk(indices, chunk, work, |k, indices| {
-            let rows = &rows[k * chunk..k * chunk + indices.len()];
-            let rows = rows.chunks_exact(n).zip(indices.chunks_exact_mut(n));
-            sorted_pairs(map, n, |sorter| {
-                rows.for_each(|(row, indices)| write_indices::<B, I>(sorter.sort(row).0, indices))
+        RowPairs::Read(rows) => parallel::for_each_chunk(bytes, chunk * width, work, |k, indices| {
+            let rows = &rows[k * chunk..k * chunk + indices.len() / width];
+            sorted_pairs(map, n, &mut |sorter| {
+                for (row, indices) in rows.chunks_exact(n).zip(indices.chunks_exact_mut(n * width)) {
+                    write_indices::<B>(sorter.sort(row).0, IndexSlice { bytes: indices, width });
+                }
             });
         }),
         RowPairs::Sort(values) => {
-            parallel::for_each_chunk2(values, chunk, indices, chunk, work, |_, rows, indices| {
-                let rows = rows.chunks_exact_mut(n).zip(indices.chunks_exact_mut(n));
-                sorted_pairs(map, n, |sorter| {
+            parallel::for_each_chunk2(values, chunk, bytes, chunk * width, work, |_, rows, indices| {
+                sorted_pairs(map, n, &mut |sorter| {
+                    let rows = rows.chunks_exact_mut(n).zip(indices.chunks_exact_mut(n * width));
                     for (row, indices) in rows {
                         let (pairs, keys, exact) = sorter.sort(row);
-                        write_indices::<B, I>(pairs, indices);
+                        write_indices::<B>(pairs, IndexSlice { bytes: indices, width });
                         if exact {
                             for (k, &pair) in keys.iter_mut().zip(pairs) {
                                 *k = B::key(pair);
@@ -102,9 +92,25 @@ pub(super) enum RowPairs<'a, B> {
     Sort(&'a mut [B]),
 }
 
-fn write_indices<B: Key, I: Key>(pairs: &[B::Packed], indices: &mut [I]) {
-    for (o, &pair) in indices.iter_mut().zip(pairs) {
-        *o = I::from_u64(B::index(pair) as u64);
+/// Indices of any integer dtype as bytes, so that the algorithms are not compiled for each of these dtypes.
+pub(super) struct IndexSlice<'a> {
+    pub bytes: &'a mut [u8],
+    /// Bytes of an index.
+    pub width: usize,
+}
+
+/// Writes the indices of the pairs.
+pub(super) fn write_indices<B: Key>(pairs: &[B::Packed], indices: IndexSlice<'_>) {
+    fn write<B: Key, I: Key>(pairs: &[B::Packed], indices: &mut [u8]) {
+        for (o, &pair) in bytemuck::cast_slice_mut::<_, I>(indices).iter_mut().zip(pairs) {
+            *o = I::from_u64(B::index(pair) as u64);
+        }
+    }
+    match indices.width {
+        1 => write::<B, u8>(pairs, indices.bytes),
+        2 => write::<B, u16>(pairs, indices.bytes),
+        4 => write::<B, u32>(pairs, indices.bytes),
+        _ => write::<B, u64>(pairs, indices.bytes),
     }
 }
 
@@ -129,11 +135,11 @@ impl<B: Key> PairSorter<'_, B> {
     }
 }
 
-fn sorted_pairs<B: Key>(map: KeyMap<B>, n: usize, f: impl FnOnce(&mut PairSorter<'_, B>)) {
-    with_scratch::<B, _>(n, |keys| {
-        with_scratch::<B::Packed, _>(2 * n, |pairs| {
-            let (pairs, scratch) = pairs.split_at_mut(n);
-            f(&mut PairSorter { map, keys, pairs, scratch });
-        });
-    });
+/// Calls `f` with a sorter of rows of `n` elements.
+fn sorted_pairs<B: Key>(map: KeyMap<B>, n: usize, f: &mut dyn FnMut(&mut PairSorter<'_, B>)) {
+    let mut keys = storage::alloc(n * size_of::<B>());
+    let mut pairs = storage::alloc(2 * n * size_of::<B::Packed>());
+    let keys = bytemuck::cast_slice_mut(&mut keys);
+    let (pairs, scratch) = bytemuck::cast_slice_mut(&mut pairs).split_at_mut(n);
+    f(&mut PairSorter { map, keys, pairs, scratch });
 }

@@ -8,8 +8,9 @@
 
 use super::key::{Key, KeyMap};
 use super::radix;
-use super::rows::with_scratch;
+use super::rows::{IndexSlice, write_indices};
 use crate::parallel::{self, Work};
+use crate::storage;
 use alloc::vec::Vec;
 use flex_math::simd::vectorize;
 
@@ -23,22 +24,23 @@ const LONG_ROW: usize = 256 * 1024;
 /// Writes the first `k >= 1` elements of each row of `n >= k` elements, and their indices, in the sorted
 /// order of `map`; of equal elements, the lowest index comes first. Either output may be empty if it is not
 /// wanted.
-pub(super) fn topk_rows<B: Key, I: Key>(
+pub(super) fn topk_rows<B: Key>(
     map: KeyMap<B>,
     rows: &[B],
     n: usize,
     k: usize,
     values: &mut [B],
-    indices: &mut [I],
+    indices: IndexSlice<'_>,
 ) {
+    let IndexSlice { bytes: indices, width } = indices;
     let count = rows.len() / n;
     let work = Work::Flops(8 * rows.len());
     let split = n >= LONG_ROW && k <= TASK / 8;
     let per_task = if split { count } else { (TASK / n).max(1) };
     // One chunk of each output per task; an output that is not wanted has no elements.
-    let mut outputs: Vec<(&mut [B], &mut [I])> = {
+    let mut outputs: Vec<(&mut [B], &mut [u8])> = {
         let mut values = values.chunks_mut(per_task * k);
-        let mut indices = indices.chunks_mut(per_task * k);
+        let mut indices = indices.chunks_mut(per_task * k * width);
         (0..count.div_ceil(per_task))
             .map(|_| (values.next().unwrap_or_default(), indices.next().unwrap_or_default()))
             .collect()
@@ -63,12 +65,14 @@ pub(super) fn topk_rows<B: Key, I: Key>(
             }
             let pairs = &mut finder.pairs;
             // Sorted by key, then by index, since the selection has shuffled the pairs.
-            with_scratch(pairs.len(), |scratch| radix::sort(pairs, scratch, 0, 32 + B::BITS));
+            let mut scratch = storage::alloc(size_of_val(&**pairs));
+            radix::sort(pairs, bytemuck::cast_slice_mut(&mut scratch), 0, 32 + B::BITS);
             for (o, &pair) in values.iter_mut().skip(r * k).zip(&*pairs) {
                 *o = row[B::index(pair) as usize];
             }
-            for (o, &pair) in indices.iter_mut().skip(r * k).zip(&*pairs) {
-                *o = I::from_u64(B::index(pair) as u64);
+            if !indices.is_empty() {
+                let indices = &mut indices[r * k * width..][..k * width];
+                write_indices::<B>(pairs, IndexSlice { bytes: indices, width });
             }
         }
     });
