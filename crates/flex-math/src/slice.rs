@@ -103,7 +103,7 @@ pub enum Operand<'a, E: StoredFloat> {
 pub fn apply<E: StoredFloat, F: UnaryFn<E::Compute>>(f: F, src: Operand<'_, E>, dst: &mut [E]) {
     let (to, len) = (dst.as_mut_ptr(), dst.len());
     match Loaded::new(src, to, len, "apply") {
-        Loaded::Constant(value) => dst.fill(E::from_compute(eval_scalar(f, value))),
+        Loaded::Constant(value) => fill(dst, E::from_compute(eval_scalar(f, value))),
         // SAFETY: `Loaded::new` returns a pointer to `len` elements, as many as `dst` has. They belong to
         // another slice, which does not overlap `dst`, or to `dst` itself by the same pointer; `dst` is used
         // only through that pointer here.
@@ -125,9 +125,15 @@ pub fn apply2<E: StoredFloat, F: BinaryFn<E::Compute>>(
     let (to, len) = (dst.as_mut_ptr(), dst.len());
     let (a, b) = (Loaded::new(a, to, len, "apply2"), Loaded::new(b, to, len, "apply2"));
     if let (Loaded::Constant(a), Loaded::Constant(b)) = (a, b) {
-        return dst.fill(E::from_compute(eval2_scalar(f, a, b)));
+        return fill(dst, E::from_compute(eval2_scalar(f, a, b)));
     }
     dispatch(Apply2 { f, a, b, dst: to, len });
+}
+
+/// Sets every element of `dst`. Compiled once per type, not once per function.
+#[inline(never)]
+fn fill<E: Copy>(dst: &mut [E], value: E) {
+    dst.fill(value);
 }
 
 /// [`apply2`] where at most one operand is constant. Pointers are as in [`run2`].
@@ -284,13 +290,20 @@ pub fn eval2_scalar<T: Float, F: BinaryFn<T>>(f: F, a: T, b: T) -> T {
     one[0]
 }
 
-#[inline]
+#[inline(always)]
 #[track_caller]
 pub(crate) fn same_len(op: &str, expected: usize, got: usize) {
-    assert!(
-        expected == got,
-        "flex_math::{op}: slices of {expected} and {got} elements, expected the same length"
-    );
+    if expected != got {
+        different_lengths(op, expected, got)
+    }
+}
+
+/// Apart from [`same_len`], so that the message is not put together in every driver.
+#[cold]
+#[inline(never)]
+#[track_caller]
+fn different_lengths(op: &str, expected: usize, got: usize) -> ! {
+    panic!("flex_math::{op}: slices of {expected} and {got} elements, expected the same length")
 }
 
 /// The lanes of a vector as a slice.
@@ -498,6 +511,21 @@ where
     D: Destination<T>,
 {
     let step = T::lanes::<S>();
+    // Where there are no vectors, the compiler makes them, unless there is more in the loop.
+    if !has_vectors::<S>() {
+        let rest = len % step;
+        for i in (0..len - rest).step_by(step) {
+            // SAFETY: `i + step <= len`. If the destination is an operand, each element is read before it is
+            // written.
+            unsafe { dst.put(i, f.eval(a.whole::<S>(i), b.whole::<S>(i))) };
+        }
+        if rest > 0 {
+            let i = len - rest;
+            // SAFETY: `rest` elements from `i` on end with the last one.
+            unsafe { dst.put_rest(i, rest, f.eval(a.rest::<S>(i, rest), b.rest::<S>(i, rest))) };
+        }
+        return;
+    }
     let short = len < step;
     let last = if short { 0 } else { len - step };
     // The last vector ends with the last element, so it may overlap the vector before it. It is read
@@ -512,10 +540,12 @@ where
             (a.whole::<S>(last), b.whole::<S>(last))
         }
     };
-    // Where there are no vectors, the compiler makes them, unless there is a prefetch in the loop.
-    let vectors = has_vectors::<S>();
+    if F::IS_LIGHT && short {
+        // SAFETY: as for the reads. If the destination is an operand, its elements were read.
+        return unsafe { dst.put_rest(0, len, f.eval(a_last, b_last)) };
+    }
     let mut i = 0;
-    if vectors && F::IS_LIGHT {
+    if F::IS_LIGHT {
         let turn = UNROLL * step;
         while i + turn <= len {
             prefetch(a, b, dst, i, turn);
@@ -533,26 +563,24 @@ where
             i += turn;
         }
     }
-    while i < last {
-        if vectors && !F::IS_LIGHT {
+    // The last vector takes a turn of this loop, so that a long function is compiled once.
+    while i < len {
+        let whole = i < last;
+        // SAFETY: `i < last`, and a whole vector lies from `last` on. If the destination is an operand, each
+        // element is read before it is written.
+        let (x, y) = if whole { unsafe { (a.whole::<S>(i), b.whole::<S>(i)) } } else { (a_last, b_last) };
+        if !F::IS_LIGHT {
             prefetch(a, b, dst, i, step);
         }
-        // SAFETY: `i + step < last + step`, which is at most `len`. If the destination is an operand, each
-        // element is read before it is written.
-        unsafe { dst.put(i, f.eval(a.whole::<S>(i), b.whole::<S>(i))) };
-        i += step;
-    }
-    // Rows of whole iterations end here.
-    if i == len {
-        return;
-    }
-    let value = f.eval(a_last, b_last);
-    // SAFETY: as for the reads.
-    unsafe {
-        if short {
-            dst.put_rest(0, len, value);
-        } else {
-            dst.put(last, value);
+        let value = f.eval(x, y);
+        // SAFETY: as for the reads.
+        unsafe {
+            if !F::IS_LIGHT && short {
+                dst.put_rest(0, len, value);
+            } else {
+                dst.put(if whole { i } else { last }, value);
+            }
         }
+        i += step;
     }
 }

@@ -93,11 +93,9 @@ const UNKNOWN: u8 = u8::MAX;
 #[inline(always)]
 pub fn level() -> Level {
     // Relaxed: the level guards no other data, and every stored value is a level of this machine.
-    match LEVEL.load(Ordering::Relaxed) {
-        0 => Level::Baseline,
-        1 => Level::Vectors,
-        2 => Level::WideVectors,
-        _ => choose(),
+    match ALL.get(usize::from(LEVEL.load(Ordering::Relaxed))) {
+        Some(&level) => level,
+        None => choose(),
     }
 }
 
@@ -169,12 +167,10 @@ impl Level {
     /// `macerator`'s name for the level.
     #[inline(always)]
     fn arch(self) -> Arch {
+        // A table, not a `match`, which would be a branch per level in each of the engine's thousand
+        // dispatches.
         #[cfg(all(feature = "simd", any(target_arch = "x86", target_arch = "x86_64")))]
-        return match self {
-            Level::Baseline => Arch::Scalar,
-            Level::Vectors => Arch::V3,
-            Level::WideVectors => Arch::V4,
-        };
+        return const { [Arch::Scalar, Arch::V3, Arch::V4] }[self as usize];
         #[cfg(not(all(feature = "simd", any(target_arch = "x86", target_arch = "x86_64"))))]
         if self == Level::Baseline { Arch::Scalar } else { Arch::detect() }
     }

@@ -56,13 +56,23 @@ pub trait Gains {
 /// Runs `f` by [`vectorize`], by [`vectorize_lean`] or by a plain call, according to the levels of `G`.
 #[inline(always)]
 pub fn vectorize_for<G: Gains, R>(f: impl FnOnce() -> R) -> R {
+    vectorize_with::<G, R>(
+        #[inline(always)]
+        |_| f(),
+    )
+}
+
+/// [`vectorize_for`] where `f` gets a constant: whether its level [has vectors](has_vectors). A loop that is
+/// unrolled by hand for vectors can be a plain one elsewhere.
+#[inline(always)]
+pub fn vectorize_with<G: Gains, R>(f: impl FnOnce(bool) -> R) -> R {
     // The conditions are constants, so that the compiler removes the branches not taken.
     if const { matches!(G::LEVELS, Levels::All) } {
-        vectorize(f)
+        dispatch(Told(f))
     } else if const { matches!(G::LEVELS, Levels::Lean) } {
-        vectorize_lean(f)
+        dispatch_lean(Told(f))
     } else {
-        f()
+        f(false)
     }
 }
 
@@ -75,6 +85,18 @@ impl<R, F: FnOnce() -> R> WithSimd for Call<F> {
     #[inline(always)]
     fn with_simd<S: Simd>(self) -> R {
         (self.0)()
+    }
+}
+
+/// [`Call`] of a closure that is told whether the instruction set has vectors.
+struct Told<F>(F);
+
+impl<R, F: FnOnce(bool) -> R> WithSimd for Told<F> {
+    type Output = R;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self) -> R {
+        (self.0)(has_vectors::<S>())
     }
 }
 
