@@ -6,7 +6,7 @@
 use super::kernel::{FloatKernels, IntegerKernels, Kernel, Src, Typed, through_blocks};
 use crate::{Element, bf16, f16};
 use core::marker::PhantomData;
-use flex_math::simd::{Gains, Levels, prefetch_ahead, vectorize_for};
+use flex_math::simd::{Gains, Levels, prefetch_ahead, vectorize_with};
 
 /// A function of one element.
 pub(crate) trait Fn1<A> {
@@ -54,9 +54,9 @@ impl<A: Element, F: Fn1<A> + 'static> Kernel<1> for Map1<A, F> {
             return through_blocks(self, size_of::<A>(), size_of::<F::Out>(), out, [a]);
         };
         let out = bytemuck::cast_slice_mut(out);
-        vectorize_for::<Self, _>(
+        vectorize_with::<Self, _>(
             #[inline(always)]
-            move || each1(out, values, F::at),
+            move |vectors| each1(vectors, out, values, F::at),
         );
     }
 }
@@ -66,37 +66,77 @@ impl<A: Element, F: Fn1<A> + 'static> Kernel<1> for Map1<A, F> {
 /// and took 0.31.
 const RUN_BYTES: usize = 256;
 
+/// Bytes of the widest operand that are computed together where fewer than [`RUN_BYTES`] are left.
+const SHORT_RUN_BYTES: usize = 32;
+
 /// Declares a loop that computes each element of an output from as many elements of some operands,
-/// [`RUN_BYTES`] at a time. It takes the output, the operands, and the function.
+/// [`RUN_BYTES`] at a time where the level has vectors. It takes whether it has, the output, the operands,
+/// and the function.
+///
+/// What is left after the last whole run is computed in short runs, of which the last one ends with the last
+/// element and may overlap the one before it. A loop over single elements would be vectorised, and then its
+/// code is larger than that of the runs.
 macro_rules! each {
     ($($(#[$doc:meta])* $name:ident $runs:ident $run:ident: $($x:ident $ty:ident),+;)*) => {$(
         $(#[$doc])*
         #[inline(always)]
-        pub(super) fn $name<O, $($ty: Copy),+>(out: &mut [O], $($x: &[$ty],)+ f: impl Fn($($ty),+) -> O) {
+        pub(super) fn $name<O, $($ty: Copy),+>(
+            has_vectors: bool,
+            out: &mut [O],
+            $($x: &[$ty],)+
+            f: impl Fn($($ty),+) -> O,
+        ) {
             $(assert!(out.len() == $x.len(), "kernel: operand length");)+
+            if !has_vectors {
+                for (k, o) in out.iter_mut().enumerate() {
+                    *o = f($($x[k]),+);
+                }
+                return;
+            }
+            const fn per_run<T>(bytes: usize) -> usize {
+                bytes / size_of::<T>()
+            }
             // A match on a constant: the other loops are not compiled.
             match const { widest(&[size_of::<O>(), $(size_of::<$ty>()),+]) } {
-                1 => $runs::<{ RUN_BYTES }, O, $($ty),+>(out, $($x,)+ f),
-                2 => $runs::<{ RUN_BYTES / 2 }, O, $($ty),+>(out, $($x,)+ f),
-                4 => $runs::<{ RUN_BYTES / 4 }, O, $($ty),+>(out, $($x,)+ f),
-                _ => $runs::<{ RUN_BYTES / 8 }, O, $($ty),+>(out, $($x,)+ f),
+                1 => $runs::<{ per_run::<u8>(RUN_BYTES) }, { per_run::<u8>(SHORT_RUN_BYTES) }, O, $($ty),+>(out, $($x,)+ f),
+                2 => $runs::<{ per_run::<u16>(RUN_BYTES) }, { per_run::<u16>(SHORT_RUN_BYTES) }, O, $($ty),+>(out, $($x,)+ f),
+                4 => $runs::<{ per_run::<u32>(RUN_BYTES) }, { per_run::<u32>(SHORT_RUN_BYTES) }, O, $($ty),+>(out, $($x,)+ f),
+                _ => $runs::<{ per_run::<u64>(RUN_BYTES) }, { per_run::<u64>(SHORT_RUN_BYTES) }, O, $($ty),+>(out, $($x,)+ f),
             }
         }
 
         #[inline(always)]
-        fn $runs<const N: usize, O, $($ty: Copy),+>(out: &mut [O], $($x: &[$ty],)+ f: impl Fn($($ty),+) -> O) {
-            let whole = out.len() / N * N;
-            let (outs, out) = out.as_chunks_mut::<N>();
-            for (k, out) in outs.iter_mut().enumerate() {
+        fn $runs<const N: usize, const SHORT: usize, O, $($ty: Copy),+>(
+            out: &mut [O],
+            $($x: &[$ty],)+
+            f: impl Fn($($ty),+) -> O,
+        ) {
+            let len = out.len();
+            let mut at = 0;
+            while at + N <= len {
+                let out: &mut [O; N] = out[at..].first_chunk_mut().expect("a whole run is left");
                 prefetch_ahead(out.as_ptr(), N);
                 $(
-                    let $x = $x[k * N..].first_chunk().expect("as long as the output");
+                    let $x = $x[at..].first_chunk().expect("as long as the output");
                     prefetch_ahead($x.as_ptr(), N);
                 )+
                 $run(out, $($x,)+ &f);
+                at += N;
             }
-            for (k, o) in out.iter_mut().enumerate() {
-                *o = f($($x[whole + k]),+);
+            if len < SHORT {
+                for k in 0..len {
+                    // Unknown to the compiler, which therefore does not vectorise this loop.
+                    let k = core::hint::black_box(k);
+                    out[k] = f($($x[k]),+);
+                }
+                return;
+            }
+            while at < len {
+                let from = at.min(len - SHORT);
+                let out: &mut [O; SHORT] = out[from..].first_chunk_mut().expect("a short run is left");
+                $(let $x = $x[from..].first_chunk().expect("as long as the output");)+
+                $run(out, $($x,)+ &f);
+                at += SHORT;
             }
         }
 
@@ -163,12 +203,12 @@ impl<T: Element, F: Fn2<T> + 'static> Kernel<2> for Map2<T, F> {
             _ => return through_blocks(self, size_of::<T>(), size_of::<F::Out>(), out, [a, b]),
         };
         let out = bytemuck::cast_slice_mut(out);
-        vectorize_for::<Self, _>(
+        vectorize_with::<Self, _>(
             #[inline(always)]
-            move || match b {
-                Typed::Each(b) if F::IS_LIGHT => each2(out, a, b, F::at),
+            move |vectors| match b {
+                Typed::Each(b) if F::IS_LIGHT => each2(vectors, out, a, b, F::at),
                 Typed::Each(b) => each2_heavy(out, a, b, F::at),
-                Typed::Same(b) if F::IS_LIGHT => each1(out, a, move |a| F::at(a, b)),
+                Typed::Same(b) if F::IS_LIGHT => each1(vectors, out, a, move |a| F::at(a, b)),
                 _ => {}
             },
         );
@@ -194,11 +234,11 @@ impl<T: Element, F: Fn3<T> + 'static> Kernel<3> for Map3<T, F> {
             unreachable!("the parameters are constants");
         };
         let out: &mut [T] = bytemuck::cast_slice_mut(out);
-        vectorize_for::<Self, _>(
+        vectorize_with::<Self, _>(
             // `move`: a parameter that is captured by reference is loaded again in every iteration.
             #[inline(always)]
-            move || match a.typed() {
-                Typed::Each(a) => each1(out, a, move |a| F::at(a, p, q)),
+            move |vectors| match a.typed() {
+                Typed::Each(a) => each1(vectors, out, a, move |a| F::at(a, p, q)),
                 Typed::Same(a) => out.fill(F::at(a, p, q)),
                 Typed::Out => {
                     for o in out {

@@ -9,7 +9,7 @@ use super::number::Selection;
 use crate::error::{Error, Result, check_same_dtype};
 use crate::{Scalar, Tensor};
 use core::marker::PhantomData;
-use flex_math::simd::vectorize;
+use flex_math::simd::{Gains, Levels, vectorize, vectorize_with};
 
 /// The elements of `value` where `mask` is true, and of `tensor` elsewhere. All three broadcast together.
 ///
@@ -74,15 +74,22 @@ impl<T: BitLogic + Selection> Kernel<3> for Blend<T> {
     }
 }
 
+/// The loops of [`blend`].
+struct BlendLoops;
+
+impl Gains for BlendLoops {
+    const LEVELS: Levels = Levels::All;
+}
+
 /// Writes `yes` where the mask is `when`, and `no` elsewhere.
 fn blend<T: BitLogic + Selection>(out: &mut [T], mask: &[u8], when: bool, yes: Typed<'_, T>, no: &[T]) {
-    vectorize(
+    vectorize_with::<BlendLoops, _>(
         #[inline(always)]
-        move || match yes {
+        move |vectors| match yes {
             Typed::Each(yes) => {
-                each3(out, mask, yes, no, move |m, yes, no| choose((m != 0) == when, yes, no))
+                each3(vectors, out, mask, yes, no, move |m, yes, no| choose((m != 0) == when, yes, no))
             }
-            Typed::Same(yes) => each2(out, mask, no, move |m, no| choose((m != 0) == when, yes, no)),
+            Typed::Same(yes) => each2(vectors, out, mask, no, move |m, no| choose((m != 0) == when, yes, no)),
             Typed::Out => unreachable!("an operand in the output is overwritten"),
         },
     );
