@@ -10,12 +10,14 @@
 //! they are not rounded to the half first.
 
 use super::element::{Fn1, Fn3, Map1, Map3};
-use super::kernel::{BLOCK, FloatKernels, Kernel, Src, Typed, through_blocks};
+use super::kernel::{BLOCK, FloatKernels, Kernel, RowKernel, Rows, Src, Typed, through_blocks};
 use crate::{Element, bf16, f16};
 use core::marker::PhantomData;
 use flex_math::half::{Half, from_f32, to_f32};
 use flex_math::simd::{Simd, Vector};
-use flex_math::{BinaryFn, Float, Operand, StoredFloat, UnaryFn, apply, apply2, map2, map2_in_place};
+use flex_math::{
+    BinaryFn, Float, Operand, Row2, StoredFloat, UnaryFn, apply, apply2, apply2_rows, map2, map2_in_place,
+};
 
 /// A function of one float, of either computing type.
 pub(super) trait FloatFn1: UnaryFn<f32> + UnaryFn<f64> + Default + 'static {}
@@ -115,6 +117,40 @@ impl<E: StoredFloat + Element, F: UnaryFn<E::Compute> + Default + 'static> Kerne
 impl<E: StoredFloat + Element, F: BinaryFn<E::Compute> + Default + 'static> Kernel<2> for Light<E, F> {
     fn run(&self, out: &mut [u8], [a, b]: [Src<'_>; 2]) {
         apply2(F::default(), operand::<E>(a), operand::<E>(b), bytemuck::cast_slice_mut(out));
+    }
+
+    fn by_rows(&self) -> Option<&dyn RowKernel<2>> {
+        Some(self)
+    }
+}
+
+impl<E: StoredFloat + Element, F: BinaryFn<E::Compute> + Default + 'static> RowKernel<2> for Light<E, F> {
+    fn run_rows(&self, out: &mut [u8], rows: Rows<'_, 2>) {
+        let out = bytemuck::cast_slice_mut::<_, E>(out);
+        apply2_rows(F::default(), &mut TypedRows { out, rows, next: 0 });
+    }
+}
+
+/// The rows of a [`RowKernel`] with their types.
+struct TypedRows<'a, E> {
+    /// The outputs of the rows that are left.
+    out: &'a mut [E],
+    rows: Rows<'a, 2>,
+    next: usize,
+}
+
+impl<'a, E: StoredFloat + Element> Iterator for TypedRows<'a, E> {
+    type Item = Row2<'a, E>;
+
+    fn next(&mut self) -> Option<Row2<'a, E>> {
+        if self.next == self.rows.starts.len() {
+            return None;
+        }
+        let (out, rest) = core::mem::take(&mut self.out).split_at_mut(self.rows.len);
+        let [a, b] = self.rows.row(self.next);
+        self.out = rest;
+        self.next += 1;
+        Some((operand::<E>(a), operand::<E>(b), out))
     }
 }
 

@@ -11,6 +11,17 @@ use crate::{DType, Element};
 pub(crate) trait Kernel<const N: usize>: Sync {
     /// Writes every element of `out`.
     fn run(&self, out: &mut [u8], src: [Src<'_>; N]);
+    /// The same kernel over many rows, if it spends less on each than a call of [`run`](Self::run).
+    fn by_rows(&self) -> Option<&dyn RowKernel<N>> {
+        None
+    }
+}
+
+/// Computes rows of equal length. Not a method of [`Kernel`] with a default, of which each kernel would get a
+/// copy.
+pub(crate) trait RowKernel<const N: usize> {
+    /// Writes every element of `out`.
+    fn run_rows(&self, out: &mut [u8], rows: Rows<'_, N>);
 }
 
 /// An operand of one run.
@@ -71,6 +82,17 @@ pub(crate) enum RowSrc<'a> {
     Elements(&'a [u8], usize),
 }
 
+impl<'a, const N: usize> Rows<'a, N> {
+    /// The operands of row `k`.
+    #[inline(always)]
+    pub(super) fn row(&self, k: usize) -> [Src<'a>; N] {
+        core::array::from_fn(
+            #[inline(always)]
+            |n| self.src[n].row(k, self.starts[k][n], self.len),
+        )
+    }
+}
+
 impl<'a> RowSrc<'a> {
     /// The operand of row `k`, which starts at element `start` of a buffer that is not flat.
     #[inline(always)]
@@ -85,13 +107,15 @@ impl<'a> RowSrc<'a> {
     }
 }
 
-/// Runs a kernel over rows of equal length, a call per row.
+/// Runs a kernel over rows of equal length.
 pub(super) fn run_rows<const N: usize>(kernel: &dyn Kernel<N>, out: &mut [u8], rows: Rows<'_, N>) {
+    if let Some(kernel) = kernel.by_rows() {
+        return kernel.run_rows(out, rows);
+    }
     let bytes = out.len() / rows.starts.len();
-    for (k, starts) in rows.starts.iter().enumerate() {
+    for k in 0..rows.starts.len() {
         // Not `chunks_exact_mut`, which divides by the length.
-        let out = &mut out[k * bytes..][..bytes];
-        kernel.run(out, core::array::from_fn(|n| rows.src[n].row(k, starts[n], rows.len)));
+        kernel.run(&mut out[k * bytes..][..bytes], rows.row(k));
     }
 }
 
