@@ -3,6 +3,7 @@
 use crate::{bf16, f16};
 use bytemuck::Pod;
 use core::fmt::Debug;
+use core::ops::RangeInclusive;
 use num_traits::AsPrimitive;
 
 /// The type of a tensor's elements.
@@ -81,6 +82,17 @@ impl DType {
     #[inline]
     pub const fn is_uint(self) -> bool {
         matches!(self, DType::U64 | DType::U32 | DType::U16 | DType::U8)
+    }
+
+    /// The values of an integer type; `None` for floats and booleans.
+    #[inline]
+    pub const fn integer_range(self) -> Option<RangeInclusive<i128>> {
+        let bits = 8 * self.size();
+        match (self.is_int(), self.is_uint()) {
+            (true, _) => Some(-(1 << (bits - 1))..=(1 << (bits - 1)) - 1),
+            (_, true) => Some(0..=(1 << bits) - 1),
+            _ => None,
+        }
     }
 
     /// Whether this is a boolean, stored either way.

@@ -5,6 +5,7 @@ use crate::layout::Layout;
 use crate::parallel::{self, Work};
 use crate::walk::Walk;
 use crate::{Bytes, DType, Element, Tensor, storage};
+use core::ops::RangeInclusive;
 use flex_math::simd::vectorize_lean;
 
 /// Indices that are converted at a time: 2 KiB, well inside the first-level cache.
@@ -154,18 +155,23 @@ impl AsMut<[usize]> for List {
 
 /// `Ok` if all elements of an integer tensor lie in `0..size`.
 pub(super) fn check(op: &'static str, tensor: &Tensor, axis: usize, size: usize) -> Result<()> {
-    dispatch!(int op, tensor.dtype(), T => match first_outside::<T>(tensor, size) {
+    let dtype = tensor.dtype();
+    let values = integer_range(op, dtype)?;
+    // Read as unsigned numbers, the negative numbers of a signed dtype are those above its largest one.
+    let limit = (size as i128).min(values.end() + 1) as u64;
+    let outside = dispatch!(bits op, dtype, T => Ok(first_outside::<T>(tensor, limit)))?;
+    match outside {
         None => Ok(()),
-        Some(index) => {
-            let signed = T::bounds().0 != T::ZERO;
-            let index: i128 = if signed { index.to_i64().into() } else { (index.to_i64() as u64).into() };
-            Err(Error::index(op, index, axis, size))
+        Some(bits) if i128::from(bits) > *values.end() => {
+            let range = values.end() - values.start() + 1;
+            Err(Error::index(op, i128::from(bits) - range, axis, size))
         }
-    })
+        Some(index) => Err(Error::index(op, index, axis, size)),
+    }
 }
 
-/// The first element in row-major order that is not in `0..size`.
-fn first_outside<T: Element>(tensor: &Tensor, size: usize) -> Option<T> {
+/// The first element in row-major order, read as an unsigned number, that is not below `limit`.
+fn first_outside<T: Element>(tensor: &Tensor, limit: u64) -> Option<u64> {
     if tensor.num_elements() == 0 {
         return None;
     }
@@ -179,19 +185,19 @@ fn first_outside<T: Element>(tensor: &Tensor, size: usize) -> Option<T> {
     }
     let walk = Walk::new([&Layout::contiguous(layout.shape().clone()), &layout]);
     let inner = walk.inner();
-    // Negative numbers become the largest unsigned numbers.
-    let outside = |v: T| v.to_i64() as u64 >= size as u64;
+    let outside = |v: &u64| *v >= limit;
     let row_outside = |start: usize, len: usize| {
         let stride = inner.strides[1];
         if stride == 1 {
             let row = &data[start..start + len];
             let any = vectorize_lean(
                 #[inline(always)]
-                || row.iter().fold(false, |any, &v| any | (v.to_i64() as u64 >= size as u64)),
+                || row.iter().fold(false, |any, &v| any | (v.to_i64() as u64 >= limit)),
             );
-            return if any { row.iter().copied().find(|&v| outside(v)) } else { None };
+            return if any { row.iter().map(|&v| v.to_i64() as u64).find(outside) } else { None };
         }
-        (0..len).map(|i| data[start.wrapping_add_signed(i as isize * stride)]).find(|&v| outside(v))
+        let element = |i| data[start.wrapping_add_signed(i as isize * stride)].to_i64() as u64;
+        (0..len).map(element).find(outside)
     };
     let work = Work::Bytes(layout.num_elements() * size_of::<T>());
     if walk.rows() == 1 {
@@ -215,10 +221,10 @@ fn first_outside<T: Element>(tensor: &Tensor, size: usize) -> Option<T> {
     found.into_iter().flatten().next()
 }
 
-/// `Ok` if the dtype is an integer dtype.
-pub(super) fn check_index_dtype(op: &'static str, dtype: DType) -> Result<()> {
-    dispatch!(int op, dtype, T => {
-        let _ = T::DTYPE;
-        Ok(())
-    })
+/// The values of an integer dtype.
+///
+/// # Errors
+/// A dtype that is not an integer.
+pub(super) fn integer_range(op: &'static str, dtype: DType) -> Result<RangeInclusive<i128>> {
+    dtype.integer_range().ok_or_else(|| Error::dtype(op, dtype, "an integer dtype"))
 }

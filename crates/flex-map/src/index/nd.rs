@@ -2,7 +2,7 @@
 //! the data.
 
 use super::Update;
-use super::indices::{Indices, List, check_index_dtype};
+use super::indices::{Indices, List, integer_range};
 use super::rows::update_slices;
 use crate::error::{Error, Result, check_same_dtype};
 use crate::layout::checked_num_elements;
@@ -78,7 +78,7 @@ pub fn scatter_nd(tensor: Tensor, indices: Tensor, values: Tensor, update: Updat
 
 /// Checks all but the values of the indices; returns the number of coordinates.
 fn check(op: &'static str, tensor: &Tensor, indices: &Tensor) -> Result<usize> {
-    check_index_dtype(op, indices.dtype())?;
+    integer_range(op, indices.dtype())?;
     match indices.shape().last() {
         Some(&k) if k <= tensor.rank() => Ok(k),
         _ => {

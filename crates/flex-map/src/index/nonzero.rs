@@ -1,5 +1,6 @@
 //! From a mask to indices.
 
+use super::indices::integer_range;
 use crate::error::{Error, Result};
 use crate::parallel::{self, Work};
 use crate::{DType, Element, Tensor};
@@ -23,20 +24,16 @@ pub fn nonzero(tensor: Tensor, index_dtype: DType) -> Result<Tensor> {
     let tensor = tensor.into_contiguous()?;
     let (shape, rank) = (tensor.shape().clone(), tensor.rank());
     let mask = tensor.as_slice::<u8>().expect("contiguous");
-    dispatch!(int OP, index_dtype, I => {
-        // Whether the dtype holds the largest index of an axis.
-        let holds = |size: &usize| {
-            let last = size.saturating_sub(1) as u64;
-            let index = I::from_u64(last);
-            index.to_i64() as u64 == last
-        };
-        if !shape.iter().all(holds) {
-            let expected = alloc::format!("axes whose indices fit {}", index_dtype.name());
-            return Err(Error::shape(OP, &shape, expected));
-        }
-        let work = Work::Bytes(mask.len());
-        let counts = parallel::map_blocks(mask.len(), BLOCK, work, |range| count(&mask[range]));
-        let total: usize = counts.iter().sum();
+    let values = integer_range(OP, index_dtype)?;
+    if !shape.iter().all(|&size| size as i128 - 1 <= *values.end()) {
+        let expected = alloc::format!("axes whose indices fit {}", index_dtype.name());
+        return Err(Error::shape(OP, &shape, expected));
+    }
+    let work = Work::Bytes(mask.len());
+    let counts = parallel::map_blocks(mask.len(), BLOCK, work, |range| count(&mask[range]));
+    let total: usize = counts.iter().sum();
+    // Indices are not negative, so signed and unsigned dtypes hold the same bits.
+    dispatch!(bits OP, index_dtype, I => {
         Tensor::build::<I>(OP, [total, rank], index_dtype, |out| {
             if out.is_empty() {
                 return;

@@ -83,14 +83,15 @@ pub fn arange(start: i64, end: i64, step: usize, dtype: DType) -> Result<Tensor>
     let count = span.div_ceil(step as u128);
     let too_long = || Error::argument(OP, "range", format_args!("{start}..{end}"), "fewer elements");
     let count = usize::try_from(count).map_err(|_| too_long())?;
-    dispatch!(int OP, dtype, T => {
-        // The values lie in `start..end`, so the last one fits i64.
-        let last = start.wrapping_add((count.saturating_sub(1) as i64).wrapping_mul(step as i64));
-        let holds = |v: i64| (v >= 0 || T::bounds().0 != T::ZERO) && T::from_i64(v).to_i64() == v;
-        if count > 0 && !(holds(start) && holds(last)) {
-            let got = format_args!("{start}..{end}");
-            return Err(Error::argument(OP, "range", got, alloc::format!("values that {} holds", dtype.name())));
-        }
+    let values = dtype.integer_range().ok_or_else(|| Error::dtype(OP, dtype, "an integer dtype"))?;
+    // The values lie in `start..end`, so the last one fits i64.
+    let last = start.wrapping_add((count.saturating_sub(1) as i64).wrapping_mul(step as i64));
+    if count > 0 && !(values.contains(&start.into()) && values.contains(&last.into())) {
+        let got = format_args!("{start}..{end}");
+        return Err(Error::argument(OP, "range", got, alloc::format!("values that {} holds", dtype.name())));
+    }
+    // Signed and unsigned integers have the same bits.
+    dispatch!(bits OP, dtype, T => {
         Tensor::build::<T>(OP, [count], dtype, |out| {
             let work = Work::Bytes(size_of_val(out));
             parallel::for_each_chunk(out, ARANGE_BLOCK, work, |k, out| {

@@ -5,15 +5,12 @@ use crate::{DType, Element, Tensor};
 
 /// `Ok` when `dtype` is an integer dtype that can hold every index of an axis of `size` elements.
 pub(crate) fn check_index_dtype(op: &'static str, dtype: DType, size: usize) -> Result<()> {
-    dispatch!(int op, dtype, I => {
-        let max = I::bounds().1;
-        let max = if max.to_i64() < 0 { u64::MAX } else { max.to_i64() as u64 };
-        if size as u64 > max.saturating_add(1) {
-            let expected = alloc::format!("a dtype that holds indices up to {}", size - 1);
-            return Err(Error::argument(op, "index dtype", dtype.name(), expected));
-        }
-        Ok(())
-    })
+    let values = dtype.integer_range().ok_or_else(|| Error::dtype(op, dtype, "an integer dtype"))?;
+    if size as i128 - 1 > *values.end() {
+        let expected = alloc::format!("a dtype that holds indices up to {}", size - 1);
+        return Err(Error::argument(op, "index dtype", dtype.name(), expected));
+    }
+    Ok(())
 }
 
 /// Converts I64 indices, which have been [checked](check_index_dtype) to fit.
