@@ -22,4 +22,4 @@ pub use error::{Error, Result};
 pub use half::{bf16, f16};
 pub use layout::{Layout, Shape, Slice};
 pub use storage::Bytes;
-pub use tensor::Tensor;
+pub use tensor::{Blank, Tensor};

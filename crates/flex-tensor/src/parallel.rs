@@ -90,17 +90,35 @@ pub fn threads() -> usize {
 /// # Panics
 /// When `chunk` is zero.
 pub fn for_each_chunk<T: Send>(out: &mut [T], chunk: usize, work: Work, f: impl Fn(usize, &mut [T]) + Sync) {
+    each_chunk(out, chunk, work, &f);
+}
+
+/// What is done with a chunk; not `dyn Fn` for the reason that [`Tasks`] gives.
+trait Chunks<T>: Sync {
+    /// Runs for chunk `number`.
+    fn run(&self, number: usize, chunk: &mut [T]);
+}
+
+impl<T, F: Fn(usize, &mut [T]) + Sync> Chunks<T> for F {
+    fn run(&self, number: usize, chunk: &mut [T]) {
+        self(number, chunk)
+    }
+}
+
+/// [`for_each_chunk`], compiled once per type of elements instead of once per kernel, and with one copy of the
+/// kernel for small and large outputs.
+fn each_chunk<T: Send>(out: &mut [T], chunk: usize, work: Work, f: &dyn Chunks<T>) {
     assert!(chunk > 0, "for_each_chunk: the chunk size is zero");
     // Small operations have one chunk; for them every call counts.
     if out.len() <= chunk {
         if !out.is_empty() {
-            f(0, out);
+            f.run(0, out);
         }
         return;
     }
     let parts = Parts::new(out, chunk);
     // SAFETY: `each_task` calls the closure with each number once.
-    each_task(parts.count(), work, &|k: usize| f(k, unsafe { parts.take(k) }));
+    each_task(parts.count(), work, &|k: usize| f.run(k, unsafe { parts.take(k) }));
 }
 
 /// [`for_each_chunk`] over two outputs: `f(k, a_k, b_k)` gets chunk `k` of `a`, of `chunk_a` elements, and
@@ -116,6 +134,30 @@ pub fn for_each_chunk2<A: Send, B: Send>(
     work: Work,
     f: impl Fn(usize, &mut [A], &mut [B]) + Sync,
 ) {
+    each_chunk2(a, chunk_a, b, chunk_b, work, &f);
+}
+
+/// [`Chunks`] of two outputs.
+trait Chunks2<A, B>: Sync {
+    /// Runs for chunks `number`.
+    fn run(&self, number: usize, a: &mut [A], b: &mut [B]);
+}
+
+impl<A, B, F: Fn(usize, &mut [A], &mut [B]) + Sync> Chunks2<A, B> for F {
+    fn run(&self, number: usize, a: &mut [A], b: &mut [B]) {
+        self(number, a, b)
+    }
+}
+
+/// [`for_each_chunk2`], compiled once per pair of types.
+fn each_chunk2<A: Send, B: Send>(
+    a: &mut [A],
+    chunk_a: usize,
+    b: &mut [B],
+    chunk_b: usize,
+    work: Work,
+    f: &dyn Chunks2<A, B>,
+) {
     assert!(chunk_a > 0 && chunk_b > 0, "for_each_chunk2: a chunk size is zero");
     assert_eq!(
         a.len().div_ceil(chunk_a),
@@ -124,7 +166,7 @@ pub fn for_each_chunk2<A: Send, B: Send>(
     );
     let (a, b) = (Parts::new(a, chunk_a), Parts::new(b, chunk_b));
     // SAFETY: as in `for_each_chunk`, for both outputs.
-    each_task(a.count(), work, &|k: usize| f(k, unsafe { a.take(k) }, unsafe { b.take(k) }));
+    each_task(a.count(), work, &|k: usize| f.run(k, unsafe { a.take(k) }, unsafe { b.take(k) }));
 }
 
 /// Tasks with numbers. A trait of its own because `dyn Fn` has a table with a copy of the closure's code for

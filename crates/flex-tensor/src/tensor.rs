@@ -21,30 +21,40 @@ pub struct Tensor {
     dtype: DType,
 }
 
-/// A tensor whose elements are not written yet. The code around the writing is compiled once here, instead of
-/// once for each of the hundreds of closures that write.
-struct Blank {
+/// A row-major tensor whose elements are not written yet. Code that writes bytes uses it directly; for the
+/// hundreds of closures given to [`Tensor::build`], the code around the writing is compiled once here.
+pub struct Blank {
     bytes: Bytes,
     layout: Layout,
     dtype: DType,
 }
 
 impl Blank {
-    /// Allocates a row-major tensor. `element` is the dtype of the Rust type that will be written, and
-    /// whether that type stores `dtype`.
+    /// Allocates a tensor.
     ///
     /// # Errors
     /// [`Error::Overflow`] and [`Error::Memory`] under the name `op`.
-    ///
-    /// # Panics
-    /// When the type does not store `dtype`.
-    fn new(op: &'static str, shape: Shape, dtype: DType, element: (DType, bool)) -> Result<Self> {
-        let (element, stores) = element;
-        assert!(stores, "{op}: {element:?} does not store {dtype:?}");
+    pub fn new(op: &'static str, shape: Shape, dtype: DType) -> Result<Self> {
         let count = checked_num_elements(op, &shape)?;
         let layout = Layout::contiguous(shape);
         let bytes = allocate(op, &layout, count * dtype.size())?;
         Ok(Self { bytes, layout, dtype })
+    }
+
+    /// [`new`](Self::new) for elements of a Rust type. `element` is the dtype of that type, and whether the
+    /// type stores `dtype`.
+    ///
+    /// # Panics
+    /// When the type does not store `dtype`.
+    fn of(op: &'static str, shape: Shape, dtype: DType, element: (DType, bool)) -> Result<Self> {
+        let (element, stores) = element;
+        assert!(stores, "{op}: {element:?} does not store {dtype:?}");
+        Self::new(op, shape, dtype)
+    }
+
+    /// The bytes of the elements: arbitrary, and to be written whole.
+    pub fn bytes(&mut self) -> &mut [u8] {
+        &mut self.bytes
     }
 
     fn elements<T: Element>(&mut self) -> &mut [T] {
@@ -52,7 +62,7 @@ impl Blank {
     }
 
     /// The tensor, once the elements are written.
-    fn finish(self) -> Tensor {
+    pub fn finish(self) -> Tensor {
         Tensor { data: Buffer::new(self.bytes), layout: self.layout, dtype: self.dtype }
     }
 }
@@ -131,7 +141,7 @@ impl Tensor {
         dtype: DType,
         fill: impl FnOnce(&mut [T]),
     ) -> Result<Self> {
-        let mut blank = Blank::new(op, shape.into(), dtype, (T::DTYPE, stores::<T>(dtype)))?;
+        let mut blank = Blank::of(op, shape.into(), dtype, (T::DTYPE, stores::<T>(dtype)))?;
         fill(blank.elements());
         Ok(blank.finish())
     }
@@ -149,7 +159,7 @@ impl Tensor {
         dtype: DType,
         fill: impl FnOnce(&mut [T]) -> Result<()>,
     ) -> Result<Self> {
-        let mut blank = Blank::new(op, shape.into(), dtype, (T::DTYPE, stores::<T>(dtype)))?;
+        let mut blank = Blank::of(op, shape.into(), dtype, (T::DTYPE, stores::<T>(dtype)))?;
         fill(blank.elements())?;
         Ok(blank.finish())
     }
