@@ -8,6 +8,9 @@ extern crate alloc;
 #[macro_use]
 extern crate flex_tensor;
 
+#[macro_use]
+mod stored;
+
 use flex_gemm::matmul;
 use flex_map::{index, movement};
 use flex_tensor::*;

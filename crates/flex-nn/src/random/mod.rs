@@ -11,11 +11,13 @@ mod philox;
 mod tests;
 
 use crate::error::{Error, Result};
-use crate::movement::convert::FloatBlock;
 use crate::parallel::thresholds::TASK_RANDOM_BLOCKS;
 use crate::parallel::{self, Work};
-use crate::{DType, Element, Scalar, Shape, Tensor};
+use crate::stored::{convert, low_bits};
+use crate::{Blank, DType, Element, Scalar, Shape, Tensor, bf16, f16};
 use block::{Integers, Normal, Planes, Uniform};
+use bytemuck::{cast_slice, cast_slice_mut};
+use flex_math::StoredFloat;
 use flex_math::simd::vectorize;
 
 const OP: &str = "random";
@@ -89,57 +91,28 @@ pub fn random(
 ) -> Result<Tensor> {
     check(distribution)?;
     let elements = crate::layout::checked_num_elements(OP, &shape)?;
-    let stream = |generator: &mut Generator| generator.take(elements);
-    match distribution {
-        Distribution::Bernoulli { probability } => bernoulli(generator, shape, probability, dtype),
-        _ if dtype.is_bool() => match distribution {
-            Distribution::Standard => bernoulli(generator, shape, 0.5, dtype),
-            _ => Err(Error::dtype(OP, dtype, "a float or integer dtype for this distribution")),
-        },
+    let numbers = match distribution {
+        Distribution::Standard if dtype.is_bool() => Numbers::bernoulli(0.5, dtype),
+        Distribution::Bernoulli { probability } => Numbers::bernoulli(probability, dtype),
+        _ if dtype.is_bool() => {
+            return Err(Error::dtype(OP, dtype, "a float or integer dtype for this distribution"));
+        }
         Distribution::Normal { mean, std } if dtype == DType::F64 || !dtype.is_float() => {
-            let normal = Normal { mean, std };
-            dispatch!(number OP, dtype, T => fill::<f64, T>(
-                stream(generator), shape, dtype, Normal::<f64>::PLANES,
-                |words, out| normal.fill_f64(words, out),
-                |from, to| vectorize(#[inline(always)] || convert(from, to, T::from_f64)),
-            ))
+            Ok(Numbers::Normal64(Normal { mean, std }))
         }
         Distribution::Normal { mean, std } => {
-            let normal = Normal { mean: mean as f32, std: std as f32 };
-            dispatch!(float OP, dtype, T => fill::<f32, T>(
-                stream(generator), shape, dtype, Normal::<f32>::PLANES,
-                |words, out| normal.fill_f32(words, out), T::write_f32,
-            ))
+            Ok(Numbers::Normal32(Normal { mean: mean as f32, std: std as f32 }))
         }
-        _ if dtype.is_float() => {
-            let (low, high) = match distribution {
-                Distribution::Uniform { low, high } => (low, high),
-                _ => (0.0, 1.0),
-            };
-            dispatch!(float OP, dtype, T => {
-                let bounds = float_bounds::<T>(low, high)?;
-                if dtype == DType::F64 {
-                    fill::<f64, T>(
-                        stream(generator), shape, dtype, Planes::TWO,
-                        |words, out| bounds.fill_f64(words, out),
-                        |from, to| convert(from, to, T::from_f64),
-                    )
-                } else {
-                    fill::<f32, T>(
-                        stream(generator), shape, dtype, Planes::ONE,
-                        |words, out| bounds.fill_f32(words, out), T::write_f32,
-                    )
-                }
-            })
+        Distribution::Uniform { low, high } if dtype.is_float() => {
+            Ok(Numbers::Uniform(float_bounds(low, high, dtype)?))
         }
-        _ => dispatch!(int OP, dtype, T => {
-            let integers = int_bounds::<T>(distribution);
-            fill::<i64, T>(
-                stream(generator), shape, dtype, integers.planes(),
-                |words, out| integers.fill(words, out),
-                |from, to| vectorize(#[inline(always)] || convert(from, to, T::from_i64)),
-            )
-        }),
+        _ if dtype.is_float() => Ok(Numbers::Uniform(float_bounds(0.0, 1.0, dtype)?)),
+        _ => Ok(Numbers::Integers(int_bounds(distribution, dtype))),
+    };
+    let stream = generator.take(elements);
+    match numbers {
+        Ok(numbers) => fill(stream, shape, dtype, &numbers),
+        Err(Constant(value)) => Tensor::full(shape, Scalar::UInt(value), dtype),
     }
 }
 
@@ -161,17 +134,23 @@ fn check(distribution: Distribution) -> Result<()> {
     }
 }
 
-/// The uniform distribution with bounds that are rounded to `T`; an error if their difference overflows `T`.
-fn float_bounds<T: Element>(low: f64, high: f64) -> Result<Uniform> {
-    let (low, end) = (T::from_f64(low).to_f64(), T::from_f64(high));
-    let high = end.to_f64();
+/// The uniform distribution with bounds that are rounded to `dtype`; an error if their difference overflows
+/// it.
+fn float_bounds(low: f64, high: f64, dtype: DType) -> Result<Uniform> {
+    let [low, high, below] = dispatch!(float OP, dtype, T => Ok(rounded::<T>(low, high)))?;
     let span = high - low;
-    let largest = if T::DTYPE == DType::F64 { f64::MAX } else { f32::MAX.into() };
+    let largest = if dtype == DType::F64 { f64::MAX } else { f32::MAX.into() };
     if !(span.is_finite() && span <= largest) {
-        let expected = alloc::format!("bounds whose distance {} can hold", T::DTYPE.name());
+        let expected = alloc::format!("bounds whose distance {} can hold", dtype.name());
         return Err(Error::argument(OP, "range", format_args!("{low}..{high}"), expected));
     }
-    Ok(Uniform { low, span, below: largest_below(end).to_f64().max(low) })
+    Ok(Uniform { low, span, below: below.max(low) })
+}
+
+/// The bounds rounded to `T`, and the largest `T` below the high bound.
+fn rounded<T: Element>(low: f64, high: f64) -> [f64; 3] {
+    let end = T::from_f64(high);
+    [T::from_f64(low).to_f64(), end.to_f64(), largest_below(end).to_f64()]
 }
 
 /// The largest value below `high`; `high` is finite.
@@ -197,12 +176,16 @@ fn largest_below<T: Element>(high: T) -> T {
     }
 }
 
+/// The smallest and the largest value of an integer dtype.
+fn int_range(dtype: DType) -> (i128, i128) {
+    let bits = 8 * dtype.size();
+    let (low, values) = (if dtype.is_int() { -(1i128 << (bits - 1)) } else { 0 }, 1i128 << bits);
+    (low, low + values - 1)
+}
+
 /// The range of integers of a uniform or the standard distribution.
-fn int_bounds<T: Element>(distribution: Distribution) -> Integers {
-    let value = |v: T| -> i128 {
-        if T::bounds().0 == T::ZERO { (v.to_i64() as u64).into() } else { v.to_i64().into() }
-    };
-    let (min, max) = (value(T::bounds().0), value(T::bounds().1));
+fn int_bounds(distribution: Distribution, dtype: DType) -> Integers {
+    let (min, max) = int_range(dtype);
     let (low, high) = match distribution {
         // `as` truncates, and saturates at the range of i128.
         Distribution::Uniform { low, high } => {
@@ -214,63 +197,177 @@ fn int_bounds<T: Element>(distribution: Distribution) -> Integers {
     Integers { low: low as i64, range: high.max(low + 1).wrapping_sub(low) as u64 }
 }
 
-fn bernoulli(generator: &mut Generator, shape: Shape, probability: f64, dtype: DType) -> Result<Tensor> {
-    // Exactly this many of the 2^32 possible words give a one.
-    let ones = (probability * 4_294_967_296.0) as u64;
-    if ones == 0 || ones == 1 << 32 {
-        generator.take(shape.num_elements());
-        return Tensor::full(shape, Scalar::UInt((ones != 0) as u64), dtype);
-    }
-    let last = (ones - 1) as u32;
-    let stream = generator.take(shape.num_elements());
-    // A one has the same bits in signed and unsigned integers, so only floats differ.
-    dispatch!(any OP, dtype, T => fill::<u8, T>(
-        stream, shape, dtype, Planes::ONE,
-        |words, out| vectorize(#[inline(always)] || convert(words, out, |w| (w <= last) as u8)),
-        |from, to| vectorize(#[inline(always)] || convert(from, to, |b| if b != 0 { T::ONE } else { T::ZERO })),
-    ))
+/// What the blocks of a tensor are filled with.
+enum Numbers {
+    /// The element with the bits `one` for the words up to `last`, zero for the others.
+    Bernoulli { last: u32, one: u64 },
+    /// Computed in f64 for f64, and in f32 for the other floats.
+    Uniform(Uniform),
+    /// Computed in f32 and rounded to the dtype, another float than f64.
+    Normal32(Normal<f32>),
+    /// Computed in f64; truncated and clamped for integers.
+    Normal64(Normal<f64>),
+    /// Computed in i64, of which the dtype holds the low bits.
+    Integers(Integers),
 }
 
-#[inline(always)]
-fn convert<A: Copy, B>(from: &[A], to: &mut [B], f: impl Fn(A) -> B) {
-    to.iter_mut().zip(from).for_each(|(to, &from)| *to = f(from));
+/// A distribution of which every number is the same.
+struct Constant(u64);
+
+impl Numbers {
+    /// Ones of the dtype with a probability, else zeros.
+    fn bernoulli(probability: f64, dtype: DType) -> core::result::Result<Self, Constant> {
+        // Exactly this many of the 2^32 possible words give a one.
+        let ones = (probability * 4_294_967_296.0) as u64;
+        if ones == 0 || ones == 1 << 32 {
+            return Err(Constant((ones != 0) as u64));
+        }
+        let one = match dtype {
+            DType::F64 => 1f64.to_bits(),
+            DType::F32 => 1f32.to_bits().into(),
+            DType::F16 => f16::ONE.to_bits().into(),
+            DType::BF16 => bf16::ONE.to_bits().into(),
+            _ => 1,
+        };
+        Ok(Self::Bernoulli { last: (ones - 1) as u32, one })
+    }
+
+    fn planes(&self, dtype: DType) -> Planes {
+        match self {
+            Self::Bernoulli { .. } => Planes::ONE,
+            Self::Uniform(_) if dtype == DType::F64 => Planes::TWO,
+            Self::Uniform(_) => Planes::ONE,
+            Self::Normal32(_) => Normal::<f32>::PLANES,
+            Self::Normal64(_) => Normal::<f64>::PLANES,
+            Self::Integers(integers) => integers.planes(),
+        }
+    }
+
+    /// Whether numbers are computed in 64 bits.
+    fn is_wide(&self, dtype: DType) -> bool {
+        dtype == DType::F64 || matches!(self, Self::Normal64(_) | Self::Integers(_))
+    }
+
+    /// Computes `count` numbers from random words, and writes the first ones to all of `out`, as elements of
+    /// the dtype. `room` has room for the numbers as they are computed.
+    fn write(&self, words: &[u32], count: usize, room: &mut [u64], dtype: DType, out: &mut [u8]) {
+        match self {
+            Self::Bernoulli { last, one } => match dtype.size() {
+                1 => select(words, *last, *one as u8, out),
+                2 => select(words, *last, *one as u16, cast_slice_mut(out)),
+                4 => select(words, *last, *one as u32, cast_slice_mut(out)),
+                _ => select(words, *last, *one, cast_slice_mut(out)),
+            },
+            Self::Uniform(uniform) if dtype == DType::F64 => uniform.fill_f64(words, cast_slice_mut(out)),
+            Self::Uniform(uniform) => {
+                singles(count, room, dtype, out, &|values| uniform.fill_f32(words, values));
+            }
+            Self::Normal32(normal) => {
+                singles(count, room, dtype, out, &|values| normal.fill_f32(words, values));
+            }
+            Self::Normal64(normal) if dtype == DType::F64 && count * 8 == out.len() => {
+                normal.fill_f64(words, cast_slice_mut(out));
+            }
+            Self::Normal64(normal) => {
+                let room = &mut room[..count];
+                normal.fill_f64(words, cast_slice_mut(room));
+                let room = &mut room[..out.len() / dtype.size()];
+                match dtype {
+                    DType::F64 => out.copy_from_slice(cast_slice(room)),
+                    _ => {
+                        truncate(room, dtype);
+                        low_bits(room, dtype.size(), out);
+                    }
+                }
+            }
+            Self::Integers(integers) if dtype.size() == 8 => integers.fill(words, cast_slice_mut(out)),
+            Self::Integers(integers) => {
+                let room = &mut room[..count];
+                integers.fill(words, cast_slice_mut(room));
+                low_bits(room, dtype.size(), out);
+            }
+        }
+    }
+}
+
+/// Lets `produce` write `count` numbers, and writes the first ones to all of `out`.
+fn singles(count: usize, room: &mut [u64], dtype: DType, out: &mut [u8], produce: &dyn Fn(&mut [f32])) {
+    if dtype == DType::F32 && 4 * count == out.len() {
+        return produce(cast_slice_mut(out));
+    }
+    let values = &mut cast_slice_mut(room)[..count];
+    produce(values);
+    let values = &values[..out.len() / dtype.size()];
+    match dtype {
+        DType::F16 => f16::narrow_slice(values, cast_slice_mut(out)),
+        DType::BF16 => bf16::narrow_slice(values, cast_slice_mut(out)),
+        _ => out.copy_from_slice(cast_slice(values)),
+    }
+}
+
+/// Writes `one` for the words up to `last`, and zero for the others.
+fn select<T: Element>(words: &[u32], last: u32, one: T, out: &mut [T]) {
+    vectorize(
+        #[inline(always)]
+        || convert(words, out, |word| if word <= last { one } else { T::ZERO }),
+    );
+}
+
+/// Replaces the bits of f64 by those of the nearest integers towards zero that the dtype holds, as i64 or u64.
+fn truncate(values: &mut [u64], dtype: DType) {
+    if dtype == DType::U64 {
+        return values.iter_mut().for_each(|value| *value = f64::from_bits(*value) as u64);
+    }
+    let (low, high) = int_range(dtype);
+    let (low, high) = (low as i64, high as i64);
+    vectorize(
+        #[inline(always)]
+        || values.iter_mut().for_each(|v| *v = (f64::from_bits(*v) as i64).clamp(low, high) as u64),
+    );
 }
 
 /// Longest tensor that is generated with small buffers: one group of words per plane.
 const FEW: usize = philox::GROUP;
 
-/// Fills a tensor block by block: `produce` computes numbers from random words, `store` converts them to `T`.
-fn fill<X: Element, T: Element>(
-    stream: Generator,
-    shape: Shape,
-    dtype: DType,
-    planes: Planes,
-    produce: impl Fn(&[u32], &mut [X]) + Sync,
-    store: impl Fn(&[X], &mut [T]) + Sync,
-) -> Result<Tensor> {
-    let block = |index: usize, out: &mut [T], words: &mut [u32], values: &mut [X]| {
+/// A tensor filled block by block.
+fn fill(stream: Generator, shape: Shape, dtype: DType, numbers: &Numbers) -> Result<Tensor> {
+    let (planes, size) = (numbers.planes(dtype), dtype.size());
+    let block = |index: usize, out: &mut [u8], words: &mut [u32], room: &mut [u64]| {
         let first = stream.counter.wrapping_add((index as u64).wrapping_mul(block::COUNTERS));
-        let (width, yielded) = planes.cut(out.len());
+        let (width, yielded) = planes.cut(out.len() / size);
         let words = &mut words[..planes.count * width];
         for (plane, words) in words.chunks_exact_mut(width).enumerate() {
             philox::fill(stream.key, first.wrapping_add((plane * planes.len / 4) as u64), words);
         }
-        produce(words, &mut values[..yielded]);
-        store(&values[..out.len()], out);
+        numbers.write(words, yielded, room, dtype, out);
     };
-    Tensor::build::<T>(OP, shape, dtype, |out| {
+    let mut blank = Blank::new(OP, shape, dtype)?;
+    let out = blank.bytes();
+    let elements = out.len() / size;
+    if (1..=FEW).contains(&elements) {
         // Clearing buffers for a whole block would cost more than a few numbers.
-        if (1..=FEW).contains(&out.len()) {
-            return block(0, out, &mut [0; 4 * FEW], &mut [X::ZERO; 2 * FEW]);
+        let mut words = [0; 4 * FEW];
+        match numbers.is_wide(dtype) {
+            true => block(0, out, &mut words, &mut [0; 2 * FEW]),
+            false => block(0, out, &mut words, &mut [0; FEW]),
         }
-        // Ten rounds of the generator and a few function evaluations per number.
-        let work = Work::Flops(64 * out.len());
-        parallel::for_each_chunk(out, TASK_RANDOM_BLOCKS * block::LEN, work, |k, out| {
-            let mut words = [0; 2 * block::LEN];
-            let mut values = [X::ZERO; block::LEN];
-            for (i, out) in out.chunks_mut(block::LEN).enumerate() {
-                block(k * TASK_RANDOM_BLOCKS + i, out, &mut words, &mut values);
-            }
-        });
-    })
+        return Ok(blank.finish());
+    }
+    // Ten rounds of the generator and a few function evaluations per number.
+    let work = Work::Flops(64 * elements);
+    parallel::for_each_chunk(out, TASK_RANDOM_BLOCKS * block::LEN * size, work, |k, out| {
+        let mut words = [0; 2 * block::LEN];
+        let (mut half, mut whole);
+        let room: &mut [u64] = if numbers.is_wide(dtype) {
+            whole = [0; block::LEN];
+            &mut whole
+        } else {
+            half = [0; block::LEN / 2];
+            &mut half
+        };
+        for (i, out) in out.chunks_mut(block::LEN * size).enumerate() {
+            block(k * TASK_RANDOM_BLOCKS + i, out, &mut words, room);
+        }
+    });
+    Ok(blank.finish())
 }

@@ -1,0 +1,217 @@
+//! Float elements as drivers see them: bytes and a dtype.
+//!
+//! Drivers are compiled for the computing types f32 and f64 alone. That halves are converted on the way in and
+//! out is a matter of the dtype, which is looked at once per block. So halves add no machine code to an
+//! operation.
+
+use crate::float::{Real, take};
+use crate::{DType, Tensor, bf16, f16};
+use alloc::vec::Vec;
+use bytemuck::{cast_slice, cast_slice_mut};
+use core::ops::Range;
+use flex_math::StoredFloat;
+use flex_math::simd::vectorize;
+
+/// A type that drivers compute in, and the conversions of the dtypes that are computed in it.
+pub(crate) trait Computing: Real {
+    /// Writes the elements of `src`, in this type, to all of `dst`.
+    fn widen(dtype: DType, src: &[u8], dst: &mut [Self]);
+    /// Writes `src`, rounded to the dtype, to all of `dst`.
+    fn narrow(dtype: DType, src: &[Self], dst: &mut [u8]);
+}
+
+impl Computing for f32 {
+    fn widen(dtype: DType, src: &[u8], dst: &mut [f32]) {
+        match dtype {
+            DType::F16 => f16::widen_slice(cast_slice(src), dst),
+            DType::BF16 => bf16::widen_slice(cast_slice(src), dst),
+            _ => dst.copy_from_slice(cast_slice(src)),
+        }
+    }
+
+    fn narrow(dtype: DType, src: &[f32], dst: &mut [u8]) {
+        match dtype {
+            DType::F16 => f16::narrow_slice(src, cast_slice_mut(dst)),
+            DType::BF16 => bf16::narrow_slice(src, cast_slice_mut(dst)),
+            _ => dst.copy_from_slice(cast_slice(src)),
+        }
+    }
+}
+
+impl Computing for f64 {
+    fn widen(_: DType, src: &[u8], dst: &mut [f64]) {
+        dst.copy_from_slice(cast_slice(src));
+    }
+
+    fn narrow(_: DType, src: &[f64], dst: &mut [u8]) {
+        dst.copy_from_slice(cast_slice(src));
+    }
+}
+
+/// Binds `$A` to the type that a float dtype is computed in, and evaluates `$body` (of type `Result<_>`) once
+/// per arm. Other dtypes give an error.
+macro_rules! computing {
+    ($op:expr, $dtype:expr, $A:ident => $body:expr) => {
+        match $dtype {
+            $crate::DType::F64 => {
+                type $A = f64;
+                $body
+            }
+            $crate::DType::F32 | $crate::DType::F16 | $crate::DType::BF16 => {
+                type $A = f32;
+                $body
+            }
+            other => Err($crate::Error::dtype($op, other, "a float dtype (f64, f32, f16, bf16)")),
+        }
+    };
+}
+
+/// Elements that a driver reads.
+#[derive(Clone, Copy)]
+pub(crate) struct Source<'a> {
+    bytes: &'a [u8],
+    dtype: DType,
+}
+
+impl<'a> Source<'a> {
+    /// The elements of a contiguous tensor.
+    pub fn of(tensor: &'a Tensor) -> Self {
+        debug_assert!(tensor.is_contiguous());
+        let (start, len) = (tensor.layout().offset(), tensor.num_elements());
+        Self::buffer(tensor).slice(start..start + len)
+    }
+
+    /// The whole buffer of a tensor.
+    pub fn buffer(tensor: &'a Tensor) -> Self {
+        Self { bytes: tensor.storage_bytes(), dtype: tensor.dtype() }
+    }
+
+    /// Number of elements.
+    #[inline]
+    pub fn len(self) -> usize {
+        self.bytes.len() / self.dtype.size()
+    }
+
+    /// Bytes of an element.
+    #[inline]
+    pub fn size(self) -> usize {
+        self.dtype.size()
+    }
+
+    /// A range of the elements.
+    #[inline]
+    pub fn slice(self, range: Range<usize>) -> Self {
+        let size = self.dtype.size();
+        Self { bytes: &self.bytes[range.start * size..range.end * size], ..self }
+    }
+
+    /// The elements as bytes.
+    pub fn bytes(self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// The elements themselves, if they are stored in the type `A`.
+    #[inline]
+    pub fn values<A: Computing>(self) -> Option<&'a [A]> {
+        (self.dtype == A::DTYPE).then(|| cast_slice(self.bytes))
+    }
+
+    /// Writes the elements in the type `A` to all of `dst`.
+    #[inline]
+    pub fn read<A: Computing>(self, dst: &mut [A]) {
+        A::widen(self.dtype, self.bytes, dst);
+    }
+
+    /// The elements in the type `A`. They are in `scratch` where they have to be converted.
+    #[inline]
+    pub fn load<'b, A: Computing>(self, scratch: &'b mut Vec<A>) -> &'b [A]
+    where
+        'a: 'b,
+    {
+        if let Some(values) = self.values() {
+            return values;
+        }
+        let block = take(scratch, self.len());
+        self.read(block);
+        block
+    }
+}
+
+/// Elements that a driver writes.
+pub(crate) struct Sink<'a> {
+    bytes: &'a mut [u8],
+    dtype: DType,
+}
+
+impl<'a> Sink<'a> {
+    /// The elements that are stored in `bytes`.
+    pub fn new(bytes: &'a mut [u8], dtype: DType) -> Self {
+        Self { bytes, dtype }
+    }
+
+    /// Number of elements.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.bytes.len() / self.dtype.size()
+    }
+
+    /// The elements as bytes.
+    pub fn bytes(&mut self) -> &mut [u8] {
+        self.bytes
+    }
+
+    /// The same elements, lent.
+    pub fn part(&mut self, range: Range<usize>) -> Sink<'_> {
+        let size = self.dtype.size();
+        Sink { bytes: &mut self.bytes[range.start * size..range.end * size], dtype: self.dtype }
+    }
+
+    /// The elements as they are now.
+    pub fn source(&self) -> Source<'_> {
+        Source { bytes: self.bytes, dtype: self.dtype }
+    }
+
+    /// The elements themselves, if they are stored in the type `A`.
+    #[inline]
+    pub fn values<A: Computing>(&mut self) -> Option<&mut [A]> {
+        if self.dtype == A::DTYPE { Some(cast_slice_mut(self.bytes)) } else { None }
+    }
+
+    /// Writes all elements, rounded.
+    #[inline]
+    pub fn write<A: Computing>(&mut self, values: &[A]) {
+        A::narrow(self.dtype, values, self.bytes);
+    }
+
+    /// Lets `f` write values for all elements in the type `A`. The slice passed to `f` holds arbitrary values.
+    #[inline]
+    pub fn through<A: Computing, R>(&mut self, scratch: &mut Vec<A>, f: impl FnOnce(&mut [A]) -> R) -> R {
+        let len = self.len();
+        let converts = self.dtype != A::DTYPE;
+        // One call, so that `f` is compiled once.
+        let result = f(if converts { take(scratch, len) } else { cast_slice_mut(self.bytes) });
+        if converts {
+            self.write(&scratch[..len]);
+        }
+        result
+    }
+}
+
+/// Writes the low `size` bytes of the values, as integers of that size.
+pub(crate) fn low_bits(values: &[u64], size: usize, out: &mut [u8]) {
+    vectorize(
+        #[inline(always)]
+        || match size {
+            1 => convert(values, out, |value| value as u8),
+            2 => convert(values, cast_slice_mut(out), |value| value as u16),
+            4 => convert(values, cast_slice_mut(out), |value| value as u32),
+            _ => out.copy_from_slice(cast_slice(values)),
+        },
+    );
+}
+
+/// `f` of each element of `from`.
+#[inline(always)]
+pub(crate) fn convert<A: Copy, B>(from: &[A], to: &mut [B], f: impl Fn(A) -> B) {
+    to.iter_mut().zip(from).for_each(|(to, &from)| *to = f(from));
+}
