@@ -1,9 +1,10 @@
 //! Layer normalisation over the last axis.
 
 use super::rows::map_rows;
+use crate::Tensor;
 use crate::error::{Error, Result, check_same_dtype};
-use crate::float::{FloatElement, Real};
-use crate::{Element, Tensor};
+use crate::float::Real;
+use crate::stored::{Computing, Source};
 use alloc::vec;
 use alloc::vec::Vec;
 use flex_math::UnaryFn;
@@ -21,7 +22,7 @@ use flex_math::simd::{Simd, Vector, vectorize};
 pub fn layer_norm(tensor: Tensor, gamma: Tensor, beta: Option<Tensor>, epsilon: f64) -> Result<Tensor> {
     let op = "layer_norm";
     check(op, &tensor, core::iter::once(&gamma).chain(&beta))?;
-    dispatch!(float op, tensor.dtype(), T => run::<T>(op, tensor, gamma, beta, epsilon))
+    computing!(op, tensor.dtype(), A => run::<A>(op, tensor, gamma, beta, epsilon))
 }
 
 /// Checks the tensor and its affine parameters; returns the size of the last axis.
@@ -43,7 +44,7 @@ pub(super) fn check<'a>(
     Ok(width)
 }
 
-fn run<T: FloatElement>(
+fn run<A: Computing>(
     op: &'static str,
     tensor: Tensor,
     gamma: Tensor,
@@ -51,25 +52,24 @@ fn run<T: FloatElement>(
     epsilon: f64,
 ) -> Result<Tensor> {
     let width = gamma.num_elements();
-    let gamma = row::<T>(gamma)?;
+    let gamma = row::<A>(gamma)?;
     let beta = match beta {
-        Some(beta) => row::<T>(beta)?,
-        None => vec![T::Compute::ZERO; width],
+        Some(beta) => row::<A>(beta)?,
+        None => vec![A::ZERO; width],
     };
     if width == 0 {
         return Ok(tensor);
     }
     let tensor = tensor.into_contiguous()?;
-    let epsilon = T::Compute::from_f64(epsilon);
-    map_rows::<T, 0>(op, tensor, [], width, |from, [], to| normalise(from, to, &gamma, &beta, epsilon))
+    let epsilon = A::from_f64(epsilon);
+    map_rows::<A>(op, tensor, None, width, |from, _, to| normalise(from, to, &gamma, &beta, epsilon))
 }
 
-/// The elements of a 1-D tensor in the computed type.
-pub(super) fn row<T: FloatElement>(tensor: Tensor) -> Result<Vec<T::Compute>> {
+/// The elements of a 1-D tensor in the computing type.
+pub(super) fn row<A: Computing>(tensor: Tensor) -> Result<Vec<A>> {
     let tensor = tensor.into_contiguous()?;
-    let from = tensor.as_slice::<T>().expect("made contiguous");
-    let mut to = vec![T::Compute::ZERO; from.len()];
-    T::widen_slice(from, &mut to);
+    let mut to = vec![A::ZERO; tensor.num_elements()];
+    Source::of(&tensor).read(&mut to);
     Ok(to)
 }
 

@@ -11,8 +11,9 @@ use super::lanes::{add, sum_of_tuples};
 use super::layer_norm::{Moments, check, row};
 use super::rows::FLOPS_PER_ELEMENT;
 use crate::error::{Error, Result, check_same_dtype};
-use crate::float::{FloatElement, Real};
-use crate::{Element, Tensor, parallel};
+use crate::float::Real;
+use crate::stored::{Computing, Sink, Source};
+use crate::{Blank, Tensor, parallel};
 use alloc::vec;
 use alloc::vec::Vec;
 use flex_math::simd::vectorize;
@@ -57,10 +58,10 @@ pub fn layer_norm_backward(
     if tensor.shape() != grad.shape() {
         return Err(Error::shapes(op, tensor.shape(), grad.shape(), "equal shapes"));
     }
-    dispatch!(float op, tensor.dtype(), T => run::<T>(op, tensor, gamma, grad, width, epsilon))
+    computing!(op, tensor.dtype(), A => run::<A>(op, tensor, gamma, grad, width, epsilon))
 }
 
-fn run<T: FloatElement>(
+fn run<A: Computing>(
     op: &'static str,
     tensor: Tensor,
     gamma: Tensor,
@@ -69,74 +70,87 @@ fn run<T: FloatElement>(
     epsilon: f64,
 ) -> Result<LayerNormGradients> {
     let dtype = tensor.dtype();
-    let gamma = row::<T>(gamma)?;
-    let epsilon = T::Compute::from_f64(epsilon);
+    let gamma = row::<A>(gamma)?;
+    let epsilon = A::from_f64(epsilon);
     let (tensor, mut grad) = (tensor.into_contiguous()?, grad.into_contiguous()?);
-    let x = tensor.as_slice::<T>().expect("made contiguous above");
+    let x = Source::of(&tensor);
     let count = x.len() / width.max(1);
     let rows = (TASK / width.max(1)).max(count.div_ceil(MAX_TASKS)).max(1);
     // For each task, the gradient of gamma and the gradient of beta.
-    let mut sums = vec![T::Compute::ZERO; count.div_ceil(rows) * 2 * width];
+    let mut sums = vec![A::ZERO; count.div_ceil(rows) * 2 * width];
     let work = parallel::Work::Flops(FLOPS_PER_ELEMENT * x.len());
-    let task = |k: usize, from: Option<&[T]>, to: &mut [T], sums: &mut [T::Compute]| {
-        let x = &x[k * rows * width..][..to.len()];
-        rows_backward(x, from, to, &gamma, epsilon, sums);
-    };
     let (chunk, chunk_of_sums) = ((rows * width).max(1), (2 * width).max(1));
-    let input = if let Some(data) = grad.dense_mut::<T>() {
-        parallel::for_each_chunk2(data, chunk, &mut sums, chunk_of_sums, work, |k, to, sums| {
-            task(k, None, to, sums);
+    let mut run = |from: Option<Source<'_>>, to: &mut [u8]| {
+        parallel::for_each_chunk2(to, chunk * dtype.size(), &mut sums, chunk_of_sums, work, |k, to, sums| {
+            let to = Sink::new(to, dtype);
+            let range = k * chunk..k * chunk + to.len();
+            rows_backward(
+                x.slice(range.clone()),
+                from.map(|from| from.slice(range)),
+                to,
+                &gamma,
+                epsilon,
+                sums,
+            );
         });
-        grad
-    } else {
-        let from = grad.as_slice::<T>().expect("made contiguous above");
-        Tensor::build::<T>(op, tensor.shape().clone(), dtype, |out| {
-            parallel::for_each_chunk2(out, chunk, &mut sums, chunk_of_sums, work, |k, to, sums| {
-                task(k, Some(&from[k * chunk..][..to.len()]), to, sums);
-            });
-        })?
     };
-    let mut total = vec![T::Compute::ZERO; 2 * width];
+    let mut blank = None;
+    match grad.dense_bytes_mut() {
+        Some(data) => run(None, data),
+        None => {
+            let mut other = Blank::new(op, tensor.shape().clone(), dtype)?;
+            run(Some(Source::of(&grad)), other.bytes());
+            blank = Some(other);
+        }
+    }
+    let input = blank.map_or(grad, Blank::finish);
+    let mut total = vec![A::ZERO; 2 * width];
     sums.chunks_exact(chunk_of_sums).for_each(|sums| add(&mut total, sums));
-    let part = |sums: &[T::Compute]| Tensor::build::<T>(op, [width], dtype, |out| T::narrow_slice(sums, out));
+    let part = |sums: &[A]| {
+        let mut blank = Blank::new(op, [width].into(), dtype)?;
+        A::narrow(dtype, sums, blank.bytes());
+        Ok(blank.finish())
+    };
     let (gamma, beta) = total.split_at(width);
     Ok(LayerNormGradients { input, gamma: part(gamma)?, beta: part(beta)? })
 }
 
 /// Computes the rows of a task. Without `grad`, the gradient of the output is in `to`.
-fn rows_backward<T: FloatElement>(
-    x: &[T],
-    grad: Option<&[T]>,
-    to: &mut [T],
-    gamma: &[T::Compute],
-    epsilon: T::Compute,
-    sums: &mut [T::Compute],
+fn rows_backward<A: Computing>(
+    x: Source<'_>,
+    grad: Option<Source<'_>>,
+    mut to: Sink<'_>,
+    gamma: &[A],
+    epsilon: A,
+    sums: &mut [A],
 ) {
     let width = gamma.len();
-    let mut room: Vec<T::Compute> = vec![T::Compute::ZERO; 4 * width];
+    let mut room: Vec<A> = vec![A::ZERO; 4 * width];
     let (partial, room) = room.split_at_mut(2 * width);
     let (loaded, own) = room.split_at_mut(width);
-    for (k, (x, to)) in x.chunks_exact(width).zip(to.chunks_exact_mut(width)).enumerate() {
+    for k in 0..to.len() / width {
         if k % SUM_ROWS == 0 {
             add(sums, partial);
-            partial.fill(T::Compute::ZERO);
+            partial.fill(A::ZERO);
         }
+        let range = k * width..(k + 1) * width;
+        let (x, mut to) = (x.slice(range.clone()), to.part(range.clone()));
         if let Some(grad) = grad {
-            to.copy_from_slice(&grad[k * width..][..width]);
+            to.bytes().copy_from_slice(grad.slice(range).bytes());
         }
-        let x = match T::as_compute(x) {
+        let x = match x.values() {
             Some(x) => x,
             None => {
-                T::widen_slice(x, loaded);
+                x.read(loaded);
                 &*loaded
             }
         };
-        match T::as_compute_mut(to) {
+        match to.values() {
             Some(grad) => row_backward(x, grad, gamma, epsilon, partial),
             None => {
-                T::widen_slice(to, own);
+                to.source().read(own);
                 row_backward(x, own, gamma, epsilon, partial);
-                T::narrow_slice(own, to);
+                to.write(own);
             }
         }
     }

@@ -1,9 +1,9 @@
 //! Runs a kernel over the rows of a contiguous tensor, one cache-sized block of rows at a time.
 
 use crate::error::Result;
-use crate::float::FloatElement;
 use crate::parallel::{self, Work};
-use crate::{Element, Tensor};
+use crate::stored::{Computing, Sink, Source};
+use crate::{Blank, Tensor};
 use alloc::vec;
 
 /// Elements per block: 16 KiB of f32 stay in the first-level cache for all passes over them.
@@ -11,72 +11,121 @@ const BLOCK: usize = 4096;
 /// Cost of a softmax per element, in the operations that [`Work::Flops`] counts.
 pub(super) const FLOPS_PER_ELEMENT: usize = 16;
 
-/// Calls `f(source, others, rows)` for one block of whole rows of `width` elements at a time, in the computed
-/// type. `others` are the same positions of the `others` tensors. `f` writes its result to `rows`; without a
-/// `source`, `rows` holds the source.
+/// What is computed of a block of whole rows: `rows(source, other, rows)`.
+trait RowKernel<A>: Sync {
+    fn rows(&self, from: Option<&[A]>, other: &[A], to: &mut [A]);
+}
+
+impl<A, F: Fn(Option<&[A]>, &[A], &mut [A]) + Sync> RowKernel<A> for F {
+    fn rows(&self, from: Option<&[A]>, other: &[A], to: &mut [A]) {
+        self(from, other, to)
+    }
+}
+
+/// Calls `f(source, other, rows)` for one block of whole rows of `width` elements at a time, in the computing
+/// type. `other` are the same positions of the tensor `other`, and empty without one. `f` writes its result to
+/// `rows`; without a `source`, `rows` holds the source.
 ///
 /// # Panics
-/// Panics if one of the `others` has another number of elements than the tensor.
-pub(super) fn map_rows<T: FloatElement, const N: usize>(
+/// Panics if `other` has another number of elements than the tensor.
+pub(super) fn map_rows<A: Computing>(
     op: &'static str,
     tensor: Tensor,
-    others: [&[T]; N],
+    other: Option<Source<'_>>,
     width: usize,
-    f: impl Fn(Option<&[T::Compute]>, [&[T::Compute]; N], &mut [T::Compute]) + Sync,
+    f: impl Fn(Option<&[A]>, &[A], &mut [A]) + Sync,
+) -> Result<Tensor> {
+    map_blocks(op, tensor, other, width, &f)
+}
+
+/// [`map_rows`], compiled once per computing type.
+fn map_blocks<A: Computing>(
+    op: &'static str,
+    tensor: Tensor,
+    other: Option<Source<'_>>,
+    width: usize,
+    f: &dyn RowKernel<A>,
 ) -> Result<Tensor> {
     assert!(
-        others.iter().all(|other| other.len() == tensor.num_elements()),
+        other.is_none_or(|other| other.len() == tensor.num_elements()),
         "{op}: operands of other lengths"
     );
     let rows_per_block = (BLOCK / width.max(1)).max(1);
     let block = rows_per_block * width.max(1);
     // About 64 Ki elements per task.
     let task = block * (16 * BLOCK / block).max(1);
-    map_chunks::<T>(op, tensor, task, |first, from, to| {
-        let others = others.map(|other| &other[first..][..to.len()]);
-        if let Some(to) = T::as_compute_mut(to) {
-            let from = from.and_then(T::as_compute);
-            let others = others.map(|other| T::as_compute(other).expect("as the output"));
+    map_chunks(op, tensor, task, |first, from, mut to| {
+        let len = to.len();
+        let other = other.map(|other| other.slice(first..first + len));
+        if let Some(to) = to.values::<A>() {
+            let from = from.and_then(Source::values::<A>);
+            let other = other.and_then(Source::values::<A>);
             for (k, to) in to.chunks_mut(block).enumerate() {
                 let rows = k * block..k * block + to.len();
-                f(from.map(|from| &from[rows.clone()]), others.map(|other| &other[rows.clone()]), to);
+                f.rows(from.map(|from| &from[rows.clone()]), other.map_or(&[], |other| &other[rows]), to);
             }
             return;
         }
-        let block = block.min(to.len());
-        let mut scratch = vec![T::Compute::ZERO; (1 + N) * block];
-        let (scratch, room) = scratch.split_at_mut(block);
-        for (k, to) in to.chunks_mut(block).enumerate() {
-            let rows = k * block..k * block + to.len();
-            let scratch = &mut scratch[..to.len()];
-            T::widen_slice(from.map_or(&*to, |from| &from[rows.clone()]), scratch);
-            for (other, room) in others.iter().zip(room.chunks_mut(block)) {
-                T::widen_slice(&other[rows.clone()], &mut room[..to.len()]);
-            }
-            f(None, core::array::from_fn(|n| &room[n * block..][..to.len()]), scratch);
-            T::narrow_slice(scratch, to);
+        let mut scratch = vec![A::ZERO; block.min(len) * (1 + other.is_some() as usize)];
+        for start in (0..len).step_by(block) {
+            let rows = start..len.min(start + block);
+            let mut to = to.part(rows.clone());
+            let (scratch, room) = scratch.split_at_mut(block.min(len));
+            let scratch = &mut scratch[..rows.len()];
+            from.map_or(to.source(), |from| from.slice(rows.clone())).read(scratch);
+            let room = match other {
+                Some(other) => {
+                    let room = &mut room[..rows.len()];
+                    other.slice(rows).read(room);
+                    &*room
+                }
+                None => &[],
+            };
+            f.rows(None, room, scratch);
+            to.write(scratch);
         }
     })
+}
+
+/// What is computed of a chunk: `chunk(first, source, chunk)`.
+trait ChunkKernel: Sync {
+    fn chunk(&self, first: usize, from: Option<Source<'_>>, to: Sink<'_>);
+}
+
+impl<F: Fn(usize, Option<Source<'_>>, Sink<'_>) + Sync> ChunkKernel for F {
+    fn chunk(&self, first: usize, from: Option<Source<'_>>, to: Sink<'_>) {
+        self(first, from, to)
+    }
 }
 
 /// Calls `f(first, source, chunk)` for every chunk of the output, in parallel; `first` is the position of the
 /// chunk's first element. If the output is the tensor's own buffer, `source` is `None` and the chunk holds
 /// the source.
-pub(super) fn map_chunks<T: FloatElement>(
+pub(super) fn map_chunks(
     op: &'static str,
-    mut tensor: Tensor,
+    tensor: Tensor,
     chunk: usize,
-    f: impl Fn(usize, Option<&[T]>, &mut [T]) + Sync,
+    f: impl Fn(usize, Option<Source<'_>>, Sink<'_>) + Sync,
 ) -> Result<Tensor> {
+    map_bytes(op, tensor, chunk, &f)
+}
+
+/// [`map_chunks`], compiled once.
+fn map_bytes(op: &'static str, mut tensor: Tensor, chunk: usize, f: &dyn ChunkKernel) -> Result<Tensor> {
+    let dtype = tensor.dtype();
     let work = Work::Flops(FLOPS_PER_ELEMENT * tensor.num_elements());
-    if let Some(data) = tensor.dense_mut::<T>() {
-        parallel::for_each_chunk(data, chunk, work, |k, to| f(k * chunk, None, to));
+    if let Some(data) = tensor.dense_bytes_mut() {
+        parallel::for_each_chunk(data, chunk * dtype.size(), work, |k, to| {
+            f.chunk(k * chunk, None, Sink::new(to, dtype));
+        });
         return Ok(tensor);
     }
-    let from = tensor.as_slice::<T>().expect("made contiguous by the caller");
-    Tensor::build::<T>(op, tensor.shape().clone(), tensor.dtype(), |out| {
-        parallel::for_each_chunk(out, chunk, work, |k, to| {
-            f(k * chunk, Some(&from[k * chunk..][..to.len()]), to);
-        });
-    })
+    let from = Source::of(&tensor);
+    let mut blank = Blank::new(op, tensor.shape().clone(), dtype)?;
+    parallel::for_each_chunk(blank.bytes(), chunk * dtype.size(), work, |k, to| {
+        let to = Sink::new(to, dtype);
+        let from = from.slice(k * chunk..k * chunk + to.len());
+        f.chunk(k * chunk, Some(from), to);
+    });
+    Ok(blank.finish())
 }

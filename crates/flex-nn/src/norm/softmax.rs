@@ -11,9 +11,10 @@
 use super::lanes::{add, max_of, sum_of};
 use super::rows::{FLOPS_PER_ELEMENT, map_chunks, map_rows};
 use crate::error::{Result, check_axis};
-use crate::float::{FloatElement, Real};
+use crate::float::Real;
 use crate::parallel;
-use crate::{Element, Tensor};
+use crate::stored::{Computing, Sink, Source};
+use crate::{Blank, DType, Tensor};
 use alloc::vec;
 use alloc::vec::Vec;
 use flex_math::simd::{Simd, Vector, prefetch, vectorize};
@@ -83,10 +84,10 @@ pub fn softmin(tensor: Tensor, axis: usize) -> Result<Tensor> {
 
 fn along(op: &'static str, tensor: Tensor, axis: usize, kind: SoftmaxKind) -> Result<Tensor> {
     check_axis(op, axis, tensor.rank())?;
-    dispatch!(float op, tensor.dtype(), T => run::<T>(op, tensor, axis, kind))
+    computing!(op, tensor.dtype(), A => run::<A>(op, tensor, axis, kind))
 }
 
-fn run<T: FloatElement>(op: &'static str, tensor: Tensor, axis: usize, kind: SoftmaxKind) -> Result<Tensor> {
+fn run<A: Computing>(op: &'static str, tensor: Tensor, axis: usize, kind: SoftmaxKind) -> Result<Tensor> {
     let tensor = tensor.into_contiguous()?;
     let shape = tensor.shape();
     let (size, inner) = (shape[axis], shape[axis + 1..].iter().product::<usize>());
@@ -94,36 +95,35 @@ fn run<T: FloatElement>(op: &'static str, tensor: Tensor, axis: usize, kind: Sof
         return Ok(tensor);
     }
     if inner == 1 {
-        return map_rows::<T, 0>(op, tensor, [], size, |from, [], to| softmax_rows(from, to, size, kind));
+        return map_rows::<A>(op, tensor, None, size, |from, _, to| softmax_rows(from, to, size, kind));
     }
     let slab = size * inner;
     if inner < MIN_COLUMNS {
-        return map_chunks::<T>(op, tensor, slab, |_, from, to| few_columns(from, to, size, inner, kind));
+        return map_chunks(op, tensor, slab, |_, from, to| few_columns::<A>(from, to, size, inner, kind));
     }
+    let dtype = tensor.dtype();
     if shape[..axis].iter().product::<usize>() > 1 {
-        return map_chunks::<T>(op, tensor, slab, |_, from, to| {
-            for (first, mut rows) in column_tiles(to, size, inner) {
-                softmax_columns(from, inner, first, &mut rows, kind);
+        return map_chunks(op, tensor, slab, |_, from, mut to| {
+            for tile in &mut column_tiles(to.bytes(), dtype, size, inner) {
+                softmax_columns::<A>(from, inner, tile, kind);
             }
         });
     }
     // There is one slab: its tiles are the tasks.
     let mut tensor = tensor;
     let work = parallel::Work::Flops(FLOPS_PER_ELEMENT * slab);
-    if let Some(data) = tensor.dense_mut::<T>() {
-        let mut tiles = column_tiles(data, size, inner);
-        parallel::for_each_chunk(&mut tiles, 1, work, |_, tile| {
-            tile.iter_mut().for_each(|(first, rows)| softmax_columns(None, inner, *first, rows, kind));
+    let run = |from: Option<Source<'_>>, slab: &mut [u8]| {
+        parallel::for_each_chunk(&mut column_tiles(slab, dtype, size, inner), 1, work, |_, tile| {
+            tile.iter_mut().for_each(|tile| softmax_columns::<A>(from, inner, tile, kind));
         });
+    };
+    if let Some(data) = tensor.dense_bytes_mut() {
+        run(None, data);
         return Ok(tensor);
     }
-    let from = tensor.as_slice::<T>().expect("made contiguous above");
-    Tensor::build::<T>(op, tensor.shape().clone(), tensor.dtype(), |out| {
-        let mut tiles = column_tiles(out, size, inner);
-        parallel::for_each_chunk(&mut tiles, 1, work, |_, tile| {
-            tile.iter_mut().for_each(|(first, rows)| softmax_columns(Some(from), inner, *first, rows, kind));
-        });
-    })
+    let mut blank = Blank::new(op, tensor.shape().clone(), dtype)?;
+    run(Some(Source::of(&tensor)), blank.bytes());
+    Ok(blank.finish())
 }
 
 /// Applies `kind` to consecutive rows of `width` elements, from `from` into `to`, or in place without `from`.
@@ -263,16 +263,16 @@ fn negate<F: Real>(data: &mut [F]) {
 }
 
 /// Applies `kind` down the few columns of a slab: transposes them into rows and back.
-fn few_columns<T: FloatElement>(
-    from: Option<&[T]>,
-    to: &mut [T],
+fn few_columns<A: Computing>(
+    from: Option<Source<'_>>,
+    mut to: Sink<'_>,
     size: usize,
     inner: usize,
     kind: SoftmaxKind,
 ) {
-    let mut loaded = vec![T::Compute::ZERO; to.len()];
-    T::widen_slice(from.unwrap_or(to), &mut loaded);
-    let mut rows = vec![T::Compute::ZERO; to.len()];
+    let mut loaded = vec![A::ZERO; to.len()];
+    from.unwrap_or(to.source()).read(&mut loaded);
+    let mut rows = vec![A::ZERO; to.len()];
     for (c, row) in rows.chunks_exact_mut(size).enumerate() {
         row.iter_mut().zip(loaded[c..].iter().step_by(inner)).for_each(|(to, from)| *to = *from);
     }
@@ -280,18 +280,26 @@ fn few_columns<T: FloatElement>(
     for (c, row) in rows.chunks_exact(size).enumerate() {
         row.iter().zip(loaded[c..].iter_mut().step_by(inner)).for_each(|(from, to)| *to = *from);
     }
-    T::narrow_slice(&loaded, to);
+    to.write(&loaded);
 }
 
-/// Splits a slab of `size` rows of `inner` elements into tiles of neighbouring columns. A tile is its first
-/// column and its part of every row.
-fn column_tiles<T>(slab: &mut [T], size: usize, inner: usize) -> Vec<(usize, Vec<&mut [T]>)> {
+/// Neighbouring columns of a slab.
+struct Tile<'a> {
+    /// The first column.
+    first: usize,
+    /// The columns' part of every row.
+    rows: Vec<Sink<'a>>,
+}
+
+/// Splits a slab of `size` rows of `inner` elements into tiles.
+fn column_tiles(slab: &mut [u8], dtype: DType, size: usize, inner: usize) -> Vec<Tile<'_>> {
     let columns = (TILE / size).clamp(MIN_TILE_COLUMNS, MAX_TILE_COLUMNS).min(inner);
-    let mut tiles: Vec<_> =
-        (0..inner.div_ceil(columns)).map(|k| (k * columns, Vec::with_capacity(size))).collect();
-    for row in slab.chunks_exact_mut(inner) {
-        for (part, tile) in row.chunks_mut(columns).zip(&mut tiles) {
-            tile.1.push(part);
+    let mut tiles: Vec<_> = (0..inner.div_ceil(columns))
+        .map(|k| Tile { first: k * columns, rows: Vec::with_capacity(size) })
+        .collect();
+    for row in slab.chunks_exact_mut(inner * dtype.size()) {
+        for (part, tile) in row.chunks_mut(columns * dtype.size()).zip(&mut tiles) {
+            tile.rows.push(Sink::new(part, dtype));
         }
     }
     tiles
@@ -300,29 +308,29 @@ fn column_tiles<T>(slab: &mut [T], size: usize, inner: usize) -> Vec<(usize, Vec
 /// Applies `kind` down the columns of a tile, in three passes over the tile's rows: for the maxima, for the
 /// sums of the exponentials, and for the result, which computes the exponentials again. Keeping them would
 /// need another pass through memory, and for half precision a buffer of f32. `from` is the slab that the tile
-/// is read from, if it is not computed in place; `first` is the tile's first column in the slab.
-fn softmax_columns<T: FloatElement>(
-    from: Option<&[T]>,
+/// is read from, if it is not computed in place.
+fn softmax_columns<A: Computing>(
+    from: Option<Source<'_>>,
     inner: usize,
-    first: usize,
-    rows: &mut [&mut [T]],
+    tile: &mut Tile<'_>,
     kind: SoftmaxKind,
 ) {
+    let Tile { first, rows } = tile;
     let columns = rows[0].len();
-    let source = from.map(|from| (from, inner, first));
-    let mut room = vec![T::Compute::ZERO; 5 * columns];
+    let source = from.map(|from| (from, inner, *first));
+    let mut room = vec![A::ZERO; 5 * columns];
     let (loaded, room) = room.split_at_mut(columns);
     let (exps, room) = room.split_at_mut(columns);
     let (max, room) = room.split_at_mut(columns);
     let (sums, partial) = room.split_at_mut(columns);
-    max.fill(<T::Compute as num_traits::Float>::neg_infinity());
+    max.fill(A::neg_infinity());
     for i in 0..rows.len() {
-        larger(max, tile_row(source, i, rows[i], loaded, kind));
+        larger(max, tile_row(source, i, rows[i].source(), loaded, kind));
     }
     for block in (0..rows.len()).step_by(SUM_ROWS) {
-        partial.fill(T::Compute::ZERO);
+        partial.fill(A::ZERO);
         for i in block..rows.len().min(block + SUM_ROWS) {
-            map2(ExpAbove, tile_row(source, i, rows[i], loaded, kind), max, exps);
+            map2(ExpAbove, tile_row(source, i, rows[i].source(), loaded, kind), max, exps);
             add(partial, exps);
         }
         add(sums, partial);
@@ -332,7 +340,7 @@ fn softmax_columns<T: FloatElement>(
         _ => map_in_place(Recip, sums),
     }
     for (i, row) in rows.iter_mut().enumerate() {
-        let x = tile_row(source, i, row, loaded, kind);
+        let x = tile_row(source, i, row.source(), loaded, kind);
         match kind {
             SoftmaxKind::LogSoftmax => less(x, max, sums, exps),
             _ => {
@@ -340,30 +348,30 @@ fn softmax_columns<T: FloatElement>(
                 map2_in_place(Times, exps, sums);
             }
         }
-        T::narrow_slice(exps, row);
+        row.write(exps);
     }
 }
 
-/// Row `i` of a tile in the computed type: read from the slab `source` if there is one, otherwise from `own`.
+/// Row `i` of a tile in the computing type: read from the slab `source` if there is one, otherwise from `own`.
 /// The row is copied to `room` if it has to be converted or negated.
-#[inline]
-fn tile_row<'a, T: FloatElement>(
-    source: Option<(&'a [T], usize, usize)>,
+fn tile_row<'a, A: Computing>(
+    source: Option<(Source<'a>, usize, usize)>,
     i: usize,
-    own: &'a [T],
-    room: &'a mut [T::Compute],
+    own: Source<'a>,
+    room: &'a mut [A],
     kind: SoftmaxKind,
-) -> &'a [T::Compute] {
+) -> &'a [A] {
     let row = source.map_or(own, |(from, inner, first)| {
         let at = i * inner + first;
+        let row = from.slice(at..at + own.len());
         // The next row is a stride away, where the hardware prefetcher does not look.
-        prefetch(from.as_ptr().wrapping_add(at + inner).cast(), size_of_val(own));
-        &from[at..][..own.len()]
+        prefetch(row.bytes().as_ptr().wrapping_add(inner * from.size()), own.bytes().len());
+        row
     });
-    if let (Some(row), true) = (T::as_compute(row), kind != SoftmaxKind::Softmin) {
+    if let (Some(row), true) = (row.values(), kind != SoftmaxKind::Softmin) {
         return row;
     }
-    T::widen_slice(row, room);
+    row.read(room);
     if kind == SoftmaxKind::Softmin {
         negate(room);
     }

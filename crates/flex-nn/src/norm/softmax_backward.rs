@@ -9,7 +9,8 @@ use super::rows::map_rows;
 use super::softmax::MIN_ROW;
 use crate::Tensor;
 use crate::error::{Error, Result, check_axis, check_same_dtype};
-use crate::float::{FloatElement, Real};
+use crate::float::Real;
+use crate::stored::{Computing, Source};
 use alloc::vec;
 use flex_math::simd::{Simd, Vector, vectorize};
 use flex_math::{BinaryFn, Exp, UnaryFn, map, map2_in_place};
@@ -49,17 +50,16 @@ fn along(op: &'static str, output: Tensor, grad: Tensor, axis: usize, kind: Slop
     // The kernels are fast along rows: another axis is swapped with the last one.
     let last = output.rank() - 1;
     let (output, grad) = (output.swap_axes(axis, last)?, grad.swap_axes(axis, last)?);
-    dispatch!(float op, output.dtype(), T => run::<T>(op, output, grad, kind))?.swap_axes(axis, last)
+    computing!(op, output.dtype(), A => run::<A>(op, output, grad, kind))?.swap_axes(axis, last)
 }
 
-fn run<T: FloatElement>(op: &'static str, output: Tensor, grad: Tensor, kind: SlopeOf) -> Result<Tensor> {
+fn run<A: Computing>(op: &'static str, output: Tensor, grad: Tensor, kind: SlopeOf) -> Result<Tensor> {
     let (output, grad) = (output.into_contiguous()?, grad.into_contiguous()?);
     let width = output.shape()[output.rank() - 1];
     if output.num_elements() == 0 {
         return Ok(grad);
     }
-    let output = output.as_slice::<T>().expect("made contiguous above");
-    map_rows::<T, 1>(op, grad, [output], width, |grad, [output], to| {
+    map_rows::<A>(op, grad, Some(Source::of(&output)), width, |grad, output, to| {
         if let Some(grad) = grad {
             to.copy_from_slice(grad);
         }
