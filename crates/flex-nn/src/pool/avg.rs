@@ -1,12 +1,14 @@
 //! Average pooling, with windows of a fixed size or with a given number of windows (adaptive).
 
 use super::AvgPoolOptions;
+use super::drive::{Part, for_each_piece, map_planes};
 use super::fold::{Fold, FoldScratch, Split, Sum, fold_piece};
-use super::plan::{Piece, PoolAxis, PoolPlan, per_axis};
-use crate::Tensor;
+use super::plan::{PoolAxis, PoolPlan, per_axis};
 use crate::error::{Error, Result};
-use crate::float::{FloatElement, Real, take};
+use crate::float::{Real, take};
 use crate::parallel;
+use crate::stored::{Computing, Sink, Source};
+use crate::{Blank, Tensor};
 use alloc::vec::Vec;
 use flex_math::simd::vectorize_lean;
 
@@ -82,62 +84,40 @@ fn divisors<A: Real>(axis: &PoolAxis, count_include_pad: bool) -> Vec<A> {
 
 fn forward(op: &'static str, plan: &PoolPlan, x: Tensor, count_include_pad: bool) -> Result<Tensor> {
     let x = x.into_contiguous()?;
-    dispatch!(float op, x.dtype(), T => run_forward::<T>(op, plan, &x, count_include_pad))
+    computing!(op, x.dtype(), A => run_forward::<A>(op, plan, &x, count_include_pad))
 }
 
-fn run_forward<T: FloatElement>(
+fn run_forward<A: Computing>(
     op: &'static str,
     plan: &PoolPlan,
     x: &Tensor,
     count_include_pad: bool,
 ) -> Result<Tensor>
 where
-    Sum: Fold<T::Compute>,
+    Sum: Fold<A>,
 {
-    let src = x.as_slice::<T>().expect("contiguous");
-    let row_divisors = divisors::<T::Compute>(&plan.rows, count_include_pad);
-    let col_divisors = divisors::<T::Compute>(&plan.cols, count_include_pad);
-    Tensor::build::<T>(op, plan.out_shape.clone(), x.dtype(), |out| {
-        let chunk = plan.chunk(size_of::<T>());
-        parallel::for_each_chunk(out, chunk, plan.work(size_of::<T>()), |k, out| {
-            let (mut wide, mut narrow, mut scratch) = (Vec::new(), Vec::new(), FoldScratch::new());
-            let mut rest = out;
-            for piece in plan.pieces(k * chunk..k * chunk + rest.len()) {
-                let (out, tail) = core::mem::take(&mut rest).split_at_mut(piece.len());
-                rest = tail;
-                let rows = plan.rows.reach(piece.rows.clone());
-                let start = piece.plane * plan.input_plane();
-                let block = &src[start + rows.start * plan.cols.input..start + rows.end * plan.cols.input];
-                let block = T::in_compute(block, &mut wide);
-                let divisors = &col_divisors[piece.cols.clone()];
-                T::through_compute(out, &mut narrow, |out| {
-                    average_piece(
-                        plan,
-                        &piece,
-                        block,
-                        rows.start,
-                        out,
-                        &mut scratch,
-                        &row_divisors,
-                        divisors,
-                    );
-                });
-            }
+    let row_divisors = divisors::<A>(&plan.rows, count_include_pad);
+    let col_divisors = divisors::<A>(&plan.cols, count_include_pad);
+    let (dtype, size, src) = (x.dtype(), x.dtype().size(), Source::of(x));
+    let mut blank = Blank::new(op, plan.out_shape.clone(), dtype)?;
+    let chunk = plan.chunk(size);
+    parallel::for_each_chunk(blank.bytes(), chunk * size, plan.work(size), |k, out| {
+        let mut scratch = FoldScratch::new();
+        for_each_piece::<A>(plan, src, k * chunk, Sink::new(out, dtype), &mut |part, out, _| {
+            average(plan, part, &row_divisors, &col_divisors[part.piece.cols.clone()], &mut scratch, out);
         });
-    })
+    });
+    Ok(blank.finish())
 }
 
-/// Writes the means of the windows of `piece` to `out`; `src` holds the rows of the input plane from
-/// `first_row` on. A function of the computing type alone, so that halves share the code of f32.
-fn average_piece<A: Real>(
+/// Writes the means of the windows of a piece to `out`.
+fn average<A: Real>(
     plan: &PoolPlan,
-    piece: &Piece,
-    src: &[A],
-    first_row: usize,
-    out: &mut [A],
-    scratch: &mut FoldScratch<A>,
+    part: &Part<'_, A>,
     row_divisors: &[A],
     col_divisors: &[A],
+    scratch: &mut FoldScratch<A>,
+    out: &mut [A],
 ) where
     Sum: Fold<A>,
 {
@@ -146,9 +126,7 @@ fn average_piece<A: Real>(
         || {
             fold_piece::<A, Sum>(
                 plan,
-                piece,
-                src,
-                first_row,
+                part,
                 out,
                 scratch,
                 #[inline(always)]
@@ -172,53 +150,29 @@ fn backward(
 ) -> Result<Tensor> {
     plan.check_grad(op, x, &grad)?;
     let grad = grad.into_contiguous()?;
-    dispatch!(float op, x.dtype(), T => run_backward::<T>(op, plan, x, &grad, count_include_pad))
+    computing!(op, x.dtype(), A => run_backward::<A>(op, plan, x, &grad, count_include_pad))
 }
 
-fn run_backward<T: FloatElement>(
+fn run_backward<A: Computing>(
     op: &'static str,
     plan: &PoolPlan,
     x: &Tensor,
     grad: &Tensor,
     count_include_pad: bool,
 ) -> Result<Tensor> {
-    let src = grad.as_slice::<T>().expect("contiguous");
-    let row_divisors = divisors::<T::Compute>(&plan.rows, count_include_pad);
-    let col_divisors = divisors::<T::Compute>(&plan.cols, count_include_pad);
-    Tensor::build::<T>(op, x.shape().clone(), x.dtype(), |out| {
-        let (input_plane, output_plane) = (plan.input_plane(), plan.output_plane());
-        let planes = parallel::rows_per_task((input_plane + output_plane).saturating_mul(size_of::<T>()));
-        let work = plan.work(size_of::<T>());
-        parallel::for_each_chunk(out, planes * input_plane, work, |k, out| {
-            let (mut wide, mut narrow, mut row) = (Vec::new(), Vec::new(), Vec::new());
-            let first = k * planes;
-            for (plane, out) in out.chunks_exact_mut(input_plane).enumerate() {
-                let grads = T::in_compute(&src[(first + plane) * output_plane..][..output_plane], &mut wide);
-                T::through_compute(out, &mut narrow, |out| {
-                    spread_plane(plan, grads, &row_divisors, &col_divisors, &mut row, out);
-                });
-            }
-        });
+    let row_divisors = divisors::<A>(&plan.rows, count_include_pad);
+    let col_divisors = divisors::<A>(&plan.cols, count_include_pad);
+    map_planes::<A>(op, plan, x, grad, 0, |_, grads, scratch, out| {
+        vectorize_lean(
+            #[inline(always)]
+            || spread_plane(plan, grads, &row_divisors, &col_divisors, scratch, out),
+        );
     })
 }
 
 /// Spreads the output gradient of one plane over the input plane.
-fn spread_plane<A: Real>(
-    plan: &PoolPlan,
-    grads: &[A],
-    row_divisors: &[A],
-    col_divisors: &[A],
-    scratch: &mut Vec<A>,
-    out: &mut [A],
-) {
-    vectorize_lean(
-        #[inline(always)]
-        || spread_plane_inlined(plan, grads, row_divisors, col_divisors, scratch, out),
-    );
-}
-
 #[inline(always)]
-fn spread_plane_inlined<A: Real>(
+fn spread_plane<A: Real>(
     plan: &PoolPlan,
     grads: &[A],
     row_divisors: &[A],

@@ -13,7 +13,8 @@
 //!
 //! Phases hold the neutral element in place of padding, so no loop has a border case.
 
-use super::plan::{Piece, PoolAxis, PoolPlan, Windows};
+use super::drive::Part;
+use super::plan::{PoolAxis, PoolPlan, Windows};
 use crate::float::{Real, take};
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -69,24 +70,21 @@ impl<A: Real> FoldScratch<A> {
     }
 }
 
-/// Folds the windows of `piece` into `out`. `src` holds the rows of the input plane from `first_row` on.
-/// `finish(i, row)` is called with each complete output row.
+/// Folds the windows of a piece into `out`. `finish(i, row)` is called with each complete output row.
 #[inline(always)]
 pub(super) fn fold_piece<A: Real, F: Fold<A>>(
     plan: &PoolPlan,
-    piece: &Piece,
-    src: &[A],
-    first_row: usize,
+    part: &Part<'_, A>,
     out: &mut [A],
     scratch: &mut FoldScratch<A>,
     finish: impl Fn(usize, &mut [A]),
 ) {
-    let width = plan.cols.input;
+    let piece = &part.piece;
     let reach = plan.cols.reach(piece.cols.clone());
     let split = Split::new(&plan.cols, &piece.cols);
     for (i, out_row) in piece.rows.clone().zip(out.chunks_exact_mut(piece.cols.len())) {
         let taps = plan.rows.taps(i);
-        let row = |r: usize| &src[(r - first_row) * width..][reach.clone()];
+        let row = |r: usize| part.row(plan, r, reach.clone());
         // One input row needs no folding and no copy.
         let folded: &[A] = if taps.count == 1 {
             row(taps.start)

@@ -1,13 +1,13 @@
 //! Max pooling without indices.
 
 use super::MaxPoolOptions;
+use super::drive::for_each_piece;
 use super::fold::{Fold, FoldScratch, Max, fold_piece};
-use super::plan::{Piece, PoolAxis, PoolPlan, per_axis};
-use crate::Tensor;
+use super::plan::{PoolAxis, PoolPlan, per_axis};
 use crate::error::Result;
-use crate::float::{FloatElement, Real};
 use crate::parallel;
-use alloc::vec::Vec;
+use crate::stored::{Computing, Sink, Source};
+use crate::{Blank, Tensor};
 use flex_math::simd::vectorize_lean;
 
 /// Plan of a max pooling of `x`.
@@ -39,48 +39,24 @@ pub fn max_pool<const N: usize>(x: Tensor, options: &MaxPoolOptions<N>) -> Resul
     const OP: &str = "max_pool";
     let plan = plan(OP, &x, options)?;
     let x = x.into_contiguous()?;
-    dispatch!(float OP, x.dtype(), T => run::<T>(OP, &plan, &x))
+    computing!(OP, x.dtype(), A => run::<A>(OP, &plan, &x))
 }
 
-/// Writes the maxima of the windows of `piece` to `out`; `src` holds the rows of the input plane from
-/// `first_row` on. A function of the computing type alone, so that halves share the code of f32.
-fn max_piece<A: Real>(
-    plan: &PoolPlan,
-    piece: &Piece,
-    src: &[A],
-    first_row: usize,
-    out: &mut [A],
-    scratch: &mut FoldScratch<A>,
-) where
+fn run<A: Computing>(op: &'static str, plan: &PoolPlan, x: &Tensor) -> Result<Tensor>
+where
     Max: Fold<A>,
 {
-    vectorize_lean(
-        #[inline(always)]
-        || fold_piece::<A, Max>(plan, piece, src, first_row, out, scratch, |_, _| ()),
-    );
-}
-
-fn run<T: FloatElement>(op: &'static str, plan: &PoolPlan, x: &Tensor) -> Result<Tensor>
-where
-    Max: Fold<T::Compute>,
-{
-    let src = x.as_slice::<T>().expect("contiguous");
-    Tensor::build::<T>(op, plan.out_shape.clone(), x.dtype(), |out| {
-        let chunk = plan.chunk(size_of::<T>());
-        parallel::for_each_chunk(out, chunk, plan.work(size_of::<T>()), |k, out| {
-            let (mut wide, mut narrow, mut scratch) = (Vec::new(), Vec::new(), FoldScratch::new());
-            let mut rest = out;
-            for piece in plan.pieces(k * chunk..k * chunk + rest.len()) {
-                let (out, tail) = core::mem::take(&mut rest).split_at_mut(piece.len());
-                rest = tail;
-                let rows = plan.rows.reach(piece.rows.clone());
-                let start = piece.plane * plan.input_plane();
-                let block = &src[start + rows.start * plan.cols.input..start + rows.end * plan.cols.input];
-                let block = T::in_compute(block, &mut wide);
-                T::through_compute(out, &mut narrow, |out| {
-                    max_piece(plan, &piece, block, rows.start, out, &mut scratch);
-                });
-            }
+    let (dtype, size, src) = (x.dtype(), x.dtype().size(), Source::of(x));
+    let mut blank = Blank::new(op, plan.out_shape.clone(), dtype)?;
+    let chunk = plan.chunk(size);
+    parallel::for_each_chunk(blank.bytes(), chunk * size, plan.work(size), |k, out| {
+        let mut scratch = FoldScratch::new();
+        for_each_piece::<A>(plan, src, k * chunk, Sink::new(out, dtype), &mut |part, out, _| {
+            vectorize_lean(
+                #[inline(always)]
+                || fold_piece::<A, Max>(plan, part, out, &mut scratch, |_, _| ()),
+            );
         });
-    })
+    });
+    Ok(blank.finish())
 }

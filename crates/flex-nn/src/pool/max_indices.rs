@@ -1,13 +1,15 @@
 //! Max pooling that also returns the position of each maximum, and its gradient.
 
 use super::MaxPoolOptions;
+use super::drive::{Part, for_each_piece, map_planes};
 use super::fold::{Phases, Split};
 use super::max;
-use super::plan::{Piece, PoolAxis, PoolPlan, Windows};
+use super::plan::{PoolAxis, PoolPlan, Windows};
 use crate::error::{Error, Result};
-use crate::float::{FloatElement, Real, take};
+use crate::float::{Real, take};
 use crate::parallel::{self, Work};
-use crate::{DType, Element, Tensor};
+use crate::stored::{Computing, Sink, Source, low_bits};
+use crate::{Blank, DType, Element, Tensor};
 use alloc::vec::Vec;
 use flex_math::simd::{vectorize, vectorize_lean};
 
@@ -36,93 +38,78 @@ pub fn max_pool_with_indices<const N: usize>(
         Ok(())
     })?;
     let x = x.into_contiguous()?;
-    dispatch!(float OP, x.dtype(), T => {
-        // Indices are not negative, so signed and unsigned types store the same bits.
-        dispatch!(bits OP, index_dtype, I => run::<T, I>(OP, &plan, &x, index_dtype))
-    })
+    computing!(OP, x.dtype(), A => run::<A>(OP, &plan, &x, index_dtype))
 }
 
-fn run<T: FloatElement, I: Element>(
+fn run<A: Computing>(
     op: &'static str,
     plan: &PoolPlan,
     x: &Tensor,
     index_dtype: DType,
 ) -> Result<(Tensor, Tensor)> {
-    let src = x.as_slice::<T>().expect("contiguous");
-    let mut indices = None;
-    let values = Tensor::try_build::<T>(op, plan.out_shape.clone(), x.dtype(), |out| {
-        indices = Some(Tensor::build::<I>(op, plan.out_shape.clone(), index_dtype, |out_indices| {
-            let chunk = plan.chunk(size_of::<T>());
-            let work = plan.work(size_of::<T>());
-            parallel::for_each_chunk2(out, chunk, out_indices, chunk, work, |k, out, out_indices| {
-                let (mut wide, mut narrow, mut scratch) = (Vec::new(), Vec::new(), WindowSearch::new());
-                let (mut rest, mut rest_indices) = (out, out_indices);
-                for piece in plan.pieces(k * chunk..k * chunk + rest.len()) {
-                    let (out, tail) = core::mem::take(&mut rest).split_at_mut(piece.len());
-                    rest = tail;
-                    let (out_indices, tail) = core::mem::take(&mut rest_indices).split_at_mut(piece.len());
-                    rest_indices = tail;
-                    let rows = plan.rows.reach(piece.rows.clone());
-                    let start = piece.plane * plan.input_plane();
-                    let block = start + rows.start * plan.cols.input..start + rows.end * plan.cols.input;
-                    let block = T::in_compute(&src[block], &mut wide);
-                    T::through_compute(out, &mut narrow, |out| {
-                        search_piece(plan, &piece, block, rows.start, out, out_indices, &mut scratch);
-                    });
-                }
-            });
-        })?);
-        Ok(())
-    })?;
-    Ok((values, indices.expect("built with the values")))
+    let (dtype, size, src) = (x.dtype(), x.dtype().size(), Source::of(x));
+    let mut values = Blank::new(op, plan.out_shape.clone(), dtype)?;
+    let mut indices = Blank::new(op, plan.out_shape.clone(), index_dtype)?;
+    let (chunk, width) = (plan.chunk(size), index_dtype.size());
+    let (out, out_indices) = (values.bytes(), indices.bytes());
+    let work = plan.work(size);
+    parallel::for_each_chunk2(out, chunk * size, out_indices, chunk * width, work, |k, out, out_indices| {
+        let mut scratch = WindowSearch::new();
+        for_each_piece::<A>(plan, src, k * chunk, Sink::new(out, dtype), &mut |part, out, at| {
+            let bytes = &mut out_indices[at * width..(at + out.len()) * width];
+            // Indices are not negative, so signed and unsigned types store the same bits.
+            if width == size_of::<u64>() {
+                return scratch.search(plan, part, out, bytemuck::cast_slice_mut(bytes));
+            }
+            let mut found = core::mem::take(&mut scratch.found);
+            let indices = take(&mut found, out.len());
+            scratch.search(plan, part, out, indices);
+            low_bits(indices, width, bytes);
+            scratch.found = found;
+        });
+    });
+    Ok((values.finish(), indices.finish()))
 }
 
 /// Bits of a winner that hold the column; [`Split`] is limited to kernels of at most 32 columns.
 const COL_BITS: u32 = 5;
 
-/// Row buffers, reused from row to row.
+/// Buffers, reused from row to row and from piece to piece.
 struct WindowSearch<A> {
     phases: Phases<A>,
     /// The winning tap of each window: its row, shifted by [`COL_BITS`], and its column.
     winners: Vec<u32>,
+    /// The indices of a piece, if they are not computed in place.
+    found: Vec<u64>,
 }
 
 impl<A: Real> WindowSearch<A> {
     fn new() -> Self {
-        Self { phases: Phases::new(), winners: Vec::new() }
+        Self { phases: Phases::new(), winners: Vec::new(), found: Vec::new() }
+    }
+
+    /// Maxima and their indices of one piece. Unlike a plain maximum, the search cannot run along one axis after
+    /// the other, because ties are settled in row-major order. Instead, each tap is compared for a whole row of
+    /// windows at a time.
+    fn search(&mut self, plan: &PoolPlan, part: &Part<'_, A>, out: &mut [A], indices: &mut [u64]) {
+        // Not lean: the gradient of a pooling of 4 x 64 planes of 112 x 112 takes 6 ms with AVX-512, and 12 with
+        // AVX2 (one thread of Zen 5).
+        vectorize(
+            #[inline(always)]
+            || search_rows(plan, part, out, indices, self),
+        );
     }
 }
 
-/// Maxima and their indices of one piece. Unlike a plain maximum, the search cannot run along one axis after
-/// the other, because ties are settled in row-major order. Instead, each tap is compared for a whole row of
-/// windows at a time.
-fn search_piece<A: Real, I: Element>(
-    plan: &PoolPlan,
-    piece: &Piece,
-    src: &[A],
-    first_row: usize,
-    out: &mut [A],
-    out_indices: &mut [I],
-    scratch: &mut WindowSearch<A>,
-) {
-    // Not lean: the gradient of a pooling of 4 x 64 planes of 112 x 112 takes 6 ms with AVX-512, and 12 with
-    // AVX2 (one thread of Zen 5).
-    vectorize(
-        #[inline(always)]
-        || search_piece_inlined(plan, piece, src, first_row, out, out_indices, scratch),
-    );
-}
-
 #[inline(always)]
-fn search_piece_inlined<A: Real, I: Element>(
+fn search_rows<A: Real>(
     plan: &PoolPlan,
-    piece: &Piece,
-    src: &[A],
-    first_row: usize,
+    part: &Part<'_, A>,
     out: &mut [A],
-    out_indices: &mut [I],
+    out_indices: &mut [u64],
     scratch: &mut WindowSearch<A>,
 ) {
+    let piece = &part.piece;
     let (width, n) = (plan.cols.input, piece.cols.len());
     let reach = plan.cols.reach(piece.cols.clone());
     let split = Split::new(&plan.cols, &piece.cols);
@@ -131,14 +118,14 @@ fn search_piece_inlined<A: Real, I: Element>(
         let row_taps = plan.rows.taps(i);
         let numbered = row_taps.count < 1 << (u32::BITS - COL_BITS - 1);
         let Some(split) = split.as_ref().filter(|_| numbered) else {
-            search_each(plan, piece, i, src, first_row, out_row, index_row);
+            search_each(plan, part, i, out_row, index_row);
             continue;
         };
         let winners = take(&mut scratch.winners, n);
         winners.fill(u32::MAX);
         out_row.fill(A::neg_infinity());
         for (ky, r) in row_taps.iter().enumerate() {
-            let row = &src[(r - first_row) * width..][reach.clone()];
+            let row = part.row(plan, r, reach.clone());
             scratch.phases.fill(split, row, reach.start, A::neg_infinity());
             for kx in 0..split.kernel {
                 let tap = (ky << COL_BITS | kx) as u32;
@@ -160,36 +147,34 @@ fn search_piece_inlined<A: Real, I: Element>(
                     (row_taps.start + ky as usize * row_taps.step, split.position(j, kx as usize, &plan.cols))
                 }
             };
-            *index = I::from_u64((row * width + col) as u64);
+            *index = (row * width + col) as u64;
         }
     }
 }
 
 /// Searches a row of windows, one window at a time.
 #[inline(always)]
-fn search_each<A: Real, I: Element>(
+fn search_each<A: Real>(
     plan: &PoolPlan,
-    piece: &Piece,
+    part: &Part<'_, A>,
     i: usize,
-    src: &[A],
-    first_row: usize,
     out: &mut [A],
-    out_indices: &mut [I],
+    out_indices: &mut [u64],
 ) {
     let width = plan.cols.input;
     let row_taps = plan.rows.taps(i);
-    for ((j, out), index) in piece.cols.clone().zip(out).zip(out_indices) {
+    for ((j, out), index) in part.piece.cols.clone().zip(out).zip(out_indices) {
         let col_taps = plan.cols.taps(j);
         let (mut best, mut at) = (A::neg_infinity(), row_taps.start * width + col_taps.start);
         for r in row_taps.iter() {
-            let row = &src[(r - first_row) * width..][..width];
+            let row = part.row(plan, r, 0..width);
             for c in col_taps.iter() {
                 if row[c] > best || row[c].is_nan() {
                     (best, at) = (row[c], r * width + c);
                 }
             }
         }
-        (*out, *index) = (best, I::from_u64(at as u64));
+        (*out, *index) = (best, at as u64);
     }
 }
 
@@ -220,9 +205,7 @@ pub fn max_pool_backward<const N: usize>(
             None => Ok(()),
         }
     })?;
-    dispatch!(float OP, x.dtype(), T => {
-        dispatch!(bits OP, indices.dtype(), I => run_backward::<T, I>(OP, &plan, &x, &grad, &indices))
-    })
+    computing!(OP, x.dtype(), A => run_backward::<A>(OP, &plan, &x, &grad, &indices))
 }
 
 /// The first index outside of `0..size`, if there is one.
@@ -244,44 +227,46 @@ fn first_outside<I: Element>(indices: &[I], size: usize) -> Option<i128> {
     })
 }
 
-fn run_backward<T: FloatElement, I: Element>(
+fn run_backward<A: Computing>(
     op: &'static str,
     plan: &PoolPlan,
     x: &Tensor,
     grad: &Tensor,
     indices: &Tensor,
 ) -> Result<Tensor> {
-    let src = grad.as_slice::<T>().expect("contiguous");
-    let indices = indices.as_slice::<I>().expect("contiguous");
     let (live_rows, live_cols) = (live(&plan.rows), live(&plan.cols));
-    Tensor::build::<T>(op, x.shape().clone(), x.dtype(), |out| {
-        let (input_plane, output_plane) = (plan.input_plane(), plan.output_plane());
-        let bytes_per_plane = input_plane * size_of::<T>() + output_plane * (size_of::<T>() + size_of::<I>());
-        let planes = parallel::rows_per_task(bytes_per_plane);
-        let work = plan.work(size_of::<T>());
-        parallel::for_each_chunk(out, planes * input_plane, work, |k, out| {
-            let (mut wide, mut narrow) = (Vec::new(), Vec::new());
-            let first = k * planes;
-            for (plane, out) in out.chunks_exact_mut(input_plane).enumerate() {
-                let range = (first + plane) * output_plane..(first + plane + 1) * output_plane;
-                let grads = T::in_compute(&src[range.clone()], &mut wide);
-                let indices = &indices[range];
-                T::through_compute(out, &mut narrow, |out| {
-                    out.fill(T::Compute::ZERO);
-                    let width = plan.cols.output;
-                    let rows = grads.chunks_exact(width).zip(indices.chunks_exact(width));
-                    for (_, (grads, indices)) in live_rows.iter().zip(rows).filter(|(live, _)| **live) {
-                        for ((g, i), live) in grads.iter().zip(indices).zip(&live_cols) {
-                            if *live {
-                                let o = &mut out[i.to_i64() as usize];
-                                *o += *g;
-                            }
-                        }
-                    }
-                });
-            }
-        });
+    let (dtype, indices) = (indices.dtype(), Source::of(indices));
+    map_planes::<A>(op, plan, x, grad, dtype.size(), |plane, grads, _, out| {
+        let bytes = indices.slice(plane * grads.len()..(plane + 1) * grads.len()).bytes();
+        out.fill(A::ZERO);
+        match dtype.size() {
+            1 => scatter::<A, u8>(&live_rows, &live_cols, grads, bytes, out),
+            2 => scatter::<A, u16>(&live_rows, &live_cols, grads, bytes, out),
+            4 => scatter::<A, u32>(&live_rows, &live_cols, grads, bytes, out),
+            _ => scatter::<A, u64>(&live_rows, &live_cols, grads, bytes, out),
+        }
     })
+}
+
+/// Adds the gradients of the windows that are not of only padding to the elements that their indices name.
+fn scatter<A: Real, I: Element>(
+    live_rows: &[bool],
+    live_cols: &[bool],
+    grads: &[A],
+    indices: &[u8],
+    out: &mut [A],
+) {
+    let indices: &[I] = bytemuck::cast_slice(indices);
+    let width = live_cols.len();
+    let rows = grads.chunks_exact(width).zip(indices.chunks_exact(width));
+    for (_, (grads, indices)) in live_rows.iter().zip(rows).filter(|(live, _)| **live) {
+        for ((g, i), live) in grads.iter().zip(indices).zip(live_cols) {
+            if *live {
+                let o = &mut out[i.to_i64() as usize];
+                *o += *g;
+            }
+        }
+    }
 }
 
 /// For each window of an axis, whether it contains an element of the input.

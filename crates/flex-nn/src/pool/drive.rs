@@ -1,0 +1,73 @@
+//! Runs kernels over the pieces and planes of a pooling, in the computing type.
+
+use super::plan::{Piece, PoolPlan};
+use crate::error::Result;
+use crate::parallel;
+use crate::stored::{Computing, Sink, Source};
+use crate::{Blank, Tensor};
+use alloc::vec::Vec;
+use core::ops::Range;
+
+/// A piece of the output, and the rows of its input plane from `first_row` on.
+pub(super) struct Part<'a, A> {
+    pub piece: Piece,
+    pub src: &'a [A],
+    pub first_row: usize,
+}
+
+impl<A> Part<'_, A> {
+    /// A range of columns of row `r` of the input plane.
+    #[inline(always)]
+    pub fn row(&self, plan: &PoolPlan, r: usize, cols: Range<usize>) -> &[A] {
+        &self.src[(r - self.first_row) * plan.cols.input..][cols]
+    }
+}
+
+/// Calls `f(part, out, at)` for each piece of the outputs `out`, the first of which is number `first`. `f` writes
+/// all of the `out` that it gets, whose first element is number `at` of the outputs here.
+pub(super) fn for_each_piece<A: Computing>(
+    plan: &PoolPlan,
+    x: Source<'_>,
+    first: usize,
+    mut out: Sink<'_>,
+    f: &mut dyn FnMut(&Part<'_, A>, &mut [A], usize),
+) {
+    let (mut wide, mut narrow) = (Vec::new(), Vec::new());
+    let mut at = 0;
+    for piece in plan.pieces(first..first + out.len()) {
+        let rows = plan.rows.reach(piece.rows.clone());
+        let start = piece.plane * plan.input_plane();
+        let block = x.slice(start + rows.start * plan.cols.input..start + rows.end * plan.cols.input);
+        let part = Part { src: block.load(&mut wide), first_row: rows.start, piece };
+        let end = at + part.piece.len();
+        out.part(at..end).through(&mut narrow, |out| f(&part, out, at));
+        at = end;
+    }
+}
+
+/// A tensor like the contiguous `x`, with each plane computed by `f(plane, grads, scratch, out)` from the plane
+/// of the contiguous `grad`. Besides, `f` reads `more` bytes per element of `grad`.
+pub(super) fn map_planes<A: Computing>(
+    op: &'static str,
+    plan: &PoolPlan,
+    x: &Tensor,
+    grad: &Tensor,
+    more: usize,
+    f: impl Fn(usize, &[A], &mut Vec<A>, &mut [A]) + Sync,
+) -> Result<Tensor> {
+    let (dtype, size, src) = (x.dtype(), x.dtype().size(), Source::of(grad));
+    let mut blank = Blank::new(op, x.shape().clone(), dtype)?;
+    let (input_plane, output_plane) = (plan.input_plane(), plan.output_plane());
+    let bytes = input_plane.saturating_add(output_plane).saturating_mul(size);
+    let planes = parallel::rows_per_task(bytes.saturating_add(output_plane.saturating_mul(more)));
+    parallel::for_each_chunk(blank.bytes(), planes * input_plane * size, plan.work(size), |k, out| {
+        let (mut wide, mut narrow, mut scratch) = (Vec::new(), Vec::new(), Vec::new());
+        for (plane, out) in out.chunks_exact_mut(input_plane * size).enumerate() {
+            let plane = k * planes + plane;
+            let grads = src.slice(plane * output_plane..(plane + 1) * output_plane);
+            let grads = grads.load(&mut wide);
+            Sink::new(out, dtype).through(&mut narrow, |out| f(plane, grads, &mut scratch, out));
+        }
+    });
+    Ok(blank.finish())
+}
