@@ -2,11 +2,13 @@
 
 use super::UnfoldOptions;
 use super::plan::{check_options, window_grid};
-use crate::Tensor;
 use crate::error::{Error, Result, check_rank};
 use crate::layout::checked_num_elements;
 use crate::parallel::{Work, for_each_chunk, rows_per_task};
+use crate::stored::Source;
 use crate::walk::gather_row;
+use crate::{Blank, Tensor};
+use bytemuck::{cast_slice, cast_slice_mut};
 
 /// The windows of an input `[batch, channels, height, width]` as columns of a tensor `[batch, channels *
 /// kernel_h * kernel_w, windows]`. Windows are in row-major order of their position. Padding is zero.
@@ -27,34 +29,45 @@ pub fn unfold4d(x: Tensor, kernel: [usize; 2], options: &UnfoldOptions) -> Resul
     let columns = channels.checked_mul(taps).ok_or_else(overflow)?;
     let windows = checked_num_elements(OP, &[out_h, out_w])?;
     let x = x.into_contiguous()?;
-    dispatch!(bits OP, x.dtype(), T => {
-        let src = x.as_slice::<T>().expect("contiguous");
-        Tensor::build::<T>(OP, [batch, columns, windows], x.dtype(), |out| {
-            let work = Work::Bytes(2 * size_of_val(out));
-            let per_task = rows_per_task(2 * windows * size_of::<T>());
-            for_each_chunk(out, per_task * windows, work, |task, out| {
-                for (k, out) in out.chunks_exact_mut(windows).enumerate() {
-                    // A row holds one tap of one channel of one image.
-                    let row = task * per_task + k;
-                    let (tap_h, tap_w) = (row % taps / kernel[1], row % kernel[1]);
-                    let plane = &src[row / taps * height * width..][..height * width];
-                    let first = tap_w * dilation[1];
-                    // Range of the windows whose tap lies inside of the row.
-                    let start = padding[1].saturating_sub(first).div_ceil(stride[1]).min(out_w);
-                    let end = (width + padding[1]).saturating_sub(first).div_ceil(stride[1]).clamp(start, out_w);
-                    for (h, out) in out.chunks_exact_mut(out_w).enumerate() {
-                        let y = (h * stride[0] + tap_h * dilation[0]).wrapping_sub(padding[0]);
-                        if y >= height || start == end {
-                            out.fill(T::default());
-                            continue;
-                        }
-                        out[..start].fill(T::default());
-                        out[end..].fill(T::default());
-                        let x = start * stride[1] + first - padding[1];
-                        gather_row(&plane[y * width..][..width], x, stride[1] as isize, &mut out[start..end]);
-                    }
+    let (dtype, size) = (x.dtype(), x.dtype().size());
+    let src = Source::of(&x);
+    let mut blank = Blank::new(OP, [batch, columns, windows].into(), dtype)?;
+    let out = blank.bytes();
+    let work = Work::Bytes(2 * out.len());
+    let per_task = rows_per_task(2 * windows * size);
+    for_each_chunk(out, per_task * windows * size, work, |task, out| {
+        for (k, out) in out.chunks_exact_mut(windows * size).enumerate() {
+            // A row holds one tap of one channel of one image.
+            let row = task * per_task + k;
+            let (tap_h, tap_w) = (row % taps / kernel[1], row % kernel[1]);
+            let plane = row / taps * height * width;
+            let first = tap_w * dilation[1];
+            // Range of the windows whose tap lies inside of the row.
+            let start = padding[1].saturating_sub(first).div_ceil(stride[1]).min(out_w);
+            let end = (width + padding[1]).saturating_sub(first).div_ceil(stride[1]).clamp(start, out_w);
+            for (h, out) in out.chunks_exact_mut(out_w * size).enumerate() {
+                let y = (h * stride[0] + tap_h * dilation[0]).wrapping_sub(padding[0]);
+                if y >= height || start == end {
+                    out.fill(0);
+                    continue;
                 }
-            });
-        })
-    })
+                out[..start * size].fill(0);
+                out[end * size..].fill(0);
+                let x = start * stride[1] + first - padding[1];
+                let row = src.slice(plane + y * width..plane + (y + 1) * width).bytes();
+                gather_bytes(row, size, x, stride[1] as isize, &mut out[start * size..end * size]);
+            }
+        }
+    });
+    Ok(blank.finish())
+}
+
+/// [`gather_row`] of elements of `size` bytes.
+fn gather_bytes(src: &[u8], size: usize, first: usize, stride: isize, out: &mut [u8]) {
+    match size {
+        1 => gather_row(src, first, stride, out),
+        2 => gather_row::<u16>(cast_slice(src), first, stride, cast_slice_mut(out)),
+        4 => gather_row::<u32>(cast_slice(src), first, stride, cast_slice_mut(out)),
+        _ => gather_row::<u64>(cast_slice(src), first, stride, cast_slice_mut(out)),
+    }
 }

@@ -2,9 +2,10 @@
 
 use super::{GridPadding, Interpolation, check_image, cubic_weights};
 use crate::error::{Error, Result, check_rank, check_same_dtype};
-use crate::float::{FloatElement, Real};
+use crate::float::Real;
 use crate::parallel::{self, Work};
-use crate::{Element, Tensor};
+use crate::stored::{Computing, Sink, Source};
+use crate::{Blank, Element, Tensor};
 use alloc::vec::Vec;
 use flex_math::simd::vectorize_lean;
 
@@ -36,10 +37,10 @@ pub fn grid_sample(
     }
     let (x, grid) = (x.into_contiguous()?, grid.into_contiguous()?);
     let rule = Rule { padding, align_corners };
-    dispatch!(float OP, x.dtype(), T => match mode {
-        Interpolation::Nearest => run::<T, 1>(OP, &x, &grid, rule),
-        Interpolation::Bilinear => run::<T, 2>(OP, &x, &grid, rule),
-        Interpolation::Bicubic => run::<T, 4>(OP, &x, &grid, rule),
+    computing!(OP, x.dtype(), A => match mode {
+        Interpolation::Nearest => run::<A>(OP, &x, &grid, 1, rule, sample_block::<A, 1>),
+        Interpolation::Bilinear => run::<A>(OP, &x, &grid, 2, rule, sample_block::<A, 2>),
+        Interpolation::Bicubic => run::<A>(OP, &x, &grid, 4, rule, sample_block::<A, 4>),
         Interpolation::Lanczos3 => {
             Err(Error::argument(OP, "mode", "Lanczos3", "Nearest, Bilinear or Bicubic"))
         }
@@ -49,50 +50,64 @@ pub fn grid_sample(
 /// Points per task: their taps fit into the second-level cache and are used for all channels.
 const BLOCK: usize = 1024;
 
-fn run<T: FloatElement, const K: usize>(
+/// A block of points and the planes of an image, of `size` rows and columns each, to sample at them.
+struct Block<'a, A> {
+    rule: Rule,
+    grid: &'a [[A; 2]],
+    size: [usize; 2],
+    src: &'a [A],
+}
+
+/// `sample` computes one block of points in all channels, given a slot per channel, with `taps` taps per axis.
+fn run<A: Computing>(
     op: &'static str,
     x: &Tensor,
     grid: &Tensor,
+    taps: usize,
     rule: Rule,
+    sample: fn(&Block<'_, A>, &mut [Sink<'_>]),
 ) -> Result<Tensor> {
     let [batch, channels, height, width] = core::array::from_fn(|k| x.shape()[k]);
     let [out_height, out_width] = [grid.shape()[1], grid.shape()[2]];
     let (plane, points) = (height * width, out_height * out_width);
     // Elements are read in any order, so half precision is converted once for the whole image.
     let (mut wide_x, mut wide_grid) = (Vec::new(), Vec::new());
-    let src = T::in_compute(x.as_slice::<T>().expect("contiguous"), &mut wide_x);
-    let grid = T::in_compute(grid.as_slice::<T>().expect("contiguous"), &mut wide_grid);
-    Tensor::build::<T>(op, [batch, channels, out_height, out_width], x.dtype(), |out| {
-        if out.is_empty() {
-            return;
+    let src = Source::of(x).load::<A>(&mut wide_x);
+    let grid = Source::of(grid).load::<A>(&mut wide_grid);
+    let dtype = x.dtype();
+    let mut blank = Blank::new(op, [batch, channels, out_height, out_width].into(), dtype)?;
+    let out = blank.bytes();
+    if out.is_empty() {
+        return Ok(blank.finish());
+    }
+    // A task computes one block of points in all channels of an image.
+    let blocks = points.div_ceil(BLOCK);
+    let mut tasks: Vec<Vec<Sink<'_>>> = (0..batch * blocks).map(|_| Vec::with_capacity(channels)).collect();
+    for (p, out) in out.chunks_exact_mut(points * dtype.size()).enumerate() {
+        for (k, block) in out.chunks_mut(BLOCK * dtype.size()).enumerate() {
+            tasks[p / channels * blocks + k].push(Sink::new(block, dtype));
         }
-        // A task computes one block of points in all channels of an image.
-        let blocks = points.div_ceil(BLOCK);
-        let mut tasks: Vec<Vec<&mut [T]>> =
-            (0..batch * blocks).map(|_| Vec::with_capacity(channels)).collect();
-        for (p, out) in out.chunks_exact_mut(points).enumerate() {
-            for (k, block) in out.chunks_mut(BLOCK).enumerate() {
-                tasks[p / channels * blocks + k].push(block);
-            }
-        }
-        let work = Work::Flops((batch * points).saturating_mul(32 * K + 2 * K * K * channels));
-        parallel::for_each_chunk(&mut tasks, 1, work, |task, rows| {
-            let (image, block) = (task / blocks, task % blocks);
-            let start = image * points + block * BLOCK;
-            let mut narrow = Vec::new();
-            let mut picks: Vec<Pick<T::Compute, K>> = Vec::with_capacity(BLOCK);
-            for (c, out) in rows[0].iter_mut().enumerate() {
-                if c == 0 {
-                    let grid = &grid[2 * start..2 * (start + out.len())];
-                    choose(&rule, grid.as_chunks().0, [height, width], &mut picks);
-                }
-                let src = &src[(image * channels + c) * plane..][..plane];
-                T::through_compute(out, &mut narrow, |out| {
-                    sample(&picks, src, out);
-                });
-            }
-        });
-    })
+    }
+    let work = Work::Flops((batch * points).saturating_mul(32 * taps + 2 * taps * taps * channels));
+    parallel::for_each_chunk(&mut tasks, 1, work, |task, rows| {
+        let (image, block) = (task / blocks, task % blocks);
+        let start = image * points + block * BLOCK;
+        let grid = &grid[2 * start..2 * (start + rows[0][0].len())];
+        let src = &src[image * channels * plane..][..channels * plane];
+        sample(&Block { rule, grid: grid.as_chunks().0, size: [height, width], src }, &mut rows[0]);
+    });
+    drop(tasks);
+    Ok(blank.finish())
+}
+
+/// Samples all planes of an image at a block of points; there is one row of the output per plane.
+fn sample_block<A: Computing, const K: usize>(block: &Block<'_, A>, rows: &mut [Sink<'_>]) {
+    let mut narrow = Vec::new();
+    let mut picks: Vec<Pick<A, K>> = Vec::with_capacity(BLOCK);
+    choose(&block.rule, block.grid, block.size, &mut picks);
+    for (src, out) in block.src.chunks_exact(block.size[0] * block.size[1]).zip(rows) {
+        out.through(&mut narrow, |out| sample(&picks, src, out));
+    }
 }
 
 /// Appends the taps of each point of `grid` in an image of size `[height, width]` to `picks`. Functions of

@@ -7,11 +7,12 @@
 
 use super::taps::Taps;
 use super::{Interpolation, check_image, nearest};
-use crate::Tensor;
 use crate::error::{Error, Result, check_same_dtype};
-use crate::float::{FloatElement, Real, take};
+use crate::float::{Real, take};
 use crate::layout::checked_num_elements;
 use crate::parallel::{self, Work};
+use crate::stored::{Computing, Sink, Source};
+use crate::{Blank, Tensor};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -31,9 +32,7 @@ pub fn interpolate(x: Tensor, size: [usize; 2], mode: Interpolation, align_corne
     let x = x.into_contiguous()?;
     match mode {
         Interpolation::Nearest => nearest::resize(OP, &x, size),
-        Interpolation::Bilinear => forward::<2>(OP, &x, size, mode, align_corners),
-        Interpolation::Bicubic => forward::<4>(OP, &x, size, mode, align_corners),
-        Interpolation::Lanczos3 => forward::<6>(OP, &x, size, mode, align_corners),
+        _ => computing!(OP, x.dtype(), A => forward::<A>(OP, &x, size, mode, align_corners)),
     }
 }
 
@@ -58,12 +57,7 @@ pub fn interpolate_backward(
         return Err(Error::shapes(OP, x.shape(), grad.shape(), expected));
     }
     let grad = grad.into_contiguous()?;
-    match mode {
-        Interpolation::Nearest => backward::<1>(OP, &x, &grad, mode, align_corners),
-        Interpolation::Bilinear => backward::<2>(OP, &x, &grad, mode, align_corners),
-        Interpolation::Bicubic => backward::<4>(OP, &x, &grad, mode, align_corners),
-        Interpolation::Lanczos3 => backward::<6>(OP, &x, &grad, mode, align_corners),
-    }
+    computing!(OP, x.dtype(), A => backward::<A>(OP, &x, &grad, mode, align_corners))
 }
 
 fn check(op: &'static str, x: &Tensor, size: [usize; 2]) -> Result<()> {
@@ -80,53 +74,138 @@ fn check(op: &'static str, x: &Tensor, size: [usize; 2]) -> Result<()> {
     Ok(())
 }
 
-fn forward<const K: usize>(
+fn forward<A: Computing>(
     op: &'static str,
     x: &Tensor,
     size: [usize; 2],
     mode: Interpolation,
     align_corners: bool,
 ) -> Result<Tensor> {
-    dispatch!(float op, x.dtype(), T => run_forward::<T, K>(op, x, size, mode, align_corners))
+    let axes = Axes { input: [x.shape()[2], x.shape()[3]], output: size, mode, align_corners };
+    match mode {
+        Interpolation::Nearest => resize_images::<A>(op, x, size, 1, &Resampling::<A, 1>::new(&axes)),
+        Interpolation::Bilinear => resize_images::<A>(op, x, size, 2, &Resampling::<A, 2>::new(&axes)),
+        Interpolation::Bicubic => resize_images::<A>(op, x, size, 4, &Resampling::<A, 4>::new(&axes)),
+        Interpolation::Lanczos3 => resize_images::<A>(op, x, size, 6, &Resampling::<A, 6>::new(&axes)),
+    }
 }
 
-fn run_forward<T: FloatElement, const K: usize>(
+/// Resizes images by `plan`, which has `taps` taps per axis. Compiled once per computing type, not once per
+/// number of taps.
+fn resize_images<A: Computing>(
     op: &'static str,
     x: &Tensor,
     size: [usize; 2],
+    taps: usize,
+    plan: &dyn Resize<A>,
+) -> Result<Tensor> {
+    let [batch, channels, height, width] = core::array::from_fn(|k| x.shape()[k]);
+    let (dtype, src) = (x.dtype(), Source::of(x));
+    let mut blank = Blank::new(op, [batch, channels, size[0], size[1]].into(), dtype)?;
+    let out = blank.bytes();
+    let row_bytes = size[1] * dtype.size();
+    // About 2 operations per tap, element and pass.
+    let block = parallel::rows_per_task(taps * row_bytes);
+    let work = Work::Flops((out.len() / dtype.size()).saturating_mul(4 * taps));
+    parallel::for_each_chunk(out, block * row_bytes, work, |k, out| {
+        let (mut wide, mut narrow, mut scratch) = (Vec::new(), Vec::new(), plan.scratch());
+        let mut rest = out;
+        let mut first = k * block;
+        while !rest.is_empty() {
+            // The rows of this task that belong to one image.
+            let (plane, i) = (first / size[0], first % size[0]);
+            let n = (rest.len() / row_bytes).min(size[0] - i);
+            let (out, tail) = core::mem::take(&mut rest).split_at_mut(n * row_bytes);
+            (rest, first) = (tail, first + n);
+            let reach = plan.reach(i..i + n);
+            let start = plane * height * width;
+            let block = src.slice(start + reach.start * width..start + reach.end * width);
+            let block = block.load(&mut wide);
+            Sink::new(out, dtype).through(&mut narrow, |out| {
+                plan.resize(block, reach.start, i..i + n, out, &mut scratch);
+            });
+        }
+    });
+    Ok(blank.finish())
+}
+
+fn backward<A: Computing>(
+    op: &'static str,
+    x: &Tensor,
+    grad: &Tensor,
     mode: Interpolation,
     align_corners: bool,
 ) -> Result<Tensor> {
-    let [batch, channels, height, width] = core::array::from_fn(|k| x.shape()[k]);
-    let plan = Resampling::<T::Compute, K> {
-        rows: Taps::new(height, size[0], mode, align_corners),
-        cols: Taps::new(width, size[1], mode, align_corners),
-    };
-    let src = x.as_slice::<T>().expect("contiguous");
-    Tensor::build::<T>(op, [batch, channels, size[0], size[1]], x.dtype(), |out| {
-        // About 2 K operations per element and pass.
-        let block = parallel::rows_per_task(K * size[1] * size_of::<T>());
-        let work = Work::Flops(out.len().saturating_mul(4 * K));
-        parallel::for_each_chunk(out, block * size[1], work, |k, out| {
-            let (mut wide, mut narrow, mut scratch) = (Vec::new(), Vec::new(), plan.scratch());
-            let mut rest = out;
-            let mut first = k * block;
-            while !rest.is_empty() {
-                // The rows of this task that belong to one image.
-                let (plane, i) = (first / size[0], first % size[0]);
-                let n = (rest.len() / size[1]).min(size[0] - i);
-                let (out, tail) = core::mem::take(&mut rest).split_at_mut(n * size[1]);
-                (rest, first) = (tail, first + n);
-                let reach = plan.rows.reach(i..i + n);
-                let start = plane * height * width;
-                let block = &src[start + reach.start * width..start + reach.end * width];
-                let block = T::in_compute(block, &mut wide);
-                T::through_compute(out, &mut narrow, |out| {
-                    plan.resize(block, reach.start, i..i + n, out, &mut scratch);
-                });
-            }
-        });
-    })
+    let input = [x.shape()[2], x.shape()[3]];
+    let axes = Axes { input, output: [grad.shape()[2], grad.shape()[3]], mode, align_corners };
+    match mode {
+        Interpolation::Nearest => spread_images::<A>(op, x, grad, 1, &Resampling::<A, 1>::new(&axes)),
+        Interpolation::Bilinear => spread_images::<A>(op, x, grad, 2, &Resampling::<A, 2>::new(&axes)),
+        Interpolation::Bicubic => spread_images::<A>(op, x, grad, 4, &Resampling::<A, 4>::new(&axes)),
+        Interpolation::Lanczos3 => spread_images::<A>(op, x, grad, 6, &Resampling::<A, 6>::new(&axes)),
+    }
+}
+
+/// The adjoint of [`resize_images`].
+fn spread_images<A: Computing>(
+    op: &'static str,
+    x: &Tensor,
+    grad: &Tensor,
+    taps: usize,
+    plan: &dyn Spread<A>,
+) -> Result<Tensor> {
+    let (dtype, src) = (x.dtype(), Source::of(grad));
+    let mut blank = Blank::new(op, x.shape().clone(), dtype)?;
+    let (input_plane, output_plane) = (x.shape()[2] * x.shape()[3], grad.shape()[2] * grad.shape()[3]);
+    let planes = parallel::rows_per_task(taps * output_plane * dtype.size());
+    let work = Work::Flops(src.len().saturating_mul(4 * taps));
+    let input_bytes = input_plane * dtype.size();
+    parallel::for_each_chunk(blank.bytes(), planes * input_bytes, work, |k, out| {
+        let (mut wide, mut narrow, mut scratch) = (Vec::new(), Vec::new(), Vec::new());
+        for (plane, out) in out.chunks_exact_mut(input_bytes).enumerate() {
+            let start = (k * planes + plane) * output_plane;
+            let grad = src.slice(start..start + output_plane).load(&mut wide);
+            Sink::new(out, dtype).through(&mut narrow, |out| plan.spread(grad, out, &mut scratch));
+        }
+    });
+    Ok(blank.finish())
+}
+
+/// What both axes are resampled by: sizes are of rows and columns.
+struct Axes {
+    input: [usize; 2],
+    output: [usize; 2],
+    mode: Interpolation,
+    align_corners: bool,
+}
+
+impl Axes {
+    fn taps<A: Real, const K: usize>(&self, axis: usize) -> Taps<A, K> {
+        Taps::new(self.input[axis], self.output[axis], self.mode, self.align_corners)
+    }
+}
+
+/// A resampling of one image.
+trait Resize<A>: Sync {
+    /// The input rows that the output rows `rows` read.
+    fn reach(&self, rows: Range<usize>) -> Range<usize>;
+    /// Buffers for [`resize`](Self::resize).
+    fn scratch(&self) -> ResamplingScratch<A>;
+    /// Computes the output rows `rows`; `src` holds the image's input rows from `first` on.
+    fn resize(
+        &self,
+        src: &[A],
+        first: usize,
+        rows: Range<usize>,
+        out: &mut [A],
+        scratch: &mut ResamplingScratch<A>,
+    );
+}
+
+/// The adjoint of a resampling of a whole image.
+trait Spread<A>: Sync {
+    /// Spreads the gradient of the output over the input.
+    fn spread(&self, grad: &[A], out: &mut [A], scratch: &mut Vec<A>);
 }
 
 /// The taps of both axes.
@@ -145,8 +224,10 @@ struct ResamplingScratch<A> {
     zeros: Vec<A>,
 }
 
-impl<A: Real, const K: usize> Resampling<A, K> {
-    const PAD: usize = Taps::<A, K>::PAD;
+impl<A: Real, const K: usize> Resize<A> for Resampling<A, K> {
+    fn reach(&self, rows: Range<usize>) -> Range<usize> {
+        self.rows.reach(rows)
+    }
 
     fn scratch(&self) -> ResamplingScratch<A> {
         ResamplingScratch {
@@ -157,26 +238,7 @@ impl<A: Real, const K: usize> Resampling<A, K> {
         }
     }
 
-    /// Computes the output rows `rows` of one image; `src` holds the image's input rows from `first` on.
-    ///
-    /// The choice of the instruction set is in here, so that the code is compiled for f32 and f64 alone, not
-    /// for the halves too.
     fn resize(
-        &self,
-        src: &[A],
-        first: usize,
-        rows: Range<usize>,
-        out: &mut [A],
-        scratch: &mut ResamplingScratch<A>,
-    ) {
-        vectorize_lean(
-            #[inline(always)]
-            || self.resize_rows(src, first, rows, out, scratch),
-        );
-    }
-
-    #[inline(always)]
-    fn resize_rows(
         &self,
         src: &[A],
         first: usize,
@@ -187,35 +249,99 @@ impl<A: Real, const K: usize> Resampling<A, K> {
         let (width, out_width) = (self.cols.input, self.cols.output());
         let ResamplingScratch { padded, slots, kept, zeros } = scratch;
         let grows = self.rows.input <= self.rows.output();
+        // An output row takes some turns, in one of which rows are combined, and in the others resampled. A
+        // loop around both, so that each is compiled once: the turns are resampling up to `K` rows and
+        // combining them if the image grows, and combining and resampling once if it shrinks.
+        let (turns, combining) = if grows { (K + 1, K) } else { (2, 0) };
         kept.fill(usize::MAX);
-        for (i, out) in rows.zip(out.chunks_exact_mut(out_width)) {
-            let weights = &self.rows.weights[i];
-            let elements: [Option<usize>; K] = core::array::from_fn(|k| self.rows.element(i, k));
-            if grows {
-                for r in elements.into_iter().flatten() {
-                    if kept[r % K] != r {
-                        kept[r % K] = r;
-                        padded[Self::PAD..][..width].copy_from_slice(&src[(r - first) * width..][..width]);
+        vectorize_lean(
+            #[inline(always)]
+            || {
+                for (i, out) in rows.zip(out.chunks_exact_mut(out_width)) {
+                    let elements: [Option<usize>; K] = core::array::from_fn(|k| self.rows.element(i, k));
+                    for turn in 0..turns {
+                        if turn == combining {
+                            let (from, row_len) = if grows { (&**slots, out_width) } else { (src, width) };
+                            let rows = elements.map(|r| match r {
+                                Some(r) => {
+                                    let at = if grows { r % K } else { r - first };
+                                    &from[at * row_len..][..row_len]
+                                }
+                                None => &zeros[..row_len],
+                            });
+                            let to = if grows { &mut *out } else { &mut padded[Self::PAD..][..width] };
+                            combine(rows, &self.rows.weights[i], to);
+                            continue;
+                        }
+                        let to = if grows {
+                            let Some(r) = elements[turn] else { continue };
+                            if kept[r % K] == r {
+                                continue;
+                            }
+                            kept[r % K] = r;
+                            padded[Self::PAD..][..width]
+                                .copy_from_slice(&src[(r - first) * width..][..width]);
+                            &mut slots[r % K * out_width..][..out_width]
+                        } else {
+                            &mut *out
+                        };
                         self.extend(padded);
-                        self.resample(padded, &mut slots[r % K * out_width..][..out_width]);
+                        self.resample(padded, to);
                     }
                 }
-                let slots = &*slots;
-                let row = |r: Option<usize>| match r {
-                    Some(r) => &slots[r % K * out_width..][..out_width],
-                    None => &zeros[..out_width],
-                };
-                combine(elements.map(row), weights, out);
-            } else {
-                let row = |r: Option<usize>| match r {
-                    Some(r) => &src[(r - first) * width..][..width],
-                    None => &zeros[..width],
-                };
-                combine(elements.map(row), weights, &mut padded[Self::PAD..][..width]);
-                self.extend(padded);
-                self.resample(padded, out);
-            }
-        }
+            },
+        );
+    }
+}
+
+impl<A: Real, const K: usize> Spread<A> for Resampling<A, K> {
+    /// The two passes of [`resize`](Resize::resize) in reverse order: the rows of the gradient are added up and
+    /// the sums are spread along the rows, or each row is spread and then added.
+    fn spread(&self, grad: &[A], out: &mut [A], scratch: &mut Vec<A>) {
+        let (width, out_width) = (self.cols.input, self.cols.output());
+        let sums_first = self.rows.input <= self.rows.output();
+        let (row_len, sums_len) =
+            if sums_first { (out_width, self.rows.input * out_width) } else { (width, 0) };
+        let padded_len = width + 2 * Self::PAD;
+        let buffer = take(scratch, padded_len + sums_len);
+        let (padded, sums) = buffer.split_at_mut(padded_len);
+        // As in `resize`, each pass is compiled once.
+        let count = self.rows.output();
+        let turns = if sums_first { count + self.rows.input } else { 2 * count };
+        vectorize_lean(
+            #[inline(always)]
+            || {
+                if sums_first { &mut *sums } else { &mut *out }.fill(A::ZERO);
+                for turn in 0..turns {
+                    let (along_rows, i) = match sums_first {
+                        true if turn < count => (false, turn),
+                        true => (true, turn - count),
+                        false => (turn % 2 == 0, turn / 2),
+                    };
+                    if along_rows {
+                        let row = if sums_first { &*sums } else { grad };
+                        self.spread_cols(&row[i * out_width..][..out_width], padded);
+                        if sums_first {
+                            out[i * width..][..width].copy_from_slice(&padded[Self::PAD..][..width]);
+                        }
+                        continue;
+                    }
+                    let (row, to) = match sums_first {
+                        true => (&grad[i * out_width..][..out_width], &mut *sums),
+                        false => (&padded[Self::PAD..][..width], &mut *out),
+                    };
+                    self.spread_rows(i, row, row_len, to);
+                }
+            },
+        );
+    }
+}
+
+impl<A: Real, const K: usize> Resampling<A, K> {
+    const PAD: usize = Taps::<A, K>::PAD;
+
+    fn new(axes: &Axes) -> Self {
+        Self { rows: axes.taps(0), cols: axes.taps(1) }
     }
 
     /// Fills the elements before and after a row.
@@ -243,46 +369,15 @@ impl<A: Real, const K: usize> Resampling<A, K> {
         }
     }
 
-    /// The adjoint of [`resize`](Self::resize) for a whole image, with the two passes in reverse order.
-    fn spread(&self, grad: &[A], out: &mut [A], scratch: &mut Vec<A>) {
-        vectorize_lean(
-            #[inline(always)]
-            || self.spread_image(grad, out, scratch),
-        );
-    }
-
-    #[inline(always)]
-    fn spread_image(&self, grad: &[A], out: &mut [A], scratch: &mut Vec<A>) {
-        let (width, out_width) = (self.cols.input, self.cols.output());
-        let padded_len = width + 2 * Self::PAD;
-        if self.rows.input <= self.rows.output() {
-            let buffer = take(scratch, padded_len + self.rows.input * out_width);
-            let (padded, sums) = buffer.split_at_mut(padded_len);
-            sums.fill(A::ZERO);
-            for (i, grad) in grad.chunks_exact(out_width).enumerate() {
-                self.spread_rows(i, grad, out_width, sums);
-            }
-            for (sum, out) in sums.chunks_exact(out_width).zip(out.chunks_exact_mut(width)) {
-                self.spread_cols(sum, padded);
-                out.copy_from_slice(&padded[Self::PAD..][..width]);
-            }
-        } else {
-            let padded = take(scratch, padded_len);
-            out.fill(A::ZERO);
-            for (i, grad) in grad.chunks_exact(out_width).enumerate() {
-                self.spread_cols(grad, padded);
-                self.spread_rows(i, &padded[Self::PAD..][..width], width, out);
-            }
-        }
-    }
-
     /// Adds row `i` of the output, weighted, to the rows of `sums` that contributed to it.
     #[inline(always)]
     fn spread_rows(&self, i: usize, row: &[A], width: usize, sums: &mut [A]) {
-        for (k, w) in self.rows.weights[i].iter().enumerate() {
+        // A number of taps that the compiler does not know: it would unroll this loop around the inner one.
+        for k in 0..self.rows.taps {
+            let w = self.rows.weights[i][k];
             if let Some(r) = self.rows.element(i, k) {
                 for (o, v) in sums[r * width..][..width].iter_mut().zip(row) {
-                    *o += *v * *w;
+                    *o += *v * w;
                 }
             }
         }
@@ -320,43 +415,4 @@ fn combine<A: Real, const K: usize>(rows: [&[A]; K], weights: &[A; K], out: &mut
         }
         *o = sum;
     }
-}
-
-fn backward<const K: usize>(
-    op: &'static str,
-    x: &Tensor,
-    grad: &Tensor,
-    mode: Interpolation,
-    align_corners: bool,
-) -> Result<Tensor> {
-    dispatch!(float op, x.dtype(), T => run_backward::<T, K>(op, x, grad, mode, align_corners))
-}
-
-fn run_backward<T: FloatElement, const K: usize>(
-    op: &'static str,
-    x: &Tensor,
-    grad: &Tensor,
-    mode: Interpolation,
-    align_corners: bool,
-) -> Result<Tensor> {
-    let [height, width, out_height, out_width] =
-        [x.shape()[2], x.shape()[3], grad.shape()[2], grad.shape()[3]];
-    let plan = Resampling::<T::Compute, K> {
-        rows: Taps::new(height, out_height, mode, align_corners),
-        cols: Taps::new(width, out_width, mode, align_corners),
-    };
-    let src = grad.as_slice::<T>().expect("contiguous");
-    Tensor::build::<T>(op, x.shape().clone(), x.dtype(), |out| {
-        let (input_plane, output_plane) = (height * width, out_height * out_width);
-        let planes = parallel::rows_per_task(K * output_plane * size_of::<T>());
-        let work = Work::Flops(src.len().saturating_mul(4 * K));
-        parallel::for_each_chunk(out, planes * input_plane, work, |k, out| {
-            let (mut wide, mut narrow, mut scratch) = (Vec::new(), Vec::new(), Vec::new());
-            for (plane, out) in out.chunks_exact_mut(input_plane).enumerate() {
-                let grad = &src[(k * planes + plane) * output_plane..][..output_plane];
-                let grad = T::in_compute(grad, &mut wide);
-                T::through_compute(out, &mut narrow, |out| plan.spread(grad, out, &mut scratch));
-            }
-        });
-    })
 }

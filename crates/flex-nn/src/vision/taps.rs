@@ -10,6 +10,8 @@ use num_traits::Float;
 /// axis.
 pub(super) struct Taps<A, const K: usize> {
     pub input: usize,
+    /// `K`, unknown to the compiler.
+    pub taps: usize,
     /// First tap, increased by [`PAD`](Self::PAD) so that it is not negative.
     pub starts: Vec<usize>,
     pub weights: Vec<[A; K]>,
@@ -27,42 +29,21 @@ impl<A: Real, const K: usize> Taps<A, K> {
     /// # Panics
     /// Panics if `K` is not the number of taps of `mode`: 1, 2 and 4 (6 is not checked).
     pub fn new(input: usize, output: usize, mode: Interpolation, align_corners: bool) -> Self {
-        let position = |i: usize| match align_corners {
-            true if output > 1 => i as f64 * ((input - 1) as f64 / (output - 1) as f64),
+        let scale = match align_corners {
+            true if output > 1 => (input - 1) as f64 / (output - 1) as f64,
             true => 0.0,
-            false => (i as f64 + 0.5) * (input as f64 / output as f64) - 0.5,
+            false => input as f64 / output as f64,
         };
+        let axis = Axis { input, output, mode, align_corners, scale };
         let mut starts = Vec::with_capacity(output);
         let mut weights = Vec::with_capacity(output);
         for i in 0..output {
-            let x = match mode {
-                Interpolation::Bilinear => position(i).clamp(0.0, (input - 1) as f64),
-                _ => position(i),
-            };
-            let floor = Float::floor(x).clamp(-1.0, (input - 1) as f64);
-            let t = x - floor;
-            let first = match mode {
-                Interpolation::Nearest => (i as u128 * input as u128 / output as u128) as isize,
-                _ => floor as isize + 1 - Self::PAD as isize,
-            };
             let mut w = [0.0; K];
-            match mode {
-                Interpolation::Nearest => w.copy_from_slice(&[1.0]),
-                Interpolation::Bilinear => w.copy_from_slice(&[1.0 - t, t]),
-                Interpolation::Bicubic => w.copy_from_slice(&cubic_weights(t)),
-                Interpolation::Lanczos3 => {
-                    for (k, w) in w.iter_mut().enumerate() {
-                        let inside = (0..input as isize).contains(&(first + k as isize));
-                        *w = if inside { lanczos3(t + (Self::PAD - 1) as f64 - k as f64) } else { 0.0 };
-                    }
-                    let sum: f64 = w.iter().sum();
-                    w.iter_mut().for_each(|w| *w /= sum);
-                }
-            }
+            let first = tap(&axis, i, &mut w);
             starts.push((first + Self::PAD as isize) as usize);
             weights.push(w.map(A::from_f64));
         }
-        Self { input, starts, weights, repeat_border: mode != Interpolation::Lanczos3 }
+        Self { input, taps: K, starts, weights, repeat_border: mode != Interpolation::Lanczos3 }
     }
 
     /// Number of output elements.
@@ -86,6 +67,51 @@ impl<A: Real, const K: usize> Taps<A, K> {
         let high = (self.starts[i.end - 1] + K).saturating_sub(Self::PAD);
         low..high.clamp(low + 1, self.input)
     }
+}
+
+/// An axis of `input` elements that become `output` elements.
+struct Axis {
+    input: usize,
+    output: usize,
+    mode: Interpolation,
+    align_corners: bool,
+    /// Distance between the positions of neighbouring outputs.
+    scale: f64,
+}
+
+/// The first tap of output `i`, and the weights `w` of all its taps. A function of f64 alone: the weights are
+/// rounded to the computing type.
+fn tap(axis: &Axis, i: usize, w: &mut [f64]) -> isize {
+    let &Axis { input, output, mode, align_corners, scale } = axis;
+    let position = match align_corners {
+        true => i as f64 * scale,
+        false => (i as f64 + 0.5) * scale - 0.5,
+    };
+    let x = match mode {
+        Interpolation::Bilinear => position.clamp(0.0, (input - 1) as f64),
+        _ => position,
+    };
+    let floor = Float::floor(x).clamp(-1.0, (input - 1) as f64);
+    let t = x - floor;
+    let pad = w.len() / 2;
+    let first = match mode {
+        Interpolation::Nearest => (i as u128 * input as u128 / output as u128) as isize,
+        _ => floor as isize + 1 - pad as isize,
+    };
+    match mode {
+        Interpolation::Nearest => w.copy_from_slice(&[1.0]),
+        Interpolation::Bilinear => w.copy_from_slice(&[1.0 - t, t]),
+        Interpolation::Bicubic => w.copy_from_slice(&cubic_weights(t)),
+        Interpolation::Lanczos3 => {
+            for (k, w) in w.iter_mut().enumerate() {
+                let inside = (0..input as isize).contains(&(first + k as isize));
+                *w = if inside { lanczos3(t + (pad - 1) as f64 - k as f64) } else { 0.0 };
+            }
+            let sum: f64 = w.iter().sum();
+            w.iter_mut().for_each(|w| *w /= sum);
+        }
+    }
+    first
 }
 
 /// The Lanczos kernel with three lobes.
