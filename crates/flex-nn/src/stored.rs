@@ -5,7 +5,8 @@
 //! operation.
 
 use crate::float::{Real, take};
-use crate::{DType, Tensor, bf16, f16};
+use crate::walk::gather_row;
+use crate::{DType, Element, Tensor, bf16, f16};
 use alloc::vec::Vec;
 use bytemuck::{cast_slice, cast_slice_mut};
 use core::ops::Range;
@@ -116,6 +117,31 @@ impl<'a> Source<'a> {
         (self.dtype == A::DTYPE).then(|| cast_slice(self.bytes))
     }
 
+    /// Element `i`, exactly.
+    pub fn get(self, i: usize) -> f64 {
+        match self.dtype {
+            DType::F64 => cast_slice::<u8, f64>(self.bytes)[i],
+            DType::F32 => cast_slice::<u8, f32>(self.bytes)[i].into(),
+            DType::F16 => Element::to_f64(cast_slice::<u8, f16>(self.bytes)[i]),
+            _ => Element::to_f64(cast_slice::<u8, bf16>(self.bytes)[i]),
+        }
+    }
+
+    /// Copies the bytes of elements that are `stride` apart, from number `start` on, to `out`.
+    pub fn gather(self, start: usize, stride: isize, out: &mut [u8]) {
+        match self.size() {
+            1 => gather_row(self.bytes, start, stride, out),
+            2 => gather_row::<u16>(cast_slice(self.bytes), start, stride, cast_slice_mut(out)),
+            4 => gather_row::<u32>(cast_slice(self.bytes), start, stride, cast_slice_mut(out)),
+            _ => gather_row::<u64>(cast_slice(self.bytes), start, stride, cast_slice_mut(out)),
+        }
+    }
+
+    /// Writes elements that are stored like these in the type `A` to all of `dst`.
+    pub fn convert<A: Computing>(self, bytes: &[u8], dst: &mut [A]) {
+        A::widen(self.dtype, bytes, dst);
+    }
+
     /// Writes the elements in the type `A` to all of `dst`.
     #[inline]
     pub fn read<A: Computing>(self, dst: &mut [A]) {
@@ -181,6 +207,31 @@ impl<'a> Sink<'a> {
     #[inline]
     pub fn write<A: Computing>(&mut self, values: &[A]) {
         A::narrow(self.dtype, values, self.bytes);
+    }
+
+    /// Rounds values to elements of 16 bits, as these are stored, and writes them to `bits`.
+    pub fn round<A: Computing>(&self, values: &[A], bits: &mut [u16]) {
+        A::narrow(self.dtype, values, cast_slice_mut(bits));
+    }
+
+    /// Sets every element to `value`, rounded.
+    pub fn fill<A: Computing>(&mut self, value: A) {
+        if let Some(values) = self.values() {
+            return values.fill(value);
+        }
+        let mut bits = [0u16];
+        self.round(&[value], &mut bits);
+        cast_slice_mut(self.bytes).fill(bits[0]);
+    }
+
+    /// Sets every element to `value`, which is rounded once, from f64.
+    pub fn set(&mut self, value: f64) {
+        match self.dtype {
+            DType::F64 => cast_slice_mut(self.bytes).fill(value),
+            DType::F32 => cast_slice_mut(self.bytes).fill(value as f32),
+            DType::F16 => cast_slice_mut(self.bytes).fill(<f16 as Element>::from_f64(value)),
+            _ => cast_slice_mut(self.bytes).fill(<bf16 as Element>::from_f64(value)),
+        }
     }
 
     /// Lets `f` write values for all elements in the type `A`. The slice passed to `f` holds arbitrary values.

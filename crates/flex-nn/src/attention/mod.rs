@@ -8,14 +8,14 @@
 mod plan;
 mod tile;
 
-use crate::Tensor;
 use crate::error::Result;
-use crate::float::FloatElement;
-use crate::matmul::gemm::{MatLayout, MatRef};
+use crate::matmul::gemm::MatLayout;
 use crate::parallel::{self, Work};
+use crate::stored::{Computing, Sink, Source};
+use crate::{Blank, DType, Tensor};
 use alloc::vec::Vec;
 use plan::AttentionPlan;
-use tile::{Inputs, TileScratch, attend};
+use tile::{Inputs, Matrix, TileScratch, attend};
 
 /// Options of scaled dot-product attention.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -62,8 +62,8 @@ pub fn attention(
     } else {
         unit_depth(key)?.swap_axes(2, 3)?
     };
-    dispatch!(float "attention", query.dtype(), T => {
-        run::<T>(&plan, &query, &key, &value, mask.as_ref(), bias.as_ref())
+    computing!("attention", query.dtype(), A => {
+        run::<A>(&plan, &query, &key, &value, mask.as_ref(), bias.as_ref())
     })
 }
 
@@ -80,13 +80,27 @@ fn unit_depth(tensor: Tensor) -> Result<Tensor> {
 }
 
 /// A block of queries of one head, from query `first` on, and the memory of its result.
-struct Task<'a, T> {
+struct Task<'a> {
     head: [usize; 2],
     first: usize,
-    out: &'a mut [T],
+    out: Sink<'a>,
 }
 
-fn run<T: FloatElement>(
+/// The blocks of queries of all heads.
+fn tasks<'a>(plan: &AttentionPlan, out: &'a mut [u8], dtype: DType) -> Vec<Task<'a>> {
+    let row = plan.value_depth * dtype.size();
+    let block = plan.query_block;
+    let mut tasks = Vec::new();
+    for (index, head) in out.chunks_exact_mut(plan.queries * row).enumerate() {
+        for (b, out) in head.chunks_mut(block * row).enumerate() {
+            let head = [index / plan.heads, index % plan.heads];
+            tasks.push(Task { head, first: b * block, out: Sink::new(out, dtype) });
+        }
+    }
+    tasks
+}
+
+fn run<A: Computing>(
     plan: &AttentionPlan,
     query: &Tensor,
     key: &Tensor,
@@ -95,40 +109,39 @@ fn run<T: FloatElement>(
     bias: Option<&Tensor>,
 ) -> Result<Tensor> {
     let shape = [plan.batch, plan.heads, plan.queries, plan.value_depth];
-    Tensor::build::<T>("attention", shape, query.dtype(), |out| {
-        if out.is_empty() || plan.keys == 0 {
-            return out.fill(T::ZERO);
+    let mut blank = Blank::new("attention", shape.into(), query.dtype())?;
+    let out = blank.bytes();
+    if out.is_empty() || plan.keys == 0 {
+        // The bits of zero.
+        out.fill(0);
+        return Ok(blank.finish());
+    }
+    let mut tasks = tasks(plan, out, query.dtype());
+    let scores = plan.batch * plan.heads * plan.queries * plan.keys;
+    // Per score: one exponential, and its share of the two matrix products, which run at many operations
+    // per cycle.
+    let flops = scores.saturating_mul(16 + (plan.depth + plan.value_depth) / 8);
+    let mask = mask.map(|mask| mask.storage::<u8>());
+    let bias = bias.map(Source::buffer);
+    parallel::for_each_chunk(&mut tasks, 1, Work::Flops(flops), |_, tasks| {
+        let mut scratch = TileScratch::<A>::new(plan);
+        for task in tasks {
+            let head = |tensor, rows, cols| Matrix {
+                data: Source::buffer(tensor),
+                layout: head_layout(tensor, task.head, rows, cols),
+            };
+            let inputs = Inputs {
+                query: head(query, plan.queries, plan.depth),
+                key: head(key, plan.depth, plan.keys),
+                value: head(value, plan.keys, plan.value_depth),
+                mask,
+                bias,
+            };
+            attend(plan, task.head, task.first, inputs, &mut scratch, &mut task.out);
         }
-        let head_size = plan.queries * plan.value_depth;
-        let block = plan.query_block;
-        let mut tasks: Vec<Task<'_, T>> = (out.chunks_exact_mut(head_size).enumerate())
-            .flat_map(|(index, head)| {
-                let blocks = head.chunks_mut(block * plan.value_depth).enumerate();
-                let head = [index / plan.heads, index % plan.heads];
-                blocks.map(move |(b, out)| Task { head, first: b * block, out })
-            })
-            .collect();
-        let scores = plan.batch * plan.heads * plan.queries * plan.keys;
-        // Per score: one exponential, and its share of the two matrix products, which run at many operations
-        // per cycle.
-        let flops = scores.saturating_mul(16 + (plan.depth + plan.value_depth) / 8);
-        let mask = mask.map(|mask| mask.storage::<u8>());
-        let bias = bias.map(|bias| bias.storage::<T>());
-        parallel::for_each_chunk(&mut tasks, 1, Work::Flops(flops), |_, tasks| {
-            let mut scratch = TileScratch::<T::Compute>::new(plan);
-            for task in tasks {
-                let head = |tensor: &Tensor, rows, depth| head_layout(tensor, task.head, rows, depth);
-                let inputs = Inputs {
-                    query: MatRef::new(query.storage::<T>(), head(query, plan.queries, plan.depth)),
-                    key: MatRef::new(key.storage::<T>(), head(key, plan.depth, plan.keys)),
-                    value: MatRef::new(value.storage::<T>(), head(value, plan.keys, plan.value_depth)),
-                    mask,
-                    bias,
-                };
-                attend(plan, task.head, task.first, inputs, &mut scratch, task.out);
-            }
-        });
-    })
+    });
+    drop(tasks);
+    Ok(blank.finish())
 }
 
 /// The layout of one head of `tensor` as a matrix of `rows` x `cols`.

@@ -1,10 +1,10 @@
 //! Attention of one block of queries over the tiles of keys that the block can see.
 
 use super::plan::{AttentionPlan, KEY_BLOCK};
-use crate::Element;
-use crate::float::{FloatElement, Real};
+use crate::float::Real;
 use crate::matmul::gemm::{MatLayout, MatMut, MatRef, Threads, gemm_into};
 use crate::norm::lanes::{max_of, sum_of};
+use crate::stored::{Computing, Sink, Source};
 use crate::walk::gather_row;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -18,7 +18,7 @@ pub(super) struct TileScratch<F> {
     max: Vec<F>,
     /// Sum of the exponentials of each query's scores so far.
     sum: Vec<F>,
-    /// Converted operands and results if the stored type is not the computed type; empty otherwise.
+    /// Converted operands and results if the stored type is not the computing type; empty otherwise.
     query: Vec<F>,
     operand: Vec<F>,
     out: Vec<F>,
@@ -38,44 +38,100 @@ impl<F: Real> TileScratch<F> {
     }
 }
 
+/// A matrix as it is stored.
+#[derive(Clone, Copy)]
+pub(super) struct Matrix<'a> {
+    pub data: Source<'a>,
+    pub layout: MatLayout,
+}
+
+impl<'a> Matrix<'a> {
+    /// `len` rows from row `first` on.
+    fn rows(self, first: usize, len: usize) -> Self {
+        let offset = self.layout.offset.wrapping_add_signed(first as isize * self.layout.row_stride);
+        Self { layout: MatLayout { rows: len, offset, ..self.layout }, ..self }
+    }
+
+    /// `len` columns from column `first` on.
+    fn cols(self, first: usize, len: usize) -> Self {
+        Self { layout: self.layout.transposed(), ..self }.rows(first, len).transposed()
+    }
+
+    fn transposed(self) -> Self {
+        Self { layout: self.layout.transposed(), ..self }
+    }
+
+    /// The matrix in the type that the products are computed in: the matrix itself, or a copy converted into
+    /// `buffer`. One of the matrix's axes is contiguous.
+    fn convert<'b, A: Computing>(self, buffer: &'b mut Vec<A>) -> MatRef<'b, A>
+    where
+        'a: 'b,
+    {
+        if let Some(data) = self.data.values() {
+            return MatRef::new(data, self.layout);
+        }
+        if self.layout.col_stride != 1 {
+            assert_eq!(self.layout.row_stride, 1, "attention: an axis is contiguous");
+            return self.transposed().convert(buffer).transposed();
+        }
+        let MatLayout { rows, cols, offset, row_stride, .. } = self.layout;
+        buffer.resize(buffer.len().max(rows * cols), A::ZERO);
+        for (i, to) in buffer[..rows * cols].chunks_exact_mut(cols.max(1)).enumerate() {
+            let at = offset.wrapping_add_signed(i as isize * row_stride);
+            self.data.slice(at..at + cols).read(to);
+        }
+        MatRef::new(buffer, MatLayout::row_major(rows, cols))
+    }
+}
+
 /// The operands that a task reads.
 #[derive(Clone, Copy)]
-pub(super) struct Inputs<'a, T> {
+pub(super) struct Inputs<'a> {
     /// `[queries, depth]` of one head.
-    pub query: MatRef<'a, T>,
+    pub query: Matrix<'a>,
     /// `[depth, keys]`.
-    pub key: MatRef<'a, T>,
+    pub key: Matrix<'a>,
     /// `[keys, value_depth]`.
-    pub value: MatRef<'a, T>,
+    pub value: Matrix<'a>,
     /// The whole buffers of mask and bias, indexed by the plan's layouts.
     pub mask: Option<&'a [u8]>,
-    pub bias: Option<&'a [T]>,
+    pub bias: Option<Source<'a>>,
 }
 
 /// Writes the attention of a head's queries to `out`, from query `first` on, one query per row of `out`.
-pub(super) fn attend<T: FloatElement>(
+pub(super) fn attend<A: Computing>(
     plan: &AttentionPlan,
     head: [usize; 2],
     first: usize,
-    inputs: Inputs<'_, T>,
-    scratch: &mut TileScratch<T::Compute>,
-    out: &mut [T],
+    inputs: Inputs<'_>,
+    scratch: &mut TileScratch<A>,
+    out: &mut Sink<'_>,
 ) {
-    let TileScratch { scores, max, sum, query, operand, out: rounded_later } = scratch;
-    let (zero, one) = (T::Compute::ZERO, T::Compute::ONE);
-    let rows = out.len() / plan.value_depth;
+    // The result is rounded once, after the last tile.
+    let mut rounded_later = core::mem::take(&mut scratch.out);
+    out.through(&mut rounded_later, |result| attend_in(plan, head, first, inputs, scratch, result));
+    scratch.out = rounded_later;
+}
+
+/// [`attend`] in the computing type.
+fn attend_in<A: Computing>(
+    plan: &AttentionPlan,
+    head: [usize; 2],
+    first: usize,
+    inputs: Inputs<'_>,
+    scratch: &mut TileScratch<A>,
+    result: &mut [A],
+) {
+    let TileScratch { scores, max, sum, query, operand, .. } = scratch;
+    let (zero, one) = (A::ZERO, A::ONE);
+    let rows = result.len() / plan.value_depth;
     let (max, sum) = (&mut max[..rows], &mut sum[..rows]);
     // The lowest finite number, so that a query that sees no key subtracts a finite maximum from its `-inf`
     // scores.
-    max.fill(<T::Compute as num_traits::Float>::min_value());
+    max.fill(A::min_value());
     sum.fill(zero);
-    let is_converted = T::as_compute_mut(out).is_none();
-    if is_converted {
-        rounded_later.resize(out.len(), zero);
-    }
-    let result = T::as_compute_mut(out).unwrap_or(&mut rounded_later[..]);
     let out_layout = MatLayout::row_major(rows, plan.value_depth);
-    let query = convert(inputs.query.rows(first, rows), query);
+    let query = inputs.query.rows(first, rows).convert(query);
     let visible = plan.visible(first + rows - 1);
     if visible == 0 {
         result.fill(zero);
@@ -84,8 +140,8 @@ pub(super) fn attend<T: FloatElement>(
         let keys = KEY_BLOCK.min(visible - start);
         let scores = &mut scores[..rows * keys];
         let layout = MatLayout::row_major(rows, keys);
-        let key = convert(inputs.key.cols(start, keys), operand);
-        let scale = T::Compute::from_f64(plan.scale);
+        let key = inputs.key.cols(start, keys).convert(operand);
+        let scale = A::from_f64(plan.scale);
         gemm_into(MatMut::new(scores, layout), query, key, scale, zero, Threads::One);
         adjust(plan, head, [first, start], scores, keys, inputs.mask, inputs.bias);
         for (group, rows) in scores.chunks_mut(keys * GROUP).enumerate() {
@@ -104,7 +160,7 @@ pub(super) fn attend<T: FloatElement>(
                 );
             }
         }
-        let value = convert(inputs.value.rows(start, keys), operand);
+        let value = inputs.value.rows(start, keys).convert(operand);
         let beta = if start > 0 { one } else { zero };
         gemm_into(
             MatMut::new(result, out_layout),
@@ -120,56 +176,30 @@ pub(super) fn attend<T: FloatElement>(
         || {
             for (row, sum) in result.chunks_exact_mut(plan.value_depth).zip(sum) {
                 // NaN stays NaN; a query that sees no key divides zero by a positive number.
-                let divisor = if *sum < <T::Compute as num_traits::Float>::min_positive_value() {
-                    <T::Compute as num_traits::Float>::min_positive_value()
-                } else {
-                    *sum
-                };
+                let least = A::min_positive_value();
+                let divisor = if *sum < least { least } else { *sum };
                 row.iter_mut().for_each(|y| *y = *y / divisor);
             }
         },
     );
-    if is_converted {
-        T::narrow_slice(rounded_later, out);
-    }
 }
 
 /// Rows whose exponentials are computed together: 16 KiB of f32 at 256 keys fit into the first-level cache.
 const GROUP: usize = 16;
 
-/// Returns the matrix in the type that the products are computed in: the matrix itself, or a copy converted
-/// into `buffer`. One of the matrix's axes is contiguous.
-fn convert<'a, T: FloatElement>(
-    matrix: MatRef<'a, T>,
-    buffer: &'a mut Vec<T::Compute>,
-) -> MatRef<'a, T::Compute> {
-    if let Some(data) = T::as_compute(matrix.data()) {
-        return MatRef::new(data, matrix.layout());
-    }
-    if matrix.layout().col_stride != 1 {
-        return convert(matrix.transposed(), buffer).transposed();
-    }
-    let MatLayout { rows, cols, .. } = matrix.layout();
-    buffer.resize(buffer.len().max(rows * cols), T::Compute::ZERO);
-    for (i, to) in buffer[..rows * cols].chunks_exact_mut(cols.max(1)).enumerate() {
-        T::widen_slice(matrix.row_run(i, 0, cols).expect("columns are contiguous"), to);
-    }
-    MatRef::new(buffer, MatLayout::row_major(rows, cols))
-}
-
 /// Applies soft cap, mask, causal mask and bias to a tile of scores, in this order.
-fn adjust<T: FloatElement>(
+fn adjust<A: Computing>(
     plan: &AttentionPlan,
     head: [usize; 2],
     at: [usize; 2],
-    scores: &mut [T::Compute],
+    scores: &mut [A],
     keys: usize,
     mask: Option<&[u8]>,
-    bias: Option<&[T]>,
+    bias: Option<Source<'_>>,
 ) {
-    let hidden = <T::Compute as num_traits::Float>::neg_infinity();
+    let hidden = A::neg_infinity();
     if let Some(cap) = plan.softcap {
-        let cap = T::Compute::from_f64(cap);
+        let cap = A::from_f64(cap);
         scores.iter_mut().for_each(|x| *x = *x / cap);
         map_in_place(Tanh, scores);
         scores.iter_mut().for_each(|x| *x = *x * cap);
@@ -199,16 +229,13 @@ fn adjust<T: FloatElement>(
         }
     }
     if let (Some(layout), Some(data)) = (&plan.bias, bias) {
-        let mut row = vec![T::ZERO; keys];
-        let mut wide = vec![T::Compute::ZERO; keys];
+        let mut wide = vec![A::ZERO; keys];
+        let mut row = vec![0u64; (keys * data.size()).div_ceil(size_of::<u64>())];
+        let row: &mut [u8] = &mut bytemuck::cast_slice_mut(&mut row)[..keys * data.size()];
         for (i, scores) in scores.chunks_exact_mut(keys).enumerate() {
-            gather_row(
-                data,
-                layout.position(&[head[0], head[1], at[0] + i, at[1]]),
-                layout.strides()[3],
-                &mut row,
-            );
-            T::widen_slice(&row, &mut wide);
+            let start = layout.position(&[head[0], head[1], at[0] + i, at[1]]);
+            data.gather(start, layout.strides()[3], row);
+            data.convert(row, &mut wide);
             let wide = &wide;
             vectorize(
                 #[inline(always)]

@@ -1,10 +1,11 @@
 //! Gradient of a convolution with respect to its bias.
 
-use crate::Tensor;
-use crate::dtype::Element;
 use crate::error::{Error, Result, check_rank, check_same_dtype};
-use crate::float::FloatElement;
+use crate::float::{Real, take};
 use crate::parallel::{Work, for_each_chunk, rows_per_task};
+use crate::stored::{Computing, Sink, Source};
+use crate::{Blank, Tensor};
+use alloc::vec::Vec;
 use flex_math::fold_halves;
 use flex_math::simd::vectorize;
 
@@ -31,44 +32,57 @@ pub fn conv_bias_backward<const N: usize>(bias: Tensor, grad: Tensor) -> Result<
         return Err(Error::shapes(OP, bias.shape(), grad.shape(), "one element of the bias per channel"));
     }
     let grad = grad.into_contiguous()?;
-    dispatch!(float OP, grad.dtype(), T => {
-        Tensor::build::<T>(OP, bias.shape().clone(), grad.dtype(), |out| {
-            sum_channels(grad.as_slice().expect("contiguous"), grad.shape()[0], out);
-        })
-    })
+    computing!(OP, grad.dtype(), A => sum_channels::<A>(OP, &grad))
 }
 
-/// Sums `[batch, channels, row]` over the first and the last axis.
-pub(super) fn sum_channels<S: FloatElement>(values: &[S], batch: usize, out: &mut [S]) {
-    let channels = out.len();
+/// Sums the contiguous `grad`, `[batch, channels, row]`, over the first and the last axis.
+pub(super) fn sum_channels<A: Computing>(op: &'static str, grad: &Tensor) -> Result<Tensor> {
+    let (batch, channels, dtype) = (grad.shape()[0], grad.shape()[1], grad.dtype());
+    let values = Source::of(grad);
     let row = values.len() / (batch * channels).max(1);
     // Short rows of several images are summed together.
     let images = if row < SHORT { BLOCK / row.max(1) } else { 1 };
-    let per_task = rows_per_task(batch * row * size_of::<S>());
-    for_each_chunk(out, per_task.min(channels.max(1)), Work::Bytes(size_of_val(values)), |task, out| {
-        for (k, out) in out.iter_mut().enumerate() {
+    let per_task = rows_per_task(batch * row * dtype.size()).min(channels.max(1));
+    let work = Work::Bytes(values.bytes().len());
+    let mut blank = Blank::new(op, [channels].into(), dtype)?;
+    for_each_chunk(blank.bytes(), per_task * dtype.size(), work, |task, out| {
+        let mut out = Sink::new(out, dtype);
+        // The rows of a group of images, if they have to be converted.
+        let mut wide = Vec::new();
+        for k in 0..out.len() {
             let channel = task * per_task + k;
-            let at = |image: usize| &values[(image * channels + channel) * row..][..row];
-            let of_images = |k: usize| match images {
-                1 => sum(at(k)),
-                _ => sum_rows((k * images..((k + 1) * images).min(batch)).map(at)),
-            };
-            *out = S::from_compute(pairwise(0, batch.div_ceil(images), &of_images));
+            let at = |image: usize| (image * channels + channel) * row;
+            let total = pairwise(0, batch.div_ceil(images), &mut |k: usize| {
+                let group = k * images..((k + 1) * images).min(batch);
+                match values.values::<A>() {
+                    Some(values) if images == 1 => sum(&values[at(k)..][..row]),
+                    Some(values) => sum_rows(&values[at(group.start)..], channels * row, row, group.len()),
+                    None => {
+                        let wide = take(&mut wide, group.len() * row);
+                        for (image, wide) in group.clone().zip(wide.chunks_exact_mut(row.max(1))) {
+                            values.slice(at(image)..at(image) + row).read(wide);
+                        }
+                        if images == 1 { sum(wide) } else { sum_rows(wide, row, row, group.len()) }
+                    }
+                }
+            });
+            out.part(k..k + 1).write(&[total]);
         }
     });
+    Ok(blank.finish())
 }
 
 /// The pairwise sum of `f` over `len` indices from `start` on.
-fn pairwise<T: Element + core::ops::Add<Output = T>>(start: usize, len: usize, f: &impl Fn(usize) -> T) -> T {
+fn pairwise<A: Real>(start: usize, len: usize, f: &mut dyn FnMut(usize) -> A) -> A {
     match len {
-        0 => T::ZERO,
+        0 => A::ZERO,
         1 => f(start),
         _ => pairwise(start, len / 2, f) + pairwise(start + len / 2, len - len / 2, f),
     }
 }
 
 /// The sum of a row of any length.
-fn sum<S: FloatElement>(values: &[S]) -> S::Compute {
+fn sum<A: Real>(values: &[A]) -> A {
     if values.len() > BLOCK {
         let (a, b) = values.split_at((values.len() / 2).next_multiple_of(LANES));
         return sum(a) + sum(b);
@@ -76,32 +90,32 @@ fn sum<S: FloatElement>(values: &[S]) -> S::Compute {
     vectorize(
         #[inline(always)]
         || {
-            let mut lanes = [S::Compute::ZERO; LANES];
+            let mut lanes = [A::ZERO; LANES];
             let chunks = values.chunks_exact(LANES);
             let rest = chunks.remainder();
             for chunk in chunks {
                 for (lane, v) in lanes.iter_mut().zip(chunk) {
-                    *lane += v.to_compute();
+                    *lane += *v;
                 }
             }
             for (lane, v) in lanes.iter_mut().zip(rest) {
-                *lane += v.to_compute();
+                *lane += *v;
             }
             fold_halves(&mut lanes, |a, b| a + b)
         },
     )
 }
 
-/// The sum of a few short rows.
-fn sum_rows<'a, S: FloatElement>(rows: impl Iterator<Item = &'a [S]>) -> S::Compute {
+/// The sum of `count` short rows of `len` elements, `stride` apart.
+fn sum_rows<A: Real>(values: &[A], stride: usize, len: usize, count: usize) -> A {
     vectorize(
         #[inline(always)]
         || {
-            let mut lanes = [S::Compute::ZERO; LANES];
-            for row in rows {
-                for chunk in row.chunks(LANES) {
+            let mut lanes = [A::ZERO; LANES];
+            for row in 0..count {
+                for chunk in values[row * stride..][..len].chunks(LANES) {
                     for (lane, v) in lanes.iter_mut().zip(chunk) {
-                        *lane += v.to_compute();
+                        *lane += *v;
                     }
                 }
             }

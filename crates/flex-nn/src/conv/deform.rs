@@ -6,16 +6,16 @@
 //! samples per channel and tap. The products with the columns use the kernels of the other convolutions.
 
 use super::bias::sum_channels;
-use super::element::{Output, Scratch, Values, compute_into};
+use super::element::{Output, Scratch, Values};
 use super::plan::{Geometry, check_bias, check_scratch};
 use super::product::{BLOCK_ROWS, Offsets, Pairs, dots, max_lanes, windows};
 use super::run::product_work;
 use super::{ConvOptions, DeformConvGradients, DeformConvOptions, start_values};
 use crate::Tensor;
-use crate::dtype::Element;
 use crate::error::{Error, Result, check_same_dtype};
-use crate::float::{FloatElement, Real};
+use crate::float::Real;
 use crate::parallel::{Work, for_each_chunk, for_each_chunk2};
+use crate::stored::{Computing, Source};
 use alloc::vec::Vec;
 use core::ops::Range;
 
@@ -52,12 +52,12 @@ pub fn deform_conv2d(
     let mask = mask.map(Tensor::into_contiguous).transpose()?;
     let shape = plan.g.grid_shape::<2>();
     check_scratch(OP, &shape)?;
-    dispatch!(float OP, x.dtype(), T => {
-        let bias = start_values::<T>(bias, plan.channels_out())?;
-        let factors = Factors::<<T as flex_math::StoredFloat>::Compute>::new::<T>(&x, &offset, &weight, mask.as_ref());
-        Tensor::build::<T>(OP, shape, x.dtype(), |out| {
-            compute_into(out, |out| plan.forward(&factors, &bias, out));
-        })
+    computing!(OP, x.dtype(), A => {
+        let bias = start_values::<A>(bias, plan.channels_out())?;
+        let factors = Factors::<A>::new(&x, &offset, &weight, mask.as_ref());
+        let mut out = Output::<A>::new(OP, shape, x.dtype())?;
+        plan.forward(&factors, &bias, out.values());
+        Ok(out.finish())
     })
 }
 
@@ -84,28 +84,22 @@ pub fn deform_conv2d_backward(
     let (x, offset, weight) = (x.into_contiguous()?, offset.into_contiguous()?, weight.into_contiguous()?);
     let (mask, grad) = (mask.map(Tensor::into_contiguous).transpose()?, grad.into_contiguous()?);
     let mask_shape = crate::Shape::from([plan.g.batch, plan.rows(), plan.g.grid[1], plan.g.grid[2]]);
-    dispatch!(float OP, dtype, T => {
-        let factors = Factors::<<T as flex_math::StoredFloat>::Compute>::new::<T>(&x, &offset, &weight, mask.as_ref());
-        let grad = grad.as_slice::<T>().expect("contiguous");
-        let mut d_x = Output::<T>::new(x.shape(), dtype)?;
-        let mut d_offset = Output::<T>::new(offset.shape(), dtype)?;
-        let mut d_weight = Output::<T>::new(weight.shape(), dtype)?;
+    computing!(OP, dtype, A => {
+        let factors = Factors::<A>::new(&x, &offset, &weight, mask.as_ref());
+        let output = |shape: &crate::Shape| Output::<A>::new(OP, shape.clone(), dtype);
+        let (mut d_x, mut d_offset, mut d_weight) =
+            (output(x.shape())?, output(offset.shape())?, output(weight.shape())?);
         // Without a mask, its gradient costs little; it is computed anyway and dropped.
-        let mut d_mask = Output::<T>::new(&mask_shape, dtype)?;
+        let mut d_mask = output(&mask_shape)?;
         plan.backward(
             &factors,
-            &Values::of(grad),
+            &Values::of(Source::of(&grad)),
             d_x.values(),
             d_offset.values(),
             d_weight.values(),
             d_mask.values(),
         );
-        let d_bias = match bias {
-            Some(bias) => Some(Tensor::build::<T>(OP, bias.shape().clone(), dtype, |out| {
-                sum_channels(grad, plan.g.batch, out);
-            })?),
-            None => None,
-        };
+        let d_bias = bias.map(|_| sum_channels::<A>(OP, &grad)).transpose()?;
         Ok(DeformConvGradients {
             x: d_x.finish(),
             offset: d_offset.finish(),
@@ -124,14 +118,9 @@ struct Factors<'a, T> {
     mask: Option<Values<'a, T>>,
 }
 
-impl<'a, T: Element> Factors<'a, T> {
-    fn new<S: FloatElement + flex_math::StoredFloat<Compute = T>>(
-        x: &'a Tensor,
-        offset: &'a Tensor,
-        weight: &'a Tensor,
-        mask: Option<&'a Tensor>,
-    ) -> Self {
-        let values = |tensor: &'a Tensor| Values::of(tensor.as_slice::<S>().expect("contiguous"));
+impl<'a, A: Computing> Factors<'a, A> {
+    fn new(x: &'a Tensor, offset: &'a Tensor, weight: &'a Tensor, mask: Option<&'a Tensor>) -> Self {
+        let values = |tensor: &'a Tensor| Values::of(Source::of(tensor));
         Self { x: values(x), offset: values(offset), weight: values(weight), mask: mask.map(values) }
     }
 }

@@ -2,9 +2,9 @@
 
 use crate::dtype::Element;
 use crate::error::Result;
-use crate::float::FloatElement;
 use crate::storage;
-use crate::{Bytes, DType, Shape, Tensor};
+use crate::stored::{Computing, Source};
+use crate::{Blank, Bytes, DType, Shape, Tensor};
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 
@@ -41,14 +41,14 @@ pub(super) enum Values<'a, T> {
     Owned(Scratch<T>),
 }
 
-impl<'a, T: Element> Values<'a, T> {
+impl<'a, A: Computing> Values<'a, A> {
     /// Borrows the stored values, or converts them if the computed type differs.
-    pub fn of<S: FloatElement + flex_math::StoredFloat<Compute = T>>(values: &'a [S]) -> Self {
-        match S::as_compute(values) {
+    pub fn of(values: Source<'a>) -> Self {
+        match values.values() {
             Some(values) => Self::Borrowed(values),
             None => {
                 let mut copy = Scratch::new(values.len());
-                S::widen_slice(values, &mut copy);
+                values.read(&mut copy);
                 Self::Owned(copy)
             }
         }
@@ -66,49 +66,34 @@ impl<T: Element> Deref for Values<'_, T> {
     }
 }
 
-/// Calls `f` with a slice of the computed type: `out` itself, or a temporary that is then rounded into `out`.
-pub(super) fn compute_into<S: FloatElement, R>(out: &mut [S], f: impl FnOnce(&mut [S::Compute]) -> R) -> R {
-    if let Some(out) = S::as_compute_mut(out) {
-        return f(out);
-    }
-    let mut wide = Scratch::new(out.len());
-    let result = f(&mut wide);
-    S::narrow_slice(&wide, out);
-    result
-}
-
 /// A result tensor under construction, written in the computed type.
-pub(super) struct Output<S: FloatElement> {
-    tensor: Tensor,
-    wide: Option<Scratch<S::Compute>>,
+pub(super) struct Output<A> {
+    blank: Blank,
+    dtype: DType,
+    wide: Option<Scratch<A>>,
 }
 
-impl<S: FloatElement> Output<S> {
+impl<A: Computing> Output<A> {
     /// A tensor of arbitrary contents.
-    pub fn new(shape: &Shape, dtype: DType) -> Result<Self> {
-        let mut tensor = Tensor::empty(shape.clone(), dtype)?;
-        let wide =
-            S::as_compute_mut(stored(&mut tensor)).is_none().then(|| Scratch::new(shape.num_elements()));
-        Ok(Self { tensor, wide })
+    pub fn new(op: &'static str, shape: Shape, dtype: DType) -> Result<Self> {
+        let mut blank = Blank::new(op, shape, dtype)?;
+        let len = blank.bytes().len() / dtype.size();
+        Ok(Self { blank, dtype, wide: (dtype != A::DTYPE).then(|| Scratch::new(len)) })
     }
 
     /// The elements.
-    pub fn values(&mut self) -> &mut [S::Compute] {
+    pub fn values(&mut self) -> &mut [A] {
         match &mut self.wide {
             Some(wide) => wide,
-            None => S::as_compute_mut(stored(&mut self.tensor)).expect("no conversion"),
+            None => bytemuck::cast_slice_mut(self.blank.bytes()),
         }
     }
 
     /// Returns the tensor; its elements are rounded here if the stored type differs from the computed type.
     pub fn finish(mut self) -> Tensor {
         if let Some(wide) = &self.wide {
-            S::narrow_slice(wide, stored(&mut self.tensor));
+            A::narrow(self.dtype, wide, self.blank.bytes());
         }
-        self.tensor
+        self.blank.finish()
     }
-}
-
-fn stored<S: FloatElement>(tensor: &mut Tensor) -> &mut [S] {
-    tensor.dense_mut().expect("a tensor of our own")
 }

@@ -37,13 +37,11 @@ pub use deform::{deform_conv2d, deform_conv2d_backward};
 pub use unfold::unfold4d;
 
 use crate::Tensor;
-use crate::dtype::Element;
 use crate::error::{Result, check_same_dtype};
-use crate::float::FloatElement;
-use element::{Scratch, Values, compute_into};
+use crate::stored::{Computing, Source};
+use element::{Output, Scratch, Values};
 use plan::{Geometry, check_bias, check_scratch};
 use program::Program;
-use run::Operands;
 
 /// Options of a convolution over N spatial axes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -235,17 +233,10 @@ fn gather(
     check_scratch(op, &shape)?;
     let program = Program::gather(op, &geometry)?;
     let (image, weight) = (image.into_contiguous()?, weight.into_contiguous()?);
-    dispatch!(float op, dtype, T => {
-        let bias = start_values::<T>(bias, geometry.grid_channels * geometry.groups)?;
-        let weight = Values::of(weight.as_slice::<T>().expect("contiguous"));
-        let operands = Operands {
-            src: image.as_slice::<T>().expect("contiguous"),
-            weight: &weight,
-            bias: &bias,
-            batch: geometry.batch,
-            groups: geometry.groups,
-        };
-        Tensor::build::<T>(op, shape, dtype, |out| run::run(&program, &operands, out))
+    computing!(op, dtype, A => {
+        let bias = start_values::<A>(bias, geometry.grid_channels * geometry.groups)?;
+        let weight = Values::<A>::of(Source::of(&weight));
+        run::run(op, &program, &geometry, Source::of(&image), &weight, &bias, shape, dtype)
     })
 }
 
@@ -263,20 +254,13 @@ fn spread(
     check_scratch(op, &shape)?;
     let program = Program::spread(op, &geometry)?;
     let (grid, weight) = (grid.into_contiguous()?, weight.into_contiguous()?);
-    dispatch!(float op, dtype, T => {
-        let bias = start_values::<T>(bias, geometry.image_channels * geometry.groups)?;
+    computing!(op, dtype, A => {
+        let bias = start_values::<A>(bias, geometry.image_channels * geometry.groups)?;
         let per_group = program.passes.iter().map(|pass| pass.offsets.len() * program.rows).sum::<usize>();
-        let stored = Values::of(weight.as_slice::<T>().expect("contiguous"));
+        let stored = Values::<A>::of(Source::of(&weight));
         let mut weight = Scratch::new(per_group * geometry.groups);
         run::transpose_weight(&program, &geometry, &stored, &mut weight);
-        let operands = Operands {
-            src: grid.as_slice::<T>().expect("contiguous"),
-            weight: &weight,
-            bias: &bias,
-            batch: geometry.batch,
-            groups: geometry.groups,
-        };
-        Tensor::build::<T>(op, shape, dtype, |out| run::run(&program, &operands, out))
+        run::run(op, &program, &geometry, Source::of(&grid), &weight, &bias, shape, dtype)
     })
 }
 
@@ -290,27 +274,20 @@ fn weight_gradient(
 ) -> Result<Tensor> {
     let (dtype, geometry) = (image.dtype(), geometry.clone().merged());
     let (image, grid) = (image.into_contiguous()?, grid.into_contiguous()?);
-    dispatch!(float op, dtype, T => {
-        let image = image.as_slice::<T>().expect("contiguous");
-        let grid = grid.as_slice::<T>().expect("contiguous");
-        Tensor::try_build::<T>(op, weight.shape().clone(), dtype, |out| {
-            compute_into(out, |sums| {
-                sums.fill(Element::ZERO);
-                weight::weight_gradient(op, &geometry, image, grid, sums)
-            })
-        })
+    computing!(op, dtype, A => {
+        let mut out = Output::<A>::new(op, weight.shape().clone(), dtype)?;
+        out.values().fill(0.0);
+        weight::weight_gradient(op, &geometry, Source::of(&image), Source::of(&grid), out.values())?;
+        Ok(out.finish())
     })
 }
 
 /// The initial values of the accumulators: the bias in the computed type, or zeros.
-fn start_values<S: FloatElement>(bias: Option<Tensor>, channels: usize) -> Result<Scratch<S::Compute>> {
+fn start_values<A: Computing>(bias: Option<Tensor>, channels: usize) -> Result<Scratch<A>> {
     let mut values = Scratch::new(channels);
     match bias {
-        Some(bias) => {
-            let bias = bias.into_contiguous()?;
-            S::widen_slice(bias.as_slice::<S>().expect("contiguous"), &mut values);
-        }
-        None => values.fill(Element::ZERO),
+        Some(bias) => Source::of(&bias.into_contiguous()?).read(&mut values),
+        None => values.fill(A::ZERO),
     }
     Ok(values)
 }

@@ -7,9 +7,8 @@
 //! copies a quarter of its input, and a dilated convolution copies only what it reads.
 
 use super::plan::check_scratch;
-use crate::dtype::Element;
 use crate::error::Result;
-use crate::float::FloatElement;
+use crate::stored::{Computing, Source};
 use alloc::vec::Vec;
 use flex_math::simd::vectorize;
 
@@ -99,27 +98,34 @@ impl Planes {
     ///
     /// # Panics
     /// Panics if the slices do not hold the same number of whole channels.
-    pub fn pack<S: FloatElement>(&self, src: &[S], dst: &mut [S::Compute]) {
+    pub fn pack<A: Computing>(&self, src: Source<'_>, dst: &mut [A]) {
         let size: usize = self.source.iter().product();
-        let (src, dst) = (src.chunks_exact(size.max(1)), dst.chunks_exact_mut(self.channel_len().max(1)));
         if size == 0 {
-            return dst.for_each(|dst| dst.fill(S::Compute::ZERO));
+            return dst.fill(A::ZERO);
         }
-        assert_eq!(src.len(), dst.len(), "conv: planes of another number of channels");
+        let channel = self.channel_len().max(1);
+        assert_eq!(src.len() / size, dst.len() / channel, "conv: planes of another number of channels");
+        // A row of the source, if it has to be converted.
+        let mut room = Vec::new();
+        if src.values::<A>().is_none() && self.axes[2].step > 1 {
+            room.resize(self.source[2], A::ZERO);
+        }
         vectorize(
             #[inline(always)]
             || {
-                for (src, dst) in src.zip(dst) {
-                    self.pack_channel(src, dst);
+                for (k, dst) in dst.chunks_exact_mut(channel).enumerate() {
+                    self.pack_channel(src, k * size, dst, &mut room);
                 }
             },
         );
     }
 
+    /// Writes the planes of the channel whose first element is number `base` of `src`.
     #[inline(always)]
-    fn pack_channel<S: FloatElement>(&self, src: &[S], dst: &mut [S::Compute]) {
+    fn pack_channel<A: Computing>(&self, src: Source<'_>, base: usize, dst: &mut [A], room: &mut [A]) {
         let [d, h, w] = &self.axes;
         let [size_d, size_h, size_w] = self.source;
+        let values = src.values::<A>();
         let mut rows = dst.chunks_exact_mut(w.len);
         for &start_d in &d.starts {
             for &start_h in &h.starts {
@@ -135,12 +141,24 @@ impl Planes {
                             let Some(row) = rows.next() else { return };
                             let index = (d.source(start_d, at_d, size_d), h.source(start_h, at_h, size_h));
                             let (Some(index_d), Some(index_h)) = index else {
-                                row.fill(S::Compute::ZERO);
+                                row.fill(A::ZERO);
                                 continue;
                             };
-                            let src = &src[(index_d * size_h + index_h) * size_w..][..size_w];
-                            row[..inside.start].fill(S::Compute::ZERO);
-                            row[inside.end..].fill(S::Compute::ZERO);
+                            let at = base + (index_d * size_h + index_h) * size_w;
+                            row[..inside.start].fill(A::ZERO);
+                            row[inside.end..].fill(A::ZERO);
+                            let src = match values {
+                                Some(values) => &values[at..][..size_w],
+                                None if w.step == 1 => {
+                                    let at = at + first;
+                                    src.slice(at..at + inside.len()).read(&mut row[inside.clone()]);
+                                    continue;
+                                }
+                                None => {
+                                    src.slice(at..at + size_w).read(room);
+                                    &*room
+                                }
+                            };
                             gather(&src[first..], w.step, &mut row[inside.clone()]);
                         }
                     }
@@ -152,22 +170,22 @@ impl Planes {
 
 /// `dst[i] = src[i * step]`.
 #[inline(always)]
-fn gather<S: FloatElement>(src: &[S], step: usize, dst: &mut [S::Compute]) {
+fn gather<A: Copy>(src: &[A], step: usize, dst: &mut [A]) {
     let len = dst.len();
     match step {
         _ if len == 0 => {}
-        1 => S::widen_slice(&src[..len], dst),
+        1 => dst.copy_from_slice(&src[..len]),
         2 => {
             // A constant step lets the compiler shuffle whole vectors.
             let (last, most) = dst.split_last_mut().expect("not empty");
             for (d, s) in most.iter_mut().zip(src.chunks_exact(2)) {
-                *d = s[0].to_compute();
+                *d = s[0];
             }
-            *last = src[2 * (len - 1)].to_compute();
+            *last = src[2 * (len - 1)];
         }
         _ => {
             for (d, s) in dst.iter_mut().zip(src.iter().step_by(step)) {
-                *d = s.to_compute();
+                *d = *s;
             }
         }
     }

@@ -9,10 +9,12 @@ use super::element::Scratch;
 use super::plan::Geometry;
 use super::product::{BLOCK_ROWS, max_lanes, slack, windows};
 use super::program::{Pass, Program};
-use crate::dtype::Element;
-use crate::float::FloatElement;
+use crate::dtype::{DType, Element};
+use crate::error::Result;
 use crate::parallel::thresholds::{CONV_TASKS, TASK_CONV_FLOPS};
 use crate::parallel::{Work, for_each_chunk};
+use crate::stored::{Computing, Sink, Source};
+use crate::{Blank, Tensor};
 use alloc::vec::Vec;
 use core::ops::Range;
 
@@ -26,82 +28,95 @@ const WHOLE_FLOPS: usize = 8 * 1024 * 1024;
 /// Bytes of planes that are kept at a time. A convolution of four images of 3 MB each takes 8.3 ms of
 /// processor time with 16 MiB and 6.2 ms with 4 MiB.
 pub(super) const PLANES_BYTES: usize = 4 * 1024 * 1024;
+
 /// The operands of a program.
-pub(super) struct Operands<'a, S: FloatElement> {
-    /// The source of the planes, `[batch, groups, channels, spatial]`.
-    pub src: &'a [S],
+struct Operands<'a, A> {
     /// For each group and pass, a row of coefficients per output channel.
-    pub weight: &'a [S::Compute],
+    weight: &'a [A],
     /// One initial value per output channel of all groups.
-    pub bias: &'a [S::Compute],
-    pub batch: usize,
-    pub groups: usize,
+    bias: &'a [A],
+    groups: usize,
 }
 
-/// Computes the whole output, `[batch, groups, rows, spatial]`.
-pub(super) fn run<S: FloatElement>(program: &Program, operands: &Operands<'_, S>, out: &mut [S]) {
-    let units = operands.batch * operands.groups;
+/// Computes the whole output, `[batch, groups, rows, spatial]`, from the source of the planes, `[batch, groups,
+/// channels, spatial]`.
+pub(super) fn run<A: Computing>(
+    op: &'static str,
+    program: &Program,
+    g: &Geometry,
+    src: Source<'_>,
+    weight: &[A],
+    bias: &[A],
+    shape: crate::Shape,
+    dtype: DType,
+) -> Result<Tensor> {
+    let mut blank = Blank::new(op, shape, dtype)?;
+    let out = blank.bytes();
+    let operands = Operands { weight, bias, groups: g.groups };
+    let units = g.batch * g.groups;
     let unit_out = program.rows * program.out_len();
     if units == 0 || unit_out == 0 {
-        return;
+        return Ok(blank.finish());
     }
     let flops = program.flops();
     let work = product_work(flops.saturating_mul(units));
     let source = program.planes.source_len();
     let planes = program.planes.len();
-    let direct = program.planes.is_source().then(|| S::as_compute(operands.src)).flatten();
+    let direct = program.planes.is_source().then(|| src.values::<A>()).flatten();
+    let unit_bytes = unit_out * dtype.size();
     if flops <= WHOLE_FLOPS && units >= 8 || units >= 64 {
         let per_task = TASK_CONV_FLOPS.div_ceil(flops.max(1)).min(units.div_ceil(CONV_TASKS)).max(1);
-        for_each_chunk(out, per_task * unit_out, work, |task, out| {
-            let mut scratch = Scratch::new(if direct.is_some() { 0 } else { planes + slack::<S::Compute>() });
-            let mut temp = Scratch::new(BLOCK_ROWS * (MAX_RUN + slack::<S::Compute>()));
+        for_each_chunk(out, per_task * unit_bytes, work, |task, out| {
+            let mut scratch = Scratch::new(if direct.is_some() { 0 } else { planes + slack::<A>() });
+            let mut temp = Scratch::new(BLOCK_ROWS * (MAX_RUN + slack::<A>()));
             if direct.is_none() {
-                scratch[planes..].fill(S::Compute::ZERO);
+                scratch[planes..].fill(A::ZERO);
             }
-            for (k, out) in out.chunks_mut(unit_out).enumerate() {
+            for (k, out) in out.chunks_mut(unit_bytes).enumerate() {
                 let unit = task * per_task + k;
                 let p = match direct {
                     Some(src) => &src[unit * source..][..source],
                     None => {
-                        program.planes.pack(&operands.src[unit * source..][..source], &mut scratch[..planes]);
+                        program
+                            .planes
+                            .pack(src.slice(unit * source..(unit + 1) * source), &mut scratch[..planes]);
                         &scratch
                     }
                 };
-                let mut pieces: Vec<&mut [S]> = out.chunks_mut(program.out_len()).collect();
+                let channels = out.chunks_mut(program.out_len() * dtype.size());
+                let mut pieces: Vec<Sink<'_>> = channels.map(|out| Sink::new(out, dtype)).collect();
                 let part = Part { unit, row: 0, band: 0..program.out[program.band_axis()] };
-                program.multiply(operands, p, &part, &mut pieces, &mut temp);
+                program.multiply(&operands, p, &part, &mut pieces, &mut temp);
             }
         });
-        return;
+        return Ok(blank.finish());
     }
     let at_once = match direct {
         Some(_) => units,
-        None => (PLANES_BYTES / (planes * size_of::<S::Compute>()).max(1)).clamp(1, units),
+        None => (PLANES_BYTES / (planes * size_of::<A>()).max(1)).clamp(1, units),
     };
-    let mut scratch =
-        Scratch::new(if direct.is_some() { 0 } else { at_once * planes + slack::<S::Compute>() });
+    let mut scratch = Scratch::new(if direct.is_some() { 0 } else { at_once * planes + slack::<A>() });
     for first in (0..units).step_by(at_once) {
         let count = at_once.min(units - first);
         if direct.is_none() {
-            scratch[count * planes..].fill(S::Compute::ZERO);
-            pack_all(
-                program,
-                &operands.src[first * source..][..count * source],
-                &mut scratch[..count * planes],
-            );
+            scratch[count * planes..].fill(A::ZERO);
+            let src = src.slice(first * source..(first + count) * source);
+            pack_all(program, src, &mut scratch[..count * planes]);
         }
-        let mut tasks = split(program, first, &mut out[first * unit_out..][..count * unit_out], flops);
+        let out = &mut out[first * unit_bytes..][..count * unit_bytes];
+        let mut tasks = split(program, first, out, dtype, flops);
         for_each_chunk(&mut tasks, 1, work, |_, task| {
-            let mut temp = Scratch::new(BLOCK_ROWS * (MAX_RUN + slack::<S::Compute>()));
+            let mut temp = Scratch::new(BLOCK_ROWS * (MAX_RUN + slack::<A>()));
             for (part, pieces) in task {
                 let p = match direct {
                     Some(src) => &src[part.unit * source..][..source],
                     None => &scratch[(part.unit - first) * planes..],
                 };
-                program.multiply(operands, p, part, pieces, &mut temp);
+                program.multiply(&operands, p, part, pieces, &mut temp);
             }
         });
     }
+    Ok(blank.finish())
 }
 
 /// The [`Work`] of `flops` floating-point operations in one of the [products](super::product). Products run
@@ -112,18 +127,18 @@ pub(super) fn product_work(flops: usize) -> Work {
 }
 
 /// Packs the planes of many images, with the channels in parallel.
-pub(super) fn pack_all<S: FloatElement>(program: &Program, src: &[S], dst: &mut [S::Compute]) {
+pub(super) fn pack_all<A: Computing>(program: &Program, src: Source<'_>, dst: &mut [A]) {
     let source = program.planes.source.iter().product::<usize>();
     let channel = program.planes.channel_len();
     if dst.is_empty() {
         return;
     }
-    let bytes = (source + channel) * size_of::<S::Compute>();
+    let bytes = (source + channel) * size_of::<A>();
     let per_task = crate::parallel::rows_per_task(bytes);
     let work = Work::Bytes(bytes.saturating_mul(dst.len() / channel));
     for_each_chunk(dst, per_task * channel, work, |task, dst| {
-        let count = dst.len() / channel;
-        program.planes.pack(&src[task * per_task * source..][..count * source], dst);
+        let (first, count) = (task * per_task, dst.len() / channel);
+        program.planes.pack(src.slice(first * source..(first + count) * source), dst);
     });
 }
 
@@ -197,30 +212,37 @@ struct Part {
 }
 
 /// A part and the memory of its outputs: one slice per row.
-type Task<'a, S> = (Part, Vec<&'a mut [S]>);
+type Task<'a> = (Part, Vec<Sink<'a>>);
 
 /// Cuts the output of consecutive units into tasks.
-fn split<'a, S>(program: &Program, first: usize, out: &'a mut [S], flops: usize) -> Vec<Task<'a, S>> {
+fn split<'a>(
+    program: &Program,
+    first: usize,
+    out: &'a mut [u8],
+    dtype: DType,
+    flops: usize,
+) -> Vec<Task<'a>> {
     let rows = program.rows;
-    let units = out.len() / (rows * program.out_len());
+    let out_bytes = program.out_len() * dtype.size();
+    let units = out.len() / (rows * out_bytes);
     // Blocks of rows first: they share only the planes.
     let block = rows.div_ceil(CONV_TASKS).next_multiple_of(BLOCK_ROWS).min(64);
     let tasks = units * rows.div_ceil(block);
     let size = program.out[program.band_axis()];
     let bands = CONV_TASKS.div_ceil(tasks).min(flops / tasks / TASK_CONV_FLOPS).clamp(1, size);
     let band = size.div_ceil(bands);
-    let inner = program.out_len() / size;
-    let mut list: Vec<Task<'a, S>> = Vec::with_capacity(tasks * bands);
-    for (k, unit) in out.chunks_mut(rows * program.out_len()).enumerate() {
-        for (b, channels) in unit.chunks_mut(block * program.out_len()).enumerate() {
+    let inner = out_bytes / size;
+    let mut list: Vec<Task<'a>> = Vec::with_capacity(tasks * bands);
+    for (k, unit) in out.chunks_mut(rows * out_bytes).enumerate() {
+        for (b, channels) in unit.chunks_mut(block * out_bytes).enumerate() {
             let base = list.len();
             for start in (0..size).step_by(band) {
                 let part = Part { unit: first + k, row: b * block, band: start..(start + band).min(size) };
                 list.push((part, Vec::with_capacity(block)));
             }
-            for channel in channels.chunks_mut(program.out_len()) {
+            for channel in channels.chunks_mut(out_bytes) {
                 for (piece, (_, pieces)) in channel.chunks_mut(band * inner).zip(&mut list[base..]) {
-                    pieces.push(piece);
+                    pieces.push(Sink::new(piece, dtype));
                 }
             }
         }
@@ -245,13 +267,13 @@ impl Program {
     }
 
     /// Computes a part. `p` holds the planes of the part's unit, `pieces` the outputs, one slice per row.
-    fn multiply<S: FloatElement>(
+    fn multiply<A: Computing>(
         &self,
-        operands: &Operands<'_, S>,
-        p: &[S::Compute],
+        operands: &Operands<'_, A>,
+        p: &[A],
         part: &Part,
-        pieces: &mut [&mut [S]],
-        temp: &mut [S::Compute],
+        pieces: &mut [Sink<'_>],
+        temp: &mut [A],
     ) {
         let group = part.unit % operands.groups;
         let group_len = operands.weight.len() / operands.groups;
@@ -259,7 +281,7 @@ impl Program {
         let bias = &operands.bias[group * self.rows + part.row..][..pieces.len()];
         if !self.is_complete() {
             for (piece, &bias) in pieces.iter_mut().zip(bias) {
-                piece.fill(S::from_compute(bias));
+                piece.fill(bias);
             }
         }
         let axis = self.band_axis();
@@ -272,18 +294,24 @@ impl Program {
             let coefficients = &coefficients[part.row * per_row..];
             let mut ranges = pass.count.map(|n| 0..n);
             ranges[axis] = pass.within(axis, &part.band);
-            self.for_each_run::<S::Compute>(ranges, |run| {
+            self.for_each_run(max_lanes::<A>(), ranges, &mut |run| {
                 let [_, pitch_h, pitch_w] = [0, 1, 2].map(|k| self.planes.axes[k].len);
                 let base = (run.d * pitch_h + run.h) * pitch_w + run.w;
                 let len = (run.rows - 1) * pitch_w + run.cols;
                 for (k, pieces) in pieces.chunks_mut(BLOCK_ROWS).enumerate() {
                     let row = k * BLOCK_ROWS;
                     let (a, bias) = (&coefficients[row * per_row..], &bias[row..row + pieces.len()]);
-                    let pitch = len + slack::<S::Compute>();
+                    let pitch = len + slack::<A>();
                     windows(a, bias, p, &pass.offsets, base, len, temp, pitch);
                     for (piece, values) in pieces.iter_mut().zip(temp.chunks_exact(pitch)) {
                         let at = self.output(pass, [run.d, run.h, run.w]) - band_start;
                         let next = pass.step[1] * self.out[2];
+                        let Some(piece) = piece.values::<A>() else {
+                            for (r, values) in values.chunks(pitch_w).take(run.rows).enumerate() {
+                                write_rounded(&values[..run.cols], piece, at + r * next, pass.step[2]);
+                            }
+                            continue;
+                        };
                         for r in 0..run.rows {
                             let (values, out) = (&values[r * pitch_w..], &mut piece[at + r * next..]);
                             // If one pass writes all outputs in order, a short row may overwrite the
@@ -304,9 +332,8 @@ impl Program {
         (index(0) * self.out[1] + index(1)) * self.out[2] + index(2)
     }
 
-    /// Cuts a box of outputs into runs.
-    fn for_each_run<T>(&self, [d, h, w]: [Range<usize>; 3], mut f: impl FnMut(Run)) {
-        let lanes = max_lanes::<T>();
+    /// Cuts a box of outputs into runs, for vectors of at most `lanes` elements.
+    fn for_each_run(&self, lanes: usize, [d, h, w]: [Range<usize>; 3], f: &mut dyn FnMut(Run)) {
         let max = (RUN_ELEMENTS / self.planes.channels.max(1)).clamp(192, MAX_RUN) / 48 * 48;
         let pitch = self.planes.axes[2].len;
         if w.is_empty() {
@@ -348,23 +375,37 @@ impl Pass {
 /// output rows of small images are that short.
 const SHORT_ROW: usize = 16;
 
-/// Copies the first [`SHORT_ROW`] elements of `values`; returns false if a slice is shorter or `S` needs a
-/// conversion.
+/// Copies the first [`SHORT_ROW`] elements of `values`; returns false if a slice is shorter.
 #[inline(always)]
-fn write_short<S: FloatElement>(values: &[S::Compute], dst: &mut [S]) -> bool {
-    let dst = S::as_compute_mut(dst).and_then(|dst| dst.first_chunk_mut::<SHORT_ROW>());
-    let (Some(dst), Some(values)) = (dst, values.first_chunk()) else { return false };
+fn write_short<A: Copy>(values: &[A], dst: &mut [A]) -> bool {
+    let (Some(dst), Some(values)) = (dst.first_chunk_mut::<SHORT_ROW>(), values.first_chunk()) else {
+        return false;
+    };
     *dst = *values;
     true
 }
 
 /// `dst[i * step] = values[i]`.
-fn write<S: FloatElement>(values: &[S::Compute], dst: &mut [S], step: usize) {
+fn write<A: Copy>(values: &[A], dst: &mut [A], step: usize) {
     if step == 1 {
-        S::narrow_slice(values, &mut dst[..values.len()]);
+        dst[..values.len()].copy_from_slice(values);
     } else {
         for (d, v) in dst.iter_mut().step_by(step).zip(values) {
-            *d = S::from_compute(*v);
+            *d = *v;
         }
+    }
+}
+
+/// [`write`] from element `at` of `dst` on, for elements of 16 bits that are rounded.
+fn write_rounded<A: Computing>(values: &[A], dst: &mut Sink<'_>, at: usize, step: usize) {
+    if step == 1 {
+        return dst.part(at..at + values.len()).write(values);
+    }
+    let mut room = [0u16; 64];
+    for (k, values) in values.chunks(room.len()).enumerate() {
+        let rounded = &mut room[..values.len()];
+        dst.round(values, rounded);
+        let all: &mut [u16] = bytemuck::cast_slice_mut(dst.bytes());
+        write(rounded, &mut all[at + k * 64 * step..], step);
     }
 }

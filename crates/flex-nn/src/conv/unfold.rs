@@ -6,9 +6,7 @@ use crate::error::{Error, Result, check_rank};
 use crate::layout::checked_num_elements;
 use crate::parallel::{Work, for_each_chunk, rows_per_task};
 use crate::stored::Source;
-use crate::walk::gather_row;
 use crate::{Blank, Tensor};
-use bytemuck::{cast_slice, cast_slice_mut};
 
 /// The windows of an input `[batch, channels, height, width]` as columns of a tensor `[batch, channels *
 /// kernel_h * kernel_w, windows]`. Windows are in row-major order of their position. Padding is zero.
@@ -54,20 +52,10 @@ pub fn unfold4d(x: Tensor, kernel: [usize; 2], options: &UnfoldOptions) -> Resul
                 out[..start * size].fill(0);
                 out[end * size..].fill(0);
                 let x = start * stride[1] + first - padding[1];
-                let row = src.slice(plane + y * width..plane + (y + 1) * width).bytes();
-                gather_bytes(row, size, x, stride[1] as isize, &mut out[start * size..end * size]);
+                let row = src.slice(plane + y * width..plane + (y + 1) * width);
+                row.gather(x, stride[1] as isize, &mut out[start * size..end * size]);
             }
         }
     });
     Ok(blank.finish())
-}
-
-/// [`gather_row`] of elements of `size` bytes.
-fn gather_bytes(src: &[u8], size: usize, first: usize, stride: isize, out: &mut [u8]) {
-    match size {
-        1 => gather_row(src, first, stride, out),
-        2 => gather_row::<u16>(cast_slice(src), first, stride, cast_slice_mut(out)),
-        4 => gather_row::<u32>(cast_slice(src), first, stride, cast_slice_mut(out)),
-        _ => gather_row::<u64>(cast_slice(src), first, stride, cast_slice_mut(out)),
-    }
 }

@@ -11,13 +11,11 @@ use super::plan::{Geometry, check_scratch};
 use super::product::{Pairs, dots, max_lanes};
 use super::program::Program;
 use super::run::{PLANES_BYTES, pack_all, product_work};
-use crate::dtype::Element;
 use crate::error::Result;
-use crate::float::FloatElement;
 use crate::parallel::{Work, for_each_chunk, map_blocks};
+use crate::stored::{Computing, Source};
 use alloc::vec::Vec;
 use flex_math::simd::vectorize;
-use num_traits::Float;
 
 /// Positions that are summed in registers before the sum is added to the result: long enough to hide the cost
 /// of the sum over lanes, short enough for the windows to stay in the cache and for rounding errors to stay
@@ -32,12 +30,12 @@ const ROWS: usize = 4;
 ///
 /// # Errors
 /// Fails if the scratch memory is too large to address.
-pub(super) fn weight_gradient<S: FloatElement>(
+pub(super) fn weight_gradient<A: Computing>(
     op: &'static str,
     g: &Geometry,
-    image: &[S],
-    grid: &[S],
-    out: &mut [S::Compute],
+    image: Source<'_>,
+    grid: Source<'_>,
+    out: &mut [A],
 ) -> Result<()> {
     let program = Program::gather(op, g)?;
     let [pass] = &program.passes[..] else { return Ok(()) };
@@ -48,7 +46,7 @@ pub(super) fn weight_gradient<S: FloatElement>(
     let (planes, rows) = (&program.planes, g.grid_channels);
     let [_, pitch_h, pitch_w] = [0, 1, 2].map(|k| planes.axes[k].len);
     let [size_d, size_h, size_w] = g.grid;
-    let lanes = max_lanes::<S::Compute>();
+    let lanes = max_lanes::<A>();
     // Positions from the first window to the last; `wide` rounds them up to whole vectors.
     let positions = ((size_d - 1) * pitch_h + size_h - 1) * pitch_w + size_w;
     let wide = check_scratch(op, &[positions.next_multiple_of(lanes), rows, g.groups])? / (rows * g.groups);
@@ -56,15 +54,15 @@ pub(super) fn weight_gradient<S: FloatElement>(
     let source = planes.source_len() * g.groups;
     let grid_len = size_d * size_h * size_w;
 
-    let direct_image = planes.is_source().then(|| S::as_compute(image)).flatten();
-    let direct_grid = (positions == grid_len).then(|| S::as_compute(grid)).flatten();
+    let direct_image = planes.is_source().then(|| image.values::<A>()).flatten();
+    let direct_grid = (positions == grid_len).then(|| grid.values::<A>()).flatten();
     // The operands are read in place only if the positions fill whole vectors.
     let (direct_image, direct_grid) = match (direct_image, direct_grid) {
         (Some(image), Some(grid)) if positions == wide => (Some(image), Some(grid)),
         _ => (None, None),
     };
     let direct = direct_image.is_some();
-    let by_rows = !direct && wide != grid_len && !all_finite(image);
+    let by_rows = !direct && wide != grid_len && !all_finite::<A>(image);
     let mut segments: Vec<(usize, usize)> = Vec::new();
     if by_rows {
         for d in 0..size_d {
@@ -76,7 +74,7 @@ pub(super) fn weight_gradient<S: FloatElement>(
 
     let image_planes = planes.len() * g.groups;
     let image_wide = wide * rows * g.groups;
-    let bytes = (image_planes + image_wide).saturating_mul(size_of::<S::Compute>());
+    let bytes = (image_planes + image_wide).saturating_mul(size_of::<A>());
     let at_once = if direct { g.batch } else { (PLANES_BYTES / bytes.max(1)).clamp(1, g.batch) };
     let mut p_scratch = Scratch::new(if direct { 0 } else { at_once * image_planes + wide - positions });
     let mut g_scratch = Scratch::new(if direct { 0 } else { at_once * image_wide });
@@ -86,10 +84,10 @@ pub(super) fn weight_gradient<S: FloatElement>(
     for first in (0..g.batch).step_by(at_once) {
         let count = at_once.min(g.batch - first);
         if !direct {
-            p_scratch[count * image_planes..].fill(S::Compute::ZERO);
-            let image = &image[first * source..][..count * source];
+            p_scratch[count * image_planes..].fill(A::ZERO);
+            let image = image.slice(first * source..(first + count) * source);
             pack_all(&program, image, &mut p_scratch[..count * image_planes]);
-            let grid = &grid[first * total * grid_len..][..count * total * grid_len];
+            let grid = grid.slice(first * total * grid_len..(first + count) * total * grid_len);
             widen_grid(g, pitch_h * pitch_w, pitch_w, wide, grid, &mut g_scratch[..count * image_wide]);
         }
         let p = direct_image.unwrap_or(&p_scratch);
@@ -127,46 +125,44 @@ pub(super) fn weight_gradient<S: FloatElement>(
 }
 
 /// Lays out the rows of the grid with the pitch of the planes, with zeros between and after them.
-fn widen_grid<S: FloatElement>(
+fn widen_grid<A: Computing>(
     g: &Geometry,
     plane: usize,
     pitch: usize,
     wide: usize,
-    grid: &[S],
-    out: &mut [S::Compute],
+    grid: Source<'_>,
+    out: &mut [A],
 ) {
     let [size_d, size_h, size_w] = g.grid;
     let len = size_d * size_h * size_w;
-    let per_task = crate::parallel::rows_per_task((len + wide) * size_of::<S::Compute>());
+    let per_task = crate::parallel::rows_per_task((len + wide) * size_of::<A>());
     let work = Work::Bytes(2 * size_of_val(out));
     for_each_chunk(out, per_task * wide, work, |task, out| {
-        let grid = &grid[task * per_task * len..];
-        vectorize(
-            #[inline(always)]
-            || {
-                for (src, dst) in grid.chunks_exact(len).zip(out.chunks_exact_mut(wide)) {
-                    let mut end = 0;
-                    for (row, src) in src.chunks_exact(size_w).enumerate() {
-                        let start = row / size_h * plane + row % size_h * pitch;
-                        dst[end..start].fill(S::Compute::ZERO);
-                        end = start + size_w;
-                        S::widen_slice(src, &mut dst[start..end]);
-                    }
-                    dst[end..].fill(S::Compute::ZERO);
-                }
-            },
-        );
+        for (k, dst) in out.chunks_exact_mut(wide).enumerate() {
+            let first = (task * per_task + k) * len;
+            let mut end = 0;
+            for row in 0..size_d * size_h {
+                let start = row / size_h * plane + row % size_h * pitch;
+                dst[end..start].fill(A::ZERO);
+                end = start + size_w;
+                let at = first + row * size_w;
+                grid.slice(at..at + size_w).read(&mut dst[start..end]);
+            }
+            dst[end..].fill(A::ZERO);
+        }
     });
 }
 
 /// Whether no value is infinite or NaN.
-fn all_finite<S: FloatElement>(values: &[S]) -> bool {
+fn all_finite<A: Computing>(values: Source<'_>) -> bool {
     const BLOCK: usize = 32 * 1024;
-    let work = Work::Bytes(size_of_val(values));
+    let work = Work::Bytes(values.bytes().len());
     let finite = map_blocks(values.len(), BLOCK, work, |range| {
+        let mut wide = Vec::new();
+        let values = values.slice(range).load::<A>(&mut wide);
         vectorize(
             #[inline(always)]
-            || values[range].iter().fold(true, |all, v| all & v.to_compute().is_finite()),
+            || values.iter().fold(true, |all, v| all & v.is_finite()),
         )
     });
     finite.into_iter().all(|finite| finite)

@@ -18,9 +18,9 @@
 //! and probabilities tiny.
 
 use crate::error::{Error, Result, check_rank, check_same_dtype};
-use crate::float::FloatElement;
 use crate::parallel::{self, Work};
-use crate::{Element, Tensor};
+use crate::stored::{Computing, Sink, Source};
+use crate::{Blank, DType, Element, Tensor};
 use alloc::vec;
 use alloc::vec::Vec;
 use flex_math::simd::vectorize;
@@ -49,22 +49,20 @@ pub fn ctc_loss(
     const OP: &str = "ctc_loss";
     let problem = Problem::new(OP, &log_probs, &targets, &input_lengths, &target_lengths, blank)?;
     let log_probs = log_probs.into_contiguous()?;
-    dispatch!(float OP, log_probs.dtype(), T => {
-        let src = log_probs.as_slice::<T>().expect("contiguous");
-        Tensor::build::<T>(OP, [problem.samples.len()], log_probs.dtype(), |out| {
-            parallel::for_each_chunk(out, 1, problem.work(), |n, out| {
-                let sample = &problem.samples[n];
-                let mut states = States::new(sample, problem.blank);
-                let (mut alpha, mut next) = (states.nothing(), states.nothing());
-                for t in 0..sample.time {
-                    states.load(&src[problem.row(t, n)]);
-                    states.step(t == 0, &alpha, &mut next);
-                    core::mem::swap(&mut alpha, &mut next);
-                }
-                out[0] = T::from_f64(states.loss(sample.time, &alpha));
-            });
-        })
-    })
+    let (dtype, src) = (log_probs.dtype(), Source::of(&log_probs));
+    let mut blank = Blank::new(OP, [problem.samples.len()].into(), dtype)?;
+    parallel::for_each_chunk(blank.bytes(), dtype.size(), problem.work(), |n, out| {
+        let sample = &problem.samples[n];
+        let mut states = States::new(sample, problem.blank);
+        let (mut alpha, mut next) = (states.nothing(), states.nothing());
+        for t in 0..sample.time {
+            states.load(src.slice(problem.row(t, n)));
+            states.step(t == 0, &alpha, &mut next);
+            core::mem::swap(&mut alpha, &mut next);
+        }
+        Sink::new(out, dtype).set(states.loss(sample.time, &alpha));
+    });
+    Ok(blank.finish())
 }
 
 /// Gradient of [`ctc_loss`] with respect to `log_probs`, weighted by `grad` (`[batch]`), in the form that
@@ -96,31 +94,29 @@ pub fn ctc_loss_backward(
         return Err(Error::shapes(OP, log_probs.shape(), grad.shape(), "a gradient of shape [batch]"));
     }
     let (log_probs, grad) = (log_probs.into_contiguous()?, grad.into_contiguous()?);
-    dispatch!(float OP, log_probs.dtype(), T => {
-        let src = log_probs.as_slice::<T>().expect("contiguous");
-        let grad = grad.as_slice::<T>().expect("contiguous");
-        Tensor::build::<T>(OP, log_probs.shape().clone(), log_probs.dtype(), |out| {
-            // The rows of one sample are not adjacent in memory; each task gets the list of its rows.
-            let batch = problem.samples.len();
-            let mut rows: Vec<Vec<&mut [T]>> =
-                (0..batch).map(|_| Vec::with_capacity(problem.time)).collect();
-            for (k, row) in out.chunks_exact_mut(problem.classes).enumerate() {
-                rows[k % batch].push(row);
-            }
-            parallel::for_each_chunk(&mut rows, 1, problem.work(), |n, rows| {
-                gradient(&problem, n, src, Element::to_f64(grad[n]), &mut rows[0]);
-            });
-        })
-    })
+    let (dtype, src, grad) = (log_probs.dtype(), Source::of(&log_probs), Source::of(&grad));
+    let mut out = Blank::new(OP, log_probs.shape().clone(), dtype)?;
+    // The rows of one sample are not adjacent in memory; each task gets the list of its rows.
+    let batch = problem.samples.len();
+    let mut rows: Vec<Vec<Sink<'_>>> = (0..batch).map(|_| Vec::with_capacity(problem.time)).collect();
+    for (k, row) in out.bytes().chunks_exact_mut(problem.classes * dtype.size()).enumerate() {
+        rows[k % batch].push(Sink::new(row, dtype));
+    }
+    parallel::for_each_chunk(&mut rows, 1, problem.work(), |n, rows| match dtype {
+        DType::F64 => gradient::<f64>(&problem, n, src, grad.get(n), &mut rows[0]),
+        _ => gradient::<f32>(&problem, n, src, grad.get(n), &mut rows[0]),
+    });
+    drop(rows);
+    Ok(out.finish())
 }
 
-/// Writes the gradient of sample `n` to its rows.
-fn gradient<T: FloatElement>(problem: &Problem, n: usize, src: &[T], grad: f64, rows: &mut [&mut [T]]) {
+/// Writes the gradient of sample `n` to its rows. Only the last step of each row is computed in `A`.
+fn gradient<A: Computing>(problem: &Problem, n: usize, src: Source<'_>, grad: f64, rows: &mut [Sink<'_>]) {
     let sample = &problem.samples[n];
     let mut states = States::new(sample, problem.blank);
     let mut alphas: Vec<Vec<f64>> = Vec::with_capacity(sample.time);
     for t in 0..sample.time {
-        states.load(&src[problem.row(t, n)]);
+        states.load(src.slice(problem.row(t, n)));
         let mut alpha = states.nothing();
         match alphas.last() {
             Some(last) => states.step(false, last, &mut alpha),
@@ -132,7 +128,7 @@ fn gradient<T: FloatElement>(problem: &Problem, n: usize, src: &[T], grad: f64, 
     let loss = states.loss(sample.time, alphas.last().unwrap_or(&empty));
     let counted = if loss == f64::INFINITY { 0 } else { sample.time };
     let (counted_rows, zero_rows) = rows.split_at_mut(counted);
-    zero_rows.iter_mut().for_each(|row| row.fill(T::ZERO));
+    zero_rows.iter_mut().for_each(|row| row.bytes().fill(0));
 
     // Beta runs over the states in reverse order, where it is the alpha of the reversed target.
     let mut reversed = states.reversed();
@@ -140,7 +136,7 @@ fn gradient<T: FloatElement>(problem: &Problem, n: usize, src: &[T], grad: f64, 
     let mut posterior = vec![0.0; states.labels.len()];
     let (mut wide, mut narrow) = (Vec::new(), Vec::new());
     for (t, row) in counted_rows.iter_mut().enumerate().rev() {
-        let log_probs = &src[problem.row(t, n)];
+        let log_probs = src.slice(problem.row(t, n));
         // Without this step's own log-probability, which alpha already contains.
         reversed.log_probs.fill(0.0);
         reversed.step(t + 1 == sample.time, &beta, &mut next);
@@ -154,16 +150,16 @@ fn gradient<T: FloatElement>(problem: &Problem, n: usize, src: &[T], grad: f64, 
         }
         core::mem::swap(&mut beta, &mut next);
 
-        let log_probs = T::in_compute(log_probs, &mut wide);
-        T::through_compute(row, &mut narrow, |row| {
+        let log_probs = log_probs.load::<A>(&mut wide);
+        row.through(&mut narrow, |row: &mut [A]| {
             map(Exp, log_probs, row);
-            let scale = <T::Compute as Element>::from_f64(grad);
+            let scale = A::from_f64(grad);
             row.iter_mut().for_each(|v| *v = *v * scale);
             let blanks: f64 = posterior.iter().step_by(2).sum();
             let blank = (problem.blank, &blanks);
             let labels = states.labels.iter().copied().zip(&posterior).skip(1).step_by(2);
             for (class, p) in labels.chain([blank]) {
-                row[class] = row[class] - <T::Compute as Element>::from_f64(p * grad);
+                row[class] = row[class] - A::from_f64(p * grad);
             }
         });
     }
@@ -295,9 +291,9 @@ impl States {
     }
 
     /// Loads the log-probabilities of a time step.
-    fn load<T: Element>(&mut self, row: &[T]) {
+    fn load(&mut self, row: Source<'_>) {
         for (to, label) in self.log_probs.iter_mut().zip(&self.labels) {
-            *to = row[*label].to_f64();
+            *to = row.get(*label);
         }
     }
 

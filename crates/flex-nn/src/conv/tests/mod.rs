@@ -3,7 +3,7 @@
 mod deform;
 
 use super::*;
-use crate::{DType, Error};
+use crate::{DType, Element, Error};
 use crate::{bf16, f16};
 use alloc::string::ToString;
 use alloc::vec;
