@@ -5,7 +5,7 @@
 //! scales. No element changes its value, and reordered axes take their block sizes with them. An operation
 //! that would split blocks goes through floats: its result is quantized anew, with new scales.
 
-use super::{BlockSize, Grid, QTensor, QuantLevel, dequantize, quantize_dynamic};
+use super::{BlockSize, Grid, QTensor, QuantLevel, QuantScheme, dequantize, quantize_dynamic};
 use crate::error::{Error, Result};
 use crate::{DType, Shape, Slice, Tensor, index, movement};
 use alloc::vec::Vec;
@@ -29,8 +29,12 @@ impl QTensor {
     /// # Errors
     /// The errors of `f` and of the quantization of its result.
     pub fn map_numbers(self, f: impl FnOnce(Tensor) -> Result<Tensor>) -> Result<Self> {
-        let mut scheme = self.scheme;
-        let numbers = f(dequantize(self, DType::F32)?)?;
+        let scheme = self.scheme;
+        f(dequantize(self, DType::F32)?).and_then(|numbers| Self::anew(numbers, scheme))
+    }
+
+    /// The second half of [`map_numbers`](Self::map_numbers).
+    fn anew(numbers: Tensor, mut scheme: QuantScheme) -> Result<Self> {
         if let QuantLevel::Block(sizes) = &scheme.level {
             scheme.level = QuantLevel::Block(fitting_blocks(sizes, numbers.shape()));
         }
