@@ -206,7 +206,11 @@ impl Tensor {
     /// # Errors
     /// [`Error::Overflow`] and [`Error::Memory`].
     pub fn full(shape: impl Into<Shape>, value: impl Into<Scalar>, dtype: DType) -> Result<Self> {
-        let (shape, value) = (shape.into(), value.into());
+        Self::full_of(shape.into(), value.into(), dtype)
+    }
+
+    /// [`full`](Self::full), compiled here.
+    fn full_of(shape: Shape, value: Scalar, dtype: DType) -> Result<Self> {
         dispatch!(any "full", dtype, T => {
             let value = if dtype.is_bool() { T::from_u64((value.to_f64() != 0.0) as u64) } else { value.cast::<T>() };
             Self::filled::<T>("full", shape, value, dtype)

@@ -153,8 +153,8 @@ fn attend_in<A: Computing>(
                 vectorize(
                     #[inline(always)]
                     || {
-                        for (row, shrink) in result.chunks_exact_mut(plan.value_depth).zip(shrink) {
-                            row.iter_mut().for_each(|y| *y = *y * shrink);
+                        for (row, shrink) in result.chunks_exact_mut(plan.value_depth).zip(&shrink) {
+                            row.iter_mut().for_each(|y| *y = *y * *shrink);
                         }
                     },
                 );

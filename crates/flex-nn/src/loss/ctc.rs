@@ -236,8 +236,11 @@ impl Problem {
 
 /// The elements as signed integers.
 fn integers(op: &'static str, tensor: &Tensor) -> Result<Vec<i64>> {
+    let tensor = tensor.to_contiguous()?;
     // A `u64` above `i64::MAX` becomes negative, which is equally invalid.
-    dispatch!(int op, tensor.dtype(), I => Ok(tensor.to_vec::<I>().into_iter().map(Element::to_i64).collect()))
+    dispatch!(int op, tensor.dtype(), I => {
+        Ok(tensor.as_slice::<I>().expect("contiguous").iter().map(|v| v.to_i64()).collect())
+    })
 }
 
 /// The elements as lengths; an error if one is negative or above `limit`.

@@ -41,12 +41,17 @@ impl QTensor {
         quantize_dynamic(numbers, scheme)
     }
 
+    /// [`map_values`](Self::map_values), compiled once for all operations here.
+    fn move_values(self, f: &dyn Fn(Tensor) -> Result<Tensor>) -> Result<Self> {
+        self.map_values(f)
+    }
+
     /// Applies one function to the codes and one to the scales; `blocks` are new block sizes, if they change.
     fn map_both(
         self,
         blocks: Option<Vec<usize>>,
-        values: impl FnOnce(Tensor) -> Result<Tensor>,
-        scales: impl FnOnce(Tensor) -> Result<Tensor>,
+        values: &dyn Fn(Tensor) -> Result<Tensor>,
+        scales: &dyn Fn(Tensor) -> Result<Tensor>,
     ) -> Result<Self> {
         let mut scheme = self.scheme;
         if let Some(blocks) = blocks {
@@ -68,7 +73,7 @@ impl QTensor {
     pub fn reshape(self, shape: impl Into<Shape>) -> Result<Self> {
         let shape = shape.into();
         let Some(blocks) = self.blocks()? else {
-            return self.map_values(|t| t.reshape(shape));
+            return self.move_values(&|t| t.reshape(shape.clone()));
         };
         // If only the last axis has blocks, a block is a run of the row-major order.
         let runs = blocks.split_last().filter(|(_, outer)| outer.iter().all(|&b| b == 1));
@@ -76,9 +81,9 @@ impl QTensor {
             (Some((&run, _)), Some(&width)) if width % run == 0 => {
                 let mut grid = shape.clone();
                 *grid.as_mut_slice().last_mut().expect("an axis") = width / run;
-                self.map_both(None, |t| t.reshape(shape), |s| s.reshape(grid))
+                self.map_both(None, &|t| t.reshape(shape.clone()), &|s| s.reshape(grid.clone()))
             }
-            _ => self.map_values(|t| t.reshape(shape)),
+            _ => self.move_values(&|t| t.reshape(shape.clone())),
         }
     }
 
@@ -87,13 +92,14 @@ impl QTensor {
     /// # Errors
     /// Fails if `axes` is not a permutation.
     pub fn permute(self, axes: &[usize]) -> Result<Self> {
-        let values = self.values.clone().permute(axes)?;
+        // Checks the axes before blocks are looked up by them.
+        self.values.clone().permute(axes)?;
         match self.blocks()? {
             Some(blocks) if axes.len() <= BlockSize::MAX_DIMS => {
                 let reordered = axes.iter().map(|&a| blocks[a]).collect();
-                self.map_both(Some(reordered), |_| Ok(values), |s| s.permute(axes))
+                self.map_both(Some(reordered), &|t| t.permute(axes), &|s| s.permute(axes))
             }
-            _ => self.map_values(|t| t.permute(axes)),
+            _ => self.move_values(&|t| t.permute(axes)),
         }
     }
 
@@ -115,9 +121,9 @@ impl QTensor {
     /// Fails if an axis is out of range or named twice.
     pub fn flip(self, axes: &[usize]) -> Result<Self> {
         if self.is_per_tensor() {
-            return self.map_values(|t| t.flip(axes));
+            return self.move_values(&|t| t.flip(axes));
         }
-        self.map_both(None, |t| t.flip(axes), |s| s.flip(axes))
+        self.map_both(None, &|t| t.flip(axes), &|s| s.flip(axes))
     }
 
     /// Broadcasts to `shape`: repeats axes of size one, and adds leading axes.
@@ -126,7 +132,7 @@ impl QTensor {
     /// Fails if the tensor does not broadcast to `shape`.
     pub fn expand(self, shape: &[usize]) -> Result<Self> {
         let Some(blocks) = self.blocks()? else {
-            return self.map_values(|t| t.expand(shape));
+            return self.move_values(&|t| t.expand(shape));
         };
         let lead = shape.len().saturating_sub(blocks.len());
         let grid: Vec<usize> = shape
@@ -134,7 +140,7 @@ impl QTensor {
             .enumerate()
             .map(|(axis, &size)| size / axis.checked_sub(lead).map_or(1, |axis| blocks[axis]))
             .collect();
-        self.map_both(None, |t| t.expand(shape), |s| s.expand(&grid))
+        self.map_both(None, &|t| t.expand(shape), &|s| s.expand(&grid))
     }
 
     /// Slices the leading axes. The result is exact if all slices begin and end between blocks; otherwise it
@@ -144,7 +150,7 @@ impl QTensor {
     /// Fails if there are more slices than axes, or a step is zero.
     pub fn slice(self, slices: &[Slice]) -> Result<Self> {
         let Some(blocks) = self.blocks()? else {
-            return self.map_values(|t| t.slice(slices));
+            return self.move_values(&|t| t.slice(slices));
         };
         let sizes = self.shape().clone();
         let coarse: Option<Vec<Slice>> = slices
@@ -163,9 +169,9 @@ impl QTensor {
             .collect();
         match coarse {
             Some(coarse) if slices.len() <= blocks.len() => {
-                self.map_both(None, |t| t.slice(slices), |s| s.slice(&coarse))
+                self.map_both(None, &|t| t.slice(slices), &|s| s.slice(&coarse))
             }
-            _ => self.map_values(|t| t.slice(slices)),
+            _ => self.move_values(&|t| t.slice(slices)),
         }
     }
 
@@ -178,10 +184,10 @@ impl QTensor {
         let blocks = self.blocks()?;
         match blocks.as_ref().and_then(|blocks| blocks.get(axis)) {
             Some(1) => {
-                let again = indices.clone();
-                self.map_both(None, |t| index::select(t, axis, indices), |s| index::select(s, axis, again))
+                let select = |t| index::select(t, axis, indices.clone());
+                self.map_both(None, &select, &select)
             }
-            _ => self.map_values(|t| index::select(t, axis, indices)),
+            _ => self.move_values(&|t| index::select(t, axis, indices.clone())),
         }
     }
 
@@ -190,7 +196,7 @@ impl QTensor {
     /// # Errors
     /// The errors of [`index::gather`].
     pub fn gather(self, axis: usize, indices: Tensor) -> Result<Self> {
-        self.map_values(|t| index::gather(axis, t, indices))
+        self.move_values(&|t| index::gather(axis, t, indices.clone()))
     }
 
     /// Repeats the tensor `times` times along `axis`.
@@ -199,9 +205,10 @@ impl QTensor {
     /// The errors of [`movement::repeat`].
     pub fn repeat(self, axis: usize, times: usize) -> Result<Self> {
         if self.is_per_tensor() {
-            return self.map_values(|t| movement::repeat(t, axis, times));
+            return self.move_values(&|t| movement::repeat(t, axis, times));
         }
-        self.map_both(None, |t| movement::repeat(t, axis, times), |s| movement::repeat(s, axis, times))
+        let repeat = |t| movement::repeat(t, axis, times);
+        self.map_both(None, &repeat, &repeat)
     }
 }
 
