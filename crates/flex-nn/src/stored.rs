@@ -1,7 +1,7 @@
 //! Float elements as drivers see them: bytes and a dtype.
 //!
-//! Drivers are compiled for the computing types f32 and f64 alone. That halves are converted on the way in and
-//! out is a matter of the dtype, which is looked at once per block. So halves add no machine code to an
+//! Drivers are compiled for the computing types f32 and f64 alone. That halves are converted on the way in
+//! and out is a matter of the dtype, which is looked at once per block. So halves add no machine code to an
 //! operation.
 
 use crate::float::{Real, take};
@@ -234,7 +234,8 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// Lets `f` write values for all elements in the type `A`. The slice passed to `f` holds arbitrary values.
+    /// Lets `f` write values for all elements in the type `A`. The slice passed to `f` holds arbitrary
+    /// values.
     #[inline]
     pub fn through<A: Computing, R>(&mut self, scratch: &mut Vec<A>, f: impl FnOnce(&mut [A]) -> R) -> R {
         let len = self.len();

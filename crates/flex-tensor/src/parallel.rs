@@ -105,8 +105,8 @@ impl<T, F: Fn(usize, &mut [T]) + Sync> Chunks<T> for F {
     }
 }
 
-/// [`for_each_chunk`], compiled once per type of elements instead of once per kernel, and with one copy of the
-/// kernel for small and large outputs.
+/// [`for_each_chunk`], compiled once per type of elements instead of once per kernel, and with one copy of
+/// the kernel for small and large outputs.
 fn each_chunk<T: Send>(out: &mut [T], chunk: usize, work: Work, f: &dyn Chunks<T>) {
     assert!(chunk > 0, "for_each_chunk: the chunk size is zero");
     // Small operations have one chunk; for them every call counts.

@@ -38,8 +38,8 @@ struct Operands<'a, A> {
     groups: usize,
 }
 
-/// Computes the whole output, `[batch, groups, rows, spatial]`, from the source of the planes, `[batch, groups,
-/// channels, spatial]`.
+/// Computes the whole output, `[batch, groups, rows, spatial]`, from `src`, the source of the planes,
+/// `[batch, groups, channels, spatial]`.
 pub(super) fn run<A: Computing>(
     op: &'static str,
     program: &Program,

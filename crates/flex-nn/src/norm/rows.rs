@@ -23,8 +23,8 @@ impl<A, F: Fn(Option<&[A]>, &[A], &mut [A]) + Sync> RowKernel<A> for F {
 }
 
 /// Calls `f(source, other, rows)` for one block of whole rows of `width` elements at a time, in the computing
-/// type. `other` are the same positions of the tensor `other`, and empty without one. `f` writes its result to
-/// `rows`; without a `source`, `rows` holds the source.
+/// type. `other` are the same positions of the tensor `other`, and empty without one. `f` writes its result
+/// to `rows`; without a `source`, `rows` holds the source.
 ///
 /// # Panics
 /// Panics if `other` has another number of elements than the tensor.

@@ -352,8 +352,8 @@ fn softmax_columns<A: Computing>(
     }
 }
 
-/// Row `i` of a tile in the computing type: read from the slab `source` if there is one, otherwise from `own`.
-/// The row is copied to `room` if it has to be converted or negated.
+/// Row `i` of a tile in the computing type: read from the slab `source` if there is one, else from `own`. The
+/// row is copied to `room` if it has to be converted or negated.
 fn tile_row<'a, A: Computing>(
     source: Option<(Source<'a>, usize, usize)>,
     i: usize,

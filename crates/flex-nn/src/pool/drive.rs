@@ -23,8 +23,8 @@ impl<A> Part<'_, A> {
     }
 }
 
-/// Calls `f(part, out, at)` for each piece of the outputs `out`, the first of which is number `first`. `f` writes
-/// all of the `out` that it gets, whose first element is number `at` of the outputs here.
+/// Calls `f(part, out, at)` for each piece of the outputs `out`, the first of which is number `first`. `f`
+/// writes all of the `out` that it gets, whose first element is number `at` of the outputs here.
 pub(super) fn for_each_piece<A: Computing>(
     plan: &PoolPlan,
     x: Source<'_>,
@@ -45,8 +45,8 @@ pub(super) fn for_each_piece<A: Computing>(
     }
 }
 
-/// A tensor like the contiguous `x`, with each plane computed by `f(plane, grads, scratch, out)` from the plane
-/// of the contiguous `grad`. Besides, `f` reads `more` bytes per element of `grad`.
+/// A tensor like the contiguous `x`, with each plane computed by `f(plane, grads, scratch, out)` from the
+/// plane of the contiguous `grad`. Besides, `f` reads `more` bytes per element of `grad`.
 pub(super) fn map_planes<A: Computing>(
     op: &'static str,
     plan: &PoolPlan,

@@ -88,12 +88,12 @@ impl<A: Real> WindowSearch<A> {
         Self { phases: Phases::new(), winners: Vec::new(), found: Vec::new() }
     }
 
-    /// Maxima and their indices of one piece. Unlike a plain maximum, the search cannot run along one axis after
-    /// the other, because ties are settled in row-major order. Instead, each tap is compared for a whole row of
-    /// windows at a time.
+    /// Maxima and their indices of one piece. Unlike a plain maximum, the search cannot run along one axis
+    /// after the other, because ties are settled in row-major order. Instead, each tap is compared for a
+    /// whole row of windows at a time.
     fn search(&mut self, plan: &PoolPlan, part: &Part<'_, A>, out: &mut [A], indices: &mut [u64]) {
-        // Not lean: the gradient of a pooling of 4 x 64 planes of 112 x 112 takes 6 ms with AVX-512, and 12 with
-        // AVX2 (one thread of Zen 5).
+        // Not lean: the gradient of a pooling of 4 x 64 planes of 112 x 112 takes 6 ms with AVX-512, and 12
+        // with AVX2 (one thread of Zen 5).
         vectorize(
             #[inline(always)]
             || search_rows(plan, part, out, indices, self),

@@ -3,7 +3,8 @@
 //! Inputs are `[batch, channels, length]` or `[batch, channels, height, width]`; a 1-D input is a plane of
 //! height one. `plan` turns options into two axes of windows. `fold` reduces windows along one axis after the
 //! other (the maximum or sum over a rectangle is the maximum or sum of the results of its rows).
-//! `drive` cuts tensors into tasks and converts halves. The operations choose the reduction and finish its result.
+//! `drive` cuts tensors into tasks and converts halves. The operations choose the reduction and finish its
+//! result.
 //!
 //! Sizes follow PyTorch: with `ceil_mode`, a last, partial window is kept if it starts inside of the input or
 //! its leading padding. A window of only padding has the maximum `-inf` and the average 0. It needs a padding

@@ -313,7 +313,8 @@ fn select<T: Element>(words: &[u32], last: u32, one: T, out: &mut [T]) {
     );
 }
 
-/// Replaces the bits of f64 by those of the nearest integers towards zero that the dtype holds, as i64 or u64.
+/// Replaces the bits of f64 by those of integers, as i64 or u64: the numbers are truncated and clamped to the
+/// range of the dtype.
 fn truncate(values: &mut [u64], dtype: DType) {
     if dtype == DType::U64 {
         return values.iter_mut().for_each(|value| *value = f64::from_bits(*value) as u64);

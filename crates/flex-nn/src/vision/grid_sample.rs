@@ -58,7 +58,8 @@ struct Block<'a, A> {
     src: &'a [A],
 }
 
-/// `sample` computes one block of points in all channels, given a slot per channel, with `taps` taps per axis.
+/// `sample` computes one block of points in all channels, given the outputs of each channel, with `taps` taps
+/// per axis.
 fn run<A: Computing>(
     op: &'static str,
     x: &Tensor,

@@ -295,8 +295,8 @@ impl<A: Real, const K: usize> Resize<A> for Resampling<A, K> {
 }
 
 impl<A: Real, const K: usize> Spread<A> for Resampling<A, K> {
-    /// The two passes of [`resize`](Resize::resize) in reverse order: the rows of the gradient are added up and
-    /// the sums are spread along the rows, or each row is spread and then added.
+    /// The two passes of [`resize`](Resize::resize) in reverse order: the rows of the gradient are added up
+    /// and the sums are spread along the rows, or each row is spread and then added.
     fn spread(&self, grad: &[A], out: &mut [A], scratch: &mut Vec<A>) {
         let (width, out_width) = (self.cols.input, self.cols.output());
         let sums_first = self.rows.input <= self.rows.output();
