@@ -1,92 +1,97 @@
 //! Converts any float dtype to `f32` and back, in whole vectors.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::parallel::{self, Work};
-use crate::{DType, Element, Tensor, bf16, f16};
+use crate::{DType, Layout, Tensor, bf16, f16};
+use flex_math::StoredFloat;
 use flex_math::simd::vectorize_lean;
 
-/// A float type whose blocks convert to and from `f32`.
-pub trait FloatBlock: Element {
-    /// Writes `src`, rounded to `f32`, to `dst` of the same length.
-    fn read_f32(src: &[Self], dst: &mut [f32]);
-    /// Writes `src`, rounded to nearest, to `dst` of the same length.
-    fn write_f32(src: &[f32], dst: &mut [Self]);
+/// The conversions between a dtype and `f32`, as functions of bytes, so that the loops over blocks are
+/// compiled once.
+struct Conversion {
+    /// Writes the elements of the first slice, rounded to `f32`, to the second one.
+    read: fn(&[u8], &mut [f32]),
+    /// Writes the numbers, rounded to nearest, as elements to the second slice.
+    write: fn(&[f32], &mut [u8]),
 }
 
-impl FloatBlock for f32 {
-    fn read_f32(src: &[Self], dst: &mut [f32]) {
-        dst.copy_from_slice(src);
-    }
-    fn write_f32(src: &[f32], dst: &mut [Self]) {
-        dst.copy_from_slice(src);
-    }
-}
-
-impl FloatBlock for f64 {
-    fn read_f32(src: &[Self], dst: &mut [f32]) {
+const F64: Conversion = Conversion {
+    read: |src, dst| {
+        let src: &[f64] = bytemuck::cast_slice(src);
         vectorize_lean(
             #[inline(always)]
             || dst.iter_mut().zip(src).for_each(|(to, &from)| *to = from as f32),
         );
-    }
-    fn write_f32(src: &[f32], dst: &mut [Self]) {
+    },
+    write: |src, dst| {
+        let dst: &mut [f64] = bytemuck::cast_slice_mut(dst);
         vectorize_lean(
             #[inline(always)]
             || dst.iter_mut().zip(src).for_each(|(to, &from)| *to = from.into()),
         );
-    }
-}
+    },
+};
 
-impl FloatBlock for f16 {
-    fn read_f32(src: &[Self], dst: &mut [f32]) {
-        flex_math::half::to_f32(src, dst);
-    }
-    fn write_f32(src: &[f32], dst: &mut [Self]) {
-        flex_math::half::from_f32(src, dst);
-    }
-}
+const F16: Conversion = Conversion {
+    read: |src, dst| f16::widen_slice(bytemuck::cast_slice(src), dst),
+    write: |src, dst| f16::narrow_slice(src, bytemuck::cast_slice_mut(dst)),
+};
 
-impl FloatBlock for bf16 {
-    fn read_f32(src: &[Self], dst: &mut [f32]) {
-        flex_math::half::to_f32(src, dst);
-    }
-    fn write_f32(src: &[f32], dst: &mut [Self]) {
-        flex_math::half::from_f32(src, dst);
+const BF16: Conversion = Conversion {
+    read: |src, dst| bf16::widen_slice(bytemuck::cast_slice(src), dst),
+    write: |src, dst| bf16::narrow_slice(src, bytemuck::cast_slice_mut(dst)),
+};
+
+impl Conversion {
+    /// The conversions of a float dtype other than `f32`.
+    fn of(op: &'static str, dtype: DType) -> Result<&'static Self> {
+        match dtype {
+            DType::F64 => Ok(&F64),
+            DType::F16 => Ok(&F16),
+            DType::BF16 => Ok(&BF16),
+            _ => Err(Error::dtype(op, dtype, "a float dtype (f64, f32, f16, bf16)")),
+        }
     }
 }
 
 /// A float tensor as `f32`: the tensor itself if it is one, otherwise a row-major copy.
+///
+/// # Errors
+/// A dtype that is not a float, in the name of `op`.
 pub fn into_f32(op: &'static str, tensor: Tensor) -> Result<Tensor> {
     if tensor.dtype() == DType::F32 {
         return Ok(tensor);
     }
+    let (conversion, size) = (Conversion::of(op, tensor.dtype())?, tensor.dtype().size());
     let tensor = tensor.into_contiguous()?;
-    dispatch!(float op, tensor.dtype(), T => {
-        let src = tensor.as_slice::<T>().expect("contiguous");
-        Tensor::build::<f32>(op, tensor.shape().clone(), DType::F32, |out| {
-            let block = parallel::rows_per_task(size_of::<T>() + size_of::<f32>());
-            let work = Work::Bytes(size_of_val(src) + size_of_val(out));
-            parallel::for_each_chunk(out, block, work, |k, out| {
-                T::read_f32(&src[k * block..][..out.len()], out);
-            });
-        })
+    let src = &tensor.storage_bytes()[tensor.layout().offset() * size..];
+    Tensor::build::<f32>(op, tensor.shape().clone(), DType::F32, |out| {
+        let block = parallel::rows_per_task(size + size_of::<f32>());
+        let work = Work::Bytes(out.len() * (size + size_of::<f32>()));
+        parallel::for_each_chunk(out, block, work, |k, out| {
+            (conversion.read)(&src[k * block * size..][..out.len() * size], out);
+        });
     })
 }
 
 /// An `f32` tensor in another float dtype: the tensor itself if that is `f32`, otherwise a row-major copy.
+///
+/// # Errors
+/// A dtype that is not a float, in the name of `op`.
 pub fn from_f32(op: &'static str, tensor: Tensor, dtype: DType) -> Result<Tensor> {
     if dtype == DType::F32 {
         return Ok(tensor);
     }
+    let (conversion, size) = (Conversion::of(op, dtype)?, dtype.size());
     let tensor = tensor.into_contiguous()?;
     let src = tensor.as_slice::<f32>().expect("contiguous");
-    dispatch!(float op, dtype, T => {
-        Tensor::build::<T>(op, tensor.shape().clone(), dtype, |out| {
-            let block = parallel::rows_per_task(size_of::<T>() + size_of::<f32>());
-            let work = Work::Bytes(size_of_val(src) + size_of_val(out));
-            parallel::for_each_chunk(out, block, work, |k, out| {
-                T::write_f32(&src[k * block..][..out.len()], out);
-            });
-        })
+    let layout = Layout::contiguous(tensor.shape().clone());
+    Tensor::try_build_bytes(op, layout, src.len(), dtype, |out| {
+        let block = parallel::rows_per_task(size + size_of::<f32>());
+        let work = Work::Bytes(src.len() * (size + size_of::<f32>()));
+        parallel::for_each_chunk(out, block * size, work, |k, out| {
+            (conversion.write)(&src[k * block..][..out.len() / size], out);
+        });
+        Ok(())
     })
 }
