@@ -19,7 +19,7 @@ use flex_math::simd::Levels;
 pub fn compare(op: Compare, lhs: Tensor, rhs: Tensor, store: BoolStore) -> Result<Tensor> {
     let name = op.name();
     let dtype = lhs.dtype();
-    if !(dtype.is_bool() && check_bool(name, rhs.dtype()).is_ok()) {
+    if !(dtype.is_bool() && rhs.dtype().is_bool()) {
         check_same_dtype(name, dtype, rhs.dtype())?;
     }
     compare_inputs(op, dtype, [Input::Tensor(lhs), Input::Tensor(rhs)], store)
@@ -31,7 +31,7 @@ pub fn compare(op: Compare, lhs: Tensor, rhs: Tensor, store: BoolStore) -> Resul
 /// infinite.
 ///
 /// # Errors
-/// A dtype that the engine does not store, or a `store` other than one byte per boolean.
+/// Too little memory for the result.
 pub fn compare_scalar(op: Compare, lhs: Tensor, rhs: Scalar, store: BoolStore) -> Result<Tensor> {
     let name = op.name();
     let dtype = lhs.dtype();
@@ -41,7 +41,7 @@ pub fn compare_scalar(op: Compare, lhs: Tensor, rhs: Scalar, store: BoolStore) -
             compare_inputs(op, dtype, [Input::Tensor(lhs), Input::Scalar(value)], store)
         }
         ScalarPlan::Always(answer) => {
-            Tensor::full(lhs.shape().clone(), Scalar::Bool(answer), bool_dtype(name, store)?)
+            Tensor::full(lhs.shape().clone(), Scalar::Bool(answer), DType::Bool(store))
         }
     }
 }
@@ -78,7 +78,7 @@ pub fn logical_not(tensor: Tensor) -> Result<Tensor> {
 /// Which elements are NaN.
 ///
 /// # Errors
-/// A tensor that is not of floats, or a `store` other than one byte per boolean.
+/// A tensor that is not of floats.
 pub fn is_nan(tensor: Tensor, store: BoolStore) -> Result<Tensor> {
     let name = "is_nan";
     const KERNELS: Kernels<1> = Kernels::floats(predicate1::<IsNan>());
@@ -89,7 +89,7 @@ pub fn is_nan(tensor: Tensor, store: BoolStore) -> Result<Tensor> {
 /// Which elements are infinite, of either sign.
 ///
 /// # Errors
-/// A tensor that is not of floats, or a `store` other than one byte per boolean.
+/// A tensor that is not of floats.
 pub fn is_inf(tensor: Tensor, store: BoolStore) -> Result<Tensor> {
     let name = "is_inf";
     const KERNELS: Kernels<1> = Kernels::floats(predicate1::<IsInf>());
@@ -103,14 +103,14 @@ fn test(
     tensor: Tensor,
     store: BoolStore,
 ) -> Result<Tensor> {
-    let op = Op { name, kernel, dtype: bool_dtype(name, store)?, cost: Cost::Memory, reuse: [false] };
+    let op = Op { name, kernel, dtype: DType::Bool(store), cost: Cost::Memory, reuse: [false] };
     run(op, [Input::Tensor(tensor)])
 }
 
 fn compare_inputs(op: Compare, dtype: DType, [lhs, rhs]: [Input; 2], store: BoolStore) -> Result<Tensor> {
     let name = op.name();
     // Booleans are bytes, which compare like numbers.
-    let number = if dtype.is_bool() { check_bool(name, dtype).map(|_| DType::U8)? } else { dtype };
+    let number = if dtype.is_bool() { DType::U8 } else { dtype };
     let (kernels, swap) = match op {
         Compare::Eq => (&EQUAL, false),
         Compare::Ne => (&NOT_EQUAL, false),
@@ -122,7 +122,7 @@ fn compare_inputs(op: Compare, dtype: DType, [lhs, rhs]: [Input; 2], store: Bool
     let kernel = kernels.get(name, number)?;
     let inputs = if swap { [rhs, lhs] } else { [lhs, rhs] };
     // A boolean is one byte: a comparison of bytes may be written over an operand.
-    let op = Op { name, kernel, dtype: bool_dtype(name, store)?, cost: Cost::Memory, reuse: [true; 2] };
+    let op = Op { name, kernel, dtype: DType::Bool(store), cost: Cost::Memory, reuse: [true; 2] };
     run(op, inputs)
 }
 
@@ -209,17 +209,9 @@ fn integer_bounds<T: Element>() -> (i128, i128) {
     (min.to_i64().into(), max)
 }
 
-/// The dtype of booleans stored as `store`.
-fn bool_dtype(name: &'static str, store: BoolStore) -> Result<DType> {
-    check_bool(name, DType::Bool(store))
-}
-
-/// `dtype` if it is a boolean dtype of one byte.
-pub(super) fn check_bool(name: &'static str, dtype: DType) -> Result<DType> {
-    match dtype {
-        DType::Bool(BoolStore::Native | BoolStore::U8) => Ok(dtype),
-        _ => Err(Error::dtype(name, dtype, "a bool dtype of one byte (native, u8)")),
-    }
+/// `dtype` if it is a boolean dtype.
+fn check_bool(name: &'static str, dtype: DType) -> Result<DType> {
+    if dtype.is_bool() { Ok(dtype) } else { Err(Error::dtype(name, dtype, "a bool dtype")) }
 }
 
 impl Compare {

@@ -1,6 +1,5 @@
 //! Selection by a boolean mask.
 
-use super::compare::check_bool;
 use super::driver::{Cost, Input, Op, ScalarBytes, run};
 use super::element::{each2, each3};
 use super::integer::BitLogic;
@@ -36,8 +35,8 @@ pub fn mask_fill(tensor: Tensor, mask: Tensor, value: Scalar) -> Result<Tensor> 
 }
 
 fn select(name: &'static str, tensor: Tensor, mask: Tensor, value: Input) -> Result<Tensor> {
-    if check_bool(name, mask.dtype()).is_err() {
-        return Err(Error::dtype(name, mask.dtype(), "a mask of a bool dtype of one byte (native, u8)"));
+    if !mask.dtype().is_bool() {
+        return Err(Error::dtype(name, mask.dtype(), "a mask of a bool dtype"));
     }
     let dtype = tensor.dtype();
     let kernel: &'static dyn Kernel<3> = dispatch!(bits name, dtype, T => Ok(Blend::<T>::KERNEL))?;

@@ -7,6 +7,7 @@ use super::Update;
 use crate::error::{Error, Result};
 use crate::{DType, Element, bf16, f16};
 use core::marker::PhantomData;
+use core::ops::BitOr;
 use flex_math::simd::vectorize_lean;
 
 /// One kind of update of one dtype, whose elements are passed as bits of type `B`.
@@ -18,7 +19,7 @@ pub(super) struct UpdateKernel<B> {
 }
 
 /// The kernel for a dtype whose elements have the size of `B`.
-pub(super) fn kernel<B: Updatable>(
+pub(super) fn kernel<B: Updatable + BitOr<Output = B>>(
     op: &'static str,
     dtype: DType,
     update: Update,
@@ -44,7 +45,7 @@ impl<B, T> Widths<B, T> {
     const EQUAL: bool = size_of::<B>() == size_of::<T>();
 }
 
-fn make<B: Updatable, T: Updatable>(
+fn make<B: Updatable + BitOr<Output = B>, T: Updatable>(
     op: &'static str,
     dtype: DType,
     update: Update,
@@ -64,7 +65,7 @@ fn make<B: Updatable, T: Updatable>(
 }
 
 impl<B: Element> UpdateKernel<B> {
-    fn new<T: Updatable, C: UpdateFn>() -> Self {
+    fn new<T: Element, C: UpdateFn<T>>() -> Self {
         Self {
             row: |out, values| {
                 let (out, values) =
@@ -86,22 +87,32 @@ impl<B: Element> UpdateKernel<B> {
     }
 }
 
-trait UpdateFn {
-    fn combine<T: Updatable>(there: T, value: T) -> T;
+trait UpdateFn<T> {
+    fn combine(there: T, value: T) -> T;
 }
 
 macro_rules! combine {
     ($($name:ident $method:ident)*) => {$(
         struct $name;
-        impl UpdateFn for $name {
+        impl<T: Updatable> UpdateFn<T> for $name {
             #[inline(always)]
-            fn combine<T: Updatable>(there: T, value: T) -> T {
+            fn combine(there: T, value: T) -> T {
                 there.$method(value)
             }
         }
     )*};
 }
-combine!(Assign assign  Add add  Mul mul  Min min  Max max  Or or);
+combine!(Assign assign  Add add  Mul mul  Min min  Max max);
+
+/// Of the bits of integers and booleans.
+struct Or;
+
+impl<B: BitOr<Output = B>> UpdateFn<B> for Or {
+    #[inline(always)]
+    fn combine(there: B, value: B) -> B {
+        there | value
+    }
+}
 
 /// The arithmetic of the updates. Not the operators of `core`: integer operators may panic on overflow, and
 /// `min` drops NaN.
@@ -122,7 +133,6 @@ pub(super) trait Updatable: Element {
     fn max(self, value: Self) -> Self {
         if self > value || self != self { self } else { value }
     }
-    fn or(self, value: Self) -> Self;
 }
 
 macro_rules! float {
@@ -132,9 +142,6 @@ macro_rules! float {
             fn add(self, value: Self) -> Self { self + value }
             #[inline(always)]
             fn mul(self, value: Self) -> Self { self * value }
-            // Never called: `make` refuses floats.
-            #[inline(always)]
-            fn or(self, _: Self) -> Self { self }
         }
     )*};
 }
@@ -147,8 +154,6 @@ macro_rules! int {
             fn add(self, value: Self) -> Self { self.wrapping_add(value) }
             #[inline(always)]
             fn mul(self, value: Self) -> Self { self.wrapping_mul(value) }
-            #[inline(always)]
-            fn or(self, value: Self) -> Self { self | value }
         }
     )*};
 }

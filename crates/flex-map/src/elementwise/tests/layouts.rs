@@ -346,7 +346,7 @@ proptest! {
 }
 
 #[test]
-fn memory_that_may_only_be_read_is_not_written() {
+fn an_operation_on_memory_that_may_only_be_read_writes_elsewhere() {
     static VALUES: [f32; 3] = [1.0, 2.0, 3.0];
     struct Lent;
 
@@ -364,9 +364,8 @@ fn memory_that_may_only_be_read_is_not_written() {
         }
     }
 
-    let mut t = Tensor::from_bytes(Bytes::adopt(Lent), [3], DType::F32).unwrap();
-    assert_eq!(t.storage::<f32>().as_ptr(), VALUES.as_ptr());
-    assert!(!t.is_unique() && t.dense_mut::<f32>().is_none() && t.storage_mut::<f32>().is_none());
+    let t = Tensor::from_bytes(Bytes::adopt(Lent), [3], DType::F32).unwrap();
     let doubled = binary_scalar(Binary::Mul, t, Scalar::Float(2.0)).unwrap();
     assert_eq!(doubled.to_vec::<f32>(), [2.0, 4.0, 6.0]);
+    assert_eq!(VALUES, [1.0, 2.0, 3.0]);
 }
