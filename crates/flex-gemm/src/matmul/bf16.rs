@@ -10,9 +10,10 @@
 //! tiles with a result that is not large compared with all possible losses are computed again in ordinary
 //! arithmetic. Results equal f32 sums, for all operands.
 
+use super::blocked::{Packed, Tile, TileKernel, TileRows, TileSizes, multiply};
 use super::gemm::{MatRef, Threads, sizes};
 use super::half;
-use super::pack::{Extent, Packed};
+use super::pack::{Extent, Pairs};
 use crate::bf16;
 use crate::parallel::thresholds::{BF16_PRODUCT_SPEEDUP, TASK_BF16_STRIPS};
 use crate::parallel::{self, Work};
@@ -63,51 +64,67 @@ fn by_pairs(
     }
     let strips = m.div_ceil(TILE_ROWS);
     // Strips of equal height, so that less of the last strip is wasted.
-    let height = m.div_ceil(strips);
-    let left = Packed::new(dot, a, height, false, threads);
-    let right = Packed::new(dot, b.transposed(), TILE_COLS, true, threads);
-    let per_task = strips.div_ceil(2 * parallel::threads()).clamp(1, TASK_BF16_STRIPS);
-    let flops = if threads == Threads::Pool { 2 * m * n * k / BF16_PRODUCT_SPEEDUP } else { 0 };
-    parallel::for_each_chunk(dst, per_task * height * n, Work::Flops(flops), |task, dst| {
-        for panel in 0..n.div_ceil(TILE_COLS) {
-            let (b, b_extent) = right.strip(panel);
-            let b = b.as_chunks::<TILE_COLS>().0;
-            let columns = panel * TILE_COLS..n.min((panel + 1) * TILE_COLS);
-            for (strip, rows) in dst.chunks_mut(height * n).enumerate() {
-                let (a, a_extent) = left.strip(task * per_task + strip);
-                let mut sums = [[0f32; TILE_COLS]; TILE_ROWS];
-                let sums = &mut sums[..rows.len() / n];
-                sum_blocks(a, b, sums, |a, b, sums| dot.tile(a, b, sums));
-                if let Some(bound) = largest_doubtful(a_extent, b_extent, k)
-                    && any_below(bound, rows, n, columns.clone(), sums, accumulate)
-                {
-                    sum_blocks(a, b, sums, tile_exact);
-                }
-                finish(rows, n, columns.clone(), sums, accumulate);
-            }
-        }
-    });
+    let width = m.div_ceil(strips);
+    let left = Packed::new(&Pairs { dot, lines: a, width, pad: false }, threads);
+    let right = Packed::new(&Pairs { dot, lines: b.transposed(), width: TILE_COLS, pad: true }, threads);
+    let strips = strips.div_ceil(2 * parallel::threads()).clamp(1, TASK_BF16_STRIPS);
+    let flops = 2usize.saturating_mul(m).saturating_mul(n).saturating_mul(k) / BF16_PRODUCT_SPEEDUP;
+    let work = Work::Flops(if threads == Threads::Pool { flops } else { 0 });
+    multiply(&Product { dot, k, strips, accumulate }, &left, &right, bytemuck::cast_slice_mut(dst), work);
 }
 
-/// `sums = a @ b`, by blocks of [`PAIRS`] pairs of terms.
+/// Sums of `k` products of bf16.
+struct Product {
+    dot: Bf16Dot,
+    k: usize,
+    strips: usize,
+    accumulate: bool,
+}
+
+impl TileKernel for Product {
+    fn sizes(&self) -> TileSizes {
+        TileSizes { block: PAIRS, sum: size_of::<f32>(), strips: self.strips }
+    }
+
+    fn multiply(&self, left: &[u8], right: &[u8], sums: &mut [u8], add: bool) {
+        sum_block(left, right, sums, add, |a, b, sums| self.dot.tile(a, b, sums));
+    }
+
+    fn finish(&self, tile: Tile<'_>, out: TileRows<'_>) {
+        let Tile { left, right, sums } = tile;
+        let (rows, n, columns) = out.parts();
+        let [a_extent, b_extent] = [left.notes, right.notes].map(Extent::noted);
+        if let Some(bound) = largest_doubtful(a_extent, b_extent, self.k)
+            && any_below(bound, rows, n, columns.clone(), bytemuck::cast_slice(sums), self.accumulate)
+        {
+            let pair = size_of::<u32>();
+            let blocks = left.terms.chunks(PAIRS * left.width * pair);
+            for (i, (a, b)) in blocks.zip(right.terms.chunks(PAIRS * right.width * pair)).enumerate() {
+                sum_block(a, b, sums, i > 0, tile_exact);
+            }
+        }
+        finish(rows, n, columns, bytemuck::cast_slice(sums), self.accumulate);
+    }
+}
+
+/// [`TileKernel::multiply`] by the function `tile`.
 #[inline]
-fn sum_blocks(
-    a: &[u32],
-    b: &[[u32; TILE_COLS]],
-    sums: &mut [TileRow],
+fn sum_block(
+    a: &[u8],
+    b: &[u8],
+    sums: &mut [u8],
+    add: bool,
     tile: impl Fn(&[u32], &[[u32; TILE_COLS]], &mut [TileRow]),
 ) {
-    let rows = sums.len();
-    let mut blocks = a.chunks(PAIRS * rows).zip(b.chunks(PAIRS));
-    if let Some((a, b)) = blocks.next() {
-        tile(a, b, sums);
+    let (a, b) = (bytemuck::cast_slice(a), bytemuck::cast_slice::<u8, u32>(b).as_chunks().0);
+    let sums: &mut [TileRow] = bytemuck::cast_slice_mut(sums);
+    if !add {
+        return tile(a, b, sums);
     }
     let mut more: Strip = [[0.0; TILE_COLS]; TILE_ROWS];
-    let more = &mut more[..rows];
-    for (a, b) in blocks {
-        tile(a, b, more);
-        sums.as_flattened_mut().iter_mut().zip(more.as_flattened()).for_each(|(sum, more)| *sum += more);
-    }
+    let more = &mut more[..sums.len()];
+    tile(a, b, more);
+    sums.as_flattened_mut().iter_mut().zip(more.as_flattened()).for_each(|(sum, more)| *sum += more);
 }
 
 /// The magnitude below which a sum of `k` products is in doubt; `None` when no sum is.

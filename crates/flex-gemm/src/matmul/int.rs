@@ -1,25 +1,27 @@
-//! Matrix products of integers: exact modulo 2^bits, blocked and vectorised.
+//! Matrix products of integers: exact modulo 2^bits, [blocked](super::blocked) and vectorised.
 //!
-//! The scheme of Goto and van de Geijn (Anatomy of High-Performance Matrix Multiplication, 2008) in plain
-//! loops: the right operand is packed into panels of [`PANEL_BYTES`], the left operand into strips of [`MR`]
-//! rows, and a kernel of fixed size keeps the sums of `MR` rows in registers. One core of Zen 5 does 300 (i8,
-//! i16), 180 (i32) and 90 (i64) billion operations per second at 256^3.
+//! The left operand is packed into strips of [`MR`] rows, the right operand into panels of [`PANEL_BYTES`],
+//! and the kernel keeps the sums of `MR` rows in registers. One core of Zen 5 does 300 (i8, i16), 180 (i32)
+//! and 90 (i64) billion operations per second at 256^3.
 
+use super::blocked::{Lines, Packed, Packing, Strips, Tile, TileKernel, TileRows, TileSizes, multiply};
 use super::gemm::{MatRef, Threads, sizes};
 use super::lane::Lane;
-use super::vectors::{load, store};
 use crate::dtype::Element;
+use crate::parallel::Work;
 use crate::parallel::thresholds::TASK_INTEGER_ROWS;
-use crate::parallel::{self, Work};
-use crate::storage;
-use flex_math::simd::{Simd, VMulAdd, Vector, WithSimd, dispatch, vectorize};
+use core::marker::PhantomData;
+use flex_math::simd::{Scalar, Simd, VMulAdd, Vector, WithSimd, dispatch, vectorize};
 
 /// Number of rows of the kernel.
 const MR: usize = 4;
 /// Width of a panel in bytes: two AVX-512 registers.
 const PANEL_BYTES: usize = 128;
-/// Number of terms per pass: a panel of 64 KiB stays in the second-level cache.
+/// Number of terms per block: a block of a panel, 64 KiB, stays in the second-level cache.
 const K_BLOCK: usize = 512;
+/// Number of terms of a line that are packed at a time: what they are packed to, 8 KiB of a panel, stays in
+/// the first-level cache while the other lines are packed.
+const PACK_BLOCK: usize = 64;
 /// Up to this many multiplications, packing costs more than it saves.
 const MIN_PACKED: usize = 16 * 16 * 16;
 
@@ -35,23 +37,25 @@ pub(crate) fn gemm<T: Lane>(
     threads: Threads,
 ) {
     let (m, n, k) = sizes(dst, a, b);
+    let multiplications = m.saturating_mul(n).saturating_mul(k);
+    if multiplications <= MIN_PACKED {
+        return small(dst, a, b, accumulate);
+    }
+    let flops = if threads == Threads::Pool { multiplications.saturating_mul(2) } else { 0 };
+    let left = Packed::new(&Widened { lines: a, width: MR, group: TASK_INTEGER_ROWS / MR }, threads);
+    let width = PANEL_BYTES / size_of::<T::Acc>();
+    let right = Packed::new(&Widened { lines: b.transposed(), width, group: 1 }, threads);
+    let kernel = Product::<T> { accumulate, element: PhantomData };
+    multiply(&kernel, &left, &right, bytemuck::cast_slice_mut(dst), Work::Flops(flops));
+}
+
+/// [`gemm`] without packing.
+fn small<T: Lane>(dst: &mut [T], a: MatRef<'_, T>, b: MatRef<'_, T>, accumulate: bool) {
     if !accumulate {
         dst.fill(T::ZERO);
     }
-    if m.saturating_mul(n).saturating_mul(k) <= MIN_PACKED {
-        return small(dst, a, b);
-    }
-    match size_of::<T::Acc>() {
-        2 => packed::<T, 64>(dst, a, b, threads),
-        4 => packed::<T, 32>(dst, a, b, threads),
-        _ => packed::<T, 16>(dst, a, b, threads),
-    }
-}
-
-/// `dst += a @ b` without packing.
-fn small<T: Lane>(dst: &mut [T], a: MatRef<'_, T>, b: MatRef<'_, T>) {
     let (n, k) = (b.layout().cols, a.layout().cols);
-    for (i, row) in dst.chunks_exact_mut(n).enumerate() {
+    for (i, row) in dst.chunks_exact_mut(n.max(1)).enumerate() {
         for p in 0..k {
             let x = a.at(i, p).widen();
             for (j, y) in row.iter_mut().enumerate() {
@@ -61,68 +65,84 @@ fn small<T: Lane>(dst: &mut [T], a: MatRef<'_, T>, b: MatRef<'_, T>) {
     }
 }
 
-/// `dst += a @ b` through packed panels of `NR` columns.
-fn packed<T: Lane, const NR: usize>(dst: &mut [T], a: MatRef<'_, T>, b: MatRef<'_, T>, threads: Threads) {
-    let (m, n, k) = (a.layout().rows, b.layout().cols, a.layout().cols);
-    assert_eq!(NR * size_of::<T::Acc>(), PANEL_BYTES);
-    let panels = n.div_ceil(NR);
-    let flops = if threads == Threads::Pool { 2 * m * n * k } else { 0 };
-    let mut buffer = storage::alloc(panels * k * PANEL_BYTES);
-    let packed: &mut [T::Acc] = bytemuck::cast_slice_mut(&mut buffer);
-    let bytes = if threads == Threads::Pool { n * k * size_of::<T>() + panels * k * PANEL_BYTES } else { 0 };
-    parallel::for_each_chunk(packed, k * NR, Work::Bytes(bytes), |panel, out| {
-        let first = panel * NR;
-        let width = NR.min(n - first);
-        for (p, row) in out.chunks_exact_mut(NR).enumerate() {
-            match b.row_run(p, first, width) {
-                Some(run) => row.iter_mut().zip(run).for_each(|(to, from)| *to = from.widen()),
-                None => {
-                    row[..width].iter_mut().enumerate().for_each(|(j, to)| *to = b.at(p, first + j).widen())
-                }
-            }
-            row[width..].fill(T::Acc::ZERO);
-        }
-    });
-    let packed = &*packed;
-    parallel::for_each_chunk(dst, TASK_INTEGER_ROWS * n, Work::Flops(flops), |task, dst| {
-        let mut strip = [[T::Acc::ZERO; MR]; K_BLOCK];
-        for start in (0..k).step_by(K_BLOCK) {
-            let terms = (k - start).min(K_BLOCK);
-            for (s, rows) in dst.chunks_mut(MR * n).enumerate() {
-                let (first, height) = (task * TASK_INTEGER_ROWS + s * MR, rows.len() / n);
-                for (p, column) in strip[..terms].iter_mut().enumerate() {
-                    *column = core::array::from_fn(|i| {
-                        if i < height { a.at(first + i, start + p).widen() } else { T::Acc::ZERO }
-                    });
-                }
-                strip_times_panels::<T, NR>(rows, n, &strip[..terms], packed, k, start);
-            }
-        }
-    });
+/// The rows of a matrix, packed as accumulators.
+struct Widened<'a, T> {
+    lines: MatRef<'a, T>,
+    width: usize,
+    group: usize,
 }
 
-/// Adds the product of a strip with all panels to up to [`MR`] rows of the output.
-fn strip_times_panels<T: Lane, const NR: usize>(
-    rows: &mut [T],
-    n: usize,
-    strip: &[[T::Acc; MR]],
-    packed: &[T::Acc],
-    k: usize,
-    start: usize,
-) {
-    let mut sums = [[T::Acc::ZERO; NR]; MR];
-    for (j, panel) in packed.chunks_exact(k * NR).enumerate() {
-        let panel = &panel.as_chunks::<NR>().0[start..start + strip.len()];
-        dispatch(TileLoop { strip, panel, sums: &mut sums });
-        let first = j * NR;
-        let width = NR.min(n - first);
-        let sums = &sums;
+impl<T: Lane> Lines for Widened<'_, T> {
+    fn packing(&self) -> Packing {
+        Packing {
+            lines: self.lines.layout().rows,
+            terms: self.lines.layout().cols,
+            width: self.width,
+            pad: true,
+            term: size_of::<T::Acc>(),
+            source: size_of::<T>(),
+            notes: 0,
+            group: self.group,
+        }
+    }
+
+    fn pack(&self, strips: Strips<'_>) {
+        let terms = self.lines.layout().cols;
+        let across = self.lines.transposed();
+        for strip in strips.each() {
+            let (first, width) = (strip.first, strip.width);
+            let to: &mut [T::Acc] = bytemuck::cast_slice_mut(strip.terms);
+            if strip.lines < width {
+                to.fill(T::Acc::ZERO);
+            }
+            if across.layout().col_stride == 1 {
+                for (p, to) in to.chunks_exact_mut(width).enumerate() {
+                    let run = across.row_run(p, first, strip.lines).unwrap_or_default();
+                    to.iter_mut().zip(run).for_each(|(to, from)| *to = from.widen());
+                }
+                continue;
+            }
+            for start in (0..terms).step_by(PACK_BLOCK) {
+                let len = PACK_BLOCK.min(terms - start);
+                for i in 0..strip.lines {
+                    let to = to[start * width + i..].iter_mut().step_by(width);
+                    match self.lines.row_run(first + i, start, len) {
+                        Some(run) => to.zip(run).for_each(|(to, from)| *to = from.widen()),
+                        None => to.take(len).enumerate().for_each(|(p, to)| {
+                            *to = self.lines.at(first + i, start + p).widen();
+                        }),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Products of `T`. The sums are of the type of its accumulators.
+struct Product<T> {
+    accumulate: bool,
+    element: PhantomData<T>,
+}
+
+impl<T: Lane> TileKernel for Product<T> {
+    fn sizes(&self) -> TileSizes {
+        TileSizes { block: K_BLOCK, sum: size_of::<T::Acc>(), strips: TASK_INTEGER_ROWS / MR }
+    }
+
+    fn multiply(&self, left: &[u8], right: &[u8], sums: &mut [u8], add: bool) {
+        multiply_tile::<T::Acc>(left, right, sums, add);
+    }
+
+    fn finish(&self, tile: Tile<'_>, out: TileRows<'_>) {
+        let (rows, n, columns) = out.parts::<T>();
+        let sums: &[T::Acc] = bytemuck::cast_slice(tile.sums);
         vectorize(
             #[inline(always)]
             || {
-                for (row, sums) in rows.chunks_exact_mut(n).zip(sums) {
-                    for (y, sum) in row[first..first + width].iter_mut().zip(sums) {
-                        *y = T::narrow(T::add(y.widen(), *sum));
+                for (row, sums) in rows.chunks_exact_mut(n).zip(sums.chunks_exact(tile.right.width)) {
+                    for (y, sum) in row[columns.clone()].iter_mut().zip(sums) {
+                        let old = if self.accumulate { y.widen() } else { T::Acc::ZERO };
+                        *y = T::narrow(T::add(old, *sum));
                     }
                 }
             },
@@ -130,34 +150,51 @@ fn strip_times_panels<T: Lane, const NR: usize>(
     }
 }
 
-/// `sums = strip^T @ panel`, two vectors of columns at a time: eight accumulators in registers.
-struct TileLoop<'a, A, const NR: usize> {
-    strip: &'a [[A; MR]],
-    panel: &'a [[A; NR]],
-    sums: &'a mut [[A; NR]; MR],
+/// [`TileKernel::multiply`]. Elements with the same accumulators share it.
+fn multiply_tile<A: VMulAdd + bytemuck::Pod>(left: &[u8], right: &[u8], sums: &mut [u8], add: bool) {
+    let strip = bytemuck::cast_slice::<u8, A>(left).as_chunks().0;
+    let (panel, sums) = (right.as_chunks().0, sums.as_chunks_mut().0);
+    dispatch(TileLoop { strip, panel, sums: sums.first_chunk_mut().expect("a tile of MR rows"), add });
 }
 
-impl<A: VMulAdd, const NR: usize> WithSimd for TileLoop<'_, A, NR> {
+/// `sums = strip^T @ panel`, two vectors of columns at a time: eight accumulators in registers.
+struct TileLoop<'a, A> {
+    strip: &'a [[A; MR]],
+    panel: &'a [[u8; PANEL_BYTES]],
+    sums: &'a mut [[u8; PANEL_BYTES]; MR],
+    add: bool,
+}
+
+impl<A: VMulAdd + bytemuck::Pod> WithSimd for TileLoop<'_, A> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self) {
-        let lanes = A::lanes::<S>();
-        // A panel is as wide as two of the widest vectors. Vectors of one lane (the scalar backend) are taken
-        // in pairs too.
-        for first in (0..NR).step_by(2 * lanes) {
+        let bytes = size_of::<Vector<S, A>>();
+        // A panel is as wide as two of the widest vectors.
+        for first in (0..PANEL_BYTES).step_by(2 * bytes) {
             let mut sums: [[Vector<S, A>; 2]; MR] = [[A::default().splat(); 2]; MR];
+            if self.add {
+                for (sums, old) in sums.iter_mut().zip(&*self.sums) {
+                    *sums = [load(&old[first..]), load(&old[first + bytes..])];
+                }
+            }
             for (left, right) in self.strip.iter().zip(self.panel) {
-                let right: [Vector<S, A>; 2] = [load(&right[first..]), load(&right[first + lanes..])];
+                let right: [Vector<S, A>; 2] = [load(&right[first..]), load(&right[first + bytes..])];
                 for (left, sums) in left.iter().zip(&mut sums) {
                     let left: Vector<S, A> = left.splat();
                     *sums = [left.mul_add(right[0], sums[0]), left.mul_add(right[1], sums[1])];
                 }
             }
             for (sums, out) in sums.into_iter().zip(&mut *self.sums) {
-                store(sums[0], &mut out[first..]);
-                store(sums[1], &mut out[first + lanes..]);
+                out[first..first + 2 * bytes].copy_from_slice(bytemuck::bytes_of(&sums));
             }
         }
     }
+}
+
+/// The vector of the first bytes of `from`.
+#[inline(always)]
+fn load<S: Simd, T: Scalar>(from: &[u8]) -> Vector<S, T> {
+    bytemuck::pod_read_unaligned(&from[..size_of::<Vector<S, T>>()])
 }

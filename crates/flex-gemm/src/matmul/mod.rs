@@ -10,6 +10,7 @@
 //! threads.
 
 mod bf16;
+mod blocked;
 mod cross;
 pub mod gemm;
 mod gemv;

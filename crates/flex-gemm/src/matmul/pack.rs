@@ -1,16 +1,12 @@
 //! Packing of bf16 matrices into pairs of terms, the form that [`flex_math::dot`] reads.
 //!
-//! A *line* is a row of the left operand or a column of the right operand: it runs along the terms of the
-//! sums. In a packed strip of `width` lines, pair `p` of line `i` is at `p * width + i`. An odd last term is
-//! paired with zero.
+//! A packed term of the [blocked driver](super::blocked) is a pair. An odd last term is paired with zero.
 
-use super::gemm::{MatRef, Threads};
-use crate::parallel::{self, Work};
-use crate::storage;
-use crate::{Bytes, bf16};
+use super::blocked::{Lines, Packing, Strips};
+use super::gemm::MatRef;
+use crate::bf16;
 use flex_math::dot::{Bf16Dot, TILE_COLS};
 use flex_math::simd::vectorize;
-use smallvec::SmallVec;
 
 /// Side of the blocks transposed in registers.
 const SIDE: usize = 16;
@@ -30,6 +26,12 @@ impl Extent {
     /// The extent of no values.
     pub const NONE: Self = Self { least: u16::MAX, most: 0 };
 
+    /// The extent that was noted about a strip.
+    pub fn noted(notes: &[u8]) -> Self {
+        let [least, most] = bytemuck::pod_read_unaligned(notes);
+        Self { least, most }
+    }
+
     /// The extent of the values in `pairs`.
     fn of(pairs: &[u32]) -> Self {
         let values: &[u16] = bytemuck::cast_slice(pairs);
@@ -47,56 +49,48 @@ impl Extent {
     }
 }
 
-/// A packed operand: strips of lines, one strip after the other.
-pub(crate) struct Packed {
-    buffer: Bytes,
-    extents: SmallVec<[Extent; 16]>,
-    /// Number of pairs in a whole strip.
-    strip: usize,
+/// The rows of a matrix, packed into pairs of terms. The extent of a strip is noted with it.
+pub(crate) struct Pairs<'a> {
+    pub dot: Bf16Dot,
+    pub lines: MatRef<'a, bf16>,
+    /// Number of lines per strip.
+    pub width: usize,
+    /// Whether the last strip is filled up with lines of zeros.
+    pub pad: bool,
 }
 
-impl Packed {
-    /// Packs the rows of `lines`, `width` rows per strip. The last strip is padded with lines of zeros if
-    /// `pad` is set, and is narrower otherwise.
-    pub fn new(dot: Bf16Dot, lines: MatRef<'_, bf16>, width: usize, pad: bool, threads: Threads) -> Self {
-        let (count, pairs) = (lines.layout().rows, lines.layout().cols.div_ceil(2));
-        let strips = count.div_ceil(width);
-        let padded = if pad { strips * width } else { count };
-        let mut buffer = storage::alloc(padded * pairs * size_of::<u32>());
-        let mut extents = SmallVec::from_elem(Extent::NONE, strips);
-        let bytes = if threads == Threads::Pool { 2 * buffer.len() } else { 0 };
-        let (strip, group) = (width * pairs, GROUP.min(strips));
-        let packed: &mut [u32] = bytemuck::cast_slice_mut(&mut buffer);
-        parallel::for_each_chunk2(
-            packed,
-            group * strip,
-            &mut extents,
-            group,
-            Work::Bytes(bytes),
-            |task, out, extents| {
-                let first = task * group * width;
-                let lines = lines.rows(first, (group * width).min(count - first));
-                if lines.layout().col_stride == 1 {
-                    for (i, out) in out.chunks_mut(strip).enumerate() {
-                        let lines = lines.rows(i * width, width.min(lines.layout().rows - i * width));
-                        along_lines(dot, out, out.len() / pairs, lines);
-                    }
-                } else {
-                    across_lines(out, width, lines);
-                }
-                for (out, extent) in out.chunks(strip).zip(extents) {
-                    *extent = Extent::of(out);
-                }
-            },
-        );
-        Self { buffer, extents, strip }
+impl Lines for Pairs<'_> {
+    fn packing(&self) -> Packing {
+        let layout = self.lines.layout();
+        Packing {
+            lines: layout.rows,
+            terms: layout.cols.div_ceil(2),
+            width: self.width,
+            pad: self.pad,
+            term: size_of::<u32>(),
+            source: size_of::<u32>(),
+            notes: size_of::<[u16; 2]>(),
+            group: GROUP,
+        }
     }
 
-    /// The pairs of strip `index`, and their extent.
-    pub fn strip(&self, index: usize) -> (&[u32], Extent) {
-        let pairs: &[u32] = bytemuck::cast_slice(&self.buffer);
-        let first = index * self.strip;
-        (&pairs[first..pairs.len().min(first + self.strip)], self.extents[index])
+    fn pack(&self, strips: Strips<'_>) {
+        if self.lines.layout().col_stride != 1 {
+            let first = strips.first * self.width;
+            let count = (GROUP * self.width).min(self.lines.layout().rows - first);
+            let padded = if self.pad { count.next_multiple_of(self.width) } else { count };
+            let stride = strips.stride / size_of::<u32>();
+            let out = bytemuck::cast_slice_mut(&mut *strips.bytes);
+            across_lines(out, stride, self.width, padded, self.lines.rows(first, count));
+        }
+        for strip in strips.each() {
+            let out: &mut [u32] = bytemuck::cast_slice_mut(strip.terms);
+            if self.lines.layout().col_stride == 1 {
+                along_lines(self.dot, out, strip.width, self.lines.rows(strip.first, strip.lines));
+            }
+            let Extent { least, most } = Extent::of(out);
+            strip.notes.copy_from_slice(bytemuck::bytes_of(&[least, most]));
+        }
     }
 }
 
@@ -131,11 +125,11 @@ fn along_lines(dot: Bf16Dot, out: &mut [u32], width: usize, lines: MatRef<'_, bf
 
 /// Packs several strips in which the lines are neighbours in memory, or in which no elements are. The strips
 /// advance together: one strip at a time would read one cache line per row, a whole row apart, which is slow.
-fn across_lines(out: &mut [u32], width: usize, lines: MatRef<'_, bf16>) {
+///
+/// The strips start `stride` pairs apart. They have `padded` lines, lines of zeros included.
+fn across_lines(out: &mut [u32], stride: usize, width: usize, padded: usize, lines: MatRef<'_, bf16>) {
     let (count, terms) = (lines.layout().rows, lines.layout().cols);
     let pairs = terms.div_ceil(2);
-    // Lines, including lines of zeros.
-    let all = out.len() / pairs;
     let across = lines.transposed();
     let mut row = [0u32; GROUP * TILE_COLS + SIDE];
     for p in 0..pairs {
@@ -148,9 +142,9 @@ fn across_lines(out: &mut [u32], width: usize, lines: MatRef<'_, bf16>) {
         } else {
             (0..count).for_each(|i| row[i] = pair(lines.at(i, even), bf16::ZERO));
         }
-        for first in (0..all).step_by(width) {
-            let width = width.min(all - first);
-            copy_row(&mut out[first * pairs..][..width * pairs], p * width, &row[first..], width);
+        for (out, first) in out.chunks_exact_mut(stride).zip((0..padded).step_by(width)) {
+            let width = width.min(padded - first);
+            copy_row(&mut out[..width * pairs], p * width, &row[first..], width);
         }
     }
 }
@@ -182,7 +176,8 @@ fn pair(low: bf16, high: bf16) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::matmul::gemm::MatLayout;
+    use crate::matmul::blocked::Packed;
+    use crate::matmul::gemm::{MatLayout, Threads};
     use alloc::vec::Vec;
 
     #[test]
@@ -210,9 +205,11 @@ mod tests {
                     MatRef::new(&stepped, gaps),
                 ] {
                     for (width, pad) in [(1, false), (13, false), (14, false), (TILE_COLS, true)] {
-                        let packed = Packed::new(dot, lines, width, pad, Threads::Pool);
+                        let packed = Packed::new(&Pairs { dot, lines, width, pad }, Threads::Pool);
                         for strip in 0..count.div_ceil(width) {
-                            let (pairs, extent) = packed.strip(strip);
+                            let got = packed.strip(strip);
+                            let (pairs, extent) =
+                                (bytemuck::cast_slice::<u8, u32>(got.terms), Extent::noted(got.notes));
                             let lines = width.min(count - strip * width);
                             let all = if pad { width } else { lines };
                             assert_eq!(pairs.len(), all * terms.div_ceil(2));

@@ -11,12 +11,3 @@ use flex_math::simd::{Scalar, Simd, Vector};
 pub(crate) fn load<S: Simd, T: Scalar>(from: &[T]) -> Vector<S, T> {
     bytemuck::pod_read_unaligned(bytemuck::cast_slice(&from[..T::lanes::<S>()]))
 }
-
-/// Writes a vector to the first elements of `to`.
-///
-/// # Panics
-/// When `to` has fewer elements than a vector.
-#[inline(always)]
-pub(crate) fn store<S: Simd, T: Scalar>(vector: Vector<S, T>, to: &mut [T]) {
-    to[..T::lanes::<S>()].copy_from_slice(bytemuck::cast_slice(core::slice::from_ref(&vector)));
-}
