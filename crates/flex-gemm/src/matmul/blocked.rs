@@ -51,16 +51,20 @@ impl Packing {
         self.lines.div_ceil(self.width)
     }
 
-    /// Bytes from a strip to the next. Saturates, so that the buffer is refused by the allocation.
-    fn stride(&self) -> usize {
+    /// Bytes from the start of a strip to its notes, and to the next strip. Saturates, so that the allocation
+    /// is refused.
+    fn strides(&self) -> (usize, usize) {
         let terms = self.width.saturating_mul(self.term).saturating_mul(self.terms);
-        terms.saturating_add(self.notes).checked_next_multiple_of(ALIGN).unwrap_or(usize::MAX)
+        let aligned = |len: usize| len.checked_next_multiple_of(ALIGN).unwrap_or(usize::MAX);
+        (aligned(terms), aligned(terms).saturating_add(aligned(self.notes)))
     }
 
-    /// Number of lines of strip `index`, without and with lines of zeros.
-    fn widths(&self, index: usize) -> (usize, usize) {
+    /// Number of lines of strip `index`, without and with lines of zeros, the bytes of its terms, and
+    /// [`strides`](Self::strides).
+    fn parts(&self, index: usize) -> (usize, usize, usize, (usize, usize)) {
         let lines = self.width.min(self.lines - index * self.width);
-        (lines, if self.pad { self.width } else { lines })
+        let width = if self.pad { self.width } else { lines };
+        (lines, width, width * self.term * self.terms, self.strides())
     }
 }
 
@@ -106,15 +110,10 @@ impl<'a> Strips<'a> {
     pub fn each(self) -> impl Iterator<Item = Strip<&'a mut [u8]>> {
         let Self { first, bytes, stride, packing } = self;
         bytes.chunks_exact_mut(stride).enumerate().map(move |(i, bytes)| {
-            let (lines, width) = packing.widths(first + i);
-            let (terms, rest) = bytes.split_at_mut(width * packing.term * packing.terms);
-            Strip {
-                first: (first + i) * packing.width,
-                lines,
-                width,
-                terms,
-                notes: &mut rest[..packing.notes],
-            }
+            let (lines, width, len, (notes, _)) = packing.parts(first + i);
+            let (terms, notes) = bytes.split_at_mut(notes);
+            let (terms, notes) = (&mut terms[..len], &mut notes[..packing.notes]);
+            Strip { first: (first + i) * packing.width, lines, width, terms, notes }
         })
     }
 }
@@ -133,7 +132,7 @@ impl Packed {
     /// When the system does not have enough memory.
     pub fn new(lines: &dyn Lines, threads: Threads) -> Self {
         let packing = lines.packing();
-        let stride = packing.stride();
+        let stride = packing.strides().1;
         let mut buffer = storage::alloc(packing.strips().saturating_mul(stride));
         let work = match threads {
             Threads::Pool => {
@@ -153,11 +152,10 @@ impl Packed {
 
     /// Strip `index`.
     pub fn strip(&self, index: usize) -> Strip<&[u8]> {
-        let Packing { width: whole, term, terms, notes, .. } = self.packing;
-        let (lines, width) = self.packing.widths(index);
         let bytes = &self.buffer[index * self.stride..][..self.stride];
-        let (terms, rest) = bytes.split_at(width * term * terms);
-        Strip { first: index * whole, lines, width, terms, notes: &rest[..notes] }
+        let (lines, width, len, (notes, _)) = self.packing.parts(index);
+        let notes = &bytes[notes..][..self.packing.notes];
+        Strip { first: index * self.packing.width, lines, width, terms: &bytes[..len], notes }
     }
 }
 

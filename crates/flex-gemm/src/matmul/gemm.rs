@@ -211,7 +211,7 @@ impl<'a, T> MatRef<'a, T> {
 
 impl<'a, T: Pod> MatRef<'a, T> {
     /// The same matrix, whose elements are of type `T` by another name.
-    fn cast<U: Pod>(self) -> MatRef<'a, U> {
+    pub(crate) fn cast<U: Pod>(self) -> MatRef<'a, U> {
         // Elements of another size would change the meaning of the layout. As many as before keep the
         // invariant.
         assert!(size_of::<U>() == size_of::<T>(), "gemm: a type of another size");

@@ -7,6 +7,7 @@
 use super::gemm::{MatLayout, MatMut, MatRef, Threads, gemm_into, sizes};
 use crate::parallel::{self, Work};
 use crate::storage;
+use crate::walk::gather_row;
 use flex_math::Half;
 use flex_math::half::{from_f32, to_f32};
 
@@ -14,6 +15,12 @@ use flex_math::half::{from_f32, to_f32};
 const K_BLOCK: usize = 512;
 /// Number of rows of the output per block.
 const M_BLOCK: usize = 1024;
+
+/// The conversions of a type of 16 bits, so that the driver below is compiled once for both.
+struct Conversions {
+    widen: fn(&[u16], &mut [f32]),
+    narrow: fn(&[f32], &mut [u16]),
+}
 
 /// `dst = a @ b`, or `dst += a @ b` if `accumulate`; `dst` is row-major.
 ///
@@ -26,38 +33,55 @@ pub(crate) fn gemm<H: Half>(
     accumulate: bool,
     threads: Threads,
 ) {
+    let conversions = Conversions {
+        widen: |from, to| to_f32::<H>(bytemuck::cast_slice(from), to),
+        narrow: |from, to| from_f32::<H>(from, bytemuck::cast_slice_mut(to)),
+    };
+    by_blocks(&conversions, bytemuck::cast_slice_mut(dst), a.cast(), b.cast(), accumulate, threads);
+}
+
+fn by_blocks(
+    conversions: &Conversions,
+    dst: &mut [u16],
+    a: MatRef<'_, u16>,
+    b: MatRef<'_, u16>,
+    accumulate: bool,
+    threads: Threads,
+) {
     let (m, n, k) = sizes(dst, a, b);
-    if k == 0 {
+    if dst.is_empty() || k == 0 {
         if !accumulate {
-            dst.fill(H::from_pattern(0));
+            dst.fill(0);
         }
         return;
     }
     let (mb, kb) = (m.min(M_BLOCK), k.min(K_BLOCK));
-    let mut buffers = [mb * n, mb * kb, kb * n].map(|len| storage::alloc(len * size_of::<f32>()));
+    let buffer = |rows: usize, cols: usize| storage::alloc(rows.saturating_mul(cols).saturating_mul(4));
+    let mut buffers = [buffer(mb, n), buffer(mb, kb), buffer(kb, n)];
     let [sums, left, right] = buffers.each_mut().map(|bytes| bytemuck::cast_slice_mut::<u8, f32>(bytes));
-    for (block, dst) in dst.chunks_mut(M_BLOCK * n.max(1)).enumerate() {
+    for (block, dst) in dst.chunks_mut(M_BLOCK.saturating_mul(n)).enumerate() {
         let rows = dst.len() / n;
         let sums = &mut sums[..rows * n];
         if accumulate {
-            in_chunks(sums, dst, threads, to_f32);
+            in_chunks(sums, dst, threads, conversions.widen);
         }
         for start in (0..k).step_by(K_BLOCK) {
             let terms = (k - start).min(K_BLOCK);
-            let a = widen(left, a, [block * M_BLOCK, start], [rows, terms], threads);
-            let b = widen(right, b, [start, 0], [terms, n], threads);
+            let a = widen(conversions, left, a, [block * M_BLOCK, start], [rows, terms], threads);
+            let b = widen(conversions, right, b, [start, 0], [terms, n], threads);
             let beta = if accumulate || start > 0 { 1.0 } else { 0.0 };
             gemm_into(MatMut::new(sums, MatLayout::row_major(rows, n)), a, b, 1.0, beta, threads);
         }
-        in_chunks(dst, sums, threads, from_f32);
+        in_chunks(dst, sums, threads, conversions.narrow);
     }
 }
 
 /// Converts the block of `source` from element `at` on, of size `size`, to the front of `buffer`. The axis
 /// that is contiguous in the source stays contiguous.
-fn widen<'a, H: Half>(
+fn widen<'a>(
+    conversions: &Conversions,
     buffer: &'a mut [f32],
-    source: MatRef<'_, H>,
+    source: MatRef<'_, u16>,
     at: [usize; 2],
     size: [usize; 2],
     threads: Threads,
@@ -74,16 +98,19 @@ fn widen<'a, H: Half>(
         .wrapping_add_signed(at[0] as isize * layout.row_stride + at[1] as isize * layout.col_stride);
     let data = source.data();
     let buffer = &mut buffer[..outer * inner];
-    let bytes = if threads == Threads::Pool { buffer.len() * 6 } else { 0 };
-    let rows = parallel::rows_per_task(inner * 6);
-    parallel::for_each_chunk(buffer, rows * inner.max(1), Work::Bytes(bytes), |task, chunk| {
-        for (i, row) in chunk.chunks_mut(inner.max(1)).enumerate() {
+    let bytes = if threads == Threads::Pool { buffer.len().saturating_mul(6) } else { 0 };
+    let rows = parallel::rows_per_task(inner.saturating_mul(6));
+    parallel::for_each_chunk(buffer, rows * inner, Work::Bytes(bytes), |task, chunk| {
+        for (i, row) in chunk.chunks_mut(inner).enumerate() {
             let start = first.wrapping_add_signed((task * rows + i) as isize * stride);
             if step == 1 {
-                to_f32(&data[start..start + row.len()], row);
+                (conversions.widen)(&data[start..start + row.len()], row);
             } else {
-                for (p, to) in row.iter_mut().enumerate() {
-                    *to = H::widen(data[start.wrapping_add_signed(p as isize * step)].bits());
+                let mut run = [0; 64];
+                for (p, to) in row.chunks_mut(run.len()).enumerate() {
+                    let from = &mut run[..to.len()];
+                    gather_row(data, start.wrapping_add_signed((p * 64) as isize * step), step, from);
+                    (conversions.widen)(from, to);
                 }
             }
         }
@@ -94,13 +121,8 @@ fn widen<'a, H: Half>(
 }
 
 /// Calls `f` for chunks of `to` and the same elements of `from`, on the pool if there are many elements.
-fn in_chunks<A: Sync, B: Send>(
-    to: &mut [B],
-    from: &[A],
-    threads: Threads,
-    f: impl Fn(&[A], &mut [B]) + Sync,
-) {
+fn in_chunks<A: Sync, B: Send>(to: &mut [B], from: &[A], threads: Threads, f: fn(&[A], &mut [B])) {
     const CHUNK: usize = 32 * 1024;
-    let bytes = if threads == Threads::Pool { to.len() * 6 } else { 0 };
+    let bytes = if threads == Threads::Pool { to.len().saturating_mul(6) } else { 0 };
     parallel::for_each_chunk(to, CHUNK, Work::Bytes(bytes), |k, to| f(&from[k * CHUNK..][..to.len()], to));
 }

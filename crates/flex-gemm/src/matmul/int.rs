@@ -142,7 +142,7 @@ impl<T: Lane> TileKernel for Product<T> {
                 for (row, sums) in rows.chunks_exact_mut(n).zip(sums.chunks_exact(tile.right.width)) {
                     for (y, sum) in row[columns.clone()].iter_mut().zip(sums) {
                         let old = if self.accumulate { y.widen() } else { T::Acc::ZERO };
-                        *y = T::narrow(T::add(old, *sum));
+                        *y = T::narrow(T::plus(old, *sum));
                     }
                 }
             },

@@ -1,51 +1,81 @@
-//! The kernel that multiplies matrices of each element type. A new kernel is registered here.
+//! The kernels that multiply matrices of each dtype. A new kernel is registered here.
 
 use super::gemm::{MatLayout, MatMut, MatRef, Threads, gemm_into};
-use super::lane::Lane;
+use super::gemv::VectorKernel;
+use super::loops::Loops;
 use super::{bf16, half, int};
-use crate::f16;
+use crate::error::{Error, Result};
+use crate::float::Real;
+use crate::{DType, f16};
+use bytemuck::Pod;
+use core::marker::PhantomData;
 
-/// An element type with a kernel for matrix products.
-pub(crate) trait Multiply: Lane {
-    /// `dst = a @ b`, or `dst += a @ b` if `accumulate`; `dst` is row-major.
-    fn gemm(dst: &mut [Self], a: MatRef<'_, Self>, b: MatRef<'_, Self>, accumulate: bool, threads: Threads);
+/// The kernels of a dtype.
+pub(crate) struct Kernels {
+    /// Products of matrices.
+    pub gemm: Gemm,
+    /// Products with a vector.
+    pub vectors: &'static dyn VectorKernel,
 }
 
-macro_rules! kernels {
-    ($($ty:ty => $gemm:path;)*) => {$(
-        impl Multiply for $ty {
-            fn gemm(
-                dst: &mut [Self],
-                a: MatRef<'_, Self>,
-                b: MatRef<'_, Self>,
-                accumulate: bool,
-                threads: Threads,
-            ) {
-                $gemm(dst, a, b, accumulate, threads);
-            }
+/// `dst = a @ b`, or `dst += a @ b` if the flag is set; `dst` is row-major and not empty.
+pub(crate) type Gemm = fn(&mut [u8], Operand<'_>, Operand<'_>, bool, Threads);
+
+/// A matrix of elements of any type.
+#[derive(Clone, Copy)]
+pub(crate) struct Operand<'a> {
+    /// The bytes of the slice that the layout's positions index.
+    pub bytes: &'a [u8],
+    /// The layout, in elements.
+    pub layout: MatLayout,
+}
+
+impl<'a> Operand<'a> {
+    /// The matrix, for code that knows the type of its elements.
+    ///
+    /// # Panics
+    /// When an element lies outside of the bytes.
+    pub fn of<T: Pod>(self) -> MatRef<'a, T> {
+        MatRef::new(bytemuck::cast_slice(self.bytes), self.layout)
+    }
+}
+
+/// The kernels of each dtype: `dtypes => type, product of matrices`. Signed integers share the kernels of the
+/// unsigned type of their width: the low bits of sums and products do not depend on the sign.
+macro_rules! table {
+    ($op:ident, $dtype:ident; $($pattern:pat => $ty:ty, $gemm:path;)*) => {
+        match $dtype {
+            $($pattern => Ok(Kernels {
+                gemm: |dst, a, b, accumulate, threads| {
+                    $gemm(bytemuck::cast_slice_mut::<u8, $ty>(dst), a.of(), b.of(), accumulate, threads)
+                },
+                vectors: &Loops::<$ty>(PhantomData),
+            }),)*
+            DType::Bool(_) => Err(Error::dtype($op, $dtype, "a float or integer dtype")),
         }
-    )*};
+    };
 }
 
-kernels! {
-    f32 => real;
-    f64 => real;
-    f16 => half::gemm;
-    crate::bf16 => bf16::gemm;
-    u8 => int::gemm;
-    u16 => int::gemm;
-    u32 => int::gemm;
-    u64 => int::gemm;
+/// The kernels of `dtype`.
+///
+/// # Errors
+/// Booleans have none.
+pub(crate) fn kernels(op: &'static str, dtype: DType) -> Result<Kernels> {
+    table! { op, dtype;
+        DType::F32 => f32, real;
+        DType::F64 => f64, real;
+        DType::F16 => f16, half::gemm;
+        // By the instruction for pairs of bf16, and by way of f32 where the machine lacks it.
+        DType::BF16 => crate::bf16, bf16::gemm;
+        DType::U8 | DType::I8 => u8, int::gemm;
+        DType::U16 | DType::I16 => u16, int::gemm;
+        DType::U32 | DType::I32 => u32, int::gemm;
+        DType::U64 | DType::I64 => u64, int::gemm;
+    }
 }
 
 /// Products of f32 and f64.
-fn real<T: crate::float::Real>(
-    dst: &mut [T],
-    a: MatRef<'_, T>,
-    b: MatRef<'_, T>,
-    accumulate: bool,
-    threads: Threads,
-) {
+fn real<T: Real>(dst: &mut [T], a: MatRef<'_, T>, b: MatRef<'_, T>, accumulate: bool, threads: Threads) {
     let layout = MatLayout::row_major(a.layout().rows, b.layout().cols);
     let beta = if accumulate { T::ONE } else { T::ZERO };
     gemm_into(MatMut::new(dst, layout), a, b, T::ONE, beta, threads);

@@ -3,14 +3,15 @@
 use crate::dtype::Element;
 use crate::{bf16, f16};
 use flex_math::Half;
-use flex_math::simd::{Simd, VAdd, VFma, VMul, VMulAdd, Vector};
+use flex_math::half::{from_f32, to_f32};
+use flex_math::simd::{Simd, VAdd, VFma, VMul, VMulAdd, Vector, vectorize_lean};
 
 /// An element of a matrix product. Half floats accumulate in f32. Integers wrap, and `u8` accumulates in
 /// `u16`, which has the same low byte. Signed integers use the unsigned type of their width: the low bits of
 /// sums and products do not depend on the sign.
 pub(crate) trait Lane: Element {
     /// Type of the accumulators.
-    type Acc: Element + VMulAdd + VAdd;
+    type Acc: Wide;
     /// The value in the accumulator type, exactly.
     fn widen(self) -> Self::Acc;
     /// The sum as an element, rounded or wrapped.
@@ -24,14 +25,24 @@ pub(crate) trait Lane: Element {
         c: Vector<S, Self::Acc>,
     ) -> Vector<S, Self::Acc>;
     /// The elements in the accumulator type, if no conversion is needed.
+    #[inline(always)]
     fn as_terms(_: &[Self]) -> Option<&[Self::Acc]> {
         None
     }
+    /// [`widen`](Self::widen) of slices of the same length.
+    fn widen_all(from: &[Self], to: &mut [Self::Acc]);
+    /// [`narrow`](Self::narrow) of slices of the same length.
+    fn narrow_all(from: &[Self::Acc], to: &mut [Self]);
     /// `a + b`.
-    fn add(a: Self::Acc, b: Self::Acc) -> Self::Acc;
+    fn plus(a: Self::Acc, b: Self::Acc) -> Self::Acc;
     /// `a * b - c * d`.
     fn det(a: Self::Acc, b: Self::Acc, c: Self::Acc, d: Self::Acc) -> Self::Acc;
 }
+
+/// A type of accumulators. It is an element type with no other accumulators.
+pub(crate) trait Wide: Lane<Acc = Self> + VMulAdd + VAdd {}
+
+impl<A: Lane<Acc = A> + VMulAdd + VAdd> Wide for A {}
 
 /// `a * b + c`, rounded once where one instruction does that; elsewhere a fused operation is a call per lane.
 #[inline(always)]
@@ -57,9 +68,14 @@ macro_rules! float_lane {
             fn mul_add_lanes<S: Simd>(a: Vector<S, Self>, b: Vector<S, Self>, c: Vector<S, Self>) -> Vector<S, Self> {
                 fused_or_not(a, b, c)
             }
+            #[inline(always)]
             fn as_terms(values: &[Self]) -> Option<&[Self]> { Some(values) }
             #[inline(always)]
-            fn add(a: Self, b: Self) -> Self { a + b }
+            fn widen_all(from: &[Self], to: &mut [Self]) { to.copy_from_slice(from) }
+            #[inline(always)]
+            fn narrow_all(from: &[Self], to: &mut [Self]) { to.copy_from_slice(from) }
+            #[inline(always)]
+            fn plus(a: Self, b: Self) -> Self { a + b }
             #[inline(always)]
             fn det(a: Self, b: Self, c: Self, d: Self) -> Self { a * b - c * d }
         }
@@ -82,7 +98,11 @@ macro_rules! half_lane {
                 fused_or_not(a, b, c)
             }
             #[inline(always)]
-            fn add(a: f32, b: f32) -> f32 { a + b }
+            fn widen_all(from: &[Self], to: &mut [f32]) { to_f32(from, to) }
+            #[inline(always)]
+            fn narrow_all(from: &[f32], to: &mut [Self]) { from_f32(from, to) }
+            #[inline(always)]
+            fn plus(a: f32, b: f32) -> f32 { a + b }
             #[inline(always)]
             fn det(a: f32, b: f32, c: f32, d: f32) -> f32 { a * b - c * d }
         }
@@ -90,14 +110,35 @@ macro_rules! half_lane {
 }
 half_lane!(f16, bf16);
 
-/// The slice itself when both types are the same. (Only `u8` has another accumulator type.)
-macro_rules! terms {
-    (u8, $acc:ty, $values:ident) => {{
-        let _ = $values;
-        None
-    }};
-    ($ty:ty, $acc:ty, $values:ident) => {
-        Some($values)
+/// The conversions of slices: none where elements are accumulators. (Only `u8` has another type of those.)
+macro_rules! conversions {
+    (u8, $acc:ty) => {
+        fn widen_all(from: &[Self], to: &mut [$acc]) {
+            vectorize_lean(
+                #[inline(always)]
+                || to.iter_mut().zip(from).for_each(|(to, from)| *to = <$acc>::from(*from)),
+            );
+        }
+        fn narrow_all(from: &[$acc], to: &mut [Self]) {
+            vectorize_lean(
+                #[inline(always)]
+                || to.iter_mut().zip(from).for_each(|(to, from)| *to = *from as u8),
+            );
+        }
+    };
+    ($ty:ty, $acc:ty) => {
+        #[inline(always)]
+        fn as_terms(values: &[Self]) -> Option<&[$acc]> {
+            Some(values)
+        }
+        #[inline(always)]
+        fn widen_all(from: &[Self], to: &mut [$acc]) {
+            to.copy_from_slice(from);
+        }
+        #[inline(always)]
+        fn narrow_all(from: &[$acc], to: &mut [Self]) {
+            to.copy_from_slice(from);
+        }
     };
 }
 
@@ -115,9 +156,9 @@ macro_rules! int_lane {
             fn mul_add_lanes<S: Simd>(a: Vector<S, $acc>, b: Vector<S, $acc>, c: Vector<S, $acc>) -> Vector<S, $acc> {
                 a.mul_add(b, c)
             }
-            fn as_terms(values: &[Self]) -> Option<&[$acc]> { terms!($ty, $acc, values) }
+            conversions!($ty, $acc);
             #[inline(always)]
-            fn add(a: $acc, b: $acc) -> $acc { a.wrapping_add(b) }
+            fn plus(a: $acc, b: $acc) -> $acc { a.wrapping_add(b) }
             #[inline(always)]
             fn det(a: $acc, b: $acc, c: $acc, d: $acc) -> $acc {
                 a.wrapping_mul(b).wrapping_sub(c.wrapping_mul(d))

@@ -1,12 +1,12 @@
 //! Linear layers, forward and backward.
 
-use super::gemv::{Matrix, gemv};
+use super::gemm::Threads;
+use super::gemv::{Elements, Matrix, gemv};
+use super::kernels::kernels;
 use super::product;
 use crate::Tensor;
-use crate::dtype::Element;
 use crate::error::{Error, Result, check_rank, check_same_dtype};
-use crate::matmul::lane::Lane;
-use alloc::vec;
+use crate::layout::Layout;
 
 /// `x @ weight + bias`: `[.., d_in]` times `[d_in, d_out]`, plus `[d_out]`, gives `[.., d_out]`.
 ///
@@ -84,27 +84,27 @@ pub fn linear_bias_backward(grad: Tensor) -> Result<Tensor> {
     if strides[0] != 1 && strides[1] != 1 {
         grad = grad.into_contiguous()?;
     }
-    dispatch!(float op, grad.dtype(), T => sum_rows::<T>(op, &grad, rows, d_out))
-}
-
-/// The sum of the rows, computed as a product with a vector of ones.
-fn sum_rows<T: Lane>(op: &'static str, grad: &Tensor, rows: usize, d_out: usize) -> Result<Tensor> {
+    let dtype = grad.dtype();
+    if !dtype.is_float() {
+        return Err(Error::dtype(op, dtype, "a float dtype (f64, f32, f16, bf16)"));
+    }
+    let kernels = kernels(op, dtype)?;
+    let one = kernels.vectors.one();
+    // The sum of the rows is their product with a vector of ones.
     let layout = grad.layout();
-    Tensor::build::<T>(op, [d_out], grad.dtype(), |out| {
+    let w = Matrix {
+        data: grad.storage_bytes(),
+        offset: layout.offset(),
+        row: layout.strides()[1],
+        col: layout.strides()[0],
+    };
+    let ones = Elements { data: bytemuck::bytes_of(&one), offset: 0, stride: 0, len: rows };
+    Tensor::try_build_bytes(op, Layout::contiguous([d_out].into()), d_out, dtype, |out| {
         if rows == 0 {
-            return out.fill(T::ZERO);
+            out.fill(0);
+        } else if d_out != 0 {
+            gemv(kernels.vectors, out, w, ones, false, Threads::Pool);
         }
-        if d_out == 0 {
-            return;
-        }
-        let (row, col) = (layout.strides()[1], layout.strides()[0]);
-        let ones = vec![T::Acc::ONE; rows];
-        gemv(
-            out,
-            Matrix { data: grad.storage::<T>(), offset: layout.offset(), row, col },
-            &ones,
-            false,
-            false,
-        );
+        Ok(())
     })
 }

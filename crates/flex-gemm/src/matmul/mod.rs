@@ -19,16 +19,17 @@ mod int;
 mod kernels;
 mod lane;
 mod linear;
+mod loops;
 mod pack;
 mod plan;
 mod run;
-mod vectors;
 
 pub use cross::cross;
 pub use linear::{linear, linear_bias_backward, linear_weight_backward, linear_x_backward};
 
 use crate::Tensor;
 use crate::error::{Error, Result, check_same_dtype};
+use crate::layout::Layout;
 use plan::ProductPlan;
 
 /// `lhs @ rhs`: `[.., m, k]` times `[.., k, n]` gives `[.., m, n]`. The leading axes broadcast.
@@ -66,26 +67,15 @@ fn product(op: &'static str, lhs: Tensor, rhs: Tensor, bias: Option<Tensor>) -> 
     } else {
         (lhs, rhs)
     };
-    if dtype.is_bool() {
-        return Err(Error::dtype(op, dtype, "a float or integer dtype"));
-    }
-    if dtype.is_float() {
-        dispatch!(float op, dtype, T => compute::<T>(op, &plan, &lhs, &rhs, bias.as_ref()))
-    } else {
-        dispatch!(bits op, dtype, T => compute::<T>(op, &plan, &lhs, &rhs, bias.as_ref()))
-    }
-}
-
-fn compute<T: kernels::Multiply>(
-    op: &'static str,
-    plan: &ProductPlan,
-    lhs: &Tensor,
-    rhs: &Tensor,
-    bias: Option<&Tensor>,
-) -> Result<Tensor> {
-    let bias = bias.map(|bias| bias.as_slice::<T>().expect("made contiguous"));
-    Tensor::build::<T>(op, plan.shape.clone(), lhs.dtype(), |out| {
-        run::run(plan, lhs.storage::<T>(), rhs.storage::<T>(), out, bias);
+    let kernels = kernels::kernels(op, dtype)?;
+    let bytes = bias.as_ref().map(|bias| {
+        let (start, size) = (bias.layout().offset() * dtype.size(), plan.n * dtype.size());
+        &bias.storage_bytes()[start..start + size]
+    });
+    let count = plan.shape.iter().product();
+    Tensor::try_build_bytes(op, Layout::contiguous(plan.shape.clone()), count, dtype, |out| {
+        run::run(&kernels, &plan, lhs.storage_bytes(), rhs.storage_bytes(), out, bytes);
+        Ok(())
     })
 }
 

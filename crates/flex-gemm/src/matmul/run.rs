@@ -1,95 +1,132 @@
-//! Runs a plan, with one driver for every dtype.
+//! Runs the products of a plan. The drivers know bytes and no element types; they are compiled once.
 
-use super::gemm::{MatLayout, MatRef, Threads};
-use super::gemv::{self, gemv};
-use super::kernels::Multiply;
-use super::lane::Lane;
+use super::gemm::{MatLayout, Threads};
+use super::gemv::{self, Elements, gemv};
+use super::kernels::{Kernels, Operand};
 use super::plan::{Algorithm, ProductPlan};
 use crate::parallel::thresholds::{PRODUCT_SPEEDUP, TASK_MULTIPLICATIONS};
 use crate::parallel::{self, Work};
 
-/// Writes the products to `out`, with `bias` added to each row.
-pub(crate) fn run<T: Multiply>(plan: &ProductPlan, lhs: &[T], rhs: &[T], out: &mut [T], bias: Option<&[T]>) {
+/// Products of a plan, by number.
+pub(crate) trait Products: Sync {
+    /// Writes product `index` to `dst`.
+    fn multiply(&self, index: usize, dst: &mut [u8], threads: Threads);
+}
+
+/// The products of two operands of the same element type.
+struct Pair<'a> {
+    kernels: &'a Kernels,
+    plan: &'a ProductPlan,
+    lhs: &'a [u8],
+    rhs: &'a [u8],
+    /// Whether the products are added to what the output holds.
+    accumulate: bool,
+}
+
+/// [`Pair`] of matrices.
+struct Matrices<'a>(Pair<'a>);
+
+impl Products for Matrices<'_> {
+    fn multiply(&self, index: usize, dst: &mut [u8], threads: Threads) {
+        let Pair { kernels, plan, lhs, rhs, accumulate } = self.0;
+        let (m, n, k) = (plan.m, plan.n, plan.k);
+        let (l, r) = plan.offsets(index);
+        let a = MatLayout { rows: m, cols: k, offset: l, row_stride: plan.lhs.row, col_stride: plan.lhs.col };
+        let b = MatLayout { rows: k, cols: n, offset: r, row_stride: plan.rhs.row, col_stride: plan.rhs.col };
+        let (a, b) = (Operand { bytes: lhs, layout: a }, Operand { bytes: rhs, layout: b });
+        (kernels.gemm)(dst, a, b, accumulate, threads);
+    }
+}
+
+/// [`Pair`] of a matrix and a vector.
+struct Vectors<'a>(Pair<'a>);
+
+impl Products for Vectors<'_> {
+    fn multiply(&self, index: usize, dst: &mut [u8], threads: Threads) {
+        let Pair { kernels, plan, lhs, rhs, accumulate } = self.0;
+        let (l, r) = plan.offsets(index);
+        let (w, x) = if plan.n == 1 {
+            let w = gemv::Matrix { data: lhs, offset: l, row: plan.lhs.row, col: plan.lhs.col };
+            (w, Elements { data: rhs, offset: r, stride: plan.rhs.row, len: plan.k })
+        } else {
+            let w = gemv::Matrix { data: rhs, offset: r, row: plan.rhs.col, col: plan.rhs.row };
+            (w, Elements { data: lhs, offset: l, stride: plan.lhs.col, len: plan.k })
+        };
+        gemv(kernels.vectors, dst, w, x, accumulate, threads);
+    }
+}
+
+/// Writes the products of `lhs` and `rhs` to `out`, with `bias` added to each row.
+pub(crate) fn run(
+    kernels: &Kernels,
+    plan: &ProductPlan,
+    lhs: &[u8],
+    rhs: &[u8],
+    out: &mut [u8],
+    bias: Option<&[u8]>,
+) {
     if let Some(bias) = bias {
         fill_rows(out, bias);
     }
     let accumulate = bias.is_some();
-    let (m, n, k) = (plan.m, plan.n, plan.k);
-    let size = m * n;
-    let algorithm = plan.algorithm(parallel::threads());
-    let product = |index: usize, dst: &mut [T], threads: Threads| {
-        let (l, r) = plan.offsets(index);
-        let a = MatLayout { rows: m, cols: k, offset: l, row_stride: plan.lhs.row, col_stride: plan.lhs.col };
-        let b = MatLayout { rows: k, cols: n, offset: r, row_stride: plan.rhs.row, col_stride: plan.rhs.col };
-        T::gemm(dst, MatRef::new(lhs, a), MatRef::new(rhs, b), accumulate, threads);
-    };
-    match algorithm {
+    let pair = Pair { kernels, plan, lhs, rhs, accumulate };
+    match plan.algorithm(parallel::threads()) {
         Algorithm::Empty => {}
         Algorithm::Zeros if accumulate => {}
-        Algorithm::Zeros => out.fill(T::ZERO),
-        Algorithm::Gemv => run_gemv(plan, lhs, rhs, out, accumulate),
-        Algorithm::Gemm => {
-            let threads = if plan.is_large() { Threads::Pool } else { Threads::One };
-            for (index, dst) in out.chunks_exact_mut(size).enumerate() {
-                product(index, dst, threads);
+        Algorithm::Zeros => out.fill(0),
+        Algorithm::Gemv => {
+            // Large products run in parallel inside each product, small ones in parallel over the batch.
+            let bytes = plan.multiplications().saturating_mul(kernels.vectors.element());
+            let batch = plan.batch_size();
+            let vectors = &Vectors(pair);
+            if batch == 1 || Work::Bytes(bytes).is_parallel() {
+                in_turn(vectors, batch, out, Threads::Pool);
+            } else {
+                let work = Work::Bytes(bytes.saturating_mul(batch));
+                side_by_side(vectors, batch, out, parallel::rows_per_task(bytes), work);
             }
         }
-        Algorithm::BatchedGemm => {
-            let per_task = TASK_MULTIPLICATIONS.div_ceil(plan.multiplications()).max(1);
-            let flops = 2usize.saturating_mul(plan.multiplications()).saturating_mul(plan.batch_size());
-            parallel::for_each_chunk(
-                out,
-                per_task * size,
-                Work::Flops(flops / PRODUCT_SPEEDUP),
-                |task, chunk| {
-                    for (i, dst) in chunk.chunks_exact_mut(size).enumerate() {
-                        product(task * per_task + i, dst, Threads::One);
-                    }
-                },
-            );
-        }
+        algorithm => matrices(plan, &Matrices(pair), algorithm, out),
     }
 }
 
-/// Products with a vector: large products run in parallel inside each product, small ones in parallel over
-/// the batch.
-fn run_gemv<T: Lane>(plan: &ProductPlan, lhs: &[T], rhs: &[T], out: &mut [T], accumulate: bool) {
-    let (m, n, k) = (plan.m, plan.n, plan.k);
-    let one = |index: usize, y: &mut [T], serial: bool| {
-        let (l, r) = plan.offsets(index);
-        let (w, x) = if n == 1 {
-            let w = gemv::Matrix { data: lhs, offset: l, row: plan.lhs.row, col: plan.lhs.col };
-            (w, gemv::gather(rhs, r, plan.rhs.row, k))
-        } else {
-            let w = gemv::Matrix { data: rhs, offset: r, row: plan.rhs.col, col: plan.rhs.row };
-            (w, gemv::gather(lhs, l, plan.lhs.col, k))
-        };
-        gemv(y, w, &x, accumulate, serial);
-    };
-    let (batch, size) = (plan.batch_size(), m * n);
-    let bytes = plan.multiplications().saturating_mul(size_of::<T>());
-    if batch == 1 || gemv::work(bytes).is_parallel() {
-        for (index, y) in out.chunks_exact_mut(size).enumerate() {
-            one(index, y, false);
-        }
-        return;
+/// Writes the products of matrices of a plan to `out`. Elements of `out` may be of any type.
+pub(crate) fn matrices(plan: &ProductPlan, products: &dyn Products, algorithm: Algorithm, out: &mut [u8]) {
+    let batch = plan.batch_size();
+    if algorithm == Algorithm::BatchedGemm {
+        let per_task = TASK_MULTIPLICATIONS.div_ceil(plan.multiplications()).max(1);
+        let flops = 2usize.saturating_mul(plan.multiplications()).saturating_mul(batch);
+        side_by_side(products, batch, out, per_task, Work::Flops(flops / PRODUCT_SPEEDUP));
+    } else {
+        in_turn(products, batch, out, if plan.is_large() { Threads::Pool } else { Threads::One });
     }
-    let per_task = parallel::rows_per_task(bytes);
-    let work = gemv::work(bytes.saturating_mul(batch));
-    parallel::for_each_chunk(out, per_task * size, work, |task, chunk| {
-        for (i, y) in chunk.chunks_exact_mut(size).enumerate() {
-            one(task * per_task + i, y, true);
+}
+
+/// The products one after the other.
+fn in_turn(products: &dyn Products, batch: usize, out: &mut [u8], threads: Threads) {
+    let size = out.len() / batch;
+    for (index, dst) in out.chunks_exact_mut(size).enumerate() {
+        products.multiply(index, dst, threads);
+    }
+}
+
+/// The products on all threads, each on one thread, `per_task` at a time.
+fn side_by_side(products: &dyn Products, batch: usize, out: &mut [u8], per_task: usize, work: Work) {
+    let size = out.len() / batch;
+    parallel::for_each_chunk(out, per_task.saturating_mul(size), work, |task, chunk| {
+        for (i, dst) in chunk.chunks_exact_mut(size).enumerate() {
+            products.multiply(task * per_task + i, dst, Threads::One);
         }
     });
 }
 
 /// Sets every row of a row-major matrix to `row`.
-fn fill_rows<T: Copy + Send + Sync>(out: &mut [T], row: &[T]) {
+fn fill_rows(out: &mut [u8], row: &[u8]) {
     if row.is_empty() {
         return;
     }
-    let bytes = size_of_val(out);
-    let rows = parallel::rows_per_task(size_of_val(row));
+    let bytes = out.len();
+    let rows = parallel::rows_per_task(row.len());
     parallel::for_each_chunk(out, rows * row.len(), Work::Bytes(bytes), |_, chunk| {
         chunk.chunks_exact_mut(row.len()).for_each(|to| to.copy_from_slice(row));
     });

@@ -1,12 +1,14 @@
 //! Products of every dtype, layout and shape against the definition.
 
+use super::gemm::{MatLayout, MatRef, Threads};
 use super::*;
-use crate::layout::Layout;
 use crate::{DType, Element, Shape, bf16, f16};
 use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
 use proptest::prelude::*;
+
+mod int8;
 
 /// The contribution of an element type to the oracle.
 trait Sample: Element {
@@ -199,6 +201,51 @@ fn integers_wrap_exactly() {
         check_product::<u8>(sample::<u8>(&[m, k], 1), sample::<u8>(&[k, n], 2));
         check_product::<i32>(sample::<i32>(&[m, k], 1), in_layout::<i32>(&[k, n], 1, 2));
         check_product::<i64>(in_layout::<i64>(&[m, k], 1, 1), sample::<i64>(&[k, n], 2));
+    }
+}
+
+/// Products of integers straight by their kernel, added to what is there and not.
+fn check_integers<T: Sample + lane::Lane>(m: usize, n: usize, k: usize) {
+    let values =
+        |len: usize, seed: u64| (0..len as u64).map(|i| T::sample(seed << 32 | i)).collect::<Vec<T>>();
+    let (a, b, old) = (values(m * k, 1), values(k * n, 2), values(m * n, 3));
+    let want: Vec<u64> =
+        (0..m * n).map(|at| T::dot((0..k).map(|p| (a[at / n * k + p], b[p * n + at % n]))).1).collect();
+    let transposed = |from: &[T], rows: usize, cols: usize| {
+        (0..rows * cols).map(|at| from[at % rows * cols + at / rows]).collect::<Vec<T>>()
+    };
+    let (at, bt) = (transposed(&a, m, k), transposed(&b, k, n));
+    for (a, b) in [
+        (MatRef::new(&a, MatLayout::row_major(m, k)), MatRef::new(&b, MatLayout::row_major(k, n))),
+        (MatRef::new(&at, MatLayout::col_major(m, k)), MatRef::new(&bt, MatLayout::col_major(k, n))),
+    ] {
+        for accumulate in [false, true] {
+            let mut got = old.clone();
+            int::gemm(&mut got, a, b, accumulate, Threads::Pool);
+            for ((got, want), old) in got.iter().zip(&want).zip(&old) {
+                let old = if accumulate { T::dot([(*old, T::ONE)].into_iter()).1 } else { 0 };
+                T::check(*got, (0.0, want.wrapping_add(old)), k, &alloc::format!("{m}x{n}x{k}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn integers_around_every_edge_of_a_tile_match_the_definition() {
+    for m in [3, 4, 5, 31, 32, 33] {
+        for k in [1, 63, 64, 65, 511, 512, 513, 1025] {
+            // A panel has 64, 32 and 16 columns.
+            for edge in [-1, 0, 1] {
+                check_integers::<u8>(m, 64usize.wrapping_add_signed(edge), k);
+                check_integers::<u16>(m, 64usize.wrapping_add_signed(edge), k);
+                check_integers::<u32>(m, 64usize.wrapping_add_signed(edge), k);
+                check_integers::<u64>(m, 32usize.wrapping_add_signed(edge), k);
+            }
+        }
+    }
+    // Up to this size, nothing is packed.
+    for k in [15, 16, 17] {
+        check_integers::<u32>(16, 16, k);
     }
 }
 
