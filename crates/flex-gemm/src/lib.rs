@@ -4,9 +4,6 @@
 
 extern crate alloc;
 
-#[macro_use]
-extern crate flex_tensor;
-
 use flex_tensor::*;
 
 pub mod matmul;

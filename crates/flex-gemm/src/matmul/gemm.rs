@@ -140,6 +140,12 @@ impl MatLayout {
         matches!((lowest, highest), (Some(low), Some(high)) if low >= 0 && high < len as i128)
     }
 
+    /// # Panics
+    /// When an element lies outside of a slice of `len` elements.
+    fn check(&self, len: usize) {
+        assert!(self.fits(len), "gemm: {self:?} leaves a slice of {len} elements");
+    }
+
     /// Whether no two elements lie at the same position: the inner axis (smaller stride) has a nonzero
     /// stride, and a step of the outer axis passes all of the inner axis.
     fn is_injective(&self) -> bool {
@@ -167,7 +173,7 @@ impl<'a, T> MatRef<'a, T> {
     /// # Panics
     /// When an element lies outside `data`.
     pub fn new(data: &'a [T], layout: MatLayout) -> Self {
-        assert!(layout.fits(data.len()), "gemm: {layout:?} leaves a slice of {} elements", data.len());
+        layout.check(data.len());
         Self { data, layout }
     }
 
@@ -259,7 +265,7 @@ impl<'a, T> MatMut<'a, T> {
     /// # Panics
     /// When an element lies outside `data`, or when two elements may lie at the same position.
     pub fn new(data: &'a mut [T], layout: MatLayout) -> Self {
-        assert!(layout.fits(data.len()), "gemm: {layout:?} leaves a slice of {} elements", data.len());
+        layout.check(data.len());
         assert!(layout.is_injective(), "gemm: elements of the destination {layout:?} overlap");
         Self { data, layout }
     }

@@ -72,8 +72,10 @@ pub(crate) trait VectorKernel: Sync {
     fn axpys(&self, sums: &mut [u8], w: Matrix<'_, u8>, first: usize, start: usize, x: &[u8]);
     /// `sums += more`.
     fn add(&self, sums: &mut [u8], more: &[u8]);
-    /// Rounds the sums to `y`, or adds them to `y` if `accumulate`.
-    fn finish(&self, y: &mut [u8], sums: &[u8], accumulate: bool);
+    /// Elements as accumulators.
+    fn widen(&self, from: &[u8], to: &mut [u8]);
+    /// Accumulators as elements, rounded or wrapped.
+    fn narrow(&self, from: &[u8], to: &mut [u8]);
 }
 
 /// The vector operand of a product: `len` elements at `offset + i*stride`.
@@ -126,7 +128,7 @@ pub(crate) fn gemv(
             for part in &parts {
                 kernel.add(sums, &bytemuck::bytes_of(part)[..n * wide]);
             }
-            return kernel.finish(y, sums, accumulate);
+            return finish(kernel, y, sums, accumulate);
         }
         let rows = (TASK_BYTES / (k * size).max(1)).max(1).next_multiple_of(DOT_ROWS);
         parallel::for_each_chunk(y, rows * size, work, |task, y| {
@@ -135,7 +137,7 @@ pub(crate) fn gemv(
             for (part, y) in y.chunks_mut(DOT_SUMS * size).enumerate() {
                 let sums = &mut sums[..y.len() / size * wide];
                 kernel.dots(sums, w, task * rows + part * DOT_SUMS, 0, x);
-                kernel.finish(y, sums, accumulate);
+                finish(kernel, y, sums, accumulate);
             }
         });
         return;
@@ -149,7 +151,7 @@ pub(crate) fn gemv(
             let mut sums = Vec::new();
             let sums = zeros(&mut sums, y.len() / size * wide);
             kernel.axpys(sums, w, task * tile, 0, x);
-            kernel.finish(y, sums, accumulate);
+            finish(kernel, y, sums, accumulate);
         });
         return;
     }
@@ -164,7 +166,24 @@ pub(crate) fn gemv(
     for row in rest.chunks_exact(n * wide) {
         kernel.add(sums, row);
     }
-    kernel.finish(y, sums, accumulate);
+    finish(kernel, y, sums, accumulate);
+}
+
+/// Rounds the sums to `y`, or adds them to `y` if `accumulate`.
+fn finish(kernel: &dyn VectorKernel, y: &mut [u8], sums: &[u8], accumulate: bool) {
+    if !accumulate {
+        return kernel.narrow(sums, y);
+    }
+    const BLOCK: usize = 256;
+    let (size, wide) = (kernel.element(), kernel.accumulator());
+    let mut old = [0u64; BLOCK];
+    let old: &mut [u8] = bytemuck::cast_slice_mut(&mut old);
+    for (y, sums) in y.chunks_mut(BLOCK * size).zip(sums.chunks(BLOCK * wide)) {
+        let old = &mut old[..sums.len()];
+        kernel.widen(y, old);
+        kernel.add(old, sums);
+        kernel.narrow(old, y);
+    }
 }
 
 /// Makes `buffer` hold `len` bytes of zeros, aligned for any accumulator.

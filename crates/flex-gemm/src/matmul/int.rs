@@ -5,13 +5,14 @@
 //! and 90 (i64) billion operations per second at 256^3.
 
 use super::blocked::{Lines, Packed, Packing, Strips, Tile, TileKernel, TileRows, TileSizes, multiply};
-use super::gemm::{MatRef, Threads, sizes};
+use super::gemm::{MatLayout, MatRef, Threads, sizes};
 use super::lane::Lane;
 use crate::dtype::Element;
 use crate::parallel::Work;
 use crate::parallel::thresholds::TASK_INTEGER_ROWS;
+use crate::walk::gather_row;
 use core::marker::PhantomData;
-use flex_math::simd::{Scalar, Simd, VMulAdd, Vector, WithSimd, dispatch, vectorize};
+use flex_math::simd::{Scalar, Simd, VMulAdd, Vector, WithSimd, dispatch, vectorize_lean};
 
 /// Number of rows of the kernel.
 const MR: usize = 4;
@@ -87,31 +88,29 @@ impl<T: Lane> Lines for Widened<'_, T> {
     }
 
     fn pack(&self, strips: Strips<'_>) {
-        let terms = self.lines.layout().cols;
+        let MatLayout { cols: terms, offset, row_stride, col_stride, .. } = self.lines.layout();
         let across = self.lines.transposed();
+        let mut block = [T::ZERO; PACK_BLOCK];
         for strip in strips.each() {
             let (first, width) = (strip.first, strip.width);
             let to: &mut [T::Acc] = bytemuck::cast_slice_mut(strip.terms);
             if strip.lines < width {
                 to.fill(T::Acc::ZERO);
             }
-            if across.layout().col_stride == 1 {
+            if row_stride == 1 {
                 for (p, to) in to.chunks_exact_mut(width).enumerate() {
                     let run = across.row_run(p, first, strip.lines).unwrap_or_default();
-                    to.iter_mut().zip(run).for_each(|(to, from)| *to = from.widen());
+                    T::widen_all(run, &mut to[..strip.lines]);
                 }
                 continue;
             }
-            for start in (0..terms).step_by(PACK_BLOCK) {
-                let len = PACK_BLOCK.min(terms - start);
+            for (part, to) in to.chunks_mut(PACK_BLOCK * width).enumerate() {
+                let start = offset.wrapping_add_signed((part * PACK_BLOCK) as isize * col_stride);
+                let block = &mut block[..PACK_BLOCK.min(terms - part * PACK_BLOCK)];
                 for i in 0..strip.lines {
-                    let to = to[start * width + i..].iter_mut().step_by(width);
-                    match self.lines.row_run(first + i, start, len) {
-                        Some(run) => to.zip(run).for_each(|(to, from)| *to = from.widen()),
-                        None => to.take(len).enumerate().for_each(|(p, to)| {
-                            *to = self.lines.at(first + i, start + p).widen();
-                        }),
-                    }
+                    let start = start.wrapping_add_signed((first + i) as isize * row_stride);
+                    gather_row(self.lines.data(), start, col_stride, block);
+                    to[i..].iter_mut().step_by(width).zip(&*block).for_each(|(to, from)| *to = from.widen());
                 }
             }
         }
@@ -136,7 +135,7 @@ impl<T: Lane> TileKernel for Product<T> {
     fn finish(&self, tile: Tile<'_>, out: TileRows<'_>) {
         let (rows, n, columns) = out.parts::<T>();
         let sums: &[T::Acc] = bytemuck::cast_slice(tile.sums);
-        vectorize(
+        vectorize_lean(
             #[inline(always)]
             || {
                 for (row, sums) in rows.chunks_exact_mut(n).zip(sums.chunks_exact(tile.right.width)) {

@@ -35,8 +35,6 @@ pub(crate) trait Lane: Element {
     fn narrow_all(from: &[Self::Acc], to: &mut [Self]);
     /// `a + b`.
     fn plus(a: Self::Acc, b: Self::Acc) -> Self::Acc;
-    /// `a * b - c * d`.
-    fn det(a: Self::Acc, b: Self::Acc, c: Self::Acc, d: Self::Acc) -> Self::Acc;
 }
 
 /// A type of accumulators. It is an element type with no other accumulators.
@@ -76,8 +74,6 @@ macro_rules! float_lane {
             fn narrow_all(from: &[Self], to: &mut [Self]) { to.copy_from_slice(from) }
             #[inline(always)]
             fn plus(a: Self, b: Self) -> Self { a + b }
-            #[inline(always)]
-            fn det(a: Self, b: Self, c: Self, d: Self) -> Self { a * b - c * d }
         }
     )*};
 }
@@ -103,8 +99,6 @@ macro_rules! half_lane {
             fn narrow_all(from: &[f32], to: &mut [Self]) { from_f32(from, to) }
             #[inline(always)]
             fn plus(a: f32, b: f32) -> f32 { a + b }
-            #[inline(always)]
-            fn det(a: f32, b: f32, c: f32, d: f32) -> f32 { a * b - c * d }
         }
     )*};
 }
@@ -159,10 +153,6 @@ macro_rules! int_lane {
             conversions!($ty, $acc);
             #[inline(always)]
             fn plus(a: $acc, b: $acc) -> $acc { a.wrapping_add(b) }
-            #[inline(always)]
-            fn det(a: $acc, b: $acc, c: $acc, d: $acc) -> $acc {
-                a.wrapping_mul(b).wrapping_sub(c.wrapping_mul(d))
-            }
         }
     )*};
 }

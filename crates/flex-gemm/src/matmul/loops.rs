@@ -60,22 +60,17 @@ impl<T: Lane> VectorKernel for Loops<T> {
         add::<T::Acc>(cast_slice_mut(sums), cast_slice(more));
     }
 
-    fn finish(&self, y: &mut [u8], sums: &[u8], accumulate: bool) {
-        let (y, sums) = (cast_slice_mut::<u8, T>(y), cast_slice::<u8, T::Acc>(sums));
-        if !accumulate {
-            return T::narrow_all(sums, y);
-        }
-        let mut old = [T::Acc::ZERO; BLOCK];
-        for (y, sums) in y.chunks_mut(BLOCK).zip(sums.chunks(BLOCK)) {
-            let old = &mut old[..y.len()];
-            T::widen_all(y, old);
-            add(old, sums);
-            T::narrow_all(old, y);
-        }
+    fn widen(&self, from: &[u8], to: &mut [u8]) {
+        T::widen_all(cast_slice(from), cast_slice_mut(to));
+    }
+
+    fn narrow(&self, from: &[u8], to: &mut [u8]) {
+        T::narrow_all(cast_slice(from), cast_slice_mut(to));
     }
 }
 
 /// `sums += more`.
+#[inline(never)]
 fn add<A: Wide>(sums: &mut [A], more: &[A]) {
     vectorize_lean(
         #[inline(always)]
@@ -85,130 +80,136 @@ fn add<A: Wide>(sums: &mut [A], more: &[A]) {
 
 /// See [`VectorKernel::dots`].
 fn dots<T: Lane>(sums: &mut [T::Acc], w: Matrix<'_, T>, first: usize, p: usize, x: &[T::Acc]) {
+    if let Some(data) = T::as_terms(w.data) {
+        let w = Matrix { data, offset: w.offset, row: w.row, col: w.col };
+        return wide_dots(Dots { sums, w, first, p, x, carried: None });
+    }
+    // Converts a block of each row at a time.
+    let mut terms = [[T::Acc::ZERO; BLOCK]; DOT_ROWS];
+    let mut vectors = [[[0; VECTOR]; DOT_VECTORS]; DOT_ROWS];
+    let blocks = x.len().div_ceil(BLOCK);
     for (group, sums) in sums.chunks_mut(DOT_ROWS).enumerate() {
-        let mut rows: [&[T]; DOT_ROWS] = [&[]; DOT_ROWS];
-        let rows = &mut rows[..sums.len()];
-        for (r, row) in rows.iter_mut().enumerate() {
-            *row = w.run(first + group * DOT_ROWS + r, p, x.len());
-        }
-        let mut running = Running::new();
-        if T::as_terms(&[]).is_some() {
-            let mut terms: [&[T::Acc]; DOT_ROWS] = [&[]; DOT_ROWS];
-            for (terms, row) in terms.iter_mut().zip(&*rows) {
-                *terms = T::as_terms(row).unwrap_or_default();
+        for (block, x) in x.chunks(BLOCK).enumerate() {
+            for (r, terms) in terms[..sums.len()].iter_mut().enumerate() {
+                let row = w.run(first + group * DOT_ROWS + r, p + block * BLOCK, x.len());
+                T::widen_all(row, &mut terms[..x.len()]);
             }
-            running.add(&terms[..rows.len()], x);
-        } else {
-            // Converts a block of each row at a time.
-            let mut terms = [[T::Acc::ZERO; BLOCK]; DOT_ROWS];
-            for (block, x) in x.chunks(BLOCK).enumerate() {
-                for (terms, row) in terms.iter_mut().zip(&*rows) {
-                    T::widen_all(&row[block * BLOCK..][..x.len()], &mut terms[..x.len()]);
-                }
-                running.add(&terms.each_ref().map(|terms| &terms[..x.len()])[..rows.len()], x);
-            }
-        }
-        running.totals(sums);
-    }
-}
-
-/// Dot products of up to [`DOT_ROWS`] rows, of which some terms are summed.
-struct Running<A> {
-    /// Vectors of partial sums; of each array the bytes of a vector are used.
-    vectors: [[[u8; VECTOR]; DOT_VECTORS]; DOT_ROWS],
-    /// Sums of the terms past the last whole group of vectors.
-    tails: [A; DOT_ROWS],
-    /// Number of accumulators of a vector.
-    lanes: usize,
-}
-
-impl<A: Wide> Running<A> {
-    fn new() -> Self {
-        Self { vectors: [[[0; VECTOR]; DOT_VECTORS]; DOT_ROWS], tails: [A::ZERO; DOT_ROWS], lanes: 1 }
-    }
-
-    /// Adds the products of the rows with `x`. All blocks but the last must hold whole groups of vectors.
-    fn add(&mut self, rows: &[&[A]], x: &[A]) {
-        let lanes = dispatch(Dots { rows, x, vectors: &mut self.vectors });
-        let whole = x.len() - x.len() % (lanes * DOT_VECTORS);
-        for (row, tail) in rows.iter().zip(&mut self.tails) {
-            for (w, x) in row[whole..].iter().zip(&x[whole..]) {
-                *tail = A::mul_add(*w, *x, *tail);
-            }
-        }
-        self.lanes = lanes;
-    }
-
-    /// Adds up the partial sums.
-    fn totals(&self, sums: &mut [A]) {
-        for ((sum, vectors), tail) in sums.iter_mut().zip(&self.vectors).zip(self.tails) {
-            *sum = tail;
-            for lane in (0..self.lanes * size_of::<A>()).step_by(size_of::<A>()) {
-                let [low, high] =
-                    vectors.each_ref().map(|v| bytemuck::pod_read_unaligned(&v[lane..lane + size_of::<A>()]));
-                *sum = A::plus(*sum, A::plus(low, high));
-            }
+            let w = Matrix { data: terms.as_flattened(), offset: 0, row: BLOCK as isize, col: 1 };
+            let carried = Carried { vectors: &mut vectors, first: block == 0, last: block + 1 == blocks };
+            wide_dots(Dots { sums, w, first: 0, p: 0, x, carried: Some(carried) });
         }
     }
 }
 
-/// Adds products to `vectors`, as far as `x` has whole groups of vectors, and returns the number of lanes.
+/// One instance for all element types with the same accumulators.
+#[inline(never)]
+fn wide_dots<A: Wide>(dots: Dots<'_, A>) {
+    dispatch(dots);
+}
+
+/// Dot products of accumulators: see [`VectorKernel::dots`].
 struct Dots<'a, A> {
-    rows: &'a [&'a [A]],
+    sums: &'a mut [A],
+    w: Matrix<'a, A>,
+    first: usize,
+    p: usize,
     x: &'a [A],
+    /// For sums over several blocks of up to [`DOT_ROWS`] rows.
+    carried: Option<Carried<'a>>,
+}
+
+/// Partial sums that are carried from a block to the next. All blocks but the last hold whole groups of
+/// vectors.
+struct Carried<'a> {
+    /// The vectors of each row; of each array, the bytes of a vector are used.
     vectors: &'a mut [[[u8; VECTOR]; DOT_VECTORS]; DOT_ROWS],
+    /// Whether there are no partial sums yet.
+    first: bool,
+    /// Whether this is the last block, after which the vectors are added up.
+    last: bool,
 }
 
 impl<A: Wide> WithSimd for Dots<'_, A> {
-    type Output = usize;
+    type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self) -> usize {
-        if let [a, b, c, d] = *self.rows {
-            add_dots::<S, A, DOT_ROWS>([a, b, c, d], self.x, self.vectors);
-        } else {
-            for (row, vectors) in self.rows.iter().zip(self.vectors) {
-                add_dots::<S, A, 1>([row], self.x, core::array::from_mut(vectors));
+    fn with_simd<S: Simd>(self) {
+        let Self { sums, w, first, p, x, mut carried } = self;
+        for (group, sums) in sums.chunks_mut(DOT_ROWS).enumerate() {
+            let i = first + group * DOT_ROWS;
+            if let [a, b, c, d] = sums {
+                let rows = [
+                    w.run(i, p, x.len()),
+                    w.run(i + 1, p, x.len()),
+                    w.run(i + 2, p, x.len()),
+                    w.run(i + 3, p, x.len()),
+                ];
+                [*a, *b, *c, *d] = dot::<S, A, DOT_ROWS>(rows, x, 0, &mut carried);
+            } else {
+                for (r, sum) in sums.iter_mut().enumerate() {
+                    [*sum] = dot::<S, A, 1>([w.run(i + r, p, x.len())], x, r, &mut carried);
+                }
             }
         }
-        A::lanes::<S>()
     }
 }
 
-/// [`Dots`] of `R` rows.
+/// Dot products of `R` rows with `x`. The carried vectors of the first of them have number `first`.
 #[inline(always)]
-fn add_dots<S: Simd, A: Wide, const R: usize>(
+fn dot<S: Simd, A: Wide, const R: usize>(
     mut rows: [&[A]; R],
     x: &[A],
-    vectors: &mut [[[u8; VECTOR]; DOT_VECTORS]; R],
-) {
-    let lanes = A::lanes::<S>();
-    let step = lanes * DOT_VECTORS;
-    let x = &x[..x.len() - x.len() % step];
+    first: usize,
+    carried: &mut Option<Carried<'_>>,
+) -> [A; R] {
+    let (lanes, size) = (A::lanes::<S>(), size_of::<Vector<S, A>>());
+    let whole = x.len() - x.len() % (lanes * DOT_VECTORS);
     for row in &mut rows {
         *row = &row[..x.len()];
     }
     let mut sums: [[Vector<S, A>; DOT_VECTORS]; R] = [[A::ZERO.splat(); DOT_VECTORS]; R];
-    for (sums, vectors) in sums.iter_mut().zip(&*vectors) {
-        for (sum, vector) in sums.iter_mut().zip(vectors) {
-            *sum = bytemuck::pod_read_unaligned(&vector[..size_of::<Vector<S, A>>()]);
+    if let Some(carried) = carried
+        && !carried.first
+    {
+        for (sums, vectors) in sums.iter_mut().zip(&carried.vectors[first..]) {
+            for (sum, vector) in sums.iter_mut().zip(vectors) {
+                *sum = bytemuck::pod_read_unaligned(&vector[..size]);
+            }
         }
     }
     let mut p = 0;
-    while p < x.len() {
+    while p < whole {
         let group: [Vector<S, A>; DOT_VECTORS] = [load(&x[p..]), load(&x[p + lanes..])];
         for (row, sums) in rows.iter().zip(sums.iter_mut()) {
             for (v, sum) in sums.iter_mut().enumerate() {
                 *sum = A::mul_add_lanes(load(&row[p + v * lanes..]), group[v], *sum);
             }
         }
-        p += step;
+        p += lanes * DOT_VECTORS;
     }
-    for (sums, vectors) in sums.iter().zip(vectors) {
-        for (sum, vector) in sums.iter().zip(vectors) {
-            vector[..size_of::<Vector<S, A>>()].copy_from_slice(bytemuck::bytes_of(sum));
+    let mut out = [A::ZERO; R];
+    if let Some(carried) = carried
+        && !carried.last
+    {
+        for (sums, vectors) in sums.iter().zip(&mut carried.vectors[first..]) {
+            for (sum, vector) in sums.iter().zip(vectors) {
+                vector[..size].copy_from_slice(bytemuck::bytes_of(sum));
+            }
+        }
+        return out;
+    }
+    for p in whole..x.len() {
+        for (out, row) in out.iter_mut().zip(&rows) {
+            *out = A::mul_add(row[p], x[p], *out);
         }
     }
+    for (out, sums) in out.iter_mut().zip(sums) {
+        let total = sums[0] + sums[1];
+        for lane in cast_slice::<_, A>(core::slice::from_ref(&total)) {
+            *out = A::plus(*out, *lane);
+        }
+    }
+    out
 }
 
 /// The vector of the first elements of `from`. The lengths are constants inside of a dispatched function, and
