@@ -232,10 +232,15 @@ pub(crate) fn multiply(kernel: &dyn TileKernel, left: &Packed, right: &Packed, o
     );
     let size = l.width * r.width * sizes.sum;
     assert!(sizes.strips * size <= SUMS, "gemm: {} tiles of {size} bytes per task", sizes.strips);
-    parallel::for_each_chunk(out, sizes.strips * l.width * row, work, |task, out| {
+    let rows = l.width.saturating_mul(row);
+    parallel::for_each_chunk(out, rows.saturating_mul(sizes.strips), work, |task, out| {
         let mut sums = Sums([0; SUMS]);
-        let strips = out.len().div_ceil(l.width * row);
+        let strips = out.len().div_ceil(rows);
         for panel in 0..r.strips() {
+            if l.terms == 0 {
+                // No block sets the sums, and the epilogue of the panel before may have changed them.
+                sums.0.fill(0);
+            }
             let mut start = 0;
             while start < l.terms {
                 let block = sizes.block.min(l.terms - start);
@@ -248,9 +253,7 @@ pub(crate) fn multiply(kernel: &dyn TileKernel, left: &Packed, right: &Packed, o
                 }
                 start += block;
             }
-            for (s, (bytes, sums)) in
-                out.chunks_mut(l.width * row).zip(sums.0.chunks_exact_mut(size)).enumerate()
-            {
+            for (s, (bytes, sums)) in out.chunks_mut(rows).zip(sums.0.chunks_exact_mut(size)).enumerate() {
                 let (left, right) = (left.strip(task * sizes.strips + s), right.strip(panel));
                 let columns = right.first..right.first + right.lines;
                 let sums = &mut sums[..left.width * right.width * sizes.sum];

@@ -2,9 +2,17 @@
 //!
 //! A product passes three stages. [`plan`] uses shapes and strides alone: it broadcasts the leading axes,
 //! turns a batch whose right operand is shared into rows of one larger product, and chooses the algorithm.
-//! [`run`] executes the plan for any dtype. The kernels are [`gemv`] for vectors, [`gemm`] (the only call
-//! into the crate of that name) for floats, [`half`] for f16 and bf16, which accumulate in f32, [`bf16`] for
-//! bf16 where the machine multiplies pairs of bf16, and [`int`] for integers, which wrap.
+//! [`run`] executes the plan. [`kernels`] is the list of what multiplies each dtype.
+//!
+//! The drivers know bytes and no element types, so each is compiled once: [`run`] for batches, [`gemv`] for
+//! products with a vector, [`blocked`] for operands that a kernel packs. They call the code that knows types
+//! once per product, task or tile:
+//!
+//! * [`gemm`] (the only call into the crate of that name): f32 and f64;
+//! * [`half`]: f16, by way of blocks of f32, and bf16 where the machine does not multiply bf16;
+//! * [`bf16`], a kernel of [`blocked`]: pairs of bf16, packed by [`pack`];
+//! * [`int`], a kernel of [`blocked`]: integers, which wrap;
+//! * [`loops`]: products with a vector, for every type.
 //!
 //! The order of the sums depends on shapes and strides alone: results have the same bits for any number of
 //! threads.

@@ -169,6 +169,12 @@ impl ProductPlan {
         self.multiplications() >= PARALLEL_MULTIPLICATIONS
     }
 
+    /// Whether matrix products run side by side on `threads` threads, rather than one after the other.
+    pub fn is_by_batch(&self, threads: usize) -> bool {
+        let batch = self.batch_size();
+        batch > 1 && (!self.is_large() || batch >= 4 * threads || batch.is_multiple_of(threads))
+    }
+
     /// The algorithm on `threads` threads. The number of threads only affects the choice between
     /// [`Algorithm::Gemm`] and [`Algorithm::BatchedGemm`], which give the same bits.
     pub fn algorithm(&self, threads: usize) -> Algorithm {
@@ -179,7 +185,7 @@ impl ProductPlan {
             Algorithm::Zeros
         } else if self.m == 1 || self.n == 1 {
             Algorithm::Gemv
-        } else if batch > 1 && (!self.is_large() || batch >= 4 * threads || batch.is_multiple_of(threads)) {
+        } else if self.is_by_batch(threads) {
             Algorithm::BatchedGemm
         } else {
             Algorithm::Gemm

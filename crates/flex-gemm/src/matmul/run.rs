@@ -7,7 +7,8 @@ use super::plan::{Algorithm, ProductPlan};
 use crate::parallel::thresholds::{PRODUCT_SPEEDUP, TASK_MULTIPLICATIONS};
 use crate::parallel::{self, Work};
 
-/// Products of a plan, by number.
+/// Products of a plan, by number. What multiplies two tensors of the same dtype is in
+/// [`kernels`](super::kernels); products with more operands, such as scales, implement this themselves.
 pub(crate) trait Products: Sync {
     /// Writes product `index` to `dst`.
     fn multiply(&self, index: usize, dst: &mut [u8], threads: Threads);
@@ -86,16 +87,19 @@ pub(crate) fn run(
                 side_by_side(vectors, batch, out, parallel::rows_per_task(bytes), work);
             }
         }
-        algorithm => matrices(plan, &Matrices(pair), algorithm, out),
+        Algorithm::Gemm | Algorithm::BatchedGemm => matrices(plan, &Matrices(pair), out),
     }
 }
 
-/// Writes the products of matrices of a plan to `out`. Elements of `out` may be of any type.
-pub(crate) fn matrices(plan: &ProductPlan, products: &dyn Products, algorithm: Algorithm, out: &mut [u8]) {
-    let batch = plan.batch_size();
-    if algorithm == Algorithm::BatchedGemm {
-        let per_task = TASK_MULTIPLICATIONS.div_ceil(plan.multiplications()).max(1);
-        let flops = 2usize.saturating_mul(plan.multiplications()).saturating_mul(batch);
+/// Writes the products of a plan to `out`, whose elements may be of any type.
+pub(crate) fn matrices(plan: &ProductPlan, products: &dyn Products, out: &mut [u8]) {
+    if out.is_empty() {
+        return;
+    }
+    let (batch, multiplications) = (plan.batch_size(), plan.multiplications());
+    if plan.is_by_batch(parallel::threads()) {
+        let per_task = TASK_MULTIPLICATIONS.div_ceil(multiplications.max(1));
+        let flops = 2usize.saturating_mul(multiplications).saturating_mul(batch);
         side_by_side(products, batch, out, per_task, Work::Flops(flops / PRODUCT_SPEEDUP));
     } else {
         in_turn(products, batch, out, if plan.is_large() { Threads::Pool } else { Threads::One });
