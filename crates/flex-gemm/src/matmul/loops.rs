@@ -228,34 +228,35 @@ fn axpys<T: Lane>(sums: &mut [T::Acc], w: Matrix<'_, T>, first: usize, start: us
                 let (i, n) = (first + tile * AXPY_TILE, sums.len());
                 let (groups, rest) = x.as_chunks::<AXPY_COLUMNS>();
                 for (g, x) in groups.iter().enumerate() {
-                    let mut columns: [&[T]; AXPY_COLUMNS] = [&[]; AXPY_COLUMNS];
-                    for (c, column) in columns.iter_mut().enumerate() {
-                        *column = w.run(i, start + g * AXPY_COLUMNS + c, n);
-                    }
-                    axpy::<T, AXPY_COLUMNS>(sums, columns, x);
+                    let p = start + g * AXPY_COLUMNS;
+                    let columns = core::array::from_fn(
+                        #[inline(always)]
+                        |c| w.run(i, p + c, n),
+                    );
+                    axpy_columns::<T>(sums, columns, x);
                 }
                 for (c, x) in rest.iter().enumerate() {
                     let column = w.run(i, start + groups.len() * AXPY_COLUMNS + c, n);
-                    axpy::<T, 1>(sums, [column], &[*x]);
+                    for (sum, w) in sums.iter_mut().zip(column) {
+                        *sum = T::plus(*sum, T::mul_add(w.widen(), *x, T::Acc::ZERO));
+                    }
                 }
             }
         },
     );
 }
 
-/// `sums += columns x`.
+/// `sums += columns x`. Iterators rather than indices, whose checks the compiler does not remove.
 #[inline(always)]
-fn axpy<T: Lane, const C: usize>(sums: &mut [T::Acc], mut columns: [&[T]; C], x: &[T::Acc; C]) {
-    let n = sums.len();
-    for column in &mut columns {
-        *column = &column[..n];
-    }
-    for j in 0..n {
+fn axpy_columns<T: Lane>(sums: &mut [T::Acc], columns: [&[T]; AXPY_COLUMNS], x: &[T::Acc; AXPY_COLUMNS]) {
+    let [a, b, c, d, e, f, g, h] = columns;
+    let columns = a.iter().zip(b).zip(c).zip(d).zip(e).zip(f).zip(g).zip(h);
+    for (sum, (((((((a, b), c), d), e), f), g), h)) in sums.iter_mut().zip(columns) {
         // The terms are added up separately first, so that the long sum is rounded less often.
-        let mut term = T::mul_add(columns[0][j].widen(), x[0], T::Acc::ZERO);
-        for c in 1..C {
-            term = T::mul_add(columns[c][j].widen(), x[c], term);
+        let mut term = T::Acc::ZERO;
+        for (w, x) in [a, b, c, d, e, f, g, h].into_iter().zip(x) {
+            term = T::mul_add(w.widen(), *x, term);
         }
-        sums[j] = T::plus(sums[j], term);
+        *sum = T::plus(*sum, term);
     }
 }
