@@ -166,7 +166,7 @@ pub(crate) struct TileSizes {
     pub block: usize,
     /// Bytes of a sum.
     pub sum: usize,
-    /// Number of strips of the left operand per task, by which a panel is multiplied while it is in the cache.
+    /// Number of strips of the left operand per task. A block of a panel stays in the cache for all of them.
     pub strips: usize,
 }
 
