@@ -30,10 +30,7 @@ pub fn interpolate(x: Tensor, size: [usize; 2], mode: Interpolation, align_corne
     const OP: &str = "interpolate";
     check(OP, &x, size)?;
     let x = x.into_contiguous()?;
-    match mode {
-        Interpolation::Nearest => nearest::resize(OP, &x, size),
-        _ => computing!(OP, x.dtype(), A => forward::<A>(OP, &x, size, mode, align_corners)),
-    }
+    computing!(OP, x.dtype(), A => forward::<A>(OP, &x, size, mode, align_corners))
 }
 
 /// Gradient of [`interpolate`] with respect to `x`: the exact adjoint of the resizing, for every mode.
@@ -83,7 +80,7 @@ fn forward<A: Computing>(
 ) -> Result<Tensor> {
     let axes = Axes { input: [x.shape()[2], x.shape()[3]], output: size, mode, align_corners };
     match mode {
-        Interpolation::Nearest => resize_images::<A>(op, x, size, 1, &Resampling::<A, 1>::new(&axes)),
+        Interpolation::Nearest => nearest::resize(op, x, size),
         Interpolation::Bilinear => resize_images::<A>(op, x, size, 2, &Resampling::<A, 2>::new(&axes)),
         Interpolation::Bicubic => resize_images::<A>(op, x, size, 4, &Resampling::<A, 4>::new(&axes)),
         Interpolation::Lanczos3 => resize_images::<A>(op, x, size, 6, &Resampling::<A, 6>::new(&axes)),
