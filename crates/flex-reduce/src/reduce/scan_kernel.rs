@@ -9,8 +9,6 @@ use super::scanner::Scanner;
 use super::scratch::Packed;
 use crate::Element;
 use core::marker::PhantomData;
-use core::ops::Range;
-use core::slice::SliceIndex;
 use flex_math::simd::{Gains, Levels, vectorize_for};
 
 /// Number of strips that are scanned side by side.
@@ -90,12 +88,20 @@ impl<T: Element, S: Scanner<T>> ScanKernel for TypedScan<T, S> {
     }
 
     fn scan_rows(&self, rows: &mut [u8], n: usize, base: Packed) -> Packed {
-        self.scan(&mut Rows::InPlace(bytemuck::cast_slice_mut(rows)), n, base)
+        let (rows, identity) = (bytemuck::cast_slice_mut(rows), self.scanner.identity());
+        if n < STRIPS * (SHORT_STRIP + 1) {
+            self.scan_with(&mut [identity; STRIPS * SHORT_STRIP], rows, n, base)
+        } else {
+            self.scan_with(&mut [identity; STRIPS * MAX_STRIP], rows, n, base)
+        }
     }
 
     fn total(&self, row: &[u8]) -> Packed {
-        let row: &[T] = bytemuck::cast_slice(row);
-        self.scan(&mut Rows::ForTotals(row), row.len(), self.identity())
+        let (s, row) = (self.scanner, bytemuck::cast_slice(row));
+        Packed::new(run::<T, S, _, _>(
+            #[inline(always)]
+            || total::<T, S>(s, row),
+        ))
     }
 
     fn clear(&self, carry: &mut [u8]) {
@@ -112,62 +118,16 @@ impl<T: Element, S: Scanner<T>> ScanKernel for TypedScan<T, S> {
     }
 }
 
-/// Rows of equal length, one after the other.
-enum Rows<'a, T> {
-    /// Rows that the scanned rows replace.
-    InPlace(&'a mut [T]),
-    /// Rows of which only the totals are wanted. Both are one type, so that the loop is compiled once.
-    ForTotals(&'a [T]),
-}
-
-impl<T> Rows<'_, T> {
-    #[inline(always)]
-    fn elements(&self) -> &[T] {
-        match self {
-            Self::InPlace(rows) => rows,
-            Self::ForTotals(rows) => rows,
-        }
-    }
-
-    /// The place of the scanned elements, if they are wanted.
-    #[inline(always)]
-    fn output<I: SliceIndex<[T]>>(&mut self, at: I) -> Option<&mut I::Output> {
-        match self {
-            Self::InPlace(rows) => Some(&mut rows[at]),
-            Self::ForTotals(_) => None,
-        }
-    }
-}
-
 impl<T: Element, S: Scanner<T>> TypedScan<T, S> {
-    /// Scans each of the rows of `n` elements, continuing from the running value `base`. Returns the total of
-    /// the last row; without strips, the running value at its end.
-    fn scan(&self, rows: &mut Rows<'_, T>, n: usize, base: Packed) -> Packed {
-        let identity = self.scanner.identity();
-        if n < STRIPS * (SHORT_STRIP + 1) {
-            self.scan_with(&mut [identity; STRIPS * SHORT_STRIP], rows, n, base)
-        } else {
-            self.scan_with(&mut [identity; STRIPS * MAX_STRIP], rows, n, base)
-        }
-    }
-
-    /// [`scan`](Self::scan) with room for the running values of all strips of a group.
-    #[inline(never)]
-    fn scan_with(&self, running: &mut [S::Acc], rows: &mut Rows<'_, T>, n: usize, base: Packed) -> Packed {
+    /// [`ScanKernel::scan_rows`] with room for the running values of all strips of a group.
+    fn scan_with(&self, running: &mut [S::Acc], rows: &mut [T], n: usize, base: Packed) -> Packed {
         let (s, base) = (self.scanner, base.get());
         Packed::new(run::<T, S, _, _>(
             #[inline(always)]
             || {
                 let mut total = s.identity();
-                let mut start = 0;
-                while start < rows.elements().len() {
-                    total = if S::STRIPS {
-                        scan_strips_of_row(s, rows, start..start + n, base, running)
-                    } else {
-                        let row = rows.output(start..start + n).expect("totals are of scans with strips");
-                        scan_chain(s, row, base)
-                    };
-                    start += n;
+                for row in rows.chunks_exact_mut(n) {
+                    total = scan_block(s, row, base, running);
                 }
                 total
             },
@@ -192,98 +152,122 @@ fn strip_len(len: usize) -> usize {
     (len / STRIPS).min(MAX_STRIP)
 }
 
-/// Scans a row in place as one chain, continuing from the running value `acc`. Returns the running value at
-/// its end.
+/// Scans a block in place, continuing from the running value `base`. Returns the total of the block; without
+/// strips, the running value at its end.
 #[inline(always)]
-fn scan_chain<T: Element, S: Scanner<T>>(s: S, row: &mut [T], mut acc: S::Acc) -> S::Acc {
-    let mut rest = row;
-    if S::GROUPS {
-        let (groups, tail) = rest.as_chunks_mut::<GROUP>();
-        for group in groups {
-            let [a, b, c, d] = *group;
-            let [a, b, c, d] = [s.lift(a), s.lift(b), s.lift(c), s.lift(d)];
-            let (ab, cd) = (s.combine(a, b), s.combine(c, d));
-            let lower = |x| s.lower(s.combine(acc, x));
-            *group = [lower(a), lower(ab), lower(s.combine(ab, c)), lower(s.combine(ab, cd))];
-            acc = s.combine(acc, s.combine(ab, cd));
-        }
-        rest = tail;
-    }
-    for x in rest {
-        acc = s.combine(acc, s.lift(*x));
-        *x = s.lower(acc);
-    }
-    acc
-}
-
-/// Scans the row at `range` of `rows` by strips, continuing from the running value `base`. Returns the row's
-/// total.
-#[inline(always)]
-fn scan_strips_of_row<T: Element, S: Scanner<T>>(
+fn scan_block<T: Element, S: Scanner<T>>(
     s: S,
-    rows: &mut Rows<'_, T>,
-    range: Range<usize>,
+    block: &mut [T],
     base: S::Acc,
     running: &mut [S::Acc],
 ) -> S::Acc {
-    let (mut carry, mut start) = (s.identity(), range.start);
-    while range.end - start >= MIN_GROUP {
-        let end = start + strip_len(range.end - start) * STRIPS;
-        carry = scan_group(s, rows, start..end, base, carry, running);
-        start = end;
+    if !S::STRIPS {
+        let (mut acc, mut rest) = (base, block);
+        if S::GROUPS {
+            let (groups, tail) = rest.as_chunks_mut::<GROUP>();
+            for group in groups {
+                let [a, b, c, d] = *group;
+                let [a, b, c, d] = [s.lift(a), s.lift(b), s.lift(c), s.lift(d)];
+                let (ab, cd) = (s.combine(a, b), s.combine(c, d));
+                let lower = |x| s.lower(s.combine(acc, x));
+                *group = [lower(a), lower(ab), lower(s.combine(ab, c)), lower(s.combine(ab, cd))];
+                acc = s.combine(acc, s.combine(ab, cd));
+            }
+            rest = tail;
+        }
+        for x in rest {
+            acc = s.combine(acc, s.lift(*x));
+            *x = s.lower(acc);
+        }
+        return acc;
+    }
+    let (mut carry, mut rest) = (s.identity(), block);
+    while rest.len() >= MIN_GROUP {
+        let (group, tail) = rest.split_at_mut(strip_len(rest.len()) * STRIPS);
+        carry = scan_group(s, group, base, carry, running);
+        rest = tail;
     }
     let mut local = s.identity();
-    for i in start..range.end {
-        local = s.combine(local, s.lift(rows.elements()[i]));
-        if let Some(x) = rows.output(i) {
-            *x = s.lower(s.combine(base, s.combine(carry, local)));
-        }
+    for x in rest {
+        local = s.combine(local, s.lift(*x));
+        *x = s.lower(s.combine(base, s.combine(carry, local)));
     }
     s.combine(carry, local)
 }
 
-/// Scans the strips of a group, the elements `range` of `rows`, continuing from `base` combined with `carry`.
-/// Returns `carry` combined with the total of the group. `running` has room for the running value of each
-/// element.
+/// Scans the strips of a group in place, continuing from `base` combined with `carry`. Returns `carry`
+/// combined with the total of the group. `running` has room for the running value of each element.
 #[inline(always)]
 fn scan_group<T: Element, S: Scanner<T>>(
     s: S,
-    rows: &mut Rows<'_, T>,
-    range: Range<usize>,
+    group: &mut [T],
     base: S::Acc,
     mut carry: S::Acc,
     running: &mut [S::Acc],
 ) -> S::Acc {
-    let len = range.len() / STRIPS;
-    let running = &mut running[..STRIPS * len];
-    let ends = scan_side_by_side(s, &rows.elements()[range.clone()], running);
-    for (k, end) in ends.into_iter().enumerate() {
-        let start = range.start + k * len;
-        if let Some(strip) = rows.output(start..start + len) {
-            for (x, &local) in strip.iter_mut().zip(&running[k * len..]) {
-                *x = s.lower(s.combine(base, s.combine(carry, local)));
-            }
+    let len = group.len() / STRIPS;
+    let mut rest = running;
+    let mut running: [&mut [S::Acc]; STRIPS] = Default::default();
+    for strip in &mut running {
+        (*strip, rest) = rest.split_at_mut(len);
+    }
+    let ends = scan_strips::<T, S>(
+        s,
+        group,
+        #[inline(always)]
+        |k, i, acc| running[k][i] = acc,
+    );
+    for (k, strip) in group.chunks_exact_mut(len).enumerate() {
+        for (x, &local) in strip.iter_mut().zip(&*running[k]) {
+            *x = s.lower(s.combine(base, s.combine(carry, local)));
         }
-        carry = s.combine(carry, end);
+        carry = s.combine(carry, ends[k]);
     }
     carry
 }
 
-/// The totals of the strips of a group, accumulated side by side. Writes the running value of each element to
-/// `running`, which is as long as the group.
+/// The total of a block, by the same operations as [`scan_block`].
 #[inline(always)]
-fn scan_side_by_side<T: Element, S: Scanner<T>>(
+fn total<T: Element, S: Scanner<T>>(s: S, block: &[T]) -> S::Acc {
+    let (mut carry, mut rest) = (s.identity(), block);
+    while rest.len() >= MIN_GROUP {
+        let (group, tail) = rest.split_at(strip_len(rest.len()) * STRIPS);
+        let ends = scan_strips::<T, S>(
+            s,
+            group,
+            #[inline(always)]
+            |_, _, _| (),
+        );
+        for end in ends {
+            carry = s.combine(carry, end);
+        }
+        rest = tail;
+    }
+    let mut local = s.identity();
+    for &x in rest {
+        local = s.combine(local, s.lift(x));
+    }
+    s.combine(carry, local)
+}
+
+/// The totals of the strips of a group, accumulated side by side; `see(strip, index, value)` gets every
+/// running value.
+#[inline(always)]
+fn scan_strips<T: Element, S: Scanner<T>>(
     s: S,
     group: &[T],
-    running: &mut [S::Acc],
+    mut see: impl FnMut(usize, usize, S::Acc),
 ) -> [S::Acc; STRIPS] {
     let len = group.len() / STRIPS;
-    let (group, running) = (&group[..STRIPS * len], &mut running[..STRIPS * len]);
+    let mut strips: [&[T]; STRIPS] = [&[]; STRIPS];
+    for (k, strip) in strips.iter_mut().enumerate() {
+        *strip = &group[k * len..][..len];
+    }
     let mut acc = [s.identity(); STRIPS];
     for i in 0..len {
         for k in 0..STRIPS {
-            acc[k] = s.combine(acc[k], s.lift(group[k * len + i]));
-            running[k * len + i] = acc[k];
+            acc[k] = s.combine(acc[k], s.lift(strips[k][i]));
+            see(k, i, acc[k]);
         }
     }
     acc
