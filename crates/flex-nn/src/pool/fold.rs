@@ -14,7 +14,7 @@
 //! Phases hold the neutral element in place of padding, so no loop has a border case.
 
 use super::drive::Part;
-use super::plan::{Piece, PoolAxis, PoolPlan, Windows};
+use super::plan::{PoolAxis, PoolPlan, Windows};
 use crate::float::{Real, take};
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -82,81 +82,72 @@ pub(super) fn fold_piece<A: Real, F: Fold<A>>(
     let piece = &part.piece;
     let reach = plan.cols.reach(piece.cols.clone());
     let split = Split::new(&plan.cols, &piece.cols);
-    let FoldScratch { row: folded_row, phases } = scratch;
     for (i, out_row) in piece.rows.clone().zip(out.chunks_exact_mut(piece.cols.len())) {
         let taps = plan.rows.taps(i);
-        let n = out_row.len();
-        // Rows are folded in the first turn, and the taps within the folded row in the second. A loop around
-        // both, so that folding is compiled once.
-        for within in [false, true] {
-            let (count, to) = match (within, &split) {
-                // One input row needs no folding and no copy.
-                (false, _) if taps.count == 1 => continue,
-                (false, _) => (taps.count, take(folded_row, reach.len())),
-                (true, _) => {
-                    let folded = match taps.count {
-                        1 => part.row(plan, taps.start, reach.clone()),
-                        _ => &folded_row[..reach.len()],
+        let row = |r: usize| part.row(plan, r, reach.clone());
+        // One input row needs no folding and no copy.
+        let folded: &[A] = if taps.count == 1 {
+            row(taps.start)
+        } else {
+            let folded = take(&mut scratch.row, reach.len());
+            fold_rows::<A, F>(taps.iter().map(row), folded);
+            folded
+        };
+        match &split {
+            Some(split) => {
+                scratch.phases.fill(split, folded, reach.start, F::NEUTRAL);
+                fold_phases::<A, F>(split, &scratch.phases, out_row);
+            }
+            None => {
+                for (j, o) in piece.cols.clone().zip(out_row.iter_mut()) {
+                    let taps = plan.cols.taps(j);
+                    *o = if taps.count == 0 {
+                        F::NEUTRAL
+                    } else {
+                        fold_run::<A, F>(&folded[taps.start - reach.start..], taps.count, taps.step)
                     };
-                    let Some(split) = &split else {
-                        fold_each::<A, F>(plan, piece, folded, reach.start, out_row);
-                        continue;
-                    };
-                    phases.fill(split, folded, reach.start, F::NEUTRAL);
-                    (split.kernel, &mut *out_row)
                 }
-            };
-            let run = |k: usize| match &split {
-                Some(split) if within => phases.tap(split, k, n),
-                _ => part.row(plan, taps.start + k * taps.step, reach.clone()),
-            };
-            fold_runs::<A, F>(count, run, to);
+            }
         }
         finish(i, out_row);
     }
 }
 
-/// Folds the taps of one window after the other.
+/// Folds rows elementwise.
 #[inline(always)]
-fn fold_each<A: Real, F: Fold<A>>(plan: &PoolPlan, piece: &Piece, folded: &[A], first: usize, out: &mut [A]) {
-    for (j, o) in piece.cols.clone().zip(out) {
-        let taps = plan.cols.taps(j);
-        *o = match taps.count {
-            0 => F::NEUTRAL,
-            _ => fold_run::<A, F>(&folded[taps.start - first..], taps.count, taps.step),
-        };
-    }
-}
-
-/// Folds `count` runs elementwise.
-#[inline(always)]
-fn fold_runs<'a, A: Real, F: Fold<A>>(count: usize, run: impl Fn(usize) -> &'a [A], out: &mut [A]) {
-    let mut k = count.min(3);
-    match count {
-        0 => out.fill(F::NEUTRAL),
-        1 => out.copy_from_slice(run(0)),
-        2 => {
-            for ((o, a), b) in out.iter_mut().zip(run(0)).zip(run(1)) {
-                *o = F::join(*a, *b);
-            }
-        }
-        _ => {
-            for (((o, a), b), c) in out.iter_mut().zip(run(0)).zip(run(1)).zip(run(2)) {
+fn fold_rows<'a, A: Real, F: Fold<A>>(mut rows: impl Iterator<Item = &'a [A]>, out: &mut [A]) {
+    match (rows.next(), rows.next(), rows.next()) {
+        (Some(a), Some(b), Some(c)) => {
+            for (((o, a), b), c) in out.iter_mut().zip(a).zip(b).zip(c) {
                 *o = F::join(F::join(*a, *b), *c);
             }
         }
-    }
-    while k + 1 < count {
-        for ((o, a), b) in out.iter_mut().zip(run(k)).zip(run(k + 1)) {
-            *o = F::join(F::join(*o, *a), *b);
+        (Some(a), Some(b), None) => {
+            for ((o, a), b) in out.iter_mut().zip(a).zip(b) {
+                *o = F::join(*a, *b);
+            }
         }
-        k += 2;
+        (Some(a), _, _) => out.copy_from_slice(a),
+        (None, _, _) => out.fill(F::NEUTRAL),
     }
-    if k < count {
-        for (o, a) in out.iter_mut().zip(run(k)) {
-            *o = F::join(*o, *a);
+    while let Some(a) = rows.next() {
+        if let Some(b) = rows.next() {
+            for ((o, a), b) in out.iter_mut().zip(a).zip(b) {
+                *o = F::join(F::join(*o, *a), *b);
+            }
+        } else {
+            for (o, a) in out.iter_mut().zip(a) {
+                *o = F::join(*o, *a);
+            }
         }
     }
+}
+
+/// Folds the taps of all windows; each tap is a contiguous run of a phase.
+#[inline(always)]
+fn fold_phases<A: Real, F: Fold<A>>(split: &Split, phases: &Phases<A>, out: &mut [A]) {
+    let n = out.len();
+    fold_rows::<A, F>((0..split.kernel).map(|k| phases.tap(split, k, n)), out);
 }
 
 /// Folds `count` elements of `src` that are `step` apart, in independent lanes.
