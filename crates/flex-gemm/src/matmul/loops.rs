@@ -221,42 +221,76 @@ fn load<S: Simd, T: Scalar>(from: &[T]) -> Vector<S, T> {
 
 /// See [`VectorKernel::axpys`].
 fn axpys<T: Lane>(sums: &mut [T::Acc], w: Matrix<'_, T>, first: usize, start: usize, x: &[T::Acc]) {
+    if let Some(data) = T::as_terms(w.data) {
+        let w = Matrix { data, offset: w.offset, row: w.row, col: w.col };
+        return wide_axpys(sums, w, first, start, x);
+    }
+    // Converts a block of some columns at a time.
+    let mut terms = [[T::Acc::ZERO; BLOCK]; AXPY_COLUMNS];
+    for (tile, sums) in sums.chunks_mut(AXPY_TILE).enumerate() {
+        for (group, x) in x.chunks(AXPY_COLUMNS).enumerate() {
+            for (block, sums) in sums.chunks_mut(BLOCK).enumerate() {
+                let i = first + tile * AXPY_TILE + block * BLOCK;
+                for (c, terms) in terms[..x.len()].iter_mut().enumerate() {
+                    let column = w.run(i, start + group * AXPY_COLUMNS + c, sums.len());
+                    T::widen_all(column, &mut terms[..sums.len()]);
+                }
+                let w = Matrix { data: terms.as_flattened(), offset: 0, row: 1, col: BLOCK as isize };
+                wide_axpys(sums, w, 0, 0, x);
+            }
+        }
+    }
+}
+
+/// Columns of accumulators. One instance for all element types with the same accumulators.
+#[inline(never)]
+fn wide_axpys<A: Wide>(sums: &mut [A], w: Matrix<'_, A>, first: usize, start: usize, x: &[A]) {
     vectorize(
         #[inline(always)]
         || {
             for (tile, sums) in sums.chunks_mut(AXPY_TILE).enumerate() {
-                let (i, n) = (first + tile * AXPY_TILE, sums.len());
-                let (groups, rest) = x.as_chunks::<AXPY_COLUMNS>();
-                for (g, x) in groups.iter().enumerate() {
-                    let p = start + g * AXPY_COLUMNS;
-                    let columns = core::array::from_fn(
-                        #[inline(always)]
-                        |c| w.run(i, p + c, n),
-                    );
-                    axpy_columns::<T>(sums, columns, x);
-                }
-                for (c, x) in rest.iter().enumerate() {
-                    let column = w.run(i, start + groups.len() * AXPY_COLUMNS + c, n);
-                    for (sum, w) in sums.iter_mut().zip(column) {
-                        *sum = T::plus(*sum, T::mul_add(w.widen(), *x, T::Acc::ZERO));
+                let i = first + tile * AXPY_TILE;
+                for (group, x) in x.chunks(AXPY_COLUMNS).enumerate() {
+                    let mut columns: [&[A]; AXPY_COLUMNS] = [&[]; AXPY_COLUMNS];
+                    for (c, column) in columns[..x.len()].iter_mut().enumerate() {
+                        *column = w.run(i, start + group * AXPY_COLUMNS + c, sums.len());
                     }
+                    let columns = &columns[..x.len()];
+                    // A match on a constant: the other loops are not compiled.
+                    let done = match size_of::<A>() {
+                        2 => add_columns::<A, 128>(sums, columns, x, 0),
+                        4 => add_columns::<A, 64>(sums, columns, x, 0),
+                        _ => add_columns::<A, 32>(sums, columns, x, 0),
+                    };
+                    let done = add_columns::<A, FEW_SUMS>(sums, columns, x, done);
+                    add_columns::<A, 1>(sums, columns, x, core::hint::black_box(done));
                 }
             }
         },
     );
 }
 
-/// `sums += columns x`. Iterators rather than indices, whose checks the compiler does not remove.
+/// Number of sums that are computed together where less than 256 bytes of them are left.
+const FEW_SUMS: usize = 8;
+
+/// Adds the scaled columns to the sums from `done` on, `N` sums at a time. Returns the number of sums that are
+/// done then.
 #[inline(always)]
-fn axpy_columns<T: Lane>(sums: &mut [T::Acc], columns: [&[T]; AXPY_COLUMNS], x: &[T::Acc; AXPY_COLUMNS]) {
-    let [a, b, c, d, e, f, g, h] = columns;
-    let columns = a.iter().zip(b).zip(c).zip(d).zip(e).zip(f).zip(g).zip(h);
-    for (sum, (((((((a, b), c), d), e), f), g), h)) in sums.iter_mut().zip(columns) {
+fn add_columns<A: Wide, const N: usize>(sums: &mut [A], columns: &[&[A]], x: &[A], done: usize) -> usize {
+    let mut at = done;
+    while at + N <= sums.len() {
         // The terms are added up separately first, so that the long sum is rounded less often.
-        let mut term = T::Acc::ZERO;
-        for (w, x) in [a, b, c, d, e, f, g, h].into_iter().zip(x) {
-            term = T::mul_add(w.widen(), *x, term);
+        let mut terms = [A::ZERO; N];
+        for (column, x) in columns.iter().zip(x) {
+            let column: &[A; N] = column[at..].first_chunk().expect("a column is as long as the sums");
+            for l in 0..N {
+                terms[l] = A::mul_add(column[l], *x, terms[l]);
+            }
         }
-        *sum = T::plus(*sum, term);
+        for (sum, term) in sums[at..at + N].iter_mut().zip(terms) {
+            *sum = A::plus(*sum, term);
+        }
+        at += N;
     }
+    at
 }
