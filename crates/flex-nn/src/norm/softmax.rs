@@ -201,6 +201,7 @@ impl<F: Real> BinaryFn<F> for ExpAbove {
 struct Less<F>(F, F);
 
 impl<F: Real> UnaryFn<F> for Less<F> {
+    const IS_LIGHT: bool = true;
     #[inline(always)]
     fn eval<S: Simd>(self, x: Vector<S, F>) -> Vector<S, F> {
         x - self.0.splat() - self.1.splat()
@@ -212,6 +213,7 @@ impl<F: Real> UnaryFn<F> for Less<F> {
 struct Times;
 
 impl<F: Real> BinaryFn<F> for Times {
+    const IS_LIGHT: bool = true;
     #[inline(always)]
     fn eval<S: Simd>(self, x: Vector<S, F>, scale: Vector<S, F>) -> Vector<S, F> {
         x * scale

@@ -176,16 +176,9 @@ fn largest_below<T: Element>(high: T) -> T {
     }
 }
 
-/// The smallest and the largest value of an integer dtype.
-fn int_range(dtype: DType) -> (i128, i128) {
-    let bits = 8 * dtype.size();
-    let (low, values) = (if dtype.is_int() { -(1i128 << (bits - 1)) } else { 0 }, 1i128 << bits);
-    (low, low + values - 1)
-}
-
 /// The range of integers of a uniform or the standard distribution.
 fn int_bounds(distribution: Distribution, dtype: DType) -> Integers {
-    let (min, max) = int_range(dtype);
+    let (min, max) = dtype.integer_range().expect("an integer dtype").into_inner();
     let (low, high) = match distribution {
         // `as` truncates, and saturates at the range of i128.
         Distribution::Uniform { low, high } => {
@@ -308,8 +301,9 @@ fn singles(count: usize, room: &mut [u64], dtype: DType, out: &mut [u8], produce
 /// Writes `one` for the words up to `last`, and zero for the others.
 fn select<T: Element>(words: &[u32], last: u32, one: T, out: &mut [T]) {
     vectorize(
+        // `move`: constants that are captured by reference are loaded again in every iteration.
         #[inline(always)]
-        || convert(words, out, |word| if word <= last { one } else { T::ZERO }),
+        move || convert(words, out, move |word| if word <= last { one } else { T::ZERO }),
     );
 }
 
@@ -319,11 +313,11 @@ fn truncate(values: &mut [u64], dtype: DType) {
     if dtype == DType::U64 {
         return values.iter_mut().for_each(|value| *value = f64::from_bits(*value) as u64);
     }
-    let (low, high) = int_range(dtype);
+    let (low, high) = dtype.integer_range().expect("an integer dtype").into_inner();
     let (low, high) = (low as i64, high as i64);
     vectorize(
         #[inline(always)]
-        || values.iter_mut().for_each(|v| *v = (f64::from_bits(*v) as i64).clamp(low, high) as u64),
+        move || values.iter_mut().for_each(move |v| *v = (f64::from_bits(*v) as i64).clamp(low, high) as u64),
     );
 }
 
