@@ -168,6 +168,16 @@ impl Error {
     }
 }
 
+/// `Ok` when `dtype` is an integer dtype that can hold every index of an axis of `size` elements.
+pub fn check_index_dtype(op: &'static str, dtype: DType, size: usize) -> Result<()> {
+    let values = dtype.integer_range().ok_or_else(|| Error::dtype(op, dtype, "an integer dtype"))?;
+    if size as i128 - 1 > *values.end() {
+        let expected = alloc::format!("a dtype that holds indices up to {}", size - 1);
+        return Err(Error::argument(op, "index dtype", dtype.name(), expected));
+    }
+    Ok(())
+}
+
 /// `Ok` when `axis` exists in a tensor of `rank` axes.
 pub fn check_axis(op: &'static str, axis: usize, rank: usize) -> Result<()> {
     if axis < rank { Ok(()) } else { Err(Error::Axis { op, axis, rank }) }

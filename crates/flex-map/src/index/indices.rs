@@ -34,7 +34,7 @@ impl<'a> Indices<'a> {
     /// # Errors
     /// A dtype that is not an integer, or an index out of range (the first in row-major order is reported).
     pub(super) fn checked(op: &'static str, tensor: &'a Tensor, axis: usize, size: usize) -> Result<Self> {
-        check(op, tensor, axis, size)?;
+        check_indices(op, tensor, axis, size)?;
         let data = match tensor.dtype().size() {
             1 => Data::U8(tensor.storage()),
             2 => Data::U16(tensor.storage()),
@@ -153,8 +153,12 @@ impl AsMut<[usize]> for List {
     }
 }
 
-/// `Ok` if all elements of an integer tensor lie in `0..size`.
-pub(super) fn check(op: &'static str, tensor: &Tensor, axis: usize, size: usize) -> Result<()> {
+/// `Ok` if all elements of an integer tensor lie in `0..size`, the size of `axis`.
+///
+/// # Errors
+/// In the name of `op`: a dtype that is not an integer, or the first index, in row-major order, that is out of
+/// range.
+pub fn check_indices(op: &'static str, tensor: &Tensor, axis: usize, size: usize) -> Result<()> {
     let dtype = tensor.dtype();
     let values = integer_range(op, dtype)?;
     // Read as unsigned numbers, the negative numbers of a signed dtype are those above its largest one.

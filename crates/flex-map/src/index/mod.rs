@@ -23,6 +23,7 @@ mod take;
 mod tests;
 mod update;
 
+pub use indices::check_indices;
 pub use nd::{gather_nd, scatter_nd};
 pub use nonzero::nonzero;
 pub use rows::{embedding_backward, select_update};

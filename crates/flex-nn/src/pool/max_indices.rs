@@ -5,13 +5,14 @@ use super::drive::{Part, for_each_piece, map_planes};
 use super::fold::{Phases, Split};
 use super::max;
 use super::plan::{PoolAxis, PoolPlan, Windows};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check_index_dtype};
 use crate::float::{Real, take};
-use crate::parallel::{self, Work};
+use crate::index::check_indices;
+use crate::parallel;
 use crate::stored::{Computing, Sink, Source, low_bits};
 use crate::{Blank, DType, Element, Tensor};
 use alloc::vec::Vec;
-use flex_math::simd::{vectorize, vectorize_lean};
+use flex_math::simd::vectorize;
 
 /// [`max_pool`](super::max_pool) and, for each maximum, its flat index within the spatial plane of the input
 /// (`row * width + column`), in `index_dtype`. As in PyTorch, the index is that of the first of equal maxima
@@ -28,15 +29,7 @@ pub fn max_pool_with_indices<const N: usize>(
 ) -> Result<(Tensor, Tensor)> {
     const OP: &str = "max_pool_with_indices";
     let plan = max::plan(OP, &x, options)?;
-    let largest = plan.input_plane() - 1;
-    dispatch!(int OP, index_dtype, I => {
-        let (_, max) = I::bounds();
-        if (largest as i128) > (max.to_i64() as i128 & u64::MAX as i128) {
-            let expected = alloc::format!("one that holds indices up to {largest}");
-            return Err(Error::argument(OP, "index dtype", index_dtype.name(), expected));
-        }
-        Ok(())
-    })?;
+    check_index_dtype(OP, index_dtype, plan.input_plane())?;
     let x = x.into_contiguous()?;
     computing!(OP, x.dtype(), A => run::<A>(OP, &plan, &x, index_dtype))
 }
@@ -198,33 +191,8 @@ pub fn max_pool_backward<const N: usize>(
         return Err(Error::shapes(OP, grad.shape(), indices.shape(), expected));
     }
     let (grad, indices) = (grad.into_contiguous()?, indices.into_contiguous()?);
-    dispatch!(int OP, indices.dtype(), I => {
-        let plane = plan.input_plane();
-        match first_outside(indices.as_slice::<I>().expect("contiguous"), plane) {
-            Some(index) => Err(Error::index(OP, index, N + 1, plane)),
-            None => Ok(()),
-        }
-    })?;
+    check_indices(OP, &indices, N + 1, plan.input_plane())?;
     computing!(OP, x.dtype(), A => run_backward::<A>(OP, &plan, &x, &grad, &indices))
-}
-
-/// The first index outside of `0..size`, if there is one.
-fn first_outside<I: Element>(indices: &[I], size: usize) -> Option<i128> {
-    const BLOCK: usize = 16 * 1024;
-    // A `u64` above `i64::MAX` becomes negative, which is refused too.
-    let outside = |i: &I| i.to_i64() < 0 || i.to_i64() as u64 >= size as u64;
-    let work = Work::Bytes(size_of_val(indices));
-    let blocks = parallel::map_blocks(indices.len(), BLOCK, work, |range| {
-        let bad = vectorize_lean(
-            #[inline(always)]
-            || indices[range.clone()].iter().fold(false, |bad, i| bad | outside(i)),
-        );
-        bad.then(|| indices[range].iter().copied().find(outside)).flatten()
-    });
-    blocks.into_iter().flatten().next().map(|i| match I::DTYPE {
-        DType::U64 => i.to_i64() as u64 as i128,
-        _ => i.to_i64() as i128,
-    })
 }
 
 fn run_backward<A: Computing>(

@@ -4,13 +4,13 @@
 use super::arg_kernel::{ArgKernel, ByOrder};
 use super::columns::{ColumnKernel, ReductionSizes, drive_columns};
 use super::drivers::{build_bytes, for_each_output};
-use super::indices::{check_index_dtype, into_index_dtype};
+use super::indices::into_index_dtype;
 use super::kernel::RowStarts;
 use super::order::{self, FloatOrder, HalfOrder, IntOrder, Want};
 use super::scratch::{Packed, Word, whole_words, words};
 use super::sizes::{BATCH, BLOCK, LONG_ROW, TASK};
 use super::traversal::{AccessPath, Traversal};
-use crate::error::{Error, Result, check_axis};
+use crate::error::{Error, Result, check_axis, check_index_dtype};
 use crate::parallel::{self, Work};
 use crate::{DType, Tensor, bf16, f16};
 use alloc::vec::Vec;

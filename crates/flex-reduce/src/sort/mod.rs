@@ -14,9 +14,8 @@ mod rows;
 mod tests;
 mod topk;
 
-use crate::error::{Error, Result, check_axis};
+use crate::error::{Error, Result, check_axis, check_index_dtype};
 use crate::layout::{Layout, checked_num_elements};
-use crate::reduce::indices::check_index_dtype;
 use crate::{DType, Shape, Tensor};
 use key::KeyMap;
 use rows::{IndexSlice, RowPairs, sort_indices, sort_values};
