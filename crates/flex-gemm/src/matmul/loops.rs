@@ -273,8 +273,8 @@ fn wide_axpys<A: Wide>(sums: &mut [A], w: Matrix<'_, A>, first: usize, start: us
 /// Number of sums that are computed together where less than 256 bytes of them are left.
 const FEW_SUMS: usize = 8;
 
-/// Adds the scaled columns to the sums from `done` on, `N` sums at a time. Returns the number of sums that are
-/// done then.
+/// Adds the scaled columns to the sums from `done` on, `N` sums at a time. Returns how many sums are done
+/// then.
 #[inline(always)]
 fn add_columns<A: Wide, const N: usize>(sums: &mut [A], columns: &[&[A]], x: &[A], done: usize) -> usize {
     let mut at = done;

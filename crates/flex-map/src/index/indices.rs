@@ -156,8 +156,8 @@ impl AsMut<[usize]> for List {
 /// `Ok` if all elements of an integer tensor lie in `0..size`, the size of `axis`.
 ///
 /// # Errors
-/// In the name of `op`: a dtype that is not an integer, or the first index, in row-major order, that is out of
-/// range.
+/// In the name of `op`: a dtype that is not an integer, or the first index, in row-major order, that is out
+/// of range.
 pub fn check_indices(op: &'static str, tensor: &Tensor, axis: usize, size: usize) -> Result<()> {
     let dtype = tensor.dtype();
     let values = integer_range(op, dtype)?;
