@@ -16,7 +16,7 @@ use core::any::Any;
 use core::hint::spin_loop;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 /// Flag in [`Section::inside`]: no helper may enter any more. The other bits count the helpers inside.
 const CLOSED: usize = 1 << (usize::BITS - 1);
@@ -68,8 +68,10 @@ impl Section {
     /// Runs tasks as a helper, unless the section is closed or full.
     pub(super) fn help(&self) {
         if self.enter() {
+            // Leaves when dropped, so that the caller would not wait for ever if `work` unwound.
+            let inside = Inside(self);
             self.work(Claim::Helper);
-            self.leave();
+            drop(inside);
         }
     }
 
@@ -86,6 +88,8 @@ impl Section {
         })
     }
 
+    /// Runs tasks until none is left. Does not unwind: it runs foreign code (tasks, and the destructors of
+    /// what they own) inside `catch_unwind` alone.
     fn work(&self, claim: Claim) {
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             while let Some(k) = self.claim(claim) {
@@ -95,8 +99,13 @@ impl Section {
         if let Err(payload) = outcome {
             // Tasks that are not yet claimed need not run.
             self.claimed.store(MAX_TASKS as u64, Ordering::Relaxed);
-            if let Ok(mut slot) = self.panic.lock() {
-                slot.get_or_insert(payload);
+            let mut slot = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
+            if slot.is_none() {
+                *slot = Some(payload);
+            } else {
+                // The first panic is the one that is reported. The destructor of a payload is foreign code,
+                // which may panic itself, so a later payload is leaked.
+                core::mem::forget(payload);
             }
         }
     }
@@ -111,6 +120,24 @@ impl Section {
     }
 }
 
+/// A helper inside a section.
+struct Inside<'a>(&'a Section);
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
+/// A section that helpers may enter.
+struct Open<'a>(&'a Section);
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
 /// Calls `task` with each number of `0..tasks` once, on this thread and on the threads of the pool that come
 /// to help.
 ///
@@ -120,9 +147,9 @@ impl Section {
 pub(super) fn run(tasks: usize, task: &dyn Tasks) {
     // SAFETY: the extended lifetime is never relied on beyond this call. `task` is called by this thread
     // below, and by helpers between `enter` and `leave`. `close` returns only when no helper is inside and
-    // none can enter any more; it is reached on every path (`work` does not unwind), and its Acquire load
-    // pairs with the Release of each `leave`. A helper that finds the section closed drops its handle without
-    // looking at `task`.
+    // none can enter any more; it is reached on every path, since `Open` calls it when dropped, and its
+    // Acquire load pairs with the Release of each `leave`, which `Inside` calls when dropped. A helper that
+    // finds the section closed drops its handle without looking at `task`.
     let task = unsafe { core::mem::transmute::<&dyn Tasks, &'static dyn Tasks>(task) };
     if tasks > MAX_TASKS {
         return (0..tasks).for_each(|k| task.run(k));
@@ -139,9 +166,11 @@ pub(super) fn run(tasks: usize, task: &dyn Tasks) {
     if helpers > 0 {
         standby::call(&section, helpers);
     }
+    // Closes when dropped: no helper may go on over `task` once this frame is gone, even if `work` unwound.
+    let open = Open(&section);
     section.work(Claim::Caller);
-    section.close();
-    let panic = section.panic.lock().ok().and_then(|mut slot| slot.take());
+    drop(open);
+    let panic = section.panic.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(payload) = panic {
         resume_unwind(payload);
     }
@@ -151,6 +180,7 @@ pub(super) fn run(tasks: usize, task: &dyn Tasks) {
 mod tests {
     use super::*;
     use alloc::vec::Vec;
+    use core::sync::atomic::AtomicBool;
 
     fn run(tasks: usize, task: &(impl Fn(usize) + Sync)) {
         super::run(tasks, task);
@@ -260,5 +290,47 @@ mod tests {
             });
             assert_eq!(total.into_inner(), 45);
         }
+    }
+
+    /// The payload of a panic whose destructor panics too.
+    struct Bomb;
+
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            if !std::thread::panicking() {
+                panic!("a payload is dropped");
+            }
+        }
+    }
+
+    #[test]
+    fn no_task_runs_after_two_panics_whose_payloads_panic_when_dropped() {
+        use std::time::Duration;
+        let (returned, after) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(4).panic_handler(|_| {}).build().unwrap();
+        // Wakes the helpers, so that they take the tasks from the back below.
+        pool.install(|| run(64, &|_| std::thread::sleep(Duration::from_micros(200))));
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            pool.install(|| {
+                run(4, &|k| match k {
+                    0 | 3 => {
+                        std::thread::sleep(Duration::from_millis(if k == 3 { 5 } else { 15 }));
+                        std::panic::panic_any(Bomb);
+                    }
+                    _ => {
+                        for _ in 0..20 {
+                            std::thread::sleep(Duration::from_millis(2));
+                            after.fetch_add(returned.load(Ordering::SeqCst) as usize, Ordering::SeqCst);
+                        }
+                    }
+                })
+            })
+        }));
+        returned.store(true, Ordering::SeqCst);
+        let payload = outcome.expect_err("the panic of a task reaches the caller");
+        assert!(payload.is::<Bomb>());
+        core::mem::forget(payload);
+        std::thread::sleep(Duration::from_millis(60));
+        assert_eq!(after.load(Ordering::SeqCst), 0, "a task ran on after its section had returned");
     }
 }
