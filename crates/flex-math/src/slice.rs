@@ -123,7 +123,7 @@ pub fn apply2<E: StoredFloat, F: BinaryFn<E::Compute>>(
     dst: &mut [E],
 ) {
     let row = LoadedRow::new(a, b, dst);
-    dispatch(Apply2 { f, row, more: &mut core::iter::empty() });
+    dispatch(Apply2 { f, row, more: None });
 }
 
 /// The operands of a row, and its destination.
@@ -140,7 +140,7 @@ pub fn apply2_rows<'a, E: StoredFloat, F: BinaryFn<E::Compute>>(
     rows: &mut dyn Iterator<Item = Row2<'a, E>>,
 ) {
     while let Some(row) = next_row(rows) {
-        dispatch(Apply2 { f, row, more: rows });
+        dispatch(Apply2 { f, row, more: Some(&mut *rows) });
     }
 }
 
@@ -165,7 +165,7 @@ struct Apply2<'r, 'a, E: StoredFloat, F> {
     /// The rows that follow. A function that is not [light](BinaryFn::IS_LIGHT) takes only one row: with a
     /// loop around its three loops, the compiler keeps the constants of all of them on the stack, and softmax
     /// over rows of 1,024 f32 takes a quarter longer.
-    more: &'r mut dyn Iterator<Item = Row2<'a, E>>,
+    more: Option<&'r mut dyn Iterator<Item = Row2<'a, E>>>,
 }
 
 impl<E: StoredFloat, F: BinaryFn<E::Compute>> WithSimd for Apply2<'_, '_, E, F> {
@@ -173,7 +173,7 @@ impl<E: StoredFloat, F: BinaryFn<E::Compute>> WithSimd for Apply2<'_, '_, E, F> 
 
     #[inline(always)]
     fn with_simd<S: Simd>(self) {
-        let Self { f, mut row, more } = self;
+        let Self { f, mut row, mut more } = self;
         loop {
             let LoadedRow { a, b, dst, len } = row;
             let to = E::destination(dst);
@@ -193,10 +193,8 @@ impl<E: StoredFloat, F: BinaryFn<E::Compute>> WithSimd for Apply2<'_, '_, E, F> 
                     (Loaded::Constant(a), Loaded::Constant(b)) => fill_with(f, a, b, dst, len),
                 }
             }
-            if !F::IS_LIGHT {
-                return;
-            }
-            match next_row(more) {
+            let (true, Some(more)) = (F::IS_LIGHT, &mut more) else { return };
+            match next_row(*more) {
                 Some(next) => row = next,
                 None => return,
             }
@@ -607,10 +605,6 @@ where
             (a.whole::<S>(last), b.whole::<S>(last))
         }
     };
-    if F::IS_LIGHT && short {
-        // SAFETY: as for the reads. If the destination is an operand, its elements were read.
-        return unsafe { dst.put_rest(0, len, f.eval(a_last, b_last)) };
-    }
     let mut i = 0;
     if F::IS_LIGHT {
         let turn = UNROLL * step;
@@ -630,24 +624,27 @@ where
             i += turn;
         }
     }
-    // The last vector takes a turn of this loop, so that a long function is compiled once.
-    while i < len {
-        let whole = i < last;
-        // SAFETY: `i < last`, and a whole vector lies from `last` on. If the destination is an operand, each
-        // element is read before it is written.
-        let (x, y) = if whole { unsafe { (a.whole::<S>(i), b.whole::<S>(i)) } } else { (a_last, b_last) };
+    while i < last {
         if !F::IS_LIGHT {
             prefetch(a, b, dst, i, step);
         }
-        let value = f.eval(x, y);
-        // SAFETY: as for the reads.
-        unsafe {
-            if !F::IS_LIGHT && short {
-                dst.put_rest(0, len, value);
-            } else {
-                dst.put(if whole { i } else { last }, value);
-            }
-        }
+        // SAFETY: `i + step < last + step`, which is at most `len`. If the destination is an operand, each
+        // element is read before it is written.
+        unsafe { dst.put(i, f.eval(a.whole::<S>(i), b.whole::<S>(i))) };
         i += step;
+    }
+    // Rows of whole iterations end here.
+    if i == len {
+        return;
+    }
+    // Not a turn of the loop above: a choice of operands in it cost a third more instructions of exp at AVX2.
+    let value = f.eval(a_last, b_last);
+    // SAFETY: as for the reads.
+    unsafe {
+        if short {
+            dst.put_rest(0, len, value);
+        } else {
+            dst.put(last, value);
+        }
     }
 }
