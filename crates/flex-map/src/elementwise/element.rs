@@ -112,16 +112,17 @@ macro_rules! each {
             f: impl Fn($($ty),+) -> O,
         ) {
             let len = out.len();
-            let mut at = 0;
-            while at + N <= len {
-                let out: &mut [O; N] = out[at..].first_chunk_mut().expect("a whole run is left");
+            let whole = len / N * N;
+            for (k, out) in out.as_chunks_mut::<N>().0.iter_mut().enumerate() {
                 prefetch_ahead(out.as_ptr(), N);
                 $(
-                    let $x = $x[at..].first_chunk().expect("as long as the output");
+                    let $x = $x[k * N..].first_chunk().expect("as long as the output");
                     prefetch_ahead($x.as_ptr(), N);
                 )+
                 $run(out, $($x,)+ &f);
-                at += N;
+            }
+            if whole == len {
+                return;
             }
             if len < SHORT {
                 for k in 0..len {
@@ -131,12 +132,11 @@ macro_rules! each {
                 }
                 return;
             }
-            while at < len {
+            for at in (whole..len).step_by(SHORT) {
                 let from = at.min(len - SHORT);
                 let out: &mut [O; SHORT] = out[from..].first_chunk_mut().expect("a short run is left");
                 $(let $x = $x[from..].first_chunk().expect("as long as the output");)+
                 $run(out, $($x,)+ &f);
-                at += SHORT;
             }
         }
 
