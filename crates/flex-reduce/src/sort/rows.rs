@@ -27,17 +27,24 @@ pub(super) fn sort_values<B: Key>(map: KeyMap<B>, rows: &mut [B], n: usize) {
     parallel::for_each_chunk(rows, chunk, work, |_, rows| {
         let mut scratch = storage::alloc(2 * n * size_of::<B>());
         let (keys, scratch) = bytemuck::cast_slice_mut(&mut scratch).split_at_mut(n);
-        for row in rows.chunks_exact_mut(n) {
-            let exact = map.keys(row, keys);
-            radix::sort(keys, scratch, 0, B::BITS);
-            let specials = if exact { Vec::new() } else { shared_elements(map, row) };
-            map.elements(keys, row);
-            for (key, elements) in specials {
-                let start = keys.partition_point(|&k| k < key);
-                row[start..start + elements.len()].copy_from_slice(&elements);
-            }
-        }
+        sort_rows(map, rows, keys, scratch);
     });
+}
+
+/// Sorts rows as long as `keys` and `scratch`. A function of its own, whose arguments are known not to
+/// overlap: without it, 4,096 f32 take 4 % more instructions.
+#[inline(never)]
+fn sort_rows<B: Key>(map: KeyMap<B>, rows: &mut [B], keys: &mut [B], scratch: &mut [B]) {
+    for row in rows.chunks_exact_mut(keys.len()) {
+        let exact = map.keys(row, keys);
+        radix::sort(keys, scratch, 0, B::BITS);
+        let specials = if exact { Vec::new() } else { shared_elements(map, row) };
+        map.elements(keys, row);
+        for (key, elements) in specials {
+            let start = keys.partition_point(|&k| k < key);
+            row[start..start + elements.len()].copy_from_slice(&elements);
+        }
+    }
 }
 
 /// The elements of a row whose bits their key does not determine, in order, grouped by key.
