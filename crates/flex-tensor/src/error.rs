@@ -5,6 +5,7 @@ use alloc::borrow::Cow;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt::Display;
+use core::ops::RangeInclusive;
 
 /// Result of an engine operation.
 pub type Result<T> = core::result::Result<T, Error>;
@@ -168,9 +169,17 @@ impl Error {
     }
 }
 
+/// The values of an integer dtype.
+///
+/// # Errors
+/// A dtype that is not an integer.
+pub fn integer_range(op: &'static str, dtype: DType) -> Result<RangeInclusive<i128>> {
+    dtype.integer_range().ok_or_else(|| Error::dtype(op, dtype, "an integer dtype"))
+}
+
 /// `Ok` when `dtype` is an integer dtype that can hold every index of an axis of `size` elements.
 pub fn check_index_dtype(op: &'static str, dtype: DType, size: usize) -> Result<()> {
-    let values = dtype.integer_range().ok_or_else(|| Error::dtype(op, dtype, "an integer dtype"))?;
+    let values = integer_range(op, dtype)?;
     if size as i128 - 1 > *values.end() {
         let expected = alloc::format!("a dtype that holds indices up to {}", size - 1);
         return Err(Error::argument(op, "index dtype", dtype.name(), expected));

@@ -1,9 +1,9 @@
 //! The cross product of vectors of three elements.
 
 use crate::error::{Error, Result, check_axis, check_same_dtype};
-use crate::layout::{Layout, broadcast_shapes, expand_like};
+use crate::layout::{broadcast_shapes, expand_like};
 use crate::parallel::{self, Work};
-use crate::{DType, Tensor, bf16, f16};
+use crate::{Blank, DType, Tensor, bf16, f16};
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use flex_math::Half;
 use flex_math::half::{from_f32, to_f32};
@@ -40,22 +40,22 @@ pub fn cross(lhs: Tensor, rhs: Tensor, axis: usize) -> Result<Tensor> {
     };
     let (lhs, rhs) = (stretch(lhs)?, stretch(rhs)?);
     let inner: usize = shape[axis + 1..].iter().product();
-    let (count, size) = (shape.iter().product(), dtype.size());
+    let (count, size) = (shape.iter().product::<usize>(), dtype.size());
     // Groups of three runs of `inner` elements.
     let group = 3 * inner * size;
     let bytes = |tensor: &Tensor| tensor.layout().offset() * size..(tensor.layout().offset() + count) * size;
     let (a, b) = (&lhs.storage_bytes()[bytes(&lhs)], &rhs.storage_bytes()[bytes(&rhs)]);
-    Tensor::try_build_bytes(op, Layout::contiguous(lhs.shape().clone()), count, dtype, |out| {
-        if group > 0 {
-            let chunk = parallel::rows_per_task(3 * group) * group;
-            let work = Work::Bytes(3 * out.len());
-            parallel::for_each_chunk(out, chunk, work, |task, out| {
-                let range = task * chunk..task * chunk + out.len();
-                kernel(out, &a[range.clone()], &b[range], inner);
-            });
-        }
-        Ok(())
-    })
+    let mut blank = Blank::new(op, shape.clone(), dtype)?;
+    let out = blank.bytes();
+    if group > 0 {
+        let chunk = parallel::rows_per_task(3 * group) * group;
+        let work = Work::Bytes(3 * out.len());
+        parallel::for_each_chunk(out, chunk, work, |task, out| {
+            let range = task * chunk..task * chunk + out.len();
+            kernel(out, &a[range.clone()], &b[range], inner);
+        });
+    }
+    Ok(blank.finish())
 }
 
 /// Writes the cross products of groups of three runs, whose length is passed.

@@ -4,9 +4,8 @@ use super::gemm::Threads;
 use super::gemv::{Elements, Matrix, gemv};
 use super::kernels::kernels;
 use super::product;
-use crate::Tensor;
 use crate::error::{Error, Result, check_rank, check_same_dtype};
-use crate::layout::Layout;
+use crate::{Blank, Tensor};
 
 /// `x @ weight + bias`: `[.., d_in]` times `[d_in, d_out]`, plus `[d_out]`, gives `[.., d_out]`.
 ///
@@ -99,12 +98,11 @@ pub fn linear_bias_backward(grad: Tensor) -> Result<Tensor> {
         col: layout.strides()[0],
     };
     let ones = Elements { data: bytemuck::bytes_of(&one), offset: 0, stride: 0, len: rows };
-    Tensor::try_build_bytes(op, Layout::contiguous([d_out].into()), d_out, dtype, |out| {
-        if rows == 0 {
-            out.fill(0);
-        } else if d_out != 0 {
-            gemv(kernels.vectors, out, w, ones, false, Threads::Pool);
-        }
-        Ok(())
-    })
+    let mut blank = Blank::new(op, [d_out].into(), dtype)?;
+    if rows == 0 {
+        blank.bytes().fill(0);
+    } else if d_out != 0 {
+        gemv(kernels.vectors, blank.bytes(), w, ones, false, Threads::Pool);
+    }
+    Ok(blank.finish())
 }

@@ -35,9 +35,8 @@ mod run;
 pub use cross::cross;
 pub use linear::{linear, linear_bias_backward, linear_weight_backward, linear_x_backward};
 
-use crate::Tensor;
 use crate::error::{Error, Result, check_same_dtype};
-use crate::layout::Layout;
+use crate::{Blank, Tensor};
 use plan::ProductPlan;
 
 /// `lhs @ rhs`: `[.., m, k]` times `[.., k, n]` gives `[.., m, n]`. The leading axes broadcast.
@@ -80,11 +79,9 @@ fn product(op: &'static str, lhs: Tensor, rhs: Tensor, bias: Option<Tensor>) -> 
         let (start, size) = (bias.layout().offset() * dtype.size(), plan.n * dtype.size());
         &bias.storage_bytes()[start..start + size]
     });
-    let count = plan.shape.iter().product();
-    Tensor::try_build_bytes(op, Layout::contiguous(plan.shape.clone()), count, dtype, |out| {
-        run::run(&kernels, &plan, lhs.storage_bytes(), rhs.storage_bytes(), out, bytes);
-        Ok(())
-    })
+    let mut blank = Blank::new(op, plan.shape.clone(), dtype)?;
+    run::run(&kernels, &plan, lhs.storage_bytes(), rhs.storage_bytes(), blank.bytes(), bytes);
+    Ok(blank.finish())
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::gemm::{MatLayout, MatRef, Threads};
 use super::*;
+use crate::layout::Layout;
 use crate::{DType, Element, Shape, bf16, f16};
 use alloc::string::ToString;
 use alloc::vec;

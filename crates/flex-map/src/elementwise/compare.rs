@@ -177,7 +177,7 @@ fn plan_integer<T: Element>(op: Compare, value: Scalar) -> ScalarPlan {
         Scalar::UInt(v) => (v.into(), false),
         Scalar::Bool(v) => (v.into(), false),
     };
-    let (min, max) = integer_bounds::<T>();
+    let (min, max) = T::DTYPE.integer_range().expect("an integer type").into_inner();
     // For integers, x < 2.5 and x <= 2.5 mean x <= 2; x > 2.5 and x >= 2.5 mean x > 2.
     let op = match (op, fractional) {
         (Compare::Eq, true) => return ScalarPlan::Always(false),
@@ -200,13 +200,6 @@ fn plan_integer<T: Element>(op: Compare, value: Scalar) -> ScalarPlan {
         Compare::Lt | Compare::Le => outside == Ordering::Greater,
         Compare::Gt | Compare::Ge => outside == Ordering::Less,
     })
-}
-
-fn integer_bounds<T: Element>() -> (i128, i128) {
-    let (min, max) = T::bounds();
-    // The largest u64, read as i64, would be negative.
-    let max = if min == T::ZERO { max.to_i64() as u64 as i128 } else { max.to_i64() as i128 };
-    (min.to_i64().into(), max)
 }
 
 /// `dtype` if it is a boolean dtype.

@@ -1,11 +1,10 @@
 //! Index tensors: range-checked once, then read as `usize`.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, integer_range};
 use crate::layout::Layout;
 use crate::parallel::{self, Work};
 use crate::walk::Walk;
-use crate::{Bytes, DType, Element, Tensor, storage};
-use core::ops::RangeInclusive;
+use crate::{Bytes, Element, Tensor, storage};
 use flex_math::simd::vectorize_lean;
 
 /// Indices that are converted at a time: 2 KiB, well inside the first-level cache.
@@ -223,12 +222,4 @@ fn first_outside<T: Element>(tensor: &Tensor, limit: u64) -> Option<u64> {
         found
     });
     found.into_iter().flatten().next()
-}
-
-/// The values of an integer dtype.
-///
-/// # Errors
-/// A dtype that is not an integer.
-pub(super) fn integer_range(op: &'static str, dtype: DType) -> Result<RangeInclusive<i128>> {
-    dtype.integer_range().ok_or_else(|| Error::dtype(op, dtype, "an integer dtype"))
 }

@@ -2,9 +2,9 @@
 //! the data.
 
 use super::Update;
-use super::indices::{Indices, List, integer_range};
+use super::indices::{Indices, List};
 use super::rows::update_slices;
-use crate::error::{Error, Result, check_same_dtype};
+use crate::error::{Error, Result, check_same_dtype, integer_range};
 use crate::layout::checked_num_elements;
 use crate::parallel::{self, Work};
 use crate::{Shape, Tensor};

@@ -1,7 +1,6 @@
 //! From a mask to indices.
 
-use super::indices::integer_range;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, integer_range};
 use crate::parallel::{self, Work};
 use crate::{DType, Element, Tensor};
 use alloc::vec;

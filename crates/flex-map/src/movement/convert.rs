@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::parallel::{self, Work};
-use crate::{DType, Layout, Tensor, bf16, f16};
+use crate::{Blank, DType, Tensor, bf16, f16};
 use flex_math::StoredFloat;
 use flex_math::simd::vectorize_lean;
 
@@ -85,13 +85,11 @@ pub fn from_f32(op: &'static str, tensor: Tensor, dtype: DType) -> Result<Tensor
     let (conversion, size) = (Conversion::of(op, dtype)?, dtype.size());
     let tensor = tensor.into_contiguous()?;
     let src = tensor.as_slice::<f32>().expect("contiguous");
-    let layout = Layout::contiguous(tensor.shape().clone());
-    Tensor::try_build_bytes(op, layout, src.len(), dtype, |out| {
-        let block = parallel::rows_per_task(size + size_of::<f32>());
-        let work = Work::Bytes(src.len() * (size + size_of::<f32>()));
-        parallel::for_each_chunk(out, block * size, work, |k, out| {
-            (conversion.write)(&src[k * block..][..out.len() / size], out);
-        });
-        Ok(())
-    })
+    let mut blank = Blank::new(op, tensor.shape().clone(), dtype)?;
+    let block = parallel::rows_per_task(size + size_of::<f32>());
+    let work = Work::Bytes(src.len() * (size + size_of::<f32>()));
+    parallel::for_each_chunk(blank.bytes(), block * size, work, |k, out| {
+        (conversion.write)(&src[k * block..][..out.len() / size], out);
+    });
+    Ok(blank.finish())
 }

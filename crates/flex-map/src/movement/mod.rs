@@ -16,7 +16,7 @@ mod tests;
 pub use cat::cat;
 pub use repeat::repeat;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, integer_range};
 use crate::parallel::{self, Work};
 use crate::{DType, Element, Slice, Tensor};
 use region::copy_into_view;
@@ -83,7 +83,7 @@ pub fn arange(start: i64, end: i64, step: usize, dtype: DType) -> Result<Tensor>
     let count = span.div_ceil(step as u128);
     let too_long = || Error::argument(OP, "range", format_args!("{start}..{end}"), "fewer elements");
     let count = usize::try_from(count).map_err(|_| too_long())?;
-    let values = dtype.integer_range().ok_or_else(|| Error::dtype(OP, dtype, "an integer dtype"))?;
+    let values = integer_range(OP, dtype)?;
     // The values lie in `start..end`, so the last one fits i64.
     let last = start.wrapping_add((count.saturating_sub(1) as i64).wrapping_mul(step as i64));
     if count > 0 && !(values.contains(&start.into()) && values.contains(&last.into())) {

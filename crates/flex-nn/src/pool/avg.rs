@@ -1,14 +1,13 @@
 //! Average pooling, with windows of a fixed size or with a given number of windows (adaptive).
 
 use super::AvgPoolOptions;
-use super::drive::{Part, for_each_piece, map_planes};
+use super::drive::{Part, map_pieces, map_planes};
 use super::fold::{Fold, FoldScratch, Split, Sum, fold_piece};
 use super::plan::{PoolAxis, PoolPlan, per_axis};
+use crate::Tensor;
 use crate::error::{Error, Result};
 use crate::float::{Real, take};
-use crate::parallel;
-use crate::stored::{Computing, Sink, Source};
-use crate::{Blank, Tensor};
+use crate::stored::Computing;
 use alloc::vec::Vec;
 use flex_math::simd::vectorize_lean;
 
@@ -98,16 +97,9 @@ where
 {
     let row_divisors = divisors::<A>(&plan.rows, count_include_pad);
     let col_divisors = divisors::<A>(&plan.cols, count_include_pad);
-    let (dtype, size, src) = (x.dtype(), x.dtype().size(), Source::of(x));
-    let mut blank = Blank::new(op, plan.out_shape.clone(), dtype)?;
-    let chunk = plan.chunk(size);
-    parallel::for_each_chunk(blank.bytes(), chunk * size, plan.work(size), |k, out| {
-        let mut scratch = FoldScratch::new();
-        for_each_piece::<A>(plan, src, k * chunk, Sink::new(out, dtype), &mut |part, out, _| {
-            average(plan, part, &row_divisors, &col_divisors[part.piece.cols.clone()], &mut scratch, out);
-        });
-    });
-    Ok(blank.finish())
+    map_pieces::<A>(op, plan, x, |part, scratch, out| {
+        average(plan, part, &row_divisors, &col_divisors[part.piece.cols.clone()], scratch, out);
+    })
 }
 
 /// Writes the means of the windows of a piece to `out`.

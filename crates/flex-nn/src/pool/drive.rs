@@ -1,5 +1,6 @@
 //! Runs kernels over the pieces and planes of a pooling, in the computing type.
 
+use super::fold::FoldScratch;
 use super::plan::{Piece, PoolPlan};
 use crate::error::Result;
 use crate::parallel;
@@ -43,6 +44,25 @@ pub(super) fn for_each_piece<A: Computing>(
         out.part(at..end).through(&mut narrow, |out| f(&part, out, at));
         at = end;
     }
+}
+
+/// The outputs of the pooling of the contiguous `x`: `f(part, scratch, out)` writes those of a piece.
+pub(super) fn map_pieces<A: Computing>(
+    op: &'static str,
+    plan: &PoolPlan,
+    x: &Tensor,
+    f: impl Fn(&Part<'_, A>, &mut FoldScratch<A>, &mut [A]) + Sync,
+) -> Result<Tensor> {
+    let (dtype, size, src) = (x.dtype(), x.dtype().size(), Source::of(x));
+    let mut blank = Blank::new(op, plan.out_shape.clone(), dtype)?;
+    let chunk = plan.chunk(size);
+    parallel::for_each_chunk(blank.bytes(), chunk * size, plan.work(size), |k, out| {
+        let mut scratch = FoldScratch::new();
+        for_each_piece::<A>(plan, src, k * chunk, Sink::new(out, dtype), &mut |part, out, _| {
+            f(part, &mut scratch, out);
+        });
+    });
+    Ok(blank.finish())
 }
 
 /// A tensor like the contiguous `x`, with each plane computed by `f(plane, grads, scratch, out)` from the

@@ -1,13 +1,12 @@
 //! Max pooling without indices.
 
 use super::MaxPoolOptions;
-use super::drive::for_each_piece;
-use super::fold::{Fold, FoldScratch, Max, fold_piece};
+use super::drive::map_pieces;
+use super::fold::{Fold, Max, fold_piece};
 use super::plan::{PoolAxis, PoolPlan, per_axis};
+use crate::Tensor;
 use crate::error::Result;
-use crate::parallel;
-use crate::stored::{Computing, Sink, Source};
-use crate::{Blank, Tensor};
+use crate::stored::Computing;
 use flex_math::simd::vectorize_lean;
 
 /// Plan of a max pooling of `x`.
@@ -46,17 +45,10 @@ fn run<A: Computing>(op: &'static str, plan: &PoolPlan, x: &Tensor) -> Result<Te
 where
     Max: Fold<A>,
 {
-    let (dtype, size, src) = (x.dtype(), x.dtype().size(), Source::of(x));
-    let mut blank = Blank::new(op, plan.out_shape.clone(), dtype)?;
-    let chunk = plan.chunk(size);
-    parallel::for_each_chunk(blank.bytes(), chunk * size, plan.work(size), |k, out| {
-        let mut scratch = FoldScratch::new();
-        for_each_piece::<A>(plan, src, k * chunk, Sink::new(out, dtype), &mut |part, out, _| {
-            vectorize_lean(
-                #[inline(always)]
-                || fold_piece::<A, Max>(plan, part, out, &mut scratch, |_, _| ()),
-            );
-        });
-    });
-    Ok(blank.finish())
+    map_pieces::<A>(op, plan, x, |part, scratch, out| {
+        vectorize_lean(
+            #[inline(always)]
+            || fold_piece::<A, Max>(plan, part, out, scratch, |_, _| ()),
+        );
+    })
 }

@@ -15,8 +15,7 @@ mod tests;
 mod topk;
 
 use crate::error::{Error, Result, check_axis, check_index_dtype};
-use crate::layout::{Layout, checked_num_elements};
-use crate::{DType, Shape, Tensor};
+use crate::{Blank, DType, Shape, Tensor};
 use key::KeyMap;
 use rows::{IndexSlice, RowPairs, sort_indices, sort_values};
 
@@ -60,10 +59,9 @@ fn build_indices(
     dtype: DType,
     fill: &mut dyn FnMut(IndexSlice<'_>) -> Result<()>,
 ) -> Result<Tensor> {
-    let count = checked_num_elements(op, &shape)?;
-    Tensor::try_build_bytes(op, Layout::contiguous(shape), count, dtype, |bytes| {
-        fill(IndexSlice { bytes, width: dtype.size() })
-    })
+    let mut blank = Blank::new(op, shape, dtype)?;
+    fill(IndexSlice { bytes: blank.bytes(), width: dtype.size() })?;
+    Ok(blank.finish())
 }
 
 /// Sorts along `axis`; stable, NaN last when ascending and first when descending.

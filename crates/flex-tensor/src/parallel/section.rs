@@ -69,9 +69,8 @@ impl Section {
     pub(super) fn help(&self) {
         if self.enter() {
             // Leaves when dropped, so that the caller would not wait for ever if `work` unwound.
-            let inside = Inside(self);
+            let _inside = Inside(self);
             self.work(Claim::Helper);
-            drop(inside);
         }
     }
 
