@@ -182,7 +182,13 @@ impl<F: Fn(usize) + Sync> Tasks for F {
     }
 }
 
-/// Calls `f` with each number of `0..count` once, in parallel when `work` pays.
+/// Calls `f` with each number of `0..count` once, in parallel when `work` pays. For outputs that
+/// [`for_each_chunk`] cannot cut, such as blocks of columns.
+pub fn for_each_task(count: usize, work: Work, f: impl Fn(usize) + Sync) {
+    each_task(count, work, &f);
+}
+
+/// [`for_each_task`], compiled once.
 ///
 /// All parallel work goes through this one function, and `f` is `dyn`: kernels have hundreds of instances,
 /// and one instance of rayon's iterators for each of them was a third of the engine's machine code and build

@@ -5,12 +5,15 @@
 //! `gemm` detects AVX-512, AVX2 or NEON at run time and packs operands where necessary, so any strides are
 //! accepted: transposed, flipped, stepped or expanded matrices are multiplied without a copy.
 
+use super::grid::Grid;
 use crate::dtype::DType;
 use crate::float::Real;
-use crate::parallel::thresholds::TASK_PRODUCT_ROWS;
 use crate::parallel::{self, Work};
 use bytemuck::Pod;
+use core::marker::PhantomData;
+use core::ops::Range;
 use gemm_common::Parallelism;
+use gemm_common::cache::CACHE_INFO;
 
 /// Where the kernel for a type comes from.
 trait HasKernel: Real {
@@ -107,6 +110,15 @@ impl MatLayout {
         }
     }
 
+    /// The elements of these rows and columns, which must exist.
+    fn part(&self, rows: &Range<usize>, cols: &Range<usize>) -> Self {
+        // Wraps only where the matrix has no elements, whose offset is arbitrary.
+        let step = |first: usize, stride: isize| (first as isize).wrapping_mul(stride);
+        let skipped = step(rows.start, self.row_stride).wrapping_add(step(cols.start, self.col_stride));
+        let offset = self.offset.wrapping_add_signed(skipped);
+        Self { rows: rows.len(), cols: cols.len(), offset, ..*self }
+    }
+
     /// The same elements with the order of the rows reversed.
     fn rows_reversed(self) -> Self {
         // Wraps only where the offset of a matrix without elements is arbitrary.
@@ -121,6 +133,12 @@ impl MatLayout {
     /// The same elements with the order of the columns reversed.
     fn cols_reversed(self) -> Self {
         self.transposed().rows_reversed().transposed()
+    }
+
+    /// Position of element `(i, j)`.
+    #[inline(always)]
+    fn position(&self, i: usize, j: usize) -> usize {
+        self.offset.wrapping_add_signed(i as isize * self.row_stride + j as isize * self.col_stride)
     }
 
     fn is_empty(&self) -> bool {
@@ -226,18 +244,13 @@ impl<'a, T: Pod> MatRef<'a, T> {
 }
 
 impl<'a, T: Copy> MatRef<'a, T> {
-    fn position(&self, i: usize, j: usize) -> usize {
-        let l = &self.layout;
-        l.offset.wrapping_add_signed(i as isize * l.row_stride + j as isize * l.col_stride)
-    }
-
     /// The element `(i, j)`.
     ///
     /// # Panics
     /// When the position lies outside the slice.
     #[inline(always)]
     pub fn at(&self, i: usize, j: usize) -> T {
-        self.data[self.position(i, j)]
+        self.data[self.layout.position(i, j)]
     }
 
     /// `len` elements of row `i` from column `j` on; `None` when they are not neighbours in memory.
@@ -246,7 +259,7 @@ impl<'a, T: Copy> MatRef<'a, T> {
     /// When an element lies outside the slice.
     #[inline(always)]
     pub fn row_run(&self, i: usize, j: usize, len: usize) -> Option<&'a [T]> {
-        let start = self.position(i, j);
+        let start = self.layout.position(i, j);
         (self.layout.col_stride == 1).then(|| &self.data[start..start + len])
     }
 }
@@ -291,7 +304,8 @@ pub(crate) fn sizes<T>(dst: &[T], a: MatRef<'_, T>, b: MatRef<'_, T>) -> (usize,
 
 /// `dst = alpha * a @ b + beta * dst`. With `beta` zero, `dst` is not read: stale NaN in `dst` do not matter.
 ///
-/// The order in which products are summed depends on the shapes alone, not on the number of threads.
+/// The order in which products are summed depends on the shapes and strides alone, not on the number of
+/// threads: see [`Grid`].
 ///
 /// # Panics
 /// When the shapes do not fit together. Operations check the shapes of their tensors first.
@@ -316,25 +330,31 @@ pub fn gemm_into<T: Real>(
     if d.is_empty() {
         return;
     }
-    let rows = m.div_ceil(parallel::threads());
-    let whole = d == MatLayout::row_major(m, n) && dst.data.len() == m * n;
-    if threads == Threads::Pool && whole && m > rows && rows >= TASK_PRODUCT_ROWS {
-        parallel::for_each_chunk(dst.data, rows * n, Work::Worthwhile, |task, data| {
-            let len = data.len() / n;
-            let dst = MatMut::new(data, MatLayout::row_major(len, n));
-            gemm_into(dst, a.rows(task * rows, len), b, alpha, beta, Threads::One);
-        });
-        return;
-    }
-    if T::DTYPE == DType::F64 {
-        call::<f64>(dst.cast(), a.cast(), b.cast(), bytemuck::cast(alpha), bytemuck::cast(beta), threads);
+    // Some virtual machines report no second-level cache, and `gemm` divides by its size.
+    if CACHE_INFO[1].cache_bytes == 0 {
+        by_definition(dst, a, b, alpha, beta);
+    } else if T::DTYPE == DType::F64 {
+        parts::<f64>(dst.cast(), a.cast(), b.cast(), bytemuck::cast(alpha), bytemuck::cast(beta), threads);
     } else {
-        call::<f32>(dst.cast(), a.cast(), b.cast(), bytemuck::cast(alpha), bytemuck::cast(beta), threads);
+        parts::<f32>(dst.cast(), a.cast(), b.cast(), bytemuck::cast(alpha), bytemuck::cast(beta), threads);
     }
 }
 
-/// The one call of a kernel: [`gemm_into`] for shapes that fit together and a destination with elements.
-fn call<T: HasKernel>(
+/// [`gemm_into`] without the `gemm` crate.
+fn by_definition<T: Real>(dst: MatMut<'_, T>, a: MatRef<'_, T>, b: MatRef<'_, T>, alpha: T, beta: T) {
+    for i in 0..dst.layout.rows {
+        for j in 0..dst.layout.cols {
+            let sum = (0..a.layout.cols).fold(T::ZERO, |sum, p| sum + a.at(i, p) * b.at(p, j));
+            let element = &mut dst.data[dst.layout.position(i, j)];
+            let old = if beta == T::ZERO { T::ZERO } else { beta * *element };
+            *element = old + alpha * sum;
+        }
+    }
+}
+
+/// [`gemm_into`] for shapes that fit together and a destination with elements: computes the parts of the
+/// [`Grid`], each in blocks of terms.
+fn parts<T: HasKernel>(
     dst: MatMut<'_, T>,
     a: MatRef<'_, T>,
     b: MatRef<'_, T>,
@@ -342,40 +362,95 @@ fn call<T: HasKernel>(
     beta: T,
     threads: Threads,
 ) {
-    let (d, k) = (dst.layout, a.layout.cols);
-    let parallelism = match threads {
-        Threads::One => Parallelism::None,
-        #[cfg(feature = "rayon")]
-        Threads::Pool => Parallelism::Rayon(0),
-        #[cfg(not(feature = "rayon"))]
-        Threads::Pool => Parallelism::None,
-    };
-    let dst_data = dst.data;
-    let (d, a, b) = ordered(d, a, b);
-    let (l, r) = (a.layout, b.layout);
+    let (d, a, b) = ordered(dst.layout, a, b);
+    let threads = if threads == Threads::Pool { parallel::threads() } else { 1 };
+    let grid = Grid::new(&a.layout, &b.layout, threads, CACHE_INFO[1].cache_bytes);
+    let target = Target { start: dst.data.as_mut_ptr(), len: dst.data.len(), data: PhantomData };
+    parallel::for_each_task(grid.parts(), Work::Worthwhile, |part| {
+        let (rows, cols) = grid.part(part);
+        let (d, a, b) =
+            (d.part(&rows, &cols), a.rows(rows.start, rows.len()), b.cols(cols.start, cols.len()));
+        // SAFETY: the parts of a grid do not overlap, each is computed once, and the layout of the
+        // destination is injective, so no other thread has a matrix with an element of this one.
+        unsafe { block(&target, d, a, b, alpha, beta, &grid) };
+    });
+}
+
+/// Computes a part of a product block by block. The sums of the blocks are added up in order.
+///
+/// # Safety
+/// No element of `d` may be in use elsewhere.
+unsafe fn block<T: HasKernel>(
+    target: &Target<'_, T>,
+    d: MatLayout,
+    a: MatRef<'_, T>,
+    b: MatRef<'_, T>,
+    alpha: T,
+    mut beta: T,
+    grid: &Grid,
+) {
+    let (k, blocks) = (a.layout.cols, grid.blocks);
+    for i in 0..blocks {
+        // Blocks whose sizes differ by one at most; without overflow, since `blocks` is at most `k` or one.
+        let at = |i: usize| i * (k / blocks) + i.min(k % blocks);
+        let (first, len) = (at(i), at(i + 1) - at(i));
+        // SAFETY: as the caller vouches.
+        unsafe { call(target, d, a.cols(first, len), b.rows(first, len), alpha, beta) };
+        beta = T::ONE;
+    }
+}
+
+/// The memory of a destination, which threads share. Each writes elements of its own.
+struct Target<'a, T> {
+    start: *mut T,
+    len: usize,
+    data: PhantomData<&'a mut [T]>,
+}
+
+// SAFETY: the fields are read alone; what is done with the pointer is up to `call`, whose caller vouches that
+// no two threads use the same elements. The elements may be sent to other threads.
+unsafe impl<T: Send> Sync for Target<'_, T> {}
+
+/// The one call of a kernel: `d = alpha * a @ b + beta * d` for shapes that fit together, with `d` in the
+/// order of [`ordered`].
+///
+/// # Safety
+/// No element of `d` may be in use elsewhere, and `d` must be injective.
+unsafe fn call<T: HasKernel>(
+    target: &Target<'_, T>,
+    d: MatLayout,
+    a: MatRef<'_, T>,
+    b: MatRef<'_, T>,
+    alpha: T,
+    beta: T,
+) {
+    let (l, r, k) = (a.layout, b.layout, a.layout.cols);
+    d.check(target.len);
+    assert!(l.rows == d.rows && r.cols == d.cols && r.rows == k, "gemm: parts that do not fit together");
     let read_dst = beta != T::ZERO;
     // Operands without elements (k = 0) are not read. Their offsets were not checked, so zero is used
     // instead.
     let start = |layout: &MatLayout| if k == 0 { 0 } else { layout.offset };
     // SAFETY:
     // * Bounds: `gemm` addresses element (i, j) of each matrix at its pointer plus i*rs + j*cs with i and j
-    //   below the sizes that are passed. `MatRef::new` and `MatMut::new` are the only constructors, the
-    //   fields are private, and both assert in exact arithmetic that all those positions, counted from the
-    //   start of the slice, lie inside of it. The sizes of the three matrices were asserted above to agree on
-    //   m, n and k. Partial tiles are loaded with masks or through packing buffers of `gemm`'s own, whose
-    //   loads and stores do not assume more alignment than that of the element.
+    //   below the sizes that are passed. `MatRef::new` is the only constructor of the operands, the fields
+    //   are private, and it asserts in exact arithmetic that all those positions, counted from the start of
+    //   the slice, lie inside of it; `d` was checked in the same way above. The sizes of the three matrices
+    //   were asserted above to agree on m, n and k. Partial tiles are loaded with masks or through packing
+    //   buffers of `gemm`'s own, whose loads and stores do not assume more alignment than that of the
+    //   element.
     // * Provenance: negative strides reach below the offset, so the pointers are taken from the whole slice
     //   (`as_ptr().add(offset)`), not from its tail. The offsets are in bounds: element (0, 0) of a matrix
     //   that is not empty lies there, and the offset of an empty operand is replaced by zero.
-    // * Aliasing: `dst` is an exclusive borrow, so it overlaps neither operand; its layout is injective, so
-    //   threads of `gemm`, which split the destination by elements, never write to one position.
+    // * Aliasing: the destination is borrowed exclusively for the life of `target`, so it overlaps neither
+    //   operand; the caller vouches for its other parts.
     // * Initialised: slices of f32 and f64 are; with `read_dst` false `dst` is written without being read.
     unsafe {
         T::kernel()(
             d.rows,
             d.cols,
             k,
-            dst_data.as_mut_ptr().add(d.offset),
+            target.start.add(d.offset),
             d.col_stride,
             d.row_stride,
             read_dst,
@@ -390,7 +465,7 @@ fn call<T: HasKernel>(
             false,
             false,
             false,
-            parallelism,
+            Parallelism::None,
         );
     }
 }
@@ -460,7 +535,13 @@ mod tests {
         list
     }
 
-    fn check<T: Real>(m: usize, n: usize, k: usize, tolerance: f64) {
+    fn on_the_pool<T: Real>(d: MatMut<'_, T>, a: MatRef<'_, T>, b: MatRef<'_, T>, alpha: T, beta: T) {
+        gemm_into(d, a, b, alpha, beta, Threads::Pool);
+    }
+
+    type Multiply<T> = fn(MatMut<'_, T>, MatRef<'_, T>, MatRef<'_, T>, T, T);
+
+    fn check<T: Real>([m, n, k]: [usize; 3], tolerance: f64, multiply: Multiply<T>) {
         for (da, la) in layouts(m, k, false) {
             for (db, lb) in layouts(k, n, false) {
                 for (dd, ld) in layouts(m, n, true) {
@@ -471,13 +552,12 @@ mod tests {
                         if beta == 0.0 {
                             d.iter_mut().for_each(|v| *v = T::from_f64(f64::NAN));
                         }
-                        gemm_into(
+                        multiply(
                             MatMut::new(&mut d, dd),
                             MatRef::new(&a, da),
                             MatRef::new(&b, db),
                             T::from_f64(1.5),
                             T::from_f64(beta),
-                            Threads::Pool,
                         );
                         let wide = |v: &[T]| v.iter().map(|v| Element::to_f64(*v)).collect::<Vec<f64>>();
                         let (a, b, d) = (wide(&a), wide(&b), wide(&d));
@@ -505,8 +585,9 @@ mod tests {
     fn any_strides_match_the_definition() {
         for (m, n, k) in [(1, 1, 1), (3, 4, 5), (17, 33, 2), (1, 20, 9), (20, 1, 9), (65, 18, 31), (5, 7, 0)]
         {
-            check::<f32>(m, n, k, 1e-6);
-            check::<f64>(m, n, k, 1e-15);
+            check::<f32>([m, n, k], 1e-6, on_the_pool);
+            check::<f64>([m, n, k], 1e-15, on_the_pool);
+            check::<f32>([m, n, k], 1e-6, by_definition);
         }
     }
 
@@ -540,22 +621,50 @@ mod tests {
         }
     }
 
-    #[test]
-    fn threads_do_not_change_the_bits() {
-        let (m, n, k) = (150, 170, 600);
-        let (a, b): (Vec<f32>, Vec<f32>) = (noise(m * k, 1), noise(k * n, 2));
-        let run = |threads| {
-            let mut d = vec![0f32; m * n];
+    #[cfg(feature = "rayon")]
+    /// The bits of `a @ b`, row-major, with operands that are contiguous along either axis, on a pool.
+    fn bits<T: Real>([m, n, k]: [usize; 3], [left, right]: [bool; 2], pool: &rayon::ThreadPool) -> Vec<u64> {
+        let side = |rows, cols, by_columns| {
+            if by_columns { MatLayout::col_major(rows, cols) } else { MatLayout::row_major(rows, cols) }
+        };
+        let (a, b): (Vec<T>, Vec<T>) = (noise(m * k, 1), noise(k * n, 2));
+        let mut d: Vec<T> = vec![T::ZERO; m * n];
+        pool.install(|| {
             gemm_into(
                 MatMut::new(&mut d, MatLayout::row_major(m, n)),
-                MatRef::new(&a, MatLayout::row_major(m, k)),
-                MatRef::new(&b, MatLayout::row_major(k, n)),
-                1.0,
-                0.0,
-                threads,
+                MatRef::new(&a, side(m, k, left)),
+                MatRef::new(&b, side(k, n, right)),
+                T::ONE,
+                T::ZERO,
+                Threads::Pool,
             );
-            d
-        };
-        assert_eq!(run(Threads::One), run(Threads::Pool));
+        });
+        d.iter().map(|v| Element::to_f64(*v).to_bits()).collect()
+    }
+
+    #[cfg(feature = "rayon")]
+    #[test]
+    fn the_bits_do_not_depend_on_the_number_of_threads() {
+        // Around the sizes at which `gemm` changes its algorithm or its blocks: 64 rows and columns, 256
+        // elements, 512 terms; and shapes that give a part few rows or columns.
+        let sides = [2, 3, 5, 16, 17, 47, 64, 65, 128, 193];
+        let mut shapes: Vec<[usize; 3]> =
+            vec![[150, 170, 600], [192, 32, 1400], [100, 5, 20_000], [2, 1000, 1100]];
+        for (i, &m) in sides.iter().enumerate() {
+            let n = sides[(3 * i + 4) % sides.len()];
+            shapes.extend([[m, n, 1100], [n, m, 513], [m, 1000, 512], [1030, n, 514]]);
+        }
+        let pool = |threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let (alone, pools) = (pool(1), [2, 3, 5, 8, 64].map(pool));
+        for shape in shapes {
+            for sides in [[false, false], [true, false], [false, true], [true, true]] {
+                let (one, wide) = (bits::<f32>(shape, sides, &alone), bits::<f64>(shape, sides, &alone));
+                for pool in &pools {
+                    let threads = pool.current_num_threads();
+                    assert!(one == bits::<f32>(shape, sides, pool), "f32 {shape:?} {sides:?} {threads}");
+                    assert!(wide == bits::<f64>(shape, sides, pool), "f64 {shape:?} {sides:?} {threads}");
+                }
+            }
+        }
     }
 }

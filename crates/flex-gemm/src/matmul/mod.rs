@@ -22,6 +22,7 @@ mod blocked;
 mod cross;
 pub mod gemm;
 mod gemv;
+mod grid;
 mod half;
 mod int;
 mod kernels;

@@ -47,11 +47,9 @@ pub const PRODUCT_SPEEDUP: usize = 16;
 /// [`PRODUCT_SPEEDUP`] of the kernel that multiplies pairs of bf16.
 pub const BF16_PRODUCT_SPEEDUP: usize = 4;
 
-/// Minimum number of consecutive rows per thread for which a large product is split by rows. Every thread
-/// then packs all of the right operand for itself, at the cost of a few rows' multiplications, and no thread
-/// waits for another. Inside the `gemm` crate all threads meet at every panel, and a caller outside the pool
-/// sleeps until they are done.
-pub const TASK_PRODUCT_ROWS: usize = 48;
+/// Time of packing an element of an operand of a float product for the kernel, in multiplications. Every part
+/// of a product packs the rows and columns that it multiplies for itself, so no thread waits for another.
+pub const TASK_PACKING: usize = 16;
 
 /// Maximum number of strips of the left operand per task of a bf16 product.
 pub const TASK_BF16_STRIPS: usize = 4;
