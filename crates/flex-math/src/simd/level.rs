@@ -187,7 +187,7 @@ struct PendingOp<Op: WithSimd> {
 
 /// The operation of a [`PendingOp`], compiled only for the instruction sets of [`Level`]s whose vectors have
 /// at most `WIDEST` bytes. `macerator` instantiates every instruction set that it knows; the compiler removes
-/// code behind a constant `false`.
+/// code behind a constant `false`. Made by [`run`] alone.
 struct Compiled<'a, Op: WithSimd, const WIDEST: usize>(&'a mut PendingOp<Op>);
 
 impl<Op: WithSimd, const WIDEST: usize> WithSimd for Compiled<'_, Op, WIDEST> {
@@ -201,15 +201,12 @@ impl<Op: WithSimd, const WIDEST: usize> WithSimd for Compiled<'_, Op, WIDEST> {
             let op = unsafe { ManuallyDrop::take(&mut self.0.op) };
             self.0.output.write(op.with_simd::<S>());
         } else {
-            no_such_level()
+            // SAFETY: `run`, which alone makes a `Compiled`, dispatches it to the instruction set of a level
+            // whose vectors have at most `WIDEST` bytes: with less than 64 it lowers the level to `Vectors`.
+            // A panic in place of this line is a function and a branch in each of a thousand dispatches.
+            unsafe { core::hint::unreachable_unchecked() }
         }
     }
-}
-
-#[cold]
-#[inline(never)]
-fn no_such_level() -> ! {
-    unreachable!("no level has this instruction set")
 }
 
 /// Whether an instruction set belongs to a [`Level`]. SSE4.2, which on x86-64 is the one with vectors of 16
