@@ -8,27 +8,27 @@
 //! products with a vector, [`blocked`] for operands that a kernel packs. They call the code that knows types
 //! once per product, task or tile:
 //!
-//! * [`gemm`] (the only call into the crate of that name): f32 and f64;
+//! * [`gemm`]: f32 and f64;
 //! * [`half`]: f16, by way of blocks of f32, and bf16 where the machine does not multiply bf16;
 //! * [`bf16`], a kernel of [`blocked`]: pairs of bf16, packed by [`pack`];
 //! * [`int`], a kernel of [`blocked`]: integers, which wrap;
 //! * [`loops`]: products with a vector, for every type.
 //!
 //! The order of the sums depends on shapes and strides alone: results have the same bits for any number of
-//! threads.
+//! threads. [`matrix`] has the views of slices that the kernels for floats take.
 
 mod bf16;
 mod blocked;
 mod cross;
 pub mod gemm;
 mod gemv;
-mod grid;
 mod half;
 mod int;
 mod kernels;
 mod lane;
 mod linear;
 mod loops;
+mod matrix;
 mod pack;
 mod plan;
 mod run;

@@ -103,7 +103,7 @@ pub fn level() -> Level {
 /// overrides `FLEX_SIMD`. The results of transcendental functions and of products may differ between levels
 /// in the last bits.
 ///
-/// The `gemm` crate, which multiplies f32 and f64 matrices, chooses its instruction set itself.
+/// `rustfft`, which computes Fourier transforms, chooses its instruction set itself.
 ///
 /// # Errors
 /// If this machine lacks the level.

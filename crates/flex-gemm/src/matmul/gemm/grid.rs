@@ -1,0 +1,113 @@
+//! How a product of floats is cut into parts for threads and into blocks of terms.
+//!
+//! The blocks follow from the number of terms alone. The sum of an element is the same whatever part it lies
+//! in, so the number of parts may follow the number of threads.
+
+use crate::parallel::thresholds::{TASK_MULTIPLICATIONS, TASK_PACKING};
+use core::ops::Range;
+
+/// The rows and columns of a part are multiples of these numbers, apart from the last part's. They are
+/// multiples of the rows and columns of tiles.
+const ROWS: usize = 24;
+const COLS: usize = 64;
+
+/// Number of terms that are summed at a time at most: six rows of f32 take 12 KiB of the first-level cache.
+const TERMS: usize = 512;
+
+/// The cut of a product of the matrices `[rows, terms]` and `[terms, cols]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Grid {
+    /// Number of rows and columns of the output.
+    rows: usize,
+    cols: usize,
+    /// Number of parts that the rows are cut into, and the columns.
+    row_parts: usize,
+    col_parts: usize,
+    /// Number of blocks of terms, of equal lengths up to one; at least one.
+    pub blocks: usize,
+}
+
+impl Grid {
+    /// The cut for this number of threads.
+    pub fn new(rows: usize, cols: usize, terms: usize, threads: usize) -> Self {
+        let blocks = terms.div_ceil(TERMS).max(1);
+        let whole = Self { rows, cols, row_parts: 1, col_parts: 1, blocks };
+        let multiplications = rows.saturating_mul(cols).saturating_mul(terms);
+        let parts = threads.min(multiplications / TASK_MULTIPLICATIONS);
+        (1..=parts.min(rows / ROWS).max(1))
+            .map(|row_parts| {
+                let col_parts = (parts / row_parts).min(cols / COLS).max(1);
+                Self { row_parts, col_parts, ..whole }
+            })
+            .min_by_key(Self::cost)
+            .unwrap_or(whole)
+    }
+
+    /// Number of parts.
+    pub fn parts(&self) -> usize {
+        self.row_parts * self.col_parts
+    }
+
+    /// Rows and columns of a part.
+    pub fn part(&self, index: usize) -> (Range<usize>, Range<usize>) {
+        let (row, col) = (index / self.col_parts, index % self.col_parts);
+        (cut(self.rows, ROWS, self.row_parts, row), cut(self.cols, COLS, self.col_parts, col))
+    }
+
+    /// Time of the largest part, in multiplications per term: those of its elements, and packing the rows
+    /// and columns, which every part does for itself.
+    fn cost(&self) -> usize {
+        let (rows, cols) = (self.rows.div_ceil(self.row_parts), self.cols.div_ceil(self.col_parts));
+        rows.saturating_mul(cols).saturating_add((rows + cols).saturating_mul(TASK_PACKING))
+    }
+}
+
+/// Part `index` of `parts` of an axis: whole units, with the rest in the last part.
+fn cut(len: usize, unit: usize, parts: usize, index: usize) -> Range<usize> {
+    let units = len / unit;
+    let end = if index + 1 == parts { len } else { units * (index + 1) / parts * unit };
+    units * index / parts * unit..end
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    #[test]
+    fn parts_cover_every_element_once() {
+        for (rows, cols) in [(2, 2), (48, 6), (49, 300), (1000, 24), (1024, 1024), (97, 5000)] {
+            for threads in [1, 2, 3, 7, 64] {
+                let grid = Grid::new(rows, cols, 5000, threads);
+                assert!(grid.parts() <= threads.max(1), "{grid:?}");
+                let mut seen = vec![0u8; rows * cols];
+                for part in 0..grid.parts() {
+                    let (r, c) = grid.part(part);
+                    r.for_each(|i| c.clone().for_each(|j| seen[i * cols + j] += 1));
+                }
+                assert!(seen.iter().all(|&n| n == 1), "{grid:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_blocks_of_terms_do_not_depend_on_the_threads() {
+        for terms in [1, 512, 513, 1024, 1025, 5000] {
+            let blocks = |threads| Grid::new(300, 300, terms, threads).blocks;
+            assert_eq!(blocks(1), terms.div_ceil(512));
+            assert!([2, 3, 64].iter().all(|&threads| blocks(threads) == blocks(1)));
+        }
+    }
+
+    #[test]
+    fn large_products_have_a_part_for_each_thread() {
+        assert_eq!(Grid::new(1024, 1024, 1024, 2).parts(), 2);
+        assert_eq!(Grid::new(1024, 1024, 1024, 64).parts(), 64);
+        // Few rows are cut by columns, and the other way round.
+        let (wide, tall) = (Grid::new(64, 4096, 1024, 4), Grid::new(4096, 24, 1024, 4));
+        assert_eq!((wide.row_parts, wide.col_parts), (1, 4));
+        assert_eq!((tall.row_parts, tall.col_parts), (4, 1));
+        // Products too small for threads stay whole.
+        assert_eq!(Grid::new(60, 60, 60, 8).parts(), 1);
+    }
+}

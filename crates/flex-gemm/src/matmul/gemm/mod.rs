@@ -1,0 +1,342 @@
+//! Products of matrices of floats, with any strides.
+//!
+//! The [`grid`] cuts a product into parts for threads. [`blocks`] computes a part by blocks, packs them and
+//! calls the kernels of [`tile`]; [`dots`] computes products that are too narrow for packing.
+
+mod blocks;
+mod dots;
+mod grid;
+mod tile;
+
+pub use super::matrix::{MatLayout, MatMut, MatRef};
+use crate::dtype::DType;
+use crate::float::Real;
+use crate::parallel::{self, Work};
+use blocks::Product;
+use core::marker::PhantomData;
+use dots::Dots;
+use flex_math::simd::dispatch;
+use grid::Grid;
+
+/// Whether a product may use the thread pool. Inside a parallel section it must not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Threads {
+    /// The calling thread alone.
+    One,
+    /// All threads of the pool, when the product is large enough.
+    Pool,
+}
+
+/// Returns `m`, `n` and `k` of `a @ b`, for kernels that write the product row-major to `dst`.
+///
+/// # Panics
+/// When the shapes do not fit together.
+pub(crate) fn sizes<T>(dst: &[T], a: MatRef<'_, T>, b: MatRef<'_, T>) -> (usize, usize, usize) {
+    let (m, n, k) = (a.layout().rows, b.layout().cols, a.layout().cols);
+    assert!(b.layout().rows == k && dst.len() == m * n, "gemm: the shapes do not fit together");
+    (m, n, k)
+}
+
+/// `dst = alpha * a @ b + beta * dst`. With `beta` zero, `dst` is not read: stale NaN in `dst` do not matter.
+///
+/// The order in which products are summed depends on the number of terms alone, not on the number of threads.
+///
+/// # Panics
+/// When the shapes do not fit together. Operations check the shapes of their tensors first.
+pub fn gemm_into<T: Real>(
+    dst: MatMut<'_, T>,
+    a: MatRef<'_, T>,
+    b: MatRef<'_, T>,
+    alpha: T,
+    beta: T,
+    threads: Threads,
+) {
+    // The loops are compiled here, once per type, and not in every crate that multiplies.
+    if T::DTYPE == DType::F64 {
+        f64_into(dst.cast(), a.cast(), b.cast(), bytemuck::cast(alpha), bytemuck::cast(beta), threads);
+    } else {
+        f32_into(dst.cast(), a.cast(), b.cast(), bytemuck::cast(alpha), bytemuck::cast(beta), threads);
+    }
+}
+
+#[inline(never)]
+fn f32_into(
+    dst: MatMut<'_, f32>,
+    a: MatRef<'_, f32>,
+    b: MatRef<'_, f32>,
+    alpha: f32,
+    beta: f32,
+    threads: Threads,
+) {
+    real_into(dst, a, b, alpha, beta, threads);
+}
+
+#[inline(never)]
+fn f64_into(
+    dst: MatMut<'_, f64>,
+    a: MatRef<'_, f64>,
+    b: MatRef<'_, f64>,
+    alpha: f64,
+    beta: f64,
+    threads: Threads,
+) {
+    real_into(dst, a, b, alpha, beta, threads);
+}
+
+/// [`gemm_into`] for one of both types.
+#[inline(always)]
+fn real_into<T: Real>(
+    dst: MatMut<'_, T>,
+    a: MatRef<'_, T>,
+    b: MatRef<'_, T>,
+    alpha: T,
+    beta: T,
+    threads: Threads,
+) {
+    let (data, d) = dst.into_parts();
+    let (l, r) = (a.layout(), b.layout());
+    let (m, n, k) = (d.rows, d.cols, l.cols);
+    assert!(
+        l.rows == m && r.cols == n && r.rows == k,
+        "gemm: cannot multiply {}x{} by {}x{} into {m}x{n}",
+        l.rows,
+        l.cols,
+        r.rows,
+        r.cols
+    );
+    if d.is_empty() {
+        return;
+    }
+    // Vectors lie along the axis of the output whose neighbours are close in memory.
+    let (d, a, b) = if d.col_stride.unsigned_abs() <= d.row_stride.unsigned_abs() {
+        (d, a, b)
+    } else {
+        (d.transposed(), b.transposed(), a.transposed())
+    };
+    let (m, n) = (d.rows, d.cols);
+    let dots = a.layout().col_stride == 1
+        && b.layout().row_stride == 1
+        && k >= DOT_TERMS
+        && (m <= DOT_SIDE || n <= DOT_SIDE || m * n <= DOT_ELEMENTS);
+    let threads = if threads == Threads::Pool { parallel::threads() } else { 1 };
+    let grid = Grid::new(m, n, k, threads);
+    let target = Target { start: data.as_mut_ptr(), data: PhantomData };
+    let scales = Scales { alpha, beta };
+    parallel::for_each_task(grid.parts(), Work::Worthwhile, |part| {
+        let (rows, cols) = grid.part(part);
+        let d = d.part(&rows, &cols);
+        let (a, b) = (a.part(rows, 0..k), b.part(0..k, cols));
+        // SAFETY: all positions of `d` lie inside of `data`, as `MatMut` has checked, and `data` is borrowed
+        // exclusively. The parts of a grid do not overlap, each is computed once, and the layout of the
+        // output is injective: no two elements of a part lie at the same position, and none is in another
+        // part.
+        let part = unsafe { Part::new(target.start(), d, a, b, scales) };
+        if dots {
+            dispatch(Dots(part));
+        } else {
+            dispatch(Product { part, blocks: grid.blocks });
+        }
+    });
+}
+
+/// Least number of terms, and largest sides and sizes of the output, of products that are computed as dot
+/// products where the terms of both operands are neighbours. Packing costs as much as four rows of tiles.
+const DOT_TERMS: usize = 64;
+const DOT_SIDE: usize = 8;
+const DOT_ELEMENTS: usize = 256;
+
+/// What a product does with its sums: `alpha * sum + beta * old`. With `beta` zero the old value is not read.
+#[derive(Clone, Copy)]
+struct Scales<T> {
+    alpha: T,
+    beta: T,
+}
+
+/// A part of a product, which has elements: `d = alpha * a @ b + beta * d`.
+struct Part<'a, T> {
+    /// The positions of `d` count from here.
+    target: *mut T,
+    d: MatLayout,
+    a: MatRef<'a, T>,
+    b: MatRef<'a, T>,
+    scales: Scales<T>,
+}
+
+impl<'a, T: Real> Part<'a, T> {
+    /// # Panics
+    /// When the shapes do not fit together.
+    ///
+    /// # Safety
+    /// Every position of `d` may be read and written until the part is computed, and lies outside of the
+    /// operands.
+    unsafe fn new(
+        target: *mut T,
+        d: MatLayout,
+        a: MatRef<'a, T>,
+        b: MatRef<'a, T>,
+        scales: Scales<T>,
+    ) -> Self {
+        let (l, r) = (a.layout(), b.layout());
+        assert!(
+            l.rows == d.rows && r.cols == d.cols && r.rows == l.cols,
+            "gemm: parts that do not fit together"
+        );
+        Self { target, d, a, b, scales }
+    }
+}
+
+/// The memory of an output, which threads share. Each writes elements of its own.
+struct Target<'a, T> {
+    start: *mut T,
+    data: PhantomData<&'a mut [T]>,
+}
+
+// SAFETY: what is shared is the address alone; `real_into` argues that no two threads use the same elements
+// behind it. The elements may be sent to other threads.
+unsafe impl<T: Send> Sync for Target<'_, T> {}
+
+impl<T> Target<'_, T> {
+    fn start(&self) -> *mut T {
+        self.start
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Element;
+    use crate::matmul::tests::noise;
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    fn at(data: &[f64], l: &MatLayout, i: usize, j: usize) -> f64 {
+        let position = l.offset as isize + i as isize * l.row_stride + j as isize * l.col_stride;
+        data[position as usize]
+    }
+
+    /// Every layout of a `rows x cols` matrix inside a buffer: transposed, flipped, stepped, expanded.
+    fn layouts(rows: usize, cols: usize, writable: bool) -> Vec<(MatLayout, usize)> {
+        let plain = MatLayout::row_major(rows, cols);
+        let len = rows * cols;
+        let last = len.saturating_sub(1);
+        let mut list = vec![
+            (plain, len),
+            (MatLayout::col_major(rows, cols), len),
+            (plain.at(3), len + 3),
+            (MatLayout { row_stride: -plain.row_stride, col_stride: -1, offset: last, ..plain }, len.max(1)),
+            (
+                MatLayout { row_stride: 2 * cols as isize + 1, col_stride: 2, ..plain },
+                rows * (2 * cols + 1) + 2 * cols,
+            ),
+        ];
+        if !writable {
+            list.push((MatLayout { row_stride: 0, ..plain }, cols.max(1)));
+            list.push((MatLayout { col_stride: 0, row_stride: 1, ..plain }, rows.max(1)));
+            list.push((MatLayout { row_stride: 1, col_stride: 1, ..plain }, rows + cols));
+        }
+        list
+    }
+
+    fn on_the_pool<T: Real>(d: MatMut<'_, T>, a: MatRef<'_, T>, b: MatRef<'_, T>, alpha: T, beta: T) {
+        gemm_into(d, a, b, alpha, beta, Threads::Pool);
+    }
+
+    type Multiply<T> = fn(MatMut<'_, T>, MatRef<'_, T>, MatRef<'_, T>, T, T);
+
+    fn check<T: Real>([m, n, k]: [usize; 3], tolerance: f64, multiply: Multiply<T>) {
+        for (da, la) in layouts(m, k, false) {
+            for (db, lb) in layouts(k, n, false) {
+                for (dd, ld) in layouts(m, n, true) {
+                    for beta in [0.0, 1.0, -0.5] {
+                        let (a, b): (Vec<T>, Vec<T>) = (noise(la, 1), noise(lb, 2));
+                        let mut d: Vec<T> = noise(ld, 3);
+                        let before: Vec<f64> = d.iter().map(|v| Element::to_f64(*v)).collect();
+                        if beta == 0.0 {
+                            d.iter_mut().for_each(|v| *v = T::from_f64(f64::NAN));
+                        }
+                        multiply(
+                            MatMut::new(&mut d, dd),
+                            MatRef::new(&a, da),
+                            MatRef::new(&b, db),
+                            T::from_f64(1.5),
+                            T::from_f64(beta),
+                        );
+                        let wide = |v: &[T]| v.iter().map(|v| Element::to_f64(*v)).collect::<Vec<f64>>();
+                        let (a, b, d) = (wide(&a), wide(&b), wide(&d));
+                        for i in 0..m {
+                            for j in 0..n {
+                                let mut want = if beta == 0.0 { 0.0 } else { beta * at(&before, &dd, i, j) };
+                                for p in 0..k {
+                                    want += 1.5 * at(&a, &da, i, p) * at(&b, &db, p, j);
+                                }
+                                let got = at(&d, &dd, i, j);
+                                let bound = tolerance * (1.0 + k as f64);
+                                assert!(
+                                    (got - want).abs() <= bound,
+                                    "{m}x{n}x{k} {got} {want} {dd:?} {da:?} {db:?}"
+                                );
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn any_strides_match_the_definition() {
+        for (m, n, k) in [(1, 1, 1), (3, 4, 5), (17, 33, 2), (1, 20, 9), (20, 1, 9), (65, 18, 31), (5, 7, 0)]
+        {
+            check::<f32>([m, n, k], 1e-6, on_the_pool);
+            check::<f64>([m, n, k], 1e-15, on_the_pool);
+        }
+    }
+
+    #[cfg(feature = "rayon")]
+    /// The bits of `a @ b`, row-major, with operands that are contiguous along either axis, on a pool.
+    fn bits<T: Real>([m, n, k]: [usize; 3], [left, right]: [bool; 2], pool: &rayon::ThreadPool) -> Vec<u64> {
+        let side = |rows, cols, by_columns| {
+            if by_columns { MatLayout::col_major(rows, cols) } else { MatLayout::row_major(rows, cols) }
+        };
+        let (a, b): (Vec<T>, Vec<T>) = (noise(m * k, 1), noise(k * n, 2));
+        let mut d: Vec<T> = vec![T::ZERO; m * n];
+        pool.install(|| {
+            gemm_into(
+                MatMut::new(&mut d, MatLayout::row_major(m, n)),
+                MatRef::new(&a, side(m, k, left)),
+                MatRef::new(&b, side(k, n, right)),
+                T::ONE,
+                T::ZERO,
+                Threads::Pool,
+            );
+        });
+        d.iter().map(|v| Element::to_f64(*v).to_bits()).collect()
+    }
+
+    #[cfg(feature = "rayon")]
+    #[test]
+    fn the_bits_do_not_depend_on_the_number_of_threads() {
+        // Around the sizes of tiles, parts and blocks (6, 24 and 48 rows, 64 columns, 512 terms) and of
+        // products that are computed as dot products (sides of 8, 256 elements), and shapes that give a part
+        // few rows or columns.
+        let sides = [2, 3, 5, 16, 17, 47, 64, 65, 128, 193];
+        let mut shapes: Vec<[usize; 3]> =
+            vec![[150, 170, 600], [192, 32, 1400], [100, 5, 20_000], [2, 1000, 1100]];
+        for (i, &m) in sides.iter().enumerate() {
+            let n = sides[(3 * i + 4) % sides.len()];
+            shapes.extend([[m, n, 1100], [n, m, 513], [m, 1000, 512], [1030, n, 514]]);
+        }
+        let pool = |threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let (alone, pools) = (pool(1), [2, 3, 5, 8, 64].map(pool));
+        for shape in shapes {
+            for sides in [[false, false], [true, false], [false, true], [true, true]] {
+                let (one, wide) = (bits::<f32>(shape, sides, &alone), bits::<f64>(shape, sides, &alone));
+                for pool in &pools {
+                    let threads = pool.current_num_threads();
+                    assert!(one == bits::<f32>(shape, sides, pool), "f32 {shape:?} {sides:?} {threads}");
+                }
+                assert!(wide == bits::<f64>(shape, sides, &pools[1]), "f64 {shape:?} {sides:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! Tiles: sums of a few rows by a few vectors of columns, which stay in registers.
+//!
+//! The kernel of a tile multiplies numbers of the left operand, which it broadcasts, by vectors of the right
+//! operand. The sum of an element begins with zero and adds its terms in order, whatever the tile it lies in.
+
+use super::Scales;
+use crate::float::Real;
+use flex_math::simd::{Simd, Vector, has_vectors};
+
+/// Rows of a full tile. With four vectors of columns, 24 of the 32 registers of AVX-512 hold sums, which
+/// hides the latency of the additions (4 clocks, two units); with two, 12 of the 16 of AVX2.
+pub(super) const ROWS: usize = 6;
+
+/// Elements of the "vectors" of the plain loops that stand in for vectors at the baseline: two registers of
+/// f32 on x86-64.
+const PLAIN: usize = 8;
+
+/// Elements of a vector.
+#[inline(always)]
+pub(super) fn lanes<S: Simd, T: Real>() -> usize {
+    if const { has_vectors::<S>() } { T::lanes::<S>() } else { PLAIN }
+}
+
+/// A strip of the left operand, the panels that it passes over, and their output.
+pub(super) struct Strip<T> {
+    pub terms: usize,
+    /// The number of row `i` and term `p` is at `i * left_row + p * left_term`.
+    pub left: *const T,
+    pub left_row: isize,
+    pub left_term: isize,
+    /// The number of term `p` and column `j` is at `j / width * panel + p * right_term + j % width`.
+    pub right: *const T,
+    pub right_term: isize,
+    pub panel: usize,
+    pub width: usize,
+    /// Whether panels are padded, so that a vector may reach over the last column.
+    pub padded: bool,
+    /// The element of row `i` and column `j` is at `i * out_row + j * out_col`.
+    pub out: *mut T,
+    pub out_row: isize,
+    pub out_col: isize,
+    pub cols: usize,
+    pub scales: Scales<T>,
+}
+
+impl<T: Real> Strip<T> {
+    /// Multiplies the strip, of `R` rows, by all columns, in panels of `V` vectors.
+    ///
+    /// # Safety
+    /// All positions that the fields name must be valid, those of the output for writes too. If the panels
+    /// are not padded, there are at least as many columns as a vector has elements.
+    #[inline(always)]
+    pub unsafe fn columns<S: Simd, const R: usize, const V: usize>(&self) {
+        let lanes = lanes::<S, T>();
+        // Where the columns of the output are not neighbours, all tiles go by way of the stack.
+        let direct = if self.out_col == 1 { self.cols } else { 0 };
+        let mut j = 0;
+        while j < self.cols {
+            let right = |j: usize| self.right.wrapping_add(j / self.width * self.panel + j % self.width);
+            let out = self.out.wrapping_offset(j as isize * self.out_col);
+            // SAFETY: as the caller vouches. A tile of `V` vectors has as many columns, and whole tiles begin
+            // at multiples of their width inside of a panel.
+            unsafe {
+                if const { V == 4 } && direct >= j + 4 * lanes {
+                    self.tile::<S, R, 4>(right(j), out, self.out_row);
+                    j += 4 * lanes;
+                } else if const { V >= 2 } && direct >= j + 2 * lanes {
+                    self.tile::<S, R, 2>(right(j), out, self.out_row);
+                    j += 2 * lanes;
+                } else {
+                    // Where a vector begins before column `j` for lack of padding, its first columns are
+                    // skipped.
+                    let cols = (self.cols - j).min(lanes);
+                    let skip = if self.padded { 0 } else { lanes - cols };
+                    self.vector::<S, R>(right(j - skip), out, skip, cols, direct >= j + lanes);
+                    j += cols;
+                }
+            }
+        }
+    }
+
+    /// Multiplies the strip by a vector of columns, of which `cols` from `skip` on are columns of the output;
+    /// `direct` tells that all are, and that they are neighbours in memory. Otherwise the tile lies on the
+    /// stack.
+    ///
+    /// # Safety
+    /// As for [`columns`](Self::columns).
+    #[inline(always)]
+    unsafe fn vector<S: Simd, const R: usize>(
+        &self,
+        right: *const T,
+        out: *mut T,
+        skip: usize,
+        cols: usize,
+        direct: bool,
+    ) {
+        let mut stack = [[T::ZERO; WIDEST]; R];
+        let stacked: *mut T = stack.as_mut_ptr().cast();
+        // SAFETY: the positions of the output are valid, as the caller vouches; a row of `stack` has room for
+        // the widest vector.
+        unsafe {
+            if !direct && self.scales.beta != T::ZERO {
+                copy([R, cols], out, [self.out_row, self.out_col], stacked.add(skip), [WIDEST as isize, 1]);
+            }
+            let (to, to_row) = if direct { (out, self.out_row) } else { (stacked, WIDEST as isize) };
+            self.tile::<S, R, 1>(right, to, to_row);
+            if !direct {
+                copy([R, cols], stacked.add(skip), [WIDEST as isize, 1], out, [self.out_row, self.out_col]);
+            }
+        }
+    }
+
+    /// Multiplies the strip by `V` vectors of columns, whose output lies in rows `out_row` apart.
+    ///
+    /// # Safety
+    /// As for [`columns`](Self::columns).
+    #[inline(always)]
+    unsafe fn tile<S: Simd, const R: usize, const V: usize>(
+        &self,
+        right: *const T,
+        out: *mut T,
+        out_row: isize,
+    ) {
+        if const { !has_vectors::<S>() } {
+            // SAFETY: as the caller vouches.
+            return unsafe { self.plain_tile::<R, V>(right, out, out_row) };
+        }
+        let lanes = lanes::<S, T>();
+        let mut sums: [[Vector<S, T>; V]; R] = [[T::ZERO.splat(); V]; R];
+        let (mut left, mut right) = (self.left, right);
+        // SAFETY: as the caller vouches; the pointers past the last term are not read.
+        unsafe {
+            for _ in 0..self.terms {
+                let mut vectors: [Vector<S, T>; V] = [T::ZERO.splat(); V];
+                for (v, vector) in vectors.iter_mut().enumerate() {
+                    *vector = T::vload_unaligned(right.add(v * lanes));
+                }
+                for (i, sums) in sums.iter_mut().enumerate() {
+                    let number: Vector<S, T> = (*left.offset(i as isize * self.left_row)).splat();
+                    for (sum, vector) in sums.iter_mut().zip(vectors) {
+                        *sum = number.mul_add(vector, *sum);
+                    }
+                }
+                left = left.wrapping_offset(self.left_term);
+                right = right.wrapping_offset(self.right_term);
+            }
+            let Scales { alpha, beta } = self.scales;
+            let (by, keep): (Vector<S, T>, Vector<S, T>) = (alpha.splat(), beta.splat());
+            for (i, sums) in sums.iter().enumerate() {
+                for (v, sum) in sums.iter().enumerate() {
+                    let out = out.offset(i as isize * out_row).add(v * lanes);
+                    let sum = *sum * by;
+                    let sum = if beta == T::ZERO { sum } else { keep.mul_add(T::vload_unaligned(out), sum) };
+                    T::vstore_unaligned(out, sum);
+                }
+            }
+        }
+    }
+
+    /// [`tile`](Self::tile) in loops over arrays, which the compiler vectorises.
+    ///
+    /// # Safety
+    /// As for [`columns`](Self::columns).
+    #[inline(always)]
+    unsafe fn plain_tile<const R: usize, const V: usize>(
+        &self,
+        right: *const T,
+        out: *mut T,
+        out_row: isize,
+    ) {
+        let mut sums = [[[T::ZERO; PLAIN]; V]; R];
+        // SAFETY: as the caller vouches.
+        unsafe {
+            for p in 0..self.terms as isize {
+                let vectors =
+                    right.wrapping_offset(p * self.right_term).cast::<[[T; PLAIN]; V]>().read_unaligned();
+                for (i, sums) in sums.iter_mut().enumerate() {
+                    let number = *self.left.wrapping_offset(p * self.left_term + i as isize * self.left_row);
+                    for (sum, x) in sums.as_flattened_mut().iter_mut().zip(vectors.as_flattened()) {
+                        *sum += number * *x;
+                    }
+                }
+            }
+            let Scales { alpha, beta } = self.scales;
+            for (i, sums) in sums.iter().enumerate() {
+                for (j, sum) in sums.as_flattened().iter().enumerate() {
+                    let out = out.offset(i as isize * out_row).add(j);
+                    *out = if beta == T::ZERO { alpha * *sum } else { beta * *out + alpha * *sum };
+                }
+            }
+        }
+    }
+}
+
+/// Elements of the widest vector: 16 numbers of f32.
+const WIDEST: usize = 16;
+
+/// Copies a block of rows of up to [`WIDEST`] elements; the strides are those of rows and of columns. Rows of
+/// neighbours are copied in runs of constant lengths. Not inlined: no instruction set speeds it up.
+///
+/// # Safety
+/// The elements must be valid, and those of `to` no elements of `from`.
+#[inline(never)]
+unsafe fn copy<T: Copy>(
+    [rows, cols]: [usize; 2],
+    from: *const T,
+    from_strides: [isize; 2],
+    to: *mut T,
+    to_strides: [isize; 2],
+) {
+    for i in 0..rows as isize {
+        let (from, to) = (from.wrapping_offset(i * from_strides[0]), to.wrapping_offset(i * to_strides[0]));
+        // SAFETY: as the caller vouches; the runs add up to `cols`.
+        unsafe {
+            if from_strides[1] == 1 && to_strides[1] == 1 {
+                let mut done = 0;
+                for run in [16, 8, 4, 2, 1] {
+                    if cols & run != 0 {
+                        core::ptr::copy_nonoverlapping(from.add(done), to.add(done), run);
+                        done += run;
+                    }
+                }
+            } else {
+                for j in 0..cols as isize {
+                    *to.offset(j * to_strides[1]) = *from.offset(j * from_strides[1]);
+                }
+            }
+        }
+    }
+}
