@@ -157,10 +157,20 @@ pub(super) fn run<Op: WithSimd, const WIDEST: usize>(level: Level, op: Op) -> Op
     let mut call = PendingOp { op: ManuallyDrop::new(op), output: MaybeUninit::uninit() };
     // SAFETY: `LEVEL` and `Level::here` hold levels that `detect` found on this machine, and a level includes
     // all lower ones.
-    unsafe { level.arch().dispatch(Compiled::<Op, WIDEST>(&mut call)) };
+    unsafe { run_compiled::<Op, WIDEST>(level, &mut call) };
     // SAFETY: `dispatch` returned, so it called `Compiled::with_simd`, which returns only after it wrote the
     // output.
     unsafe { call.output.assume_init() }
+}
+
+/// Not inlined, since it holds the code of the baseline, whose registers the caller would have to save.
+///
+/// # Safety
+/// The machine must have the level, whose vectors must have at most `WIDEST` bytes.
+#[inline(never)]
+unsafe fn run_compiled<Op: WithSimd, const WIDEST: usize>(level: Level, call: &mut PendingOp<Op>) {
+    // SAFETY: as the caller vouches.
+    unsafe { level.arch().dispatch(Compiled::<Op, WIDEST>(call)) }
 }
 
 impl Level {
