@@ -19,7 +19,7 @@ pub trait Adopted: Any + Send + Sync {
     fn bytes(&self) -> &[u8];
 
     /// Whether [`bytes_mut`](Self::bytes_mut) writes to the memory itself. If not, results go to other
-    /// buffers.
+    /// buffers. An owner that does not know says `false`.
     fn is_writable(&self) -> bool;
 
     /// The bytes, mutable. Read-only memory has to be copied first.
@@ -119,6 +119,12 @@ impl Bytes {
             }
             owner => Err(Self { owner, len }),
         }
+    }
+
+    /// Whether the memory belongs to another owner.
+    #[inline]
+    pub(super) fn is_adopted(&self) -> bool {
+        matches!(self.owner, Owner::Adopted(_))
     }
 
     /// Whether a write changes these bytes in place. Read-only memory of another owner is copied first.

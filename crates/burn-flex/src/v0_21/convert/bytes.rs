@@ -33,9 +33,11 @@ impl Adopted for Lent {
         &self.0
     }
 
-    /// Not writable: files, which are copied on write, and pinned memory, which belongs to a device.
+    /// Not writable: files, which are copied on write, pinned memory, which belongs to a device, and memory of
+    /// which nothing is known. The label of [`Bytes::from_shared`] is whatever its caller says: shared memory
+    /// under the label `Native` is copied whole when a tensor that covers all of it is written.
     fn is_writable(&self) -> bool {
-        matches!(self.0.property(), AllocationProperty::Native | AllocationProperty::Other)
+        matches!(self.0.property(), AllocationProperty::Native)
     }
 
     fn bytes_mut(&mut self) -> &mut [u8] {
@@ -106,10 +108,11 @@ mod tests {
     }
 
     #[test]
-    fn files_and_pinned_memory_are_not_written() {
+    fn memory_that_is_not_known_to_be_native_is_not_written() {
         let shared = |property| to_engine(Bytes::from_shared(bytes::Bytes::from(vec![1u8; 8]), property));
         assert!(!shared(AllocationProperty::File).is_writable());
         assert!(!shared(AllocationProperty::Pinned).is_writable());
-        assert!(shared(AllocationProperty::Other).is_writable());
+        // Burn copies shared bytes whole when they are written.
+        assert!(!shared(AllocationProperty::Other).is_writable());
     }
 }
