@@ -5,11 +5,15 @@
 //! data that its last owner left. Its bytes are therefore initialised in the language's sense, so kernels
 //! write their outputs through plain `&mut [T]`, without the cost of zeroing them first.
 
+#[cfg(feature = "std")]
+mod available;
 mod block;
 mod buffer;
 mod bytes;
 #[cfg(feature = "std")]
 pub mod pool;
+#[cfg(feature = "std")]
+mod slots;
 
 pub(crate) use buffer::Buffer;
 pub use bytes::{Adopted, Bytes};
