@@ -81,7 +81,8 @@ impl Tensor {
     /// Booleans other than 0 and 1 become 1.
     ///
     /// # Errors
-    /// When the byte count does not match the shape.
+    /// When the byte count does not match the shape. [`Error::Memory`] when a copy is needed and the system
+    /// has no room for it.
     pub fn from_bytes(bytes: Bytes, shape: impl Into<Shape>, dtype: DType) -> Result<Self> {
         let shape = shape.into();
         let count = checked_num_elements("from_data", &shape)?;
@@ -94,7 +95,7 @@ impl Tensor {
         let bytes = if aligned && !odd_bool {
             bytes
         } else {
-            let mut copy = storage::copy_of(&bytes);
+            let mut copy = storage::copy_of("from_data", &bytes)?;
             if odd_bool {
                 copy.iter_mut().for_each(|b| *b = (*b != 0) as u8);
             }
@@ -122,8 +123,7 @@ impl Tensor {
     /// # Errors
     /// When the number of elements does not match the shape.
     pub fn from_bools(values: &[bool], shape: impl Into<Shape>) -> Result<Self> {
-        let bytes: Vec<u8> = values.iter().map(|&b| b as u8).collect();
-        let tensor = Self::from_slice(&bytes, shape)?;
+        let tensor = Self::from_slice::<u8>(bytemuck::cast_slice(values), shape)?;
         Ok(tensor.with_dtype(DType::Bool(BoolStore::Native)))
     }
 
@@ -247,22 +247,25 @@ impl Tensor {
     /// the tensor covers all of it in order.
     ///
     /// # Errors
-    /// [`Error::Memory`] when a copy in row-major order is needed and the system has no room for it.
+    /// [`Error::Memory`] when a copy is needed and the system has no room for it.
     pub fn into_bytes(self) -> Result<Bytes> {
         let whole = self.layout.is_contiguous()
             && self.layout.offset() == 0
             && self.data.bytes().len() == self.num_bytes();
         let tensor = if whole { self } else { self.materialise()? };
-        Ok(tensor.data.into_bytes())
+        tensor.data.into_bytes()
     }
 
     /// The elements in row-major order.
     ///
     /// # Panics
-    /// When `T` does not store the dtype.
+    /// When `T` does not store the dtype, or the system has no room for the elements.
     pub fn to_vec<T: Element>(&self) -> Vec<T> {
-        let tensor = self.to_contiguous().expect("a supported dtype");
-        tensor.as_slice::<T>().expect("contiguous").to_vec()
+        let tensor = self.to_contiguous().expect("a supported dtype, and memory for a copy");
+        let elements = tensor.as_slice::<T>().expect("contiguous");
+        let mut list = storage::try_list("to_vec", elements.len()).expect("memory for the elements");
+        list.extend_from_slice(elements);
+        list
     }
 }
 
@@ -420,7 +423,8 @@ impl Tensor {
     /// When the new layout leaves the buffer.
     pub fn with_layout(mut self, layout: Layout) -> Self {
         let capacity = self.data.bytes().len() / self.dtype.size();
-        assert!(layout.span().end <= capacity || layout.num_elements() == 0, "layout leaves the buffer");
+        let empty = layout.shape().contains(&0);
+        assert!(empty || layout.span().end <= capacity, "layout leaves the buffer");
         self.layout = layout;
         self
     }

@@ -19,8 +19,8 @@ pub struct Block {
     capacity: usize,
 }
 
-/// The distance from `base` to the next multiple of [`ALIGN`], which is less than [`ALIGN`] whatever the address
-/// is. The library's `align_offset` may return any larger number instead.
+/// The distance from `base` to the next multiple of [`ALIGN`], which is less than [`ALIGN`] whatever the
+/// address is. The library's `align_offset` may return any larger number instead.
 fn lead(base: NonNull<u8>) -> usize {
     base.addr().get().wrapping_neg() % ALIGN
 }
@@ -69,8 +69,9 @@ impl Block {
     /// The bytes.
     #[inline]
     pub fn as_slice(&self) -> &[u8] {
-        // SAFETY: `lead < ALIGN` (see the function `lead`) and `ALIGN + capacity` bytes were allocated, so the range lies inside the
-        // allocation. All of it was zeroed, so it is initialised. `&self` keeps writers away.
+        // SAFETY: `lead < ALIGN` (see the function `lead`) and `ALIGN + capacity` bytes were allocated, so
+        // the range lies inside the allocation. All of it was zeroed, so it is initialised. `&self` keeps
+        // writers away.
         unsafe { core::slice::from_raw_parts(self.base.as_ptr().add(self.lead), self.capacity) }
     }
 

@@ -21,8 +21,8 @@ impl Buffer {
         &self.0
     }
 
-    /// Whether there is no other reference to the buffer, and a write to `part` bytes of it changes the memory
-    /// in place.
+    /// Whether there is no other reference to the buffer, and a write to `part` bytes of it changes the
+    /// memory in place.
     ///
     /// Memory lent by a file or another library is written only by a tensor that covers all of it. Its owner
     /// may copy all of it at the first write, whatever it said before; so a write to a small view would cost
@@ -50,7 +50,10 @@ impl Buffer {
     }
 
     /// The bytes; a copy when there are other references to the buffer.
-    pub fn into_bytes(self) -> Bytes {
-        Arc::try_unwrap(self.0).unwrap_or_else(|shared| super::copy_of(&shared))
+    ///
+    /// # Errors
+    /// [`Error::Memory`](crate::Error::Memory) when the system has no room for the copy.
+    pub fn into_bytes(self) -> crate::Result<Bytes> {
+        Arc::try_unwrap(self.0).or_else(|shared| super::copy_of("into_data", &shared))
     }
 }

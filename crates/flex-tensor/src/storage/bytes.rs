@@ -103,7 +103,10 @@ impl Bytes {
 
     /// Takes over the memory of another owner.
     pub fn adopt(owner: impl Adopted) -> Self {
-        Self { len: owner.bytes().len(), owner: Owner::Adopted(Box::new(owner)) }
+        // An owner may fetch its bytes at the first call, from a file say. That happens here, while no other
+        // thread can call it.
+        let len = owner.bytes().len();
+        Self { len, owner: Owner::Adopted(Box::new(owner)) }
     }
 
     /// The owner that the bytes were adopted from.

@@ -5,17 +5,17 @@
 //! both.
 //!
 //! There are four classes per power of two, so at most a fifth of a block is unused. Blocks are kept up to
-//! [`default_limit`] or [`set_limit`]; beyond it the blocks that have waited longest go back to the system, or
-//! the block that was just freed does (see [`Pool::make_room`]).
+//! [`default_limit`] or [`set_limit`]; beyond it the blocks that have waited longest go back to the system,
+//! or the block that was just freed does (see [`Pool::make_room`]).
 //!
-//! A class of small blocks has a few [slots](Slots), which one atomic exchange empties or fills. This takes four
-//! atomic operations for taking and returning a block; a lock and counters of the whole pool took nine. The
-//! sum of 4,096 numbers takes 0.20 us instead of 0.26. All other free blocks wait behind the lock of their
-//! class.
+//! A class of small blocks has a few [slots](Slots), which one atomic exchange empties or fills. This takes
+//! four atomic operations for taking and returning a block; a lock and counters of the whole pool took nine.
+//! The sum of 4,096 numbers takes 0.20 us instead of 0.26. All other free blocks wait behind the lock of
+//! their class.
 
 use super::available;
 use super::block::Block;
-use super::slots::{SLOTS, Slots};
+use super::slots::Slots;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -79,8 +79,8 @@ const NONE_WAITS: u64 = u64::MAX;
 
 /// What is behind the lock of a class.
 struct Waiting {
-    /// The blocks and the times at which they were returned. The last one is taken first, since the caches may
-    /// still hold it; so blocks that nobody needs any more gather at the front.
+    /// The blocks and the times at which they were returned. The last one is taken first, since the caches
+    /// may still hold it; so blocks that nobody needs any more gather at the front.
     blocks: VecDeque<(u64, Block)>,
     /// When a block of this class was first not kept since the class last missed; zero if all were kept.
     refused: u64,
@@ -153,8 +153,8 @@ impl Class {
 pub struct PoolStats {
     /// Bytes in blocks that wait for reuse.
     pub cached_bytes: usize,
-    /// The most that `cached_bytes` was. Blocks of up to 16 KiB that waited between two calls of [`stats`] may
-    /// be missing; these are at most 512 KiB.
+    /// The most that `cached_bytes` was. Blocks of up to 16 KiB that waited between two calls of [`stats`]
+    /// may be missing; these are at most 512 KiB.
     pub peak_cached_bytes: usize,
     /// Bytes in blocks that tensors hold.
     pub live_bytes: usize,
@@ -177,16 +177,16 @@ pub fn stats() -> PoolStats {
 /// use, or [`FIXED_LIMIT`] where the system does not tell.
 ///
 /// On Linux that memory is the least of the machine's memory, the limits of the control groups of the process
-/// (versions 1 and 2, as containers set them), and the limits of its address space and data (`ulimit`). They are
-/// read once.
+/// (versions 1 and 2, as containers set them), and the limits of its address space and data (`ulimit`). They
+/// are read once.
 pub fn default_limit() -> usize {
     static FOUND: OnceLock<usize> = OnceLock::new();
     let share = |bytes: u64| (bytes.min(usize::MAX as u64) / SHARE) as usize;
     *FOUND.get_or_init(|| available::memory().map_or(FIXED_LIMIT, share))
 }
 
-/// Limits the bytes kept for reuse; zero turns the pool off. Blocks beyond the new limit are freed, those first
-/// that have waited longest.
+/// Limits the bytes kept for reuse; zero turns the pool off. Blocks beyond the new limit are freed, those
+/// first that have waited longest.
 pub fn set_limit(bytes: usize) {
     POOL.set_limit(bytes);
 }
@@ -366,8 +366,8 @@ impl Pool {
         false
     }
 
-    /// Evicts the blocks that have waited longest, among the blocks that were returned before `since`, until at
-    /// most `limit` bytes wait behind the locks. Returns whether that succeeded.
+    /// Evicts the blocks that have waited longest, among the blocks that were returned before `since`, until
+    /// at most `limit` bytes wait behind the locks. Returns whether that succeeded.
     fn make_room(&self, limit: usize, since: u64) -> bool {
         while self.cached.load(Relaxed) > limit {
             let oldest = self.classes.iter().min_by_key(|class| class.oldest.load(Relaxed));
@@ -382,8 +382,8 @@ impl Pool {
     }
 }
 
-/// The part of the limit that is left for blocks behind locks: the bytes that the slots may hold are reserved.
-/// `None` if the limit is so low that slots are not used.
+/// The part of the limit that is left for blocks behind locks: the bytes that the slots may hold are
+/// reserved. `None` if the limit is so low that slots are not used.
 fn behind_locks(limit: usize) -> Option<usize> {
     limit.checked_sub(SLOT_BYTES)
 }
@@ -406,6 +406,7 @@ fn capacities() -> impl Iterator<Item = usize> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::slots::SLOTS;
     use super::*;
 
     #[test]

@@ -12,18 +12,18 @@ pub(super) const SLOTS: usize = 4;
 /// A few slots, each empty or with one block. All blocks have the same capacity, which the owner of the slots
 /// knows.
 ///
-/// Why no two threads get one block: a block is in the slots as the address that [`Block::into_raw`] returned,
-/// and as nothing else. [`keep`](Self::keep) stores the address only into an empty slot and only once.
-/// [`take`](Self::take) exchanges it for null, and of all exchanges of a slot exactly one sees the address. So
-/// an address belongs to its slot or to one thread. It is not dereferenced before it belongs to the thread, so
-/// it does no harm if a slot is emptied and filled again, with the same address or another one, between the
-/// load that looks at it and the exchange.
+/// Why no two threads get one block: a block is in the slots as the address that [`Block::into_raw`]
+/// returned, and as nothing else. [`keep`](Self::keep) stores the address only into an empty slot and only
+/// once. [`take`](Self::take) exchanges it for null, and of all exchanges of a slot exactly one sees the
+/// address. So an address belongs to its slot or to one thread. It is not dereferenced before it belongs to
+/// the thread, so it does no harm if a slot is emptied and filled again, with the same address or another
+/// one, between the load that looks at it and the exchange.
 ///
 /// Why the next owner sees what the last owner wrote: `keep` stores with `Release`, and `take` exchanges with
 /// `Acquire`. An exchange that reads the address synchronises with the store that wrote it, since a slot is
-/// written by nothing else but exchanges that write null. The load before the exchange only avoids exchanges of
-/// slots that are empty, so it may be `Relaxed`; a slot that it wrongly finds empty or full costs a look at the
-/// list behind the lock.
+/// written by nothing else but exchanges that write null. The load before the exchange only avoids exchanges
+/// of slots that are empty, so it may be `Relaxed`; a slot that it wrongly finds empty or full costs a look
+/// at the list behind the lock.
 pub(super) struct Slots([AtomicPtr<u8>; SLOTS]);
 
 impl Slots {
@@ -32,8 +32,8 @@ impl Slots {
         Self([const { AtomicPtr::new(ptr::null_mut()) }; SLOTS])
     }
 
-    /// Takes a block from a slot; `capacity` is the capacity of the blocks that [`keep`](Self::keep) is called
-    /// with.
+    /// Takes a block from a slot; `capacity` is the capacity of the blocks that [`keep`](Self::keep) is
+    /// called with.
     pub fn take(&self, capacity: usize) -> Option<Block> {
         for slot in &self.0 {
             if !slot.load(Ordering::Relaxed).is_null()
