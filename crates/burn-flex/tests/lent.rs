@@ -1,5 +1,5 @@
-//! Memory that Burn lends to the engine: an operation on a small view of it takes memory for the view, not for
-//! the whole.
+//! Memory that Burn lends to the engine: an operation on a small view of it takes memory for the view, not
+//! for the whole.
 #![allow(missing_docs)]
 
 use allocation_counter::measure;

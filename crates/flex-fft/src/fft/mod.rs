@@ -27,6 +27,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use plan::{Cached, plan};
 
+pub use plan::cleanup;
 use real::RealFft;
 
 /// Spectrum `(re, im)` of a real signal along `axis`: `n / 2 + 1` bins. `n` defaults to the length of the
