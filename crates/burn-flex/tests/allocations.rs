@@ -5,6 +5,8 @@
 use allocation_counter::measure;
 use burn_flex::Flex;
 use burn_tensor::activation::{relu, softmax};
+use burn_tensor::backend::Backend;
+use burn_tensor::ops::ModuleOps;
 use burn_tensor::{Bool, Distribution, Int, Tensor, TensorData};
 
 /// The operands: two matrices, a mask of their shape, and the numbers of their rows.
@@ -102,4 +104,15 @@ fn operations_allocate_for_their_result() {
             ("cat", |o| drop(Tensor::cat(vec![o.a.clone(), o.b.clone()], 0))),
         ],
     );
+
+    // Plans of Fourier transforms are kept until memory is cleaned up.
+    let samples = 4800;
+    let signal = Tensor::<Flex, 1>::zeros([samples], &Default::default()).into_primitive().tensor();
+    let transform = || measure(|| drop(<Flex as ModuleOps<Flex>>::rfft(signal.clone(), 0, None))).bytes_total;
+    transform();
+    flex_core::storage::cleanup();
+    let with_plan = transform();
+    <Flex>::memory_cleanup(&Default::default());
+    let without_plan = transform();
+    assert!(without_plan > with_plan + 4 * samples as u64, "{with_plan} bytes, then {without_plan}");
 }

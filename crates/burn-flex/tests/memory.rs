@@ -220,6 +220,6 @@ fn the_pool_is_readable_and_bounded() {
     memory::set_limit(1 << 20);
     drop(make());
     assert!(memory::stats().cached_bytes <= 1 << 20);
-    memory::set_limit(memory::DEFAULT_LIMIT);
-    assert_eq!(memory::stats().limit, memory::DEFAULT_LIMIT);
+    memory::set_limit(memory::default_limit());
+    assert_eq!(memory::stats().limit, memory::default_limit());
 }

@@ -98,16 +98,24 @@ pub enum Error {
         /// The rejected shape.
         shape: Vec<usize>,
     },
-    /// A result that fits the address space, but not the memory that the system has left.
-    #[error("{op}: a tensor of shape {shape:?} needs {bytes} bytes, more than the system has left")]
+    /// A result, or working memory, that fits the address space, but not the memory that the system has left.
+    #[error("{op}: {} needs {bytes} bytes, more than the system has left", holder(shape))]
     Memory {
         /// Operation.
         op: &'static str,
-        /// Shape of the result.
+        /// Shape of the result; empty for working memory.
         shape: Vec<usize>,
-        /// Size of the result in bytes.
+        /// The bytes that were asked for.
         bytes: usize,
     },
+}
+
+/// What would have used the memory.
+fn holder(shape: &[usize]) -> Cow<'static, str> {
+    match shape {
+        [] => "working memory".into(),
+        _ => alloc::format!("a tensor of shape {shape:?}").into(),
+    }
 }
 
 impl Error {

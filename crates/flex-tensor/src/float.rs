@@ -51,9 +51,7 @@ impl<T: Element + StoredFloat<Compute: Real>> FloatElement for T {}
 /// The first `len` elements of `buffer`, which grows if it is too short. They hold arbitrary values.
 #[inline]
 pub fn take<T: Element>(buffer: &mut Vec<T>, len: usize) -> &mut [T] {
-    if buffer.len() < len {
-        buffer.resize(len, T::ZERO);
-    }
+    crate::storage::grow(buffer, len, T::ZERO);
     &mut buffer[..len]
 }
 

@@ -81,7 +81,8 @@ impl Tensor {
     /// Booleans other than 0 and 1 become 1.
     ///
     /// # Errors
-    /// When the byte count does not match the shape.
+    /// When the byte count does not match the shape. [`Error::Memory`] when a copy is needed and the system
+    /// has no room for it.
     pub fn from_bytes(bytes: Bytes, shape: impl Into<Shape>, dtype: DType) -> Result<Self> {
         let shape = shape.into();
         let count = checked_num_elements("from_data", &shape)?;
@@ -94,7 +95,7 @@ impl Tensor {
         let bytes = if aligned && !odd_bool {
             bytes
         } else {
-            let mut copy = storage::copy_of(&bytes);
+            let mut copy = storage::copy_of("from_data", &bytes)?;
             if odd_bool {
                 copy.iter_mut().for_each(|b| *b = (*b != 0) as u8);
             }
@@ -122,8 +123,7 @@ impl Tensor {
     /// # Errors
     /// When the number of elements does not match the shape.
     pub fn from_bools(values: &[bool], shape: impl Into<Shape>) -> Result<Self> {
-        let bytes: Vec<u8> = values.iter().map(|&b| b as u8).collect();
-        let tensor = Self::from_slice(&bytes, shape)?;
+        let tensor = Self::from_slice::<u8>(bytemuck::cast_slice(values), shape)?;
         Ok(tensor.with_dtype(DType::Bool(BoolStore::Native)))
     }
 
@@ -247,22 +247,25 @@ impl Tensor {
     /// the tensor covers all of it in order.
     ///
     /// # Errors
-    /// [`Error::Memory`] when a copy in row-major order is needed and the system has no room for it.
+    /// [`Error::Memory`] when a copy is needed and the system has no room for it.
     pub fn into_bytes(self) -> Result<Bytes> {
         let whole = self.layout.is_contiguous()
             && self.layout.offset() == 0
-            && self.data.bytes().len() == self.num_elements() * self.dtype.size();
+            && self.data.bytes().len() == self.num_bytes();
         let tensor = if whole { self } else { self.materialise()? };
-        Ok(tensor.data.into_bytes())
+        tensor.data.into_bytes()
     }
 
     /// The elements in row-major order.
     ///
     /// # Panics
-    /// When `T` does not store the dtype.
+    /// When `T` does not store the dtype, or the system has no room for the elements.
     pub fn to_vec<T: Element>(&self) -> Vec<T> {
-        let tensor = self.to_contiguous().expect("a supported dtype");
-        tensor.as_slice::<T>().expect("contiguous").to_vec()
+        let tensor = self.to_contiguous().expect("a supported dtype, and memory for a copy");
+        let elements = tensor.as_slice::<T>().expect("contiguous");
+        let mut list = storage::try_list("to_vec", elements.len()).expect("memory for the elements");
+        list.extend_from_slice(elements);
+        list
     }
 }
 
@@ -299,10 +302,21 @@ impl Tensor {
     }
 
     /// Whether no clone or view shares the buffer, so that an operation that owns this tensor may write to
-    /// it. Buffers over read-only memory of another owner count as shared: writing to them would copy them
-    /// whole.
+    /// it. Memory of another owner counts as shared if it is read-only, or if the tensor covers a part of it
+    /// only: writing to it could copy it whole.
     pub fn is_unique(&self) -> bool {
-        self.data.is_unique()
+        self.data.is_unique(|| self.num_bytes())
+    }
+
+    /// Number of bytes that the elements take.
+    fn num_bytes(&self) -> usize {
+        self.num_elements() * self.dtype.size()
+    }
+
+    /// The whole buffer as bytes, mutable, when this tensor [is its only owner](Self::is_unique).
+    fn own_bytes(&mut self) -> Option<&mut [u8]> {
+        let Self { data, layout, dtype } = self;
+        data.bytes_mut(|| layout.num_elements() * dtype.size())
     }
 
     /// Whether two tensors share a buffer.
@@ -331,7 +345,7 @@ impl Tensor {
     /// When `T` does not store the dtype.
     pub fn storage_mut<T: Element>(&mut self) -> Option<&mut [T]> {
         assert!(stores::<T>(self.dtype), "storage: {:?} does not store {:?}", T::DTYPE, self.dtype);
-        self.data.bytes_mut().map(bytemuck::cast_slice_mut)
+        self.own_bytes().map(bytemuck::cast_slice_mut)
     }
 
     /// The elements in row-major order, when they are contiguous.
@@ -362,8 +376,8 @@ impl Tensor {
         if !self.layout.is_dense() {
             return None;
         }
-        let bytes = self.data.bytes_mut()?;
         let (span, size) = (self.layout.span(), self.dtype.size());
+        let bytes = self.own_bytes()?;
         Some(&mut bytes[span.start * size..span.end * size])
     }
 
@@ -409,7 +423,8 @@ impl Tensor {
     /// When the new layout leaves the buffer.
     pub fn with_layout(mut self, layout: Layout) -> Self {
         let capacity = self.data.bytes().len() / self.dtype.size();
-        assert!(layout.span().end <= capacity || layout.num_elements() == 0, "layout leaves the buffer");
+        let empty = layout.shape().contains(&0);
+        assert!(empty || layout.span().end <= capacity, "layout leaves the buffer");
         self.layout = layout;
         self
     }
@@ -596,6 +611,46 @@ mod tests {
         let mut t = Tensor::from_bytes(Bytes::adopt(Lent), [3], DType::F32).unwrap();
         assert_eq!(t.storage::<f32>().as_ptr(), VALUES.as_ptr());
         assert!(!t.is_unique() && t.dense_mut::<f32>().is_none() && t.storage_mut::<f32>().is_none());
+    }
+
+    #[test]
+    fn a_part_of_lent_memory_is_not_written() {
+        /// Memory whose owner copies all of it at the first write, although it says that it does not.
+        struct CopiedOnWrite(Vec<f32>);
+
+        impl Adopted for CopiedOnWrite {
+            fn bytes(&self) -> &[u8] {
+                bytemuck::cast_slice(&self.0)
+            }
+
+            fn is_writable(&self) -> bool {
+                true
+            }
+
+            fn bytes_mut(&mut self) -> &mut [u8] {
+                self.0 = self.0.clone();
+                bytemuck::cast_slice_mut(&mut self.0)
+            }
+        }
+
+        let lent =
+            || Tensor::from_bytes(Bytes::adopt(CopiedOnWrite(vec![1.0; 24])), [4, 6], DType::F32).unwrap();
+        let whole = [lent(), lent().swap_axes(0, 1).unwrap(), lent().flip(&[0]).unwrap()];
+        for mut tensor in whole {
+            assert!(tensor.is_unique() && tensor.dense_mut::<f32>().is_some(), "{:?}", tensor.layout());
+        }
+        let parts = [
+            lent().narrow(0, 1, 1).unwrap(),
+            lent().narrow(0, 0, 3).unwrap(),
+            lent().slice(&[Slice::new(0, None, 2)]).unwrap(),
+            lent().narrow(1, 0, 0).unwrap(),
+        ];
+        for mut tensor in parts {
+            let address = tensor.storage_bytes().as_ptr();
+            assert!(!tensor.is_unique() && tensor.storage_mut::<f32>().is_none(), "{:?}", tensor.layout());
+            assert!(tensor.dense_mut::<f32>().is_none() && tensor.dense_bytes_mut().is_none());
+            assert_eq!(tensor.storage_bytes().as_ptr(), address, "copied");
+        }
     }
 
     #[test]

@@ -26,6 +26,8 @@ use crate::{Shape, Tensor, storage};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use plan::{Cached, plan};
+
+pub use plan::cleanup;
 use real::RealFft;
 
 /// Spectrum `(re, im)` of a real signal along `axis`: `n / 2 + 1` bins. `n` defaults to the length of the
@@ -37,7 +39,7 @@ pub fn rfft(signal: Tensor, axis: usize, n: Option<usize>) -> Result<(Tensor, Te
     const OP: &str = "rfft";
     check_float(OP, &signal)?;
     check_axis(OP, axis, signal.rank())?;
-    let n = check_length(OP, signal.shape(), axis, n.unwrap_or(signal.shape()[axis]))?;
+    let n = check_length(OP, &signal, axis, n.unwrap_or(signal.shape()[axis]))?;
     let last = signal.rank() - 1;
     let signal = signal.swap_axes(axis, last)?.into_contiguous()?;
     let (re, im) = dispatch!(float OP, signal.dtype(), T => {
@@ -63,7 +65,7 @@ pub fn irfft(re: Tensor, im: Tensor, axis: usize, n: Option<usize>) -> Result<Te
     }
     check_axis(OP, axis, re.rank())?;
     let bins = re.shape()[axis];
-    let n = check_length(OP, re.shape(), axis, n.unwrap_or(2 * bins.saturating_sub(1)))?;
+    let n = check_length(OP, &re, axis, n.unwrap_or(2 * bins.saturating_sub(1)))?;
     let last = re.rank() - 1;
     let re = re.swap_axes(axis, last)?.into_contiguous()?;
     let im = im.swap_axes(axis, last)?.into_contiguous()?;
@@ -80,11 +82,25 @@ fn check_float(op: &'static str, x: &Tensor) -> Result<()> {
     Err(Error::dtype(op, x.dtype(), "a float dtype (f64, f32, f16, bf16)"))
 }
 
-/// Up to this length, whose buffers take 1 GiB, the memory is not probed in advance.
-const PROBED: usize = 1 << 24;
+/// Below this length, whose transform and plan take at most 42 MB, the system is not asked for memory in
+/// advance. A transform of this length takes 200 us, and the question some.
+const ASKED: usize = 1 << 17;
+
+/// Elements that a transform of `n` takes per sample, with its plan: signals, spectra, roots of unity and
+/// working memory. A length with a large prime factor is a convolution of the next power of two but one.
+fn elements_per_sample(n: usize) -> usize {
+    let rest = [2, 3, 5, 7, 11, 13].iter().fold(n, |mut n, factor| {
+        while n % factor == 0 {
+            n /= factor;
+        }
+        n
+    });
+    if rest == 1 { 12 } else { 40 }
+}
 
 /// Returns `n` if the axis can be transformed at this length.
-fn check_length(op: &'static str, shape: &[usize], axis: usize, n: usize) -> Result<usize> {
+fn check_length(op: &'static str, x: &Tensor, axis: usize, n: usize) -> Result<usize> {
+    let shape = x.shape();
     if shape[axis] == 0 {
         return Err(Error::shape(op, shape, alloc::format!("at least one element along axis {axis}")));
     }
@@ -92,10 +108,11 @@ fn check_length(op: &'static str, shape: &[usize], axis: usize, n: usize) -> Res
         return Err(Error::argument(op, "length of the transform", n, "at least 1"));
     }
     // This bounds the working buffers too: a complex transform of any length fits into 8 n elements.
-    let bytes = checked_num_elements(op, &[n, 8])? * size_of::<f64>();
-    // Planning takes memory too, and aborts if there is none; the probe costs one system call.
-    if n > PROBED && crate::storage::try_alloc(bytes).is_none() {
-        return Err(Error::Memory { op, shape: shape.to_vec(), bytes });
+    checked_num_elements(op, &[n, 8])?;
+    // Planning takes memory too, and ends the process if there is none.
+    if n >= ASKED {
+        let element = x.dtype().size().max(size_of::<f32>());
+        storage::ensure(op, n.saturating_mul(elements_per_sample(n) * element))?;
     }
     Ok(n)
 }

@@ -7,45 +7,79 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use spin::Mutex;
 
+/// The plans used last, the latest first.
+pub(super) struct Plans<A>(Mutex<Vec<(usize, Shared<A>)>>);
+
 /// f32 or f64, with the cache of its plans.
 pub(super) trait Cached: FftFloat {
-    /// The cached plans with their lengths, the latest used first.
-    fn cache() -> &'static Mutex<Vec<(usize, Shared<Self>)>>;
+    /// The cache.
+    fn cache() -> &'static Plans<Self>;
 }
 
 macro_rules! cached {
-    ($($ty:ty),*) => {$(
-        impl Cached for $ty {
-            fn cache() -> &'static Mutex<Vec<(usize, Shared<$ty>)>> {
-                static CACHE: Mutex<Vec<(usize, Shared<$ty>)>> = Mutex::new(Vec::new());
-                &CACHE
+    ($($ty:ty),*) => {
+        $(
+            impl Cached for $ty {
+                fn cache() -> &'static Plans<$ty> {
+                    static CACHE: Plans<$ty> = Plans::new();
+                    &CACHE
+                }
             }
+        )*
+
+        /// Drops the cached plans. Transforms that run keep theirs.
+        pub fn cleanup() {
+            $(<$ty>::cache().clear();)*
         }
-    )*};
+    };
 }
 cached!(f32, f64);
 
-/// Number of plans in the cache: the latest used.
+/// Most plans in a cache.
 const KEPT: usize = 16;
+
+/// Most samples of all plans in a cache together; the latest plan is kept even if it is longer. A plan for
+/// f32 takes 13 bytes per sample, and 120 if the length has a large prime factor; a plan for f64 takes twice
+/// as much.
+const KEPT_SAMPLES: usize = 1 << 22;
 
 /// The plan for real transforms of length `n`, from the cache if possible.
 pub(super) fn plan<A: Cached>(n: usize) -> Shared<A> {
-    plan_in(A::cache(), n)
+    A::cache().plan(n)
 }
 
-fn plan_in<A: FftFloat>(cache: &Mutex<Vec<(usize, Shared<A>)>>, n: usize) -> Shared<A> {
-    if let Some(plan) = use_cached(&mut cache.lock(), n) {
-        return plan;
+impl<A: FftFloat> Plans<A> {
+    const fn new() -> Self {
+        Self(Mutex::new(Vec::new()))
     }
-    // Planning takes a while; no other thread waits for the lock meanwhile.
-    let plan = Arc::new(RealFft::new(n));
-    let mut cache = cache.lock();
-    if let Some(plan) = use_cached(&mut cache, n) {
-        return plan;
+
+    fn plan(&self, n: usize) -> Shared<A> {
+        if let Some(plan) = use_cached(&mut self.0.lock(), n) {
+            return plan;
+        }
+        // Planning takes a while; no other thread waits for the lock meanwhile.
+        let plan = Arc::new(RealFft::new(n));
+        let mut cache = self.0.lock();
+        if let Some(plan) = use_cached(&mut cache, n) {
+            return plan;
+        }
+        let samples = cache.iter().scan(n, |samples, (len, _)| {
+            *samples += len;
+            Some(*samples)
+        });
+        let kept = samples.take(KEPT - 1).take_while(|samples| *samples <= KEPT_SAMPLES).count();
+        let dropped = cache.split_off(kept);
+        cache.insert(0, (n, Arc::clone(&plan)));
+        // Freeing a plan takes a while too.
+        drop(cache);
+        drop(dropped);
+        plan
     }
-    cache.truncate(KEPT - 1);
-    cache.insert(0, (n, Arc::clone(&plan)));
-    plan
+
+    fn clear(&self) {
+        let plans = core::mem::take(&mut *self.0.lock());
+        drop(plans);
+    }
 }
 
 /// The plan for `n`, moved to the front of the cache.
@@ -59,15 +93,40 @@ fn use_cached<A>(cache: &mut [(usize, Shared<A>)], n: usize) -> Option<Shared<A>
 mod tests {
     use super::*;
 
+    fn lengths<A>(plans: &Plans<A>) -> Vec<usize> {
+        plans.0.lock().iter().map(|(n, _)| *n).collect()
+    }
+
     #[test]
     fn plans_are_shared_and_their_number_is_bounded() {
-        let cache = Mutex::new(Vec::new());
-        let first = plan_in::<f32>(&cache, 60);
-        assert!(Arc::ptr_eq(&first, &plan_in(&cache, 60)));
+        let cache = Plans::<f32>::new();
+        let first = cache.plan(60);
+        assert!(Arc::ptr_eq(&first, &cache.plan(60)));
         for n in 61..61 + 2 * KEPT {
-            plan_in(&cache, n);
+            cache.plan(n);
         }
-        assert_eq!(cache.lock().len(), KEPT);
-        assert!(!Arc::ptr_eq(&first, &plan_in(&cache, 60)));
+        assert_eq!(lengths(&cache).len(), KEPT);
+        assert!(!Arc::ptr_eq(&first, &cache.plan(60)));
+    }
+
+    #[test]
+    fn plans_are_bounded_by_their_samples_too() {
+        let cache = Plans::<f64>::new();
+        for n in [64, KEPT_SAMPLES / 2, KEPT_SAMPLES / 4, 32] {
+            cache.plan(n);
+        }
+        assert_eq!(lengths(&cache), [32, KEPT_SAMPLES / 4, KEPT_SAMPLES / 2, 64]);
+        cache.plan(KEPT_SAMPLES / 2);
+        let long = Arc::downgrade(&cache.plan(KEPT_SAMPLES - KEPT_SAMPLES / 4));
+        assert_eq!(lengths(&cache), [KEPT_SAMPLES - KEPT_SAMPLES / 4]);
+        cache.plan(64);
+        let longest = KEPT_SAMPLES + KEPT_SAMPLES / 4;
+        cache.plan(longest);
+        assert_eq!(lengths(&cache), [longest]);
+        cache.plan(64);
+        assert_eq!(lengths(&cache), [64]);
+        cache.plan(KEPT_SAMPLES / 2);
+        cache.clear();
+        assert!(lengths(&cache).is_empty() && long.upgrade().is_none());
     }
 }

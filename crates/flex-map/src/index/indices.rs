@@ -88,10 +88,10 @@ impl<'a> Indices<'a> {
     }
 
     /// All indices in row-major order.
-    pub(super) fn to_list(&self) -> List {
-        let mut list = List::new(self.layout.num_elements());
+    pub(super) fn to_list(&self, op: &'static str) -> Result<List> {
+        let mut list = List::new(op, self.layout.num_elements())?;
         self.for_each_block(list.as_mut(), |out, indices| out.copy_from_slice(indices));
-        list
+        Ok(list)
     }
 
     /// Splits `out`, which has one element per index in row-major order, into blocks; calls `f` with each and
@@ -135,8 +135,8 @@ pub(super) struct List(Bytes);
 
 impl List {
     /// `len` numbers of arbitrary value.
-    pub(super) fn new(len: usize) -> Self {
-        Self(storage::alloc(len * size_of::<usize>()))
+    pub(super) fn new(op: &'static str, len: usize) -> Result<Self> {
+        Ok(Self(storage::scratch(op, len.saturating_mul(size_of::<usize>()))?))
     }
 }
 

@@ -107,7 +107,7 @@ fn positions(op: &'static str, tensor: &Tensor, indices: &Tensor, strides: &[isi
     let last = indices.rank() - 1;
     let columns: Vec<Tensor> =
         (0..strides.len()).map(|axis| indices.clone().narrow(last, axis, 1)).collect::<Result<_>>()?;
-    let mut sums = List::new(indices.shape()[..last].iter().product());
+    let mut sums = List::new(op, indices.shape()[..last].iter().product())?;
     if columns.is_empty() {
         sums.as_mut().fill(0);
     }

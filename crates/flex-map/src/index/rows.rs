@@ -8,7 +8,7 @@ use crate::error::{Error, Result, check_axis, check_rank, check_same_dtype};
 use crate::movement::convert::{from_f32, into_f32};
 use crate::movement::into_writable;
 use crate::parallel::{self, Work};
-use crate::{Element, Tensor};
+use crate::{Element, Tensor, storage};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -72,7 +72,7 @@ fn select_update_named(
         let expected = "values of the first shape, with one slice for each index";
         return Err(Error::shapes(op, tensor.shape(), values.shape(), expected));
     }
-    let rows = Indices::checked(op, &indices, axis, tensor.shape()[axis])?.to_list();
+    let rows = Indices::checked(op, &indices, axis, tensor.shape()[axis])?.to_list(op)?;
     let (shape, size) = (tensor.shape().clone(), tensor.shape()[axis]);
     let outer = shape[..axis].iter().product();
     let inner = shape[axis + 1..].iter().product();
@@ -101,6 +101,8 @@ pub(super) fn update_slices(
         }
         let values = values.into_contiguous()?;
         let mut tensor = into_writable(tensor)?;
+        // The lists of the updates of each block of rows.
+        storage::ensure(op, size_of_val(rows))?;
         let out = tensor.dense_mut::<B>().expect("the only owner, contiguous");
         update_rows(&kernel, out, dims, rows, values.as_slice::<B>().expect("contiguous"));
         Ok(tensor)
@@ -161,7 +163,7 @@ fn update_rows<B: Element>(
 fn list_buckets(rows: &[usize], shift: u32, count: usize) -> Vec<Vec<usize>> {
     let mut sizes = vec![0usize; count];
     rows.iter().for_each(|row| sizes[row >> shift] += 1);
-    let mut buckets: Vec<Vec<usize>> = sizes.into_iter().map(Vec::with_capacity).collect();
+    let mut buckets: Vec<Vec<usize>> = sizes.into_iter().map(storage::list).collect();
     rows.iter().enumerate().for_each(|(update, row)| buckets[row >> shift].push(update));
     buckets
 }

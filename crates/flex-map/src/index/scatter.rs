@@ -8,7 +8,7 @@ use crate::error::{Error, Result, check_axis, check_same_dtype};
 use crate::movement::convert::{from_f32, into_f32};
 use crate::movement::into_writable;
 use crate::parallel::{self, Work};
-use crate::{Element, Tensor};
+use crate::{Element, Tensor, storage};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -51,7 +51,7 @@ pub fn scatter(
         }
         let values = values.into_contiguous()?;
         let mut tensor = into_writable(tensor)?;
-        let plan = Scatter::new(tensor.shape(), indices.shape(), axis);
+        let plan = Scatter::new(OP, tensor.shape(), indices.shape(), axis)?;
         let out = tensor.dense_mut::<B>().expect("the only owner, contiguous");
         plan.run(&kernel, out, &checked, values.as_slice::<B>().expect("contiguous"));
         Ok(tensor)
@@ -86,15 +86,15 @@ struct Scatter {
 }
 
 impl Scatter {
-    fn new(shape: &[usize], updates: &[usize], axis: usize) -> Self {
-        Self {
+    fn new(op: &'static str, shape: &[usize], updates: &[usize], axis: usize) -> Result<Self> {
+        Ok(Self {
             size: shape[axis],
             inner: shape[axis + 1..].iter().product(),
             count: updates[axis],
             update_inner: updates[axis + 1..].iter().product(),
-            outer_at: positions(&shape[..axis], &updates[..axis]),
-            inner_at: positions(&shape[axis + 1..], &updates[axis + 1..]),
-        }
+            outer_at: positions(op, &shape[..axis], &updates[..axis])?,
+            inner_at: positions(op, &shape[axis + 1..], &updates[axis + 1..])?,
+        })
     }
 
     fn run<B: Element>(&self, kernel: &UpdateKernel<B>, out: &mut [B], indices: &Indices, values: &[B]) {
@@ -176,7 +176,7 @@ impl Scatter {
         work: Work,
     ) {
         let mut parts: Vec<Vec<&mut [B]>> =
-            (0..self.inner.div_ceil(columns)).map(|_| Vec::with_capacity(self.size)).collect();
+            (0..self.inner.div_ceil(columns)).map(|_| storage::list(self.size)).collect();
         for row in out.chunks_exact_mut(self.inner) {
             parts.iter_mut().zip(row.chunks_mut(columns)).for_each(|(part, piece)| part.push(piece));
         }
@@ -184,7 +184,7 @@ impl Scatter {
             let pieces = &mut part[0];
             let (first, width) = (k * columns, pieces[0].len());
             let mut copy = pieces.concat();
-            let mut positions = vec![0usize; width];
+            let mut positions = storage::room(width, 0usize);
             for row in 0..self.count {
                 let start = row * self.inner + first;
                 indices.read_contiguous(start, &mut positions);
@@ -203,13 +203,15 @@ impl Scatter {
 
 /// Row-major positions, in `shape`, of the elements of its leading corner of shape `corner`; `None` if they
 /// are equal.
-fn positions(shape: &[usize], corner: &[usize]) -> Option<Vec<usize>> {
+fn positions(op: &'static str, shape: &[usize], corner: &[usize]) -> Result<Option<Vec<usize>>> {
     if shape == corner {
-        return None;
+        return Ok(None);
     }
     let mut list = vec![0];
     for (&size, &len) in shape.iter().zip(corner) {
-        list = list.iter().flat_map(|&at| (0..len).map(move |i| at * size + i)).collect();
+        let mut longer = storage::try_list(op, list.len().saturating_mul(len))?;
+        longer.extend(list.iter().flat_map(|&at| (0..len).map(move |i| at * size + i)));
+        list = longer;
     }
-    Some(list)
+    Ok(Some(list))
 }

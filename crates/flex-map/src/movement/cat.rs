@@ -4,7 +4,7 @@ use crate::error::{Error, Result, check_axis, check_same_dtype};
 use crate::layout::Layout;
 use crate::parallel::{self, Work};
 use crate::walk::{Walk, copy_to_contiguous};
-use crate::{Element, Shape, Tensor};
+use crate::{Element, Shape, Tensor, storage};
 use alloc::vec::Vec;
 
 const OP: &str = "cat";
@@ -128,7 +128,7 @@ impl Runs {
         let starts = if walk.axes().len() == 1 {
             Starts::Even { offset: walk.offsets()[1], stride: walk.inner().strides[1] }
         } else {
-            let mut list = Vec::with_capacity(outer.num_elements());
+            let mut list = storage::try_list("cat", outer.num_elements())?;
             walk.for_each_row(0..walk.rows(), |[_, start]| {
                 let inner = walk.inner();
                 list.extend(

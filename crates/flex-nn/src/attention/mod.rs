@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::matmul::gemm::MatLayout;
 use crate::parallel::{self, Work};
 use crate::stored::{Computing, Sink, Source};
-use crate::{Blank, DType, Tensor};
+use crate::{Blank, DType, Tensor, storage};
 use alloc::vec::Vec;
 use plan::AttentionPlan;
 use tile::{Inputs, Matrix, TileScratch, attend};
@@ -87,17 +87,18 @@ struct Task<'a> {
 }
 
 /// The blocks of queries of all heads.
-fn tasks<'a>(plan: &AttentionPlan, out: &'a mut [u8], dtype: DType) -> Vec<Task<'a>> {
+fn tasks<'a>(plan: &AttentionPlan, out: &'a mut [u8], dtype: DType) -> Result<Vec<Task<'a>>> {
     let row = plan.value_depth * dtype.size();
     let block = plan.query_block;
-    let mut tasks = Vec::new();
+    let blocks = plan.queries.div_ceil(block);
+    let mut tasks = storage::try_list("attention", plan.batch * plan.heads * blocks)?;
     for (index, head) in out.chunks_exact_mut(plan.queries * row).enumerate() {
         for (b, out) in head.chunks_mut(block * row).enumerate() {
             let head = [index / plan.heads, index % plan.heads];
             tasks.push(Task { head, first: b * block, out: Sink::new(out, dtype) });
         }
     }
-    tasks
+    Ok(tasks)
 }
 
 fn run<A: Computing>(
@@ -116,7 +117,8 @@ fn run<A: Computing>(
         out.fill(0);
         return Ok(blank.finish());
     }
-    let mut tasks = tasks(plan, out, query.dtype());
+    let mut tasks = tasks(plan, out, query.dtype())?;
+    storage::ensure_for_tasks("attention", tile::scratch_bytes::<A>(plan), tasks.len())?;
     let scores = plan.batch * plan.heads * plan.queries * plan.keys;
     // Per score: one exponential, and its share of the two matrix products, which run at many operations
     // per cycle.

@@ -4,6 +4,7 @@ use super::plan::{AttentionPlan, KEY_BLOCK};
 use crate::float::Real;
 use crate::matmul::gemm::{MatLayout, MatMut, MatRef, Threads, gemm_into};
 use crate::norm::lanes::{max_of, sum_of};
+use crate::storage;
 use crate::stored::{Computing, Sink, Source};
 use crate::walk::gather_row;
 use alloc::vec;
@@ -28,14 +29,22 @@ impl<F: Real> TileScratch<F> {
     pub fn new(plan: &AttentionPlan) -> Self {
         let rows = plan.query_block.min(plan.queries);
         Self {
-            scores: vec![F::ZERO; rows * KEY_BLOCK.min(plan.keys)],
-            max: vec![F::ZERO; rows],
-            sum: vec![F::ZERO; rows],
+            scores: storage::room(rows * KEY_BLOCK.min(plan.keys), F::ZERO),
+            max: storage::room(rows, F::ZERO),
+            sum: storage::room(rows, F::ZERO),
             query: Vec::new(),
             operand: Vec::new(),
             out: Vec::new(),
         }
     }
+}
+
+/// Bytes that the buffers of a task take in the computing type `A`.
+pub(super) fn scratch_bytes<A>(plan: &AttentionPlan) -> usize {
+    let (rows, keys) = (plan.query_block.min(plan.queries), KEY_BLOCK.min(plan.keys));
+    let wide = plan.depth.max(plan.value_depth);
+    let elements = wide.saturating_mul(2 * rows + keys).saturating_add(rows * (keys + 2));
+    elements.saturating_mul(size_of::<A>())
 }
 
 /// A matrix as it is stored.
@@ -75,7 +84,7 @@ impl<'a> Matrix<'a> {
             return self.transposed().convert(buffer).transposed();
         }
         let MatLayout { rows, cols, offset, row_stride, .. } = self.layout;
-        buffer.resize(buffer.len().max(rows * cols), A::ZERO);
+        storage::grow(buffer, rows * cols, A::ZERO);
         for (i, to) in buffer[..rows * cols].chunks_exact_mut(cols.max(1)).enumerate() {
             let at = offset.wrapping_add_signed(i as isize * row_stride);
             self.data.slice(at..at + cols).read(to);

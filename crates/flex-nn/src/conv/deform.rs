@@ -11,11 +11,11 @@ use super::plan::{Geometry, check_bias, check_scratch};
 use super::product::{BLOCK_ROWS, Offsets, Pairs, dots, max_lanes, windows};
 use super::run::product_work;
 use super::{ConvOptions, DeformConvGradients, DeformConvOptions, start_values};
-use crate::Tensor;
 use crate::error::{Error, Result, check_same_dtype};
 use crate::float::Real;
 use crate::parallel::{Work, for_each_chunk, for_each_chunk2};
 use crate::stored::{Computing, Source};
+use crate::{Tensor, storage};
 use alloc::vec::Vec;
 use core::ops::Range;
 
@@ -53,10 +53,10 @@ pub fn deform_conv2d(
     let shape = plan.g.grid_shape::<2>();
     check_scratch(OP, &shape)?;
     computing!(OP, x.dtype(), A => {
-        let bias = start_values::<A>(bias, plan.channels_out())?;
-        let factors = Factors::<A>::new(&x, &offset, &weight, mask.as_ref());
+        let bias = start_values::<A>(OP, bias, plan.channels_out())?;
+        let factors = Factors::<A>::new(OP, &x, &offset, &weight, mask.as_ref())?;
         let mut out = Output::<A>::new(OP, shape, x.dtype())?;
-        plan.forward(&factors, &bias, out.values());
+        plan.forward(OP, &factors, &bias, out.values())?;
         Ok(out.finish())
     })
 }
@@ -85,20 +85,21 @@ pub fn deform_conv2d_backward(
     let (mask, grad) = (mask.map(Tensor::into_contiguous).transpose()?, grad.into_contiguous()?);
     let mask_shape = crate::Shape::from([plan.g.batch, plan.rows(), plan.g.grid[1], plan.g.grid[2]]);
     computing!(OP, dtype, A => {
-        let factors = Factors::<A>::new(&x, &offset, &weight, mask.as_ref());
+        let factors = Factors::<A>::new(OP, &x, &offset, &weight, mask.as_ref())?;
         let output = |shape: &crate::Shape| Output::<A>::new(OP, shape.clone(), dtype);
         let (mut d_x, mut d_offset, mut d_weight) =
             (output(x.shape())?, output(offset.shape())?, output(weight.shape())?);
         // Without a mask, its gradient costs little; it is computed anyway and dropped.
         let mut d_mask = output(&mask_shape)?;
         plan.backward(
+            OP,
             &factors,
-            &Values::of(Source::of(&grad)),
+            &Values::of(OP, Source::of(&grad))?,
             d_x.values(),
             d_offset.values(),
             d_weight.values(),
             d_mask.values(),
-        );
+        )?;
         let d_bias = bias.map(|_| sum_channels::<A>(OP, &grad)).transpose()?;
         Ok(DeformConvGradients {
             x: d_x.finish(),
@@ -119,9 +120,16 @@ struct Factors<'a, T> {
 }
 
 impl<'a, A: Computing> Factors<'a, A> {
-    fn new(x: &'a Tensor, offset: &'a Tensor, weight: &'a Tensor, mask: Option<&'a Tensor>) -> Self {
-        let values = |tensor: &'a Tensor| Values::of(Source::of(tensor));
-        Self { x: values(x), offset: values(offset), weight: values(weight), mask: mask.map(values) }
+    fn new(
+        op: &'static str,
+        x: &'a Tensor,
+        offset: &'a Tensor,
+        weight: &'a Tensor,
+        mask: Option<&'a Tensor>,
+    ) -> Result<Self> {
+        let values = |tensor: &'a Tensor| Values::of(op, Source::of(tensor));
+        let (x, offset, weight) = (values(x)?, values(offset)?, values(weight)?);
+        Ok(Self { x, offset, weight, mask: mask.map(values).transpose()? })
     }
 }
 
@@ -278,7 +286,7 @@ impl DeformPlan {
         let x = &f.x[image * self.channels_in() * self.plane()..][..self.channels_in() * self.plane()];
         let offset = &f.offset[image * 2 * self.rows() * n..];
         let per_group = self.channels_in() / self.offset_groups;
-        let mut samples: Vec<Sample<T>> = Vec::with_capacity(len);
+        let mut samples: Vec<Sample<T>> = storage::list(len);
         for row in 0..self.rows() {
             samples.clear();
             samples.extend(self.samples(offset, row, range.clone()));
@@ -296,12 +304,29 @@ impl DeformPlan {
         }
     }
 
-    fn forward<T: Real>(&self, f: &Factors<'_, T>, bias: &[T], out: &mut [T]) {
+    fn forward<T: Real>(
+        &self,
+        op: &'static str,
+        f: &Factors<'_, T>,
+        bias: &[T],
+        out: &mut [T],
+    ) -> Result<()> {
         let (n, k) = (self.positions(), self.g.image_channels * self.g.taps());
         let tile = (TILE_ELEMENTS / (k * self.g.groups).max(1)).clamp(48, 1008) / 48 * 48;
         let tile = tile.min(n);
+        let tiles = n.div_ceil(tile.max(1)).saturating_mul(self.g.batch);
+        // Lists of outputs that double when they grow, and the buffers of each task.
+        let list = self
+            .channels_out()
+            .saturating_mul(2 * size_of::<&mut [T]>())
+            .saturating_add(4 * size_of::<usize>());
+        storage::ensure(op, tiles.saturating_mul(list))?;
+        let columns =
+            k.saturating_mul(self.g.groups).saturating_add(BLOCK_ROWS).saturating_mul(size_of::<T>());
+        let bytes = columns.saturating_add(size_of::<Sample<T>>()).saturating_mul(tile);
+        storage::ensure_for_tasks(op, bytes.saturating_add(k.saturating_mul(size_of::<usize>())), tiles)?;
         // The outputs of one tile of one image: a range of positions in each channel.
-        let mut tasks: Vec<(usize, Range<usize>, Vec<&mut [T]>)> = Vec::new();
+        let mut tasks: Vec<(usize, Range<usize>, Vec<&mut [T]>)> = storage::try_list(op, tiles)?;
         for (image, out) in out.chunks_mut((self.channels_out() * n).max(1)).enumerate() {
             let base = tasks.len();
             tasks.extend((0..n).step_by(tile).map(|start| (image, start..(start + tile).min(n), Vec::new())));
@@ -316,10 +341,12 @@ impl DeformPlan {
         for_each_chunk(&mut tasks, 1, work, |_, tasks| {
             for (image, range, pieces) in tasks {
                 let len = range.len();
-                let mut columns = Scratch::new(k * self.g.groups * len);
+                let mut columns = Scratch::for_task(k * self.g.groups * len);
                 self.columns(f, *image, range.clone(), &mut columns);
-                let offsets = Offsets::new((0..k).map(|k| k * len).collect());
-                let mut temp = Scratch::new(BLOCK_ROWS * len);
+                let mut offsets = storage::list(k);
+                offsets.extend((0..k).map(|k| k * len));
+                let offsets = Offsets::new(offsets);
+                let mut temp = Scratch::for_task(BLOCK_ROWS * len);
                 for (group, pieces) in pieces.chunks_mut(self.g.grid_channels).enumerate() {
                     for (block, pieces) in pieces.chunks_mut(BLOCK_ROWS).enumerate() {
                         let row = group * self.g.grid_channels + block * BLOCK_ROWS;
@@ -333,17 +360,19 @@ impl DeformPlan {
                 }
             }
         });
+        Ok(())
     }
 
     fn backward<T: Real>(
         &self,
+        op: &'static str,
         f: &Factors<'_, T>,
         grad: &[T],
         d_x: &mut [T],
         d_offset: &mut [T],
         d_weight: &mut [T],
         d_mask: &mut [T],
-    ) {
+    ) -> Result<()> {
         d_weight.fill(T::ZERO);
         let (taps, n, plane) = (self.g.taps(), self.positions(), self.plane());
         let (groups, rows_out, k) = (self.g.groups, self.g.grid_channels, self.g.image_channels * taps);
@@ -351,10 +380,10 @@ impl DeformPlan {
             for out in [d_x, d_offset, d_mask] {
                 out.fill(T::ZERO);
             }
-            return;
+            return Ok(());
         }
         // The transposed weight of each group: a row of coefficients per column.
-        let mut transposed = Scratch::new(groups * k * rows_out);
+        let mut transposed = Scratch::new(op, groups * k * rows_out)?;
         for (out, weight) in
             transposed.chunks_exact_mut(k * rows_out).zip(f.weight.chunks_exact(k * rows_out))
         {
@@ -364,14 +393,14 @@ impl DeformPlan {
         }
         // Rows are padded with zeros to a whole number of vectors.
         let pitch = n.next_multiple_of(max_lanes::<T>());
-        let mut columns = Scratch::new(groups * k * pitch);
-        let mut d_columns = Scratch::new(groups * k * pitch);
-        let mut g = Scratch::new(self.channels_out() * pitch);
-        let per_row = |rows: usize| Offsets::new((0..rows).map(|i| i * pitch).collect());
-        let (column_offsets, row_offsets) = (per_row(k), per_row(rows_out));
+        let mut columns = Scratch::new(op, groups * k * pitch)?;
+        let mut d_columns = Scratch::new(op, groups * k * pitch)?;
+        let mut g = Scratch::new(op, self.channels_out() * pitch)?;
+        let per_row = |rows: usize| storage::try_collect(op, (0..rows).map(|i| i * pitch)).map(Offsets::new);
+        let (column_offsets, row_offsets) = (per_row(k)?, per_row(rows_out)?);
         let zeros = [T::ZERO; BLOCK_ROWS];
         let nothing = Sample { corners: [usize::MAX; 4], fraction: [T::ZERO; 2], inside: false };
-        let mut samples = alloc::vec![nothing; self.rows() * n];
+        let mut samples = storage::try_room(op, self.rows() * n, nothing)?;
         let per_group = self.channels_in() / self.offset_groups;
         let sampling = Work::Flops(SAMPLE_FLOPS.saturating_mul(groups * k * n));
         let product = product_work(self.g.flops() / self.g.batch.max(1));
@@ -465,5 +494,6 @@ impl DeformPlan {
                 }
             });
         }
+        Ok(())
     }
 }

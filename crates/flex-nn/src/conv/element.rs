@@ -16,7 +16,18 @@ pub(super) struct Scratch<T> {
 
 impl<T: Element> Scratch<T> {
     /// Allocates `len` elements. The callers' plans have checked that the number of bytes does not overflow.
-    pub fn new(len: usize) -> Self {
+    ///
+    /// # Errors
+    /// [`Error::Memory`](crate::Error::Memory) under the name `op`.
+    pub fn new(op: &'static str, len: usize) -> Result<Self> {
+        Ok(Self { bytes: storage::scratch(op, len.saturating_mul(size_of::<T>()))?, ty: PhantomData })
+    }
+
+    /// [`new`](Self::new) for tasks, whose operation has asked for the memory.
+    ///
+    /// # Panics
+    /// When the system does not have that much memory.
+    pub fn for_task(len: usize) -> Self {
         Self { bytes: storage::alloc(len * size_of::<T>()), ty: PhantomData }
     }
 }
@@ -43,15 +54,18 @@ pub(super) enum Values<'a, T> {
 
 impl<'a, A: Computing> Values<'a, A> {
     /// Borrows the stored values, or converts them if the computed type differs.
-    pub fn of(values: Source<'a>) -> Self {
-        match values.values() {
+    ///
+    /// # Errors
+    /// [`Error::Memory`](crate::Error::Memory) under the name `op`.
+    pub fn of(op: &'static str, values: Source<'a>) -> Result<Self> {
+        Ok(match values.values() {
             Some(values) => Self::Borrowed(values),
             None => {
-                let mut copy = Scratch::new(values.len());
+                let mut copy = Scratch::new(op, values.len())?;
                 values.read(&mut copy);
                 Self::Owned(copy)
             }
-        }
+        })
     }
 }
 
@@ -78,7 +92,8 @@ impl<A: Computing> Output<A> {
     pub fn new(op: &'static str, shape: Shape, dtype: DType) -> Result<Self> {
         let mut blank = Blank::new(op, shape, dtype)?;
         let len = blank.bytes().len() / dtype.size();
-        Ok(Self { blank, dtype, wide: (dtype != A::DTYPE).then(|| Scratch::new(len)) })
+        let wide = (dtype != A::DTYPE).then(|| Scratch::new(op, len)).transpose()?;
+        Ok(Self { blank, dtype, wide })
     }
 
     /// The elements.

@@ -234,8 +234,8 @@ fn gather(
     let program = Program::gather(op, &geometry)?;
     let (image, weight) = (image.into_contiguous()?, weight.into_contiguous()?);
     computing!(op, dtype, A => {
-        let bias = start_values::<A>(bias, geometry.grid_channels * geometry.groups)?;
-        let weight = Values::<A>::of(Source::of(&weight));
+        let bias = start_values::<A>(op, bias, geometry.grid_channels * geometry.groups)?;
+        let weight = Values::<A>::of(op, Source::of(&weight))?;
         run::run(op, &program, &geometry, Source::of(&image), &weight, &bias, shape, dtype)
     })
 }
@@ -255,10 +255,10 @@ fn spread(
     let program = Program::spread(op, &geometry)?;
     let (grid, weight) = (grid.into_contiguous()?, weight.into_contiguous()?);
     computing!(op, dtype, A => {
-        let bias = start_values::<A>(bias, geometry.image_channels * geometry.groups)?;
+        let bias = start_values::<A>(op, bias, geometry.image_channels * geometry.groups)?;
         let per_group = program.passes.iter().map(|pass| pass.offsets.len() * program.rows).sum::<usize>();
-        let stored = Values::<A>::of(Source::of(&weight));
-        let mut weight = Scratch::new(per_group * geometry.groups);
+        let stored = Values::<A>::of(op, Source::of(&weight))?;
+        let mut weight = Scratch::new(op, per_group * geometry.groups)?;
         run::transpose_weight(&program, &geometry, &stored, &mut weight);
         run::run(op, &program, &geometry, Source::of(&grid), &weight, &bias, shape, dtype)
     })
@@ -283,8 +283,8 @@ fn weight_gradient(
 }
 
 /// The initial values of the accumulators: the bias in the computed type, or zeros.
-fn start_values<A: Computing>(bias: Option<Tensor>, channels: usize) -> Result<Scratch<A>> {
-    let mut values = Scratch::new(channels);
+fn start_values<A: Computing>(op: &'static str, bias: Option<Tensor>, channels: usize) -> Result<Scratch<A>> {
+    let mut values = Scratch::new(op, channels)?;
     match bias {
         Some(bias) => Source::of(&bias.into_contiguous()?).read(&mut values),
         None => values.fill(A::ZERO),

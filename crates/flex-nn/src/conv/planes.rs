@@ -108,7 +108,7 @@ impl Planes {
         // A row of the source, if it has to be converted.
         let mut room = Vec::new();
         if src.values::<A>().is_none() && self.axes[2].step > 1 {
-            room.resize(self.source[2], A::ZERO);
+            crate::storage::grow(&mut room, self.source[2], A::ZERO);
         }
         vectorize(
             #[inline(always)]

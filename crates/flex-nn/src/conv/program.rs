@@ -12,6 +12,7 @@ use super::plan::Geometry;
 use super::planes::{PlaneAxis, Planes};
 use super::product::Offsets;
 use crate::error::Result;
+use crate::storage;
 use alloc::vec::Vec;
 
 /// One pass: the outputs `first + i * step` for `i` in `0..count`, along each axis.
@@ -52,6 +53,7 @@ impl Program {
     /// # Errors
     /// Fails if the planes are too large to address.
     pub fn gather(op: &'static str, g: &Geometry) -> Result<Self> {
+        check_lists(op, g, g.image_channels)?;
         let axes = [0, 1, 2].map(|k| gather_axis(g, k));
         Self::build(op, axes, g.image, g.image_channels, g.grid, g.grid_channels, g.kernel)
     }
@@ -61,6 +63,7 @@ impl Program {
     /// # Errors
     /// Fails if the planes are too large to address.
     pub fn spread(op: &'static str, g: &Geometry) -> Result<Self> {
+        check_lists(op, g, g.grid_channels)?;
         let axes = [0, 1, 2].map(|k| spread_axis(g, k));
         Self::build(op, axes, g.grid, g.grid_channels, g.image, g.image_channels, g.kernel)
     }
@@ -92,9 +95,10 @@ impl Program {
                         }
                     }
                     let stride = planes.channel_len();
-                    let offsets = (0..channels).flat_map(|c| within.iter().map(move |at| c * stride + at));
+                    let mut offsets = storage::try_list(op, channels.saturating_mul(within.len()))?;
+                    (0..channels).for_each(|c| offsets.extend(within.iter().map(|at| c * stride + at)));
                     passes.push(Pass {
-                        offsets: Offsets::new(offsets.collect()),
+                        offsets: Offsets::new(offsets),
                         taps,
                         first: [d.first, h.first, w.first],
                         step: [d.step, h.step, w.step],
@@ -124,6 +128,17 @@ impl Program {
         };
         self.passes.iter().map(pass).fold(0, usize::saturating_add)
     }
+}
+
+/// `Ok` if there is memory for the lists of taps: the offsets of each channel's taps, and while they are
+/// made, the taps of each axis and pass, in lists that double when they grow.
+fn check_lists(op: &'static str, g: &Geometry, channels: usize) -> Result<()> {
+    let word = size_of::<usize>();
+    let taps = g.kernel.iter().fold(1usize, |taps, &size| taps.saturating_mul(size));
+    let of_taps = taps.saturating_mul(word).saturating_mul(channels.saturating_add(6));
+    let of_axes =
+        g.kernel.iter().fold(0usize, |sum, &size| sum.saturating_add(size)).saturating_mul(16 * word);
+    storage::ensure(op, of_taps.saturating_add(of_axes))
 }
 
 /// One pass. The distance of a tap from the window's start determines the phase and shift that the tap reads.

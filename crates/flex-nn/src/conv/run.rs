@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::parallel::thresholds::{CONV_TASKS, TASK_CONV_FLOPS};
 use crate::parallel::{Work, for_each_chunk};
 use crate::stored::{Computing, Sink, Source};
-use crate::{Blank, Tensor};
+use crate::{Blank, Tensor, storage};
 use alloc::vec::Vec;
 use core::ops::Range;
 
@@ -65,10 +65,14 @@ pub(super) fn run<A: Computing>(
     let direct = program.planes.is_source().then(|| src.values::<A>()).flatten();
     let unit_bytes = unit_out * dtype.size();
     if flops <= WHOLE_FLOPS && units >= 8 || units >= 64 {
+        let sinks = program.rows.saturating_mul(size_of::<Sink<'_>>());
+        let copies = if direct.is_some() { 0 } else { planes.saturating_add(program.planes.source[2]) };
+        let bytes = sinks.saturating_add(copies.saturating_mul(size_of::<A>()));
+        storage::ensure_for_tasks(op, bytes, units)?;
         let per_task = TASK_CONV_FLOPS.div_ceil(flops.max(1)).min(units.div_ceil(CONV_TASKS)).max(1);
         for_each_chunk(out, per_task * unit_bytes, work, |task, out| {
-            let mut scratch = Scratch::new(if direct.is_some() { 0 } else { planes + slack::<A>() });
-            let mut temp = Scratch::new(BLOCK_ROWS * (MAX_RUN + slack::<A>()));
+            let mut scratch = Scratch::for_task(if direct.is_some() { 0 } else { planes + slack::<A>() });
+            let mut temp = Scratch::for_task(BLOCK_ROWS * (MAX_RUN + slack::<A>()));
             if direct.is_none() {
                 scratch[planes..].fill(A::ZERO);
             }
@@ -84,7 +88,8 @@ pub(super) fn run<A: Computing>(
                     }
                 };
                 let channels = out.chunks_mut(program.out_len() * dtype.size());
-                let mut pieces: Vec<Sink<'_>> = channels.map(|out| Sink::new(out, dtype)).collect();
+                let mut pieces: Vec<Sink<'_>> = storage::list(program.rows);
+                pieces.extend(channels.map(|out| Sink::new(out, dtype)));
                 let part = Part { unit, row: 0, band: 0..program.out[program.band_axis()] };
                 program.multiply(&operands, p, &part, &mut pieces, &mut temp);
             }
@@ -95,7 +100,11 @@ pub(super) fn run<A: Computing>(
         Some(_) => units,
         None => (PLANES_BYTES / (planes * size_of::<A>()).max(1)).clamp(1, units),
     };
-    let mut scratch = Scratch::new(if direct.is_some() { 0 } else { at_once * planes + slack::<A>() });
+    let mut scratch = Scratch::new(op, if direct.is_some() { 0 } else { at_once * planes + slack::<A>() })?;
+    check_packing::<A>(op, program, src)?;
+    // The lists of `split`: at most one band per row for each task that there is too few.
+    let pieces = at_once.saturating_mul(program.rows).saturating_add(64 * CONV_TASKS);
+    storage::ensure(op, pieces.saturating_mul(2 * size_of::<Sink<'_>>()))?;
     for first in (0..units).step_by(at_once) {
         let count = at_once.min(units - first);
         if direct.is_none() {
@@ -106,7 +115,7 @@ pub(super) fn run<A: Computing>(
         let out = &mut out[first * unit_bytes..][..count * unit_bytes];
         let mut tasks = split(program, first, out, dtype, flops);
         for_each_chunk(&mut tasks, 1, work, |_, task| {
-            let mut temp = Scratch::new(BLOCK_ROWS * (MAX_RUN + slack::<A>()));
+            let mut temp = Scratch::for_task(BLOCK_ROWS * (MAX_RUN + slack::<A>()));
             for (part, pieces) in task {
                 let p = match direct {
                     Some(src) => &src[part.unit * source..][..source],
@@ -124,6 +133,18 @@ pub(super) fn run<A: Computing>(
 /// AVX-512.
 pub(super) fn product_work(flops: usize) -> Work {
     Work::Flops(flops / 8)
+}
+
+/// `Ok` if there is memory for [`pack_all`]: a row for each task, where rows are converted and then taken
+/// apart.
+pub(super) fn check_packing<A: Computing>(
+    op: &'static str,
+    program: &Program,
+    src: Source<'_>,
+) -> Result<()> {
+    let planes = &program.planes;
+    let room = if src.values::<A>().is_none() && planes.axes[2].step > 1 { planes.source[2] } else { 0 };
+    storage::ensure_for_tasks(op, room.saturating_mul(size_of::<A>()), usize::MAX)
 }
 
 /// Packs the planes of many images, with the channels in parallel.
@@ -232,13 +253,13 @@ fn split<'a>(
     let bands = CONV_TASKS.div_ceil(tasks).min(flops / tasks / TASK_CONV_FLOPS).clamp(1, size);
     let band = size.div_ceil(bands);
     let inner = out_bytes / size;
-    let mut list: Vec<Task<'a>> = Vec::with_capacity(tasks * bands);
+    let mut list: Vec<Task<'a>> = storage::list(tasks * bands);
     for (k, unit) in out.chunks_mut(rows * out_bytes).enumerate() {
         for (b, channels) in unit.chunks_mut(block * out_bytes).enumerate() {
             let base = list.len();
             for start in (0..size).step_by(band) {
                 let part = Part { unit: first + k, row: b * block, band: start..(start + band).min(size) };
-                list.push((part, Vec::with_capacity(block)));
+                list.push((part, storage::list(block)));
             }
             for channel in channels.chunks_mut(out_bytes) {
                 for (piece, (_, pieces)) in channel.chunks_mut(band * inner).zip(&mut list[base..]) {

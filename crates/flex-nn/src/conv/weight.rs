@@ -10,9 +10,10 @@ use super::element::Scratch;
 use super::plan::{Geometry, check_scratch};
 use super::product::{Pairs, dots, max_lanes};
 use super::program::Program;
-use super::run::{PLANES_BYTES, pack_all, product_work};
+use super::run::{PLANES_BYTES, check_packing, pack_all, product_work};
 use crate::error::Result;
 use crate::parallel::{Work, for_each_chunk, map_blocks};
+use crate::storage;
 use crate::stored::{Computing, Source};
 use alloc::vec::Vec;
 use flex_math::simd::vectorize;
@@ -63,7 +64,8 @@ pub(super) fn weight_gradient<A: Computing>(
     };
     let direct = direct_image.is_some();
     let by_rows = !direct && wide != grid_len && !all_finite::<A>(image);
-    let mut segments: Vec<(usize, usize)> = Vec::new();
+    let count = if by_rows { size_d * size_h } else { wide.div_ceil(SEGMENT) };
+    let mut segments: Vec<(usize, usize)> = storage::try_list(op, count)?;
     if by_rows {
         for d in 0..size_d {
             segments.extend((0..size_h).map(|h| ((d * pitch_h + h) * pitch_w, size_w)));
@@ -76,8 +78,9 @@ pub(super) fn weight_gradient<A: Computing>(
     let image_wide = wide * rows * g.groups;
     let bytes = (image_planes + image_wide).saturating_mul(size_of::<A>());
     let at_once = if direct { g.batch } else { (PLANES_BYTES / bytes.max(1)).clamp(1, g.batch) };
-    let mut p_scratch = Scratch::new(if direct { 0 } else { at_once * image_planes + wide - positions });
-    let mut g_scratch = Scratch::new(if direct { 0 } else { at_once * image_wide });
+    let mut p_scratch = Scratch::new(op, if direct { 0 } else { at_once * image_planes + wide - positions })?;
+    let mut g_scratch = Scratch::new(op, if direct { 0 } else { at_once * image_wide })?;
+    check_packing::<A>(op, &program, image)?;
     let total = g.groups * rows;
     let per_task = total.div_ceil(MAX_TASKS).next_multiple_of(ROWS);
     let work = product_work(g.flops());

@@ -20,8 +20,7 @@
 use crate::error::{Error, Result, check_rank, check_same_dtype};
 use crate::parallel::{self, Work};
 use crate::stored::{Computing, Sink, Source};
-use crate::{Blank, DType, Element, Tensor};
-use alloc::vec;
+use crate::{Blank, DType, Element, Tensor, storage};
 use alloc::vec::Vec;
 use flex_math::simd::vectorize;
 use flex_math::{Exp, Ln, map, map_in_place};
@@ -51,6 +50,7 @@ pub fn ctc_loss(
     let log_probs = log_probs.into_contiguous()?;
     let (dtype, src) = (log_probs.dtype(), Source::of(&log_probs));
     let mut blank = Blank::new(OP, [problem.samples.len()].into(), dtype)?;
+    storage::ensure_for_tasks(OP, problem.states().saturating_mul(STATE_BYTES), problem.samples.len())?;
     parallel::for_each_chunk(blank.bytes(), dtype.size(), problem.work(), |n, out| {
         let sample = &problem.samples[n];
         let mut states = States::new(sample, problem.blank);
@@ -98,10 +98,18 @@ pub fn ctc_loss_backward(
     let mut out = Blank::new(OP, log_probs.shape().clone(), dtype)?;
     // The rows of one sample are not adjacent in memory; each task gets the list of its rows.
     let batch = problem.samples.len();
-    let mut rows: Vec<Vec<Sink<'_>>> = (0..batch).map(|_| Vec::with_capacity(problem.time)).collect();
+    let lists = batch.saturating_mul(size_of::<Vec<Sink<'_>>>() + LIST);
+    storage::ensure(OP, (batch * problem.time).saturating_mul(size_of::<Sink<'_>>()).saturating_add(lists))?;
+    let mut rows: Vec<Vec<Sink<'_>>> =
+        storage::try_collect(OP, (0..batch).map(|_| storage::list(problem.time)))?;
     for (k, row) in out.bytes().chunks_exact_mut(problem.classes * dtype.size()).enumerate() {
         rows[k % batch].push(Sink::new(row, dtype));
     }
+    // The alphas of every step, twice the buffers of a step, and a row of classes in and out.
+    let alphas = problem.samples.iter().map(|s| (2 * s.labels.len() + 8).saturating_mul(s.time)).max();
+    let numbers = alphas.unwrap_or(0).saturating_add(problem.states() * 2 * (STATE_BYTES / 8));
+    let bytes = numbers.saturating_add(2 * problem.classes).saturating_mul(size_of::<f64>());
+    storage::ensure_for_tasks(OP, bytes, batch)?;
     parallel::for_each_chunk(&mut rows, 1, problem.work(), |n, rows| match dtype {
         DType::F64 => gradient::<f64>(&problem, n, src, grad.get(n), &mut rows[0]),
         _ => gradient::<f32>(&problem, n, src, grad.get(n), &mut rows[0]),
@@ -114,7 +122,7 @@ pub fn ctc_loss_backward(
 fn gradient<A: Computing>(problem: &Problem, n: usize, src: Source<'_>, grad: f64, rows: &mut [Sink<'_>]) {
     let sample = &problem.samples[n];
     let mut states = States::new(sample, problem.blank);
-    let mut alphas: Vec<Vec<f64>> = Vec::with_capacity(sample.time);
+    let mut alphas: Vec<Vec<f64>> = storage::list(sample.time);
     for t in 0..sample.time {
         states.load(src.slice(problem.row(t, n)));
         let mut alpha = states.nothing();
@@ -133,7 +141,7 @@ fn gradient<A: Computing>(problem: &Problem, n: usize, src: Source<'_>, grad: f6
     // Beta runs over the states in reverse order, where it is the alpha of the reversed target.
     let mut reversed = states.reversed();
     let (mut beta, mut next) = (reversed.nothing(), reversed.nothing());
-    let mut posterior = vec![0.0; states.labels.len()];
+    let mut posterior = storage::room(states.labels.len(), 0.0);
     let (mut wide, mut narrow) = (Vec::new(), Vec::new());
     for (t, row) in counted_rows.iter_mut().enumerate().rev() {
         let log_probs = src.slice(problem.row(t, n));
@@ -209,9 +217,12 @@ impl Problem {
         let targets = integers(op, targets)?;
         let input_lengths = lengths(op, "input length", input_lengths, time)?;
         let target_lengths = lengths(op, "target length", target_lengths, columns)?;
-        let mut samples = Vec::with_capacity(batch);
+        let labels = target_lengths.iter().fold(0usize, |sum, &len| sum.saturating_add(len));
+        let lists = batch.saturating_mul(size_of::<Sample>() + LIST);
+        storage::ensure(op, labels.saturating_mul(size_of::<usize>()).saturating_add(lists))?;
+        let mut samples = storage::try_list(op, batch)?;
         for (n, (&time, &len)) in input_lengths.iter().zip(&target_lengths).enumerate() {
-            let mut labels = Vec::with_capacity(len);
+            let mut labels = storage::try_list(op, len)?;
             for &label in &targets[n * columns..n * columns + len] {
                 let class = usize::try_from(label).ok().filter(|&class| class < classes);
                 labels.push(class.ok_or_else(|| Error::index(op, label, 2, classes))?);
@@ -227,6 +238,11 @@ impl Problem {
         start..start + self.classes
     }
 
+    /// The largest number of states of a sample.
+    fn states(&self) -> usize {
+        self.samples.iter().map(|sample| 2 * sample.labels.len() + 1).max().unwrap_or(0)
+    }
+
     /// Four transcendental functions per step and state.
     fn work(&self) -> Work {
         let states: usize = self.samples.iter().map(|s| (2 * s.labels.len() + 1) * s.time).sum();
@@ -239,7 +255,7 @@ fn integers(op: &'static str, tensor: &Tensor) -> Result<Vec<i64>> {
     let tensor = tensor.to_contiguous()?;
     // A `u64` above `i64::MAX` becomes negative, which is equally invalid.
     dispatch!(int op, tensor.dtype(), I => {
-        Ok(tensor.as_slice::<I>().expect("contiguous").iter().map(|v| v.to_i64()).collect())
+        storage::try_collect(op, tensor.as_slice::<I>().expect("contiguous").iter().map(|v| v.to_i64()))
     })
 }
 
@@ -247,8 +263,19 @@ fn integers(op: &'static str, tensor: &Tensor) -> Result<Vec<i64>> {
 fn lengths(op: &'static str, name: &'static str, tensor: &Tensor, limit: usize) -> Result<Vec<usize>> {
     let valid = |&v: &i64| usize::try_from(v).ok().filter(|&v| v <= limit);
     let refuse = |v: &i64| Error::argument(op, name, v, alloc::format!("0 to {limit}"));
-    integers(op, tensor)?.iter().map(|v| valid(v).ok_or_else(|| refuse(v))).collect()
+    let values = integers(op, tensor)?;
+    let mut lengths = storage::try_list(op, values.len())?;
+    for v in &values {
+        lengths.push(valid(v).ok_or_else(|| refuse(v))?);
+    }
+    Ok(lengths)
 }
+
+/// More bytes than an allocator takes for itself and for rounding per list.
+const LIST: usize = 32;
+
+/// Bytes per state of [`States`] and of two lists of log-probabilities.
+const STATE_BYTES: usize = 10 * size_of::<f64>();
 
 /// Elements before state 0, always -inf, so that a step reads `s - 1` and `s - 2` without a bounds check.
 const PAD: usize = 2;
@@ -268,7 +295,7 @@ struct States {
 
 impl States {
     fn new(sample: &Sample, blank: usize) -> Self {
-        let mut labels = vec![blank; 2 * sample.labels.len() + 1];
+        let mut labels = storage::room(2 * sample.labels.len() + 1, blank);
         for (state, label) in labels[1..].iter_mut().step_by(2).zip(&sample.labels) {
             *state = *label;
         }
@@ -278,19 +305,22 @@ impl States {
     fn of(labels: Vec<usize>, blank: usize) -> Self {
         let n = labels.len();
         let jumps = |s: usize| s >= 2 && labels[s] != blank && labels[s] != labels[s - 2];
-        let jump = (0..n).map(|s| if jumps(s) { 0.0 } else { f64::NEG_INFINITY }).collect();
-        Self { labels, jump, log_probs: vec![0.0; n], ways: vec![0.0; 3 * n], largest: vec![0.0; n] }
+        let mut jump = storage::room(n, 0.0);
+        jump.iter_mut().enumerate().filter(|(s, _)| !jumps(*s)).for_each(|(_, j)| *j = f64::NEG_INFINITY);
+        let [log_probs, largest] = [(); 2].map(|()| storage::room(n, 0.0));
+        Self { labels, jump, log_probs, ways: storage::room(3 * n, 0.0), largest }
     }
 
     /// The states of the reversed target.
     fn reversed(&self) -> Self {
-        let labels = self.labels.iter().rev().copied().collect();
+        let mut labels = storage::list(self.labels.len());
+        labels.extend(self.labels.iter().rev());
         Self::of(labels, self.labels[0])
     }
 
     /// Log-probabilities of a set of paths that is in no state: all -inf.
     fn nothing(&self) -> Vec<f64> {
-        vec![f64::NEG_INFINITY; PAD + self.labels.len()]
+        storage::room(PAD + self.labels.len(), f64::NEG_INFINITY)
     }
 
     /// Loads the log-probabilities of a time step.

@@ -1,11 +1,10 @@
 //! Layer normalisation over the last axis.
 
 use super::rows::map_rows;
-use crate::Tensor;
 use crate::error::{Error, Result, check_same_dtype};
 use crate::float::Real;
 use crate::stored::{Computing, Source};
-use alloc::vec;
+use crate::{Tensor, storage};
 use alloc::vec::Vec;
 use flex_math::UnaryFn;
 use flex_math::simd::{Simd, Vector, vectorize};
@@ -52,10 +51,10 @@ fn run<A: Computing>(
     epsilon: f64,
 ) -> Result<Tensor> {
     let width = gamma.num_elements();
-    let gamma = row::<A>(gamma)?;
+    let gamma = row::<A>(op, gamma)?;
     let beta = match beta {
-        Some(beta) => row::<A>(beta)?,
-        None => vec![A::ZERO; width],
+        Some(beta) => row::<A>(op, beta)?,
+        None => storage::try_room(op, width, A::ZERO)?,
     };
     if width == 0 {
         return Ok(tensor);
@@ -66,9 +65,9 @@ fn run<A: Computing>(
 }
 
 /// The elements of a 1-D tensor in the computing type.
-pub(super) fn row<A: Computing>(tensor: Tensor) -> Result<Vec<A>> {
+pub(super) fn row<A: Computing>(op: &'static str, tensor: Tensor) -> Result<Vec<A>> {
     let tensor = tensor.into_contiguous()?;
-    let mut to = vec![A::ZERO; tensor.num_elements()];
+    let mut to = storage::try_room(op, tensor.num_elements(), A::ZERO)?;
     Source::of(&tensor).read(&mut to);
     Ok(to)
 }

@@ -13,9 +13,7 @@ use super::rows::FLOPS_PER_ELEMENT;
 use crate::error::{Error, Result, check_same_dtype};
 use crate::float::Real;
 use crate::stored::{Computing, Sink, Source};
-use crate::{Blank, Tensor, parallel};
-use alloc::vec;
-use alloc::vec::Vec;
+use crate::{Blank, Tensor, parallel, storage};
 use flex_math::simd::vectorize;
 
 /// Least number of elements per task.
@@ -70,14 +68,17 @@ fn run<A: Computing>(
     epsilon: f64,
 ) -> Result<LayerNormGradients> {
     let dtype = tensor.dtype();
-    let gamma = row::<A>(gamma)?;
+    let gamma = row::<A>(op, gamma)?;
     let epsilon = A::from_f64(epsilon);
     let (tensor, mut grad) = (tensor.into_contiguous()?, grad.into_contiguous()?);
     let x = Source::of(&tensor);
     let count = x.len() / width.max(1);
     let rows = (TASK / width.max(1)).max(count.div_ceil(MAX_TASKS)).max(1);
     // For each task, the gradient of gamma and the gradient of beta.
-    let mut sums = vec![A::ZERO; count.div_ceil(rows) * 2 * width];
+    let tasks = count.div_ceil(rows);
+    let mut sums = storage::try_room(op, tasks * 2 * width, A::ZERO)?;
+    let mut total = storage::try_room(op, 2 * width, A::ZERO)?;
+    storage::ensure_for_tasks(op, (4 * size_of::<A>()).saturating_mul(width), tasks)?;
     let work = parallel::Work::Flops(FLOPS_PER_ELEMENT * x.len());
     let (chunk, chunk_of_sums) = ((rows * width).max(1), (2 * width).max(1));
     let mut run = |from: Option<Source<'_>>, to: &mut [u8]| {
@@ -104,7 +105,6 @@ fn run<A: Computing>(
         }
     }
     let input = blank.map_or(grad, Blank::finish);
-    let mut total = vec![A::ZERO; 2 * width];
     sums.chunks_exact(chunk_of_sums).for_each(|sums| add(&mut total, sums));
     let part = |sums: &[A]| {
         let mut blank = Blank::new(op, [width].into(), dtype)?;
@@ -125,7 +125,7 @@ fn rows_backward<A: Computing>(
     sums: &mut [A],
 ) {
     let width = gamma.len();
-    let mut room: Vec<A> = vec![A::ZERO; 4 * width];
+    let mut room = storage::room(4 * width, A::ZERO);
     let (partial, room) = room.split_at_mut(2 * width);
     let (loaded, own) = room.split_at_mut(width);
     for k in 0..to.len() / width {

@@ -3,8 +3,7 @@
 use crate::error::Result;
 use crate::parallel::{self, Work};
 use crate::stored::{Computing, Sink, Source};
-use crate::{Blank, Tensor};
-use alloc::vec;
+use crate::{Blank, Tensor, storage};
 
 /// Elements per block: 16 KiB of f32 stay in the first-level cache for all passes over them.
 const BLOCK: usize = 4096;
@@ -54,6 +53,12 @@ fn map_blocks<A: Computing>(
     let block = rows_per_block * width.max(1);
     // About 64 Ki elements per task.
     let task = block * (16 * BLOCK / block).max(1);
+    let buffers = 1 + other.is_some() as usize;
+    if tensor.dtype() != A::DTYPE {
+        let count = tensor.num_elements();
+        let bytes = (buffers * size_of::<A>()).saturating_mul(block.min(count));
+        storage::ensure_for_tasks(op, bytes, count.div_ceil(task))?;
+    }
     map_chunks(op, tensor, task, |first, from, mut to| {
         let len = to.len();
         let other = other.map(|other| other.slice(first..first + len));
@@ -66,7 +71,7 @@ fn map_blocks<A: Computing>(
             }
             return;
         }
-        let mut scratch = vec![A::ZERO; block.min(len) * (1 + other.is_some() as usize)];
+        let mut scratch = storage::room(block.min(len) * buffers, A::ZERO);
         for start in (0..len).step_by(block) {
             let rows = start..len.min(start + block);
             let mut to = to.part(rows.clone());

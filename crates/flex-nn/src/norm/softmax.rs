@@ -14,7 +14,7 @@ use crate::error::{Result, check_axis};
 use crate::float::Real;
 use crate::parallel;
 use crate::stored::{Computing, Sink, Source};
-use crate::{Blank, DType, Tensor};
+use crate::{Blank, DType, Tensor, storage};
 use alloc::vec;
 use alloc::vec::Vec;
 use flex_math::simd::{Simd, Vector, prefetch, vectorize};
@@ -99,9 +99,14 @@ fn run<A: Computing>(op: &'static str, tensor: Tensor, axis: usize, kind: Softma
     }
     let slab = size * inner;
     if inner < MIN_COLUMNS {
+        let bytes = (2 * size_of::<A>()).saturating_mul(slab);
+        storage::ensure_for_tasks(op, bytes, tensor.num_elements() / slab)?;
         return map_chunks(op, tensor, slab, |_, from, to| few_columns::<A>(from, to, size, inner, kind));
     }
     let dtype = tensor.dtype();
+    let pieces = size.saturating_mul(inner.div_ceil(tile_columns(size, inner)));
+    let bytes = pieces.saturating_mul(size_of::<Sink<'_>>());
+    storage::ensure_for_tasks(op, bytes, tensor.num_elements() / slab)?;
     if shape[..axis].iter().product::<usize>() > 1 {
         return map_chunks(op, tensor, slab, |_, from, mut to| {
             for tile in &mut column_tiles(to.bytes(), dtype, size, inner) {
@@ -272,9 +277,9 @@ fn few_columns<A: Computing>(
     inner: usize,
     kind: SoftmaxKind,
 ) {
-    let mut loaded = vec![A::ZERO; to.len()];
+    let mut loaded = storage::room(to.len(), A::ZERO);
     from.unwrap_or(to.source()).read(&mut loaded);
-    let mut rows = vec![A::ZERO; to.len()];
+    let mut rows = storage::room(to.len(), A::ZERO);
     for (c, row) in rows.chunks_exact_mut(size).enumerate() {
         row.iter_mut().zip(loaded[c..].iter().step_by(inner)).for_each(|(to, from)| *to = *from);
     }
@@ -293,11 +298,16 @@ struct Tile<'a> {
     rows: Vec<Sink<'a>>,
 }
 
+/// Number of columns of a tile of a slab of `size` rows of `inner` elements.
+fn tile_columns(size: usize, inner: usize) -> usize {
+    (TILE / size).clamp(MIN_TILE_COLUMNS, MAX_TILE_COLUMNS).min(inner)
+}
+
 /// Splits a slab of `size` rows of `inner` elements into tiles.
 fn column_tiles(slab: &mut [u8], dtype: DType, size: usize, inner: usize) -> Vec<Tile<'_>> {
-    let columns = (TILE / size).clamp(MIN_TILE_COLUMNS, MAX_TILE_COLUMNS).min(inner);
+    let columns = tile_columns(size, inner);
     let mut tiles: Vec<_> = (0..inner.div_ceil(columns))
-        .map(|k| Tile { first: k * columns, rows: Vec::with_capacity(size) })
+        .map(|k| Tile { first: k * columns, rows: storage::list(size) })
         .collect();
     for row in slab.chunks_exact_mut(inner * dtype.size()) {
         for (part, tile) in row.chunks_mut(columns * dtype.size()).zip(&mut tiles) {

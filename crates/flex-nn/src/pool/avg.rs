@@ -4,10 +4,10 @@ use super::AvgPoolOptions;
 use super::drive::{Part, map_pieces, map_planes};
 use super::fold::{Fold, FoldScratch, Split, Sum, fold_piece};
 use super::plan::{PoolAxis, PoolPlan, per_axis};
-use crate::Tensor;
 use crate::error::{Error, Result};
 use crate::float::{Real, take};
 use crate::stored::Computing;
+use crate::{Tensor, storage};
 use alloc::vec::Vec;
 use flex_math::simd::vectorize_lean;
 
@@ -77,8 +77,9 @@ fn plan<const N: usize>(op: &'static str, x: &Tensor, options: &AvgPoolOptions<N
 }
 
 /// The divisor of each window of an axis; 1 for windows without elements, whose sum is zero.
-fn divisors<A: Real>(axis: &PoolAxis, count_include_pad: bool) -> Vec<A> {
-    (0..axis.output).map(|i| A::from_f64(axis.divisor(i, count_include_pad).max(1) as f64)).collect()
+fn divisors<A: Real>(op: &'static str, axis: &PoolAxis, count_include_pad: bool) -> Result<Vec<A>> {
+    let divisor = |i| A::from_f64(axis.divisor(i, count_include_pad).max(1) as f64);
+    storage::try_collect(op, (0..axis.output).map(divisor))
 }
 
 fn forward(op: &'static str, plan: &PoolPlan, x: Tensor, count_include_pad: bool) -> Result<Tensor> {
@@ -95,8 +96,8 @@ fn run_forward<A: Computing>(
 where
     Sum: Fold<A>,
 {
-    let row_divisors = divisors::<A>(&plan.rows, count_include_pad);
-    let col_divisors = divisors::<A>(&plan.cols, count_include_pad);
+    let row_divisors = divisors::<A>(op, &plan.rows, count_include_pad)?;
+    let col_divisors = divisors::<A>(op, &plan.cols, count_include_pad)?;
     map_pieces::<A>(op, plan, x, |part, scratch, out| {
         average(plan, part, &row_divisors, &col_divisors[part.piece.cols.clone()], scratch, out);
     })
@@ -152,8 +153,8 @@ fn run_backward<A: Computing>(
     grad: &Tensor,
     count_include_pad: bool,
 ) -> Result<Tensor> {
-    let row_divisors = divisors::<A>(&plan.rows, count_include_pad);
-    let col_divisors = divisors::<A>(&plan.cols, count_include_pad);
+    let row_divisors = divisors::<A>(op, &plan.rows, count_include_pad)?;
+    let col_divisors = divisors::<A>(op, &plan.cols, count_include_pad)?;
     map_planes::<A>(op, plan, x, grad, 0, |_, grads, scratch, out| {
         vectorize_lean(
             #[inline(always)]

@@ -1,11 +1,11 @@
 //! Runs kernels over the pieces and planes of a pooling, in the computing type.
 
 use super::fold::FoldScratch;
-use super::plan::{Piece, PoolPlan};
+use super::plan::{Piece, PoolPlan, TILE};
 use crate::error::Result;
 use crate::parallel;
 use crate::stored::{Computing, Sink, Source};
-use crate::{Blank, Tensor};
+use crate::{Blank, DType, Tensor, storage};
 use alloc::vec::Vec;
 use core::ops::Range;
 
@@ -46,6 +46,20 @@ pub(super) fn for_each_piece<A: Computing>(
     }
 }
 
+/// `Ok` if there is memory for the buffers of tasks of `chunk` outputs: rows and phases, and where elements
+/// are converted, the tasks' part of the input and of the output.
+pub(super) fn check_memory<A: Computing>(
+    op: &'static str,
+    plan: &PoolPlan,
+    dtype: DType,
+    chunk: usize,
+) -> Result<()> {
+    let converted = if dtype == A::DTYPE { 0 } else { plan.input_plane().saturating_add(chunk) };
+    let elements = converted.saturating_add(plan.cols.input).saturating_add(8 * TILE);
+    let tasks = plan.planes.saturating_mul(plan.output_plane()).div_ceil(chunk.max(1));
+    storage::ensure_for_tasks(op, elements.saturating_mul(size_of::<A>()), tasks)
+}
+
 /// The outputs of the pooling of the contiguous `x`: `f(part, scratch, out)` writes those of a piece.
 pub(super) fn map_pieces<A: Computing>(
     op: &'static str,
@@ -56,6 +70,7 @@ pub(super) fn map_pieces<A: Computing>(
     let (dtype, size, src) = (x.dtype(), x.dtype().size(), Source::of(x));
     let mut blank = Blank::new(op, plan.out_shape.clone(), dtype)?;
     let chunk = plan.chunk(size);
+    check_memory::<A>(op, plan, dtype, chunk)?;
     parallel::for_each_chunk(blank.bytes(), chunk * size, plan.work(size), |k, out| {
         let mut scratch = FoldScratch::new();
         for_each_piece::<A>(plan, src, k * chunk, Sink::new(out, dtype), &mut |part, out, _| {
@@ -80,6 +95,11 @@ pub(super) fn map_planes<A: Computing>(
     let (input_plane, output_plane) = (plan.input_plane(), plan.output_plane());
     let bytes = input_plane.saturating_add(output_plane).saturating_mul(size);
     let planes = parallel::rows_per_task(bytes.saturating_add(output_plane.saturating_mul(more)));
+    // A row, its shares and phases, and where elements are converted, both planes.
+    let converted = if dtype == A::DTYPE { 0 } else { input_plane.saturating_add(output_plane) };
+    let rows = plan.cols.output.saturating_mul(6).saturating_add(plan.cols.input).saturating_add(TILE);
+    let elements = converted.saturating_add(rows);
+    storage::ensure_for_tasks(op, elements.saturating_mul(size_of::<A>()), plan.planes.div_ceil(planes))?;
     parallel::for_each_chunk(blank.bytes(), planes * input_plane * size, plan.work(size), |k, out| {
         let (mut wide, mut narrow, mut scratch) = (Vec::new(), Vec::new(), Vec::new());
         for (plane, out) in out.chunks_exact_mut(input_plane * size).enumerate() {

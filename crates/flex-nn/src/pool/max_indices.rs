@@ -1,7 +1,7 @@
 //! Max pooling that also returns the position of each maximum, and its gradient.
 
 use super::MaxPoolOptions;
-use super::drive::{Part, for_each_piece, map_planes};
+use super::drive::{Part, check_memory, for_each_piece, map_planes};
 use super::fold::{Phases, Split};
 use super::max;
 use super::plan::{PoolAxis, PoolPlan, Windows};
@@ -10,7 +10,7 @@ use crate::float::{Real, take};
 use crate::index::check_indices;
 use crate::parallel;
 use crate::stored::{Computing, Sink, Source, low_bits};
-use crate::{Blank, DType, Element, Tensor};
+use crate::{Blank, DType, Element, Tensor, storage};
 use alloc::vec::Vec;
 use flex_math::simd::vectorize;
 
@@ -44,6 +44,10 @@ fn run<A: Computing>(
     let mut values = Blank::new(op, plan.out_shape.clone(), dtype)?;
     let mut indices = Blank::new(op, plan.out_shape.clone(), index_dtype)?;
     let (chunk, width) = (plan.chunk(size), index_dtype.size());
+    check_memory::<A>(op, plan, dtype, chunk)?;
+    // Winners and indices of a piece.
+    let tasks = (values.bytes().len() / size).div_ceil(chunk.max(1));
+    storage::ensure_for_tasks(op, chunk.saturating_mul(size_of::<u64>() + size_of::<u32>()), tasks)?;
     let (out, out_indices) = (values.bytes(), indices.bytes());
     let work = plan.work(size);
     parallel::for_each_chunk2(out, chunk * size, out_indices, chunk * width, work, |k, out, out_indices| {
@@ -202,7 +206,7 @@ fn run_backward<A: Computing>(
     grad: &Tensor,
     indices: &Tensor,
 ) -> Result<Tensor> {
-    let (live_rows, live_cols) = (live(&plan.rows), live(&plan.cols));
+    let (live_rows, live_cols) = (live(op, &plan.rows)?, live(op, &plan.cols)?);
     let (dtype, indices) = (indices.dtype(), Source::of(indices));
     map_planes::<A>(op, plan, x, grad, dtype.size(), |plane, grads, _, out| {
         let bytes = indices.slice(plane * grads.len()..(plane + 1) * grads.len()).bytes();
@@ -238,7 +242,7 @@ fn scatter<A: Real, I: Element>(
 }
 
 /// For each window of an axis, whether it contains an element of the input.
-fn live(axis: &PoolAxis) -> Vec<bool> {
+fn live(op: &'static str, axis: &PoolAxis) -> Result<Vec<bool>> {
     debug_assert!(matches!(axis.windows, Windows::Regular { .. }));
-    (0..axis.output).map(|i| axis.taps(i).count > 0).collect()
+    storage::try_collect(op, (0..axis.output).map(|i| axis.taps(i).count > 0))
 }

@@ -33,7 +33,7 @@ impl QTensor {
             Some(per_word) => 4 * codes.len().div_ceil(per_word),
             None => codes.len(),
         };
-        let mut bytes = storage::alloc(len + 4 * scales.len());
+        let mut bytes = storage::scratch("quantized into_data", len + 4 * scales.len())?;
         let (front, back) = bytes.split_at_mut(len);
         match codes_per_word(&self.scheme) {
             Some(per_word) => {

@@ -2,6 +2,7 @@
 
 use super::codec::{Codec, encode_int};
 use crate::parallel::{self, Work};
+use crate::storage;
 use alloc::vec;
 use alloc::vec::Vec;
 use flex_math::simd::vectorize_lean;
@@ -168,7 +169,7 @@ pub(super) fn largest_magnitudes(numbers: &[f32], layout: &Scales) -> Vec<f32> {
             vec![parts.into_iter().fold(0.0, larger)]
         }
         Scales::Each { run } => {
-            let mut largest = vec![0f32; numbers.len() / run];
+            let mut largest = storage::room(numbers.len() / run, 0f32);
             let runs = parallel::rows_per_task(run * size_of::<f32>());
             parallel::for_each_chunk(&mut largest, runs, work, |k, out| {
                 let numbers = numbers[k * runs * run..].chunks_exact(*run);
@@ -181,7 +182,7 @@ pub(super) fn largest_magnitudes(numbers: &[f32], layout: &Scales) -> Vec<f32> {
         }
         // Rows share blocks, so a single thread reads all rows.
         Scales::Rows { run, per_row, first, count } => {
-            let mut largest = vec![0f32; *count];
+            let mut largest = storage::room(*count, 0f32);
             if numbers.is_empty() {
                 return largest;
             }

@@ -22,7 +22,7 @@ pub use views::cat;
 
 use crate::error::{Error, Result};
 use crate::movement::convert::{from_f32, into_f32};
-use crate::{DType, Shape, Tensor, bf16, f16};
+use crate::{DType, Shape, Tensor, bf16, f16, storage};
 use alloc::vec::Vec;
 use codec::Codec;
 use kernels::Scales;
@@ -102,6 +102,7 @@ pub fn quantize_dynamic(tensor: Tensor, scheme: QuantScheme) -> Result<QTensor> 
     let grid = Grid::new(OP, &scheme, tensor.shape())?;
     let tensor = into_f32(OP, tensor)?.into_contiguous()?;
     let (low, high) = scheme.value.range();
+    storage::ensure(OP, grid.scales_shape().num_elements().saturating_mul(size_of::<f32>()))?;
     let mut scales =
         kernels::largest_magnitudes(tensor.as_slice::<f32>().expect("contiguous"), &grid.scales());
     scales.iter_mut().for_each(|s| *s = usable_scale(*s / ((high - low) / 2.0), &scheme));
@@ -263,7 +264,9 @@ impl Grid {
         let outer = &self.shape[..self.shape.len() - 1];
         let mut rows = alloc::vec![0usize];
         for (&size, &b) in outer.iter().zip(outer_blocks) {
-            rows = rows.iter().flat_map(|&at| (0..size).map(move |i| at * (size / b) + i / b)).collect();
+            let mut longer = storage::list(rows.len() * size);
+            longer.extend(rows.iter().flat_map(|&at| (0..size).map(move |i| at * (size / b) + i / b)));
+            rows = longer;
         }
         rows.iter_mut().for_each(|row| *row *= per_row);
         let count = self.scales_shape().num_elements();

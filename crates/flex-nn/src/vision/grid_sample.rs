@@ -5,7 +5,7 @@ use crate::error::{Error, Result, check_rank, check_same_dtype};
 use crate::float::Real;
 use crate::parallel::{self, Work};
 use crate::stored::{Computing, Sink, Source};
-use crate::{Blank, Element, Tensor};
+use crate::{Blank, Element, Tensor, storage};
 use alloc::vec::Vec;
 use flex_math::simd::vectorize_lean;
 
@@ -71,6 +71,12 @@ fn run<A: Computing>(
     let [batch, channels, height, width] = core::array::from_fn(|k| x.shape()[k]);
     let [out_height, out_width] = [grid.shape()[1], grid.shape()[2]];
     let (plane, points) = (height * width, out_height * out_width);
+    if x.dtype() != A::DTYPE {
+        storage::ensure(
+            op,
+            (x.num_elements().saturating_add(grid.num_elements())).saturating_mul(size_of::<A>()),
+        )?;
+    }
     // Elements are read in any order, so half precision is converted once for the whole image.
     let (mut wide_x, mut wide_grid) = (Vec::new(), Vec::new());
     let src = Source::of(x).load::<A>(&mut wide_x);
@@ -83,7 +89,10 @@ fn run<A: Computing>(
     }
     // A task computes one block of points in all channels of an image.
     let blocks = points.div_ceil(BLOCK);
-    let mut tasks: Vec<Vec<Sink<'_>>> = (0..batch * blocks).map(|_| Vec::with_capacity(channels)).collect();
+    let list = channels.saturating_mul(size_of::<Sink<'_>>()).saturating_add(size_of::<Vec<Sink<'_>>>());
+    storage::ensure(op, (batch * blocks).saturating_mul(list))?;
+    let mut tasks: Vec<Vec<Sink<'_>>> =
+        storage::try_collect(op, (0..batch * blocks).map(|_| storage::list(channels)))?;
     for (p, out) in out.chunks_exact_mut(points * dtype.size()).enumerate() {
         for (k, block) in out.chunks_mut(BLOCK * dtype.size()).enumerate() {
             tasks[p / channels * blocks + k].push(Sink::new(block, dtype));

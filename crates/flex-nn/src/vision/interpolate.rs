@@ -12,7 +12,7 @@ use crate::float::{Real, take};
 use crate::layout::checked_num_elements;
 use crate::parallel::{self, Work};
 use crate::stored::{Computing, Sink, Source};
-use crate::{Blank, Tensor};
+use crate::{Blank, Tensor, storage};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -81,9 +81,9 @@ fn forward<A: Computing>(
     let axes = Axes { input: [x.shape()[2], x.shape()[3]], output: size, mode, align_corners };
     match mode {
         Interpolation::Nearest => nearest::resize(op, x, size),
-        Interpolation::Bilinear => resize_images::<A>(op, x, size, 2, &Resampling::<A, 2>::new(&axes)),
-        Interpolation::Bicubic => resize_images::<A>(op, x, size, 4, &Resampling::<A, 4>::new(&axes)),
-        Interpolation::Lanczos3 => resize_images::<A>(op, x, size, 6, &Resampling::<A, 6>::new(&axes)),
+        Interpolation::Bilinear => resize_images::<A>(op, x, size, 2, &Resampling::<A, 2>::new(op, &axes)?),
+        Interpolation::Bicubic => resize_images::<A>(op, x, size, 4, &Resampling::<A, 4>::new(op, &axes)?),
+        Interpolation::Lanczos3 => resize_images::<A>(op, x, size, 6, &Resampling::<A, 6>::new(op, &axes)?),
     }
 }
 
@@ -103,6 +103,11 @@ fn resize_images<A: Computing>(
     let row_bytes = size[1] * dtype.size();
     // About 2 operations per tap, element and pass.
     let block = parallel::rows_per_task(taps * row_bytes);
+    // Rows, and where elements are converted, the input and output rows of a task.
+    let rows = 2usize.saturating_mul(width).saturating_add(size[1].saturating_mul(taps + 1));
+    let converted = if dtype == A::DTYPE { 0 } else { height * width + block.min(size[0]) * size[1] };
+    let bytes = rows.saturating_add(converted).saturating_mul(size_of::<A>());
+    storage::ensure_for_tasks(op, bytes, (batch * channels).saturating_mul(size[0]).div_ceil(block))?;
     let work = Work::Flops((out.len() / dtype.size()).saturating_mul(4 * taps));
     parallel::for_each_chunk(out, block * row_bytes, work, |k, out| {
         let (mut wide, mut narrow, mut scratch) = (Vec::new(), Vec::new(), plan.scratch());
@@ -136,10 +141,10 @@ fn backward<A: Computing>(
     let input = [x.shape()[2], x.shape()[3]];
     let axes = Axes { input, output: [grad.shape()[2], grad.shape()[3]], mode, align_corners };
     match mode {
-        Interpolation::Nearest => spread_images::<A>(op, x, grad, 1, &Resampling::<A, 1>::new(&axes)),
-        Interpolation::Bilinear => spread_images::<A>(op, x, grad, 2, &Resampling::<A, 2>::new(&axes)),
-        Interpolation::Bicubic => spread_images::<A>(op, x, grad, 4, &Resampling::<A, 4>::new(&axes)),
-        Interpolation::Lanczos3 => spread_images::<A>(op, x, grad, 6, &Resampling::<A, 6>::new(&axes)),
+        Interpolation::Nearest => spread_images::<A>(op, x, grad, 1, &Resampling::<A, 1>::new(op, &axes)?),
+        Interpolation::Bilinear => spread_images::<A>(op, x, grad, 2, &Resampling::<A, 2>::new(op, &axes)?),
+        Interpolation::Bicubic => spread_images::<A>(op, x, grad, 4, &Resampling::<A, 4>::new(op, &axes)?),
+        Interpolation::Lanczos3 => spread_images::<A>(op, x, grad, 6, &Resampling::<A, 6>::new(op, &axes)?),
     }
 }
 
@@ -157,6 +162,11 @@ fn spread_images<A: Computing>(
     let planes = parallel::rows_per_task(taps * output_plane * dtype.size());
     let work = Work::Flops(src.len().saturating_mul(4 * taps));
     let input_bytes = input_plane * dtype.size();
+    // Rows, and where elements are converted, both planes.
+    let rows = (x.shape()[3].saturating_add(grad.shape()[3])).saturating_mul(taps + 1);
+    let converted = if dtype == A::DTYPE { 0 } else { input_plane.saturating_add(output_plane) };
+    let bytes = rows.saturating_add(converted).saturating_mul(size_of::<A>());
+    storage::ensure_for_tasks(op, bytes, (x.shape()[0] * x.shape()[1]).div_ceil(planes))?;
     parallel::for_each_chunk(blank.bytes(), planes * input_bytes, work, |k, out| {
         let (mut wide, mut narrow, mut scratch) = (Vec::new(), Vec::new(), Vec::new());
         for (plane, out) in out.chunks_exact_mut(input_bytes).enumerate() {
@@ -177,8 +187,8 @@ struct Axes {
 }
 
 impl Axes {
-    fn taps<A: Real, const K: usize>(&self, axis: usize) -> Taps<A, K> {
-        Taps::new(self.input[axis], self.output[axis], self.mode, self.align_corners)
+    fn taps<A: Real, const K: usize>(&self, op: &'static str, axis: usize) -> Result<Taps<A, K>> {
+        Taps::new(op, self.input[axis], self.output[axis], self.mode, self.align_corners)
     }
 }
 
@@ -228,10 +238,10 @@ impl<A: Real, const K: usize> Resize<A> for Resampling<A, K> {
 
     fn scratch(&self) -> ResamplingScratch<A> {
         ResamplingScratch {
-            padded: vec![A::ZERO; self.cols.input + 2 * Self::PAD],
-            slots: vec![A::ZERO; K * self.cols.output()],
+            padded: storage::room(self.cols.input + 2 * Self::PAD, A::ZERO),
+            slots: storage::room(K * self.cols.output(), A::ZERO),
             kept: vec![usize::MAX; K],
-            zeros: vec![A::ZERO; self.cols.input.max(self.cols.output())],
+            zeros: storage::room(self.cols.input.max(self.cols.output()), A::ZERO),
         }
     }
 
@@ -337,8 +347,8 @@ impl<A: Real, const K: usize> Spread<A> for Resampling<A, K> {
 impl<A: Real, const K: usize> Resampling<A, K> {
     const PAD: usize = Taps::<A, K>::PAD;
 
-    fn new(axes: &Axes) -> Self {
-        Self { rows: axes.taps(0), cols: axes.taps(1) }
+    fn new(op: &'static str, axes: &Axes) -> Result<Self> {
+        Ok(Self { rows: axes.taps(op, 0)?, cols: axes.taps(op, 1)? })
     }
 
     /// Fills the elements before and after a row.

@@ -3,8 +3,7 @@
 use crate::error::Result;
 use crate::parallel::{self, Work};
 use crate::stored::Source;
-use crate::{Blank, Element, Tensor};
-use alloc::vec::Vec;
+use crate::{Blank, Element, Tensor, storage};
 use bytemuck::{cast_slice, cast_slice_mut};
 
 /// Resizes `x` to `size`: output `i` of `n` is input `floor(i * len / n)`. `x` is contiguous and already
@@ -14,9 +13,10 @@ pub(super) fn resize(op: &'static str, x: &Tensor, size: [usize; 2]) -> Result<T
     let [out_height, out_width] = size;
     let source =
         |i: usize, input: usize, output: usize| (i as u128 * input as u128 / output as u128) as usize;
-    let columns: Vec<usize> = (0..out_width).map(|j| source(j, width, out_width)).collect();
     // Enlarging by an integer factor repeats elements; otherwise, elements are looked up in `columns`.
     let factor = out_width.is_multiple_of(width).then_some(out_width / width);
+    let listed = if factor.is_some() { 0 } else { out_width };
+    let columns = storage::try_collect(op, (0..listed).map(|j| source(j, width, out_width)))?;
     let (dtype, src) = (x.dtype(), Source::of(x).bytes());
     let (row_bytes, out_row_bytes) = (width * dtype.size(), out_width * dtype.size());
     let mut blank = Blank::new(op, [batch, channels, out_height, out_width].into(), dtype)?;

@@ -1,7 +1,9 @@
 //! The elements of an axis that contribute to each output element, and their weights.
 
 use super::{Interpolation, cubic_weights};
+use crate::error::Result;
 use crate::float::Real;
+use crate::storage;
 use alloc::vec::Vec;
 use core::f64::consts::PI;
 use num_traits::Float;
@@ -26,24 +28,33 @@ impl<A: Real, const K: usize> Taps<A, K> {
 
     /// Taps that resample `input` elements to `output` elements.
     ///
+    /// # Errors
+    /// [`Error::Memory`](crate::Error::Memory) under the name `op`.
+    ///
     /// # Panics
     /// Panics if `K` is not the number of taps of `mode`: 1, 2 and 4 (6 is not checked).
-    pub fn new(input: usize, output: usize, mode: Interpolation, align_corners: bool) -> Self {
+    pub fn new(
+        op: &'static str,
+        input: usize,
+        output: usize,
+        mode: Interpolation,
+        align_corners: bool,
+    ) -> Result<Self> {
         let scale = match align_corners {
             true if output > 1 => (input - 1) as f64 / (output - 1) as f64,
             true => 0.0,
             false => input as f64 / output as f64,
         };
         let axis = Axis { input, output, mode, align_corners, scale };
-        let mut starts = Vec::with_capacity(output);
-        let mut weights = Vec::with_capacity(output);
+        let mut starts = storage::try_list(op, output)?;
+        let mut weights = storage::try_list(op, output)?;
         for i in 0..output {
             let mut w = [0.0; K];
             let first = tap(&axis, i, &mut w);
             starts.push((first + Self::PAD as isize) as usize);
             weights.push(w.map(A::from_f64));
         }
-        Self { input, taps: K, starts, weights, repeat_border: mode != Interpolation::Lanczos3 }
+        Ok(Self { input, taps: K, starts, weights, repeat_border: mode != Interpolation::Lanczos3 })
     }
 
     /// Number of output elements.

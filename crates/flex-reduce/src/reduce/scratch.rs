@@ -3,7 +3,6 @@
 //! An accumulator is any plain type whose alignment is at most [`Word`]'s; the drivers know only its size.
 //! Memory is allocated in words, so that bytes that start at a word can be read as any such type.
 
-use alloc::vec;
 use alloc::vec::Vec;
 use bytemuck::Pod;
 
@@ -36,7 +35,7 @@ pub(super) fn with_scratch<R>(len: usize, f: &mut dyn FnMut(&mut [u8]) -> R) -> 
 }
 
 pub(super) fn words(len: usize) -> Vec<Word> {
-    vec![0; len.div_ceil(WORD)]
+    crate::storage::room(len.div_ceil(WORD), 0)
 }
 
 /// `len` rounded up to a multiple of [`WORD`], so that another accumulator may start there.

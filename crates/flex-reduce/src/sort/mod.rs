@@ -17,7 +17,7 @@ mod topk;
 use crate::error::{Error, Result, check_axis, check_index_dtype};
 use crate::{Blank, DType, Shape, Tensor};
 use key::KeyMap;
-use rows::{IndexSlice, RowPairs, sort_indices, sort_values};
+use rows::{IndexSlice, RowPairs, check_memory, sort_indices, sort_values};
 
 /// Checks the axis and its length: indices are sorted as u32 and have to fit `index_dtype`.
 fn check(op: &'static str, tensor: &Tensor, axis: usize, index_dtype: Option<DType>) -> Result<()> {
@@ -75,6 +75,7 @@ pub fn sort(tensor: Tensor, axis: usize, descending: bool) -> Result<Tensor> {
     let (dtype, n) = (values.dtype(), values.shape()[values.rank() - 1]);
     if n > 1 {
         dispatch!(bits op, dtype, B => {
+            check_memory::<B>(op, n, false)?;
             if let Some(rows) = values.dense_mut::<B>() {
                 sort_values(KeyMap::<B>::new(dtype, descending), rows, n);
             }
@@ -102,6 +103,7 @@ pub fn sort_with_indices(
     let n = shape[shape.len() - 1];
     let indices = build_indices(op, shape, index_dtype, &mut |indices| {
         dispatch!(bits op, dtype, B => {
+            check_memory::<B>(op, n, true)?;
             if let (Some(rows), true) = (values.dense_mut::<B>(), n > 0) {
                 sort_indices(KeyMap::<B>::new(dtype, descending), RowPairs::Sort(rows), indices, n);
             }
@@ -123,6 +125,7 @@ pub fn argsort(tensor: Tensor, axis: usize, descending: bool, index_dtype: DType
     let n = shape[shape.len() - 1];
     let indices = build_indices(op, shape, index_dtype, &mut |indices| {
         dispatch!(bits op, dtype, B => {
+            check_memory::<B>(op, n, true)?;
             let rows = &tensor.storage::<B>()[tensor.layout().span()];
             if n > 0 {
                 sort_indices(KeyMap::<B>::new(dtype, descending), RowPairs::Read(rows), indices, n);
@@ -199,6 +202,7 @@ fn largest(
         if shape.num_elements() == 0 {
             return Ok(());
         }
+        topk::check_memory::<B>(op, size, k)?;
         let rows = &tensor.storage::<B>()[tensor.layout().span()];
         let map = KeyMap::<B>::new(dtype, true);
         let bytes = indices.dense_bytes_mut().unwrap_or_default();

@@ -2,6 +2,7 @@
 
 use super::key::{Key, KeyMap};
 use super::radix;
+use crate::error::Result;
 use crate::parallel::{self, Work};
 use crate::storage;
 use alloc::vec::Vec;
@@ -19,6 +20,15 @@ const OPERATIONS: usize = 32;
 fn split(len: usize, n: usize) -> (usize, Work) {
     let rows = if n >= LONG_ROW { len / n } else { (TASK / n).max(1) };
     (rows * n, Work::Flops(len * OPERATIONS))
+}
+
+/// `Ok` if there is memory for sorting rows of `n` elements: of the elements themselves, or of pairs with
+/// their indices.
+pub(super) fn check_memory<B: Key>(op: &'static str, n: usize, pairs: bool) -> Result<()> {
+    let each = if pairs { size_of::<B>() + 2 * size_of::<B::Packed>() } else { 3 * size_of::<B>() };
+    // Long rows are sorted one after the other.
+    let rows = if n >= LONG_ROW { 1 } else { parallel::threads() };
+    storage::ensure(op, n.saturating_mul(each).saturating_mul(rows))
 }
 
 /// Sorts each row of `n >= 1` elements in place.
@@ -49,7 +59,12 @@ fn sort_rows<B: Key>(map: KeyMap<B>, rows: &mut [B], keys: &mut [B], scratch: &m
 
 /// The elements of a row whose bits their key does not determine, in order, grouped by key.
 fn shared_elements<B: Key>(map: KeyMap<B>, row: &[B]) -> Vec<(B, Vec<B>)> {
-    let with_key = |key| (key, row.iter().copied().filter(|&bits| map.key(bits) == key).collect());
+    let with_key = |key| {
+        let elements = || row.iter().copied().filter(|&bits| map.key(bits) == key);
+        let mut list = storage::list(elements().count());
+        list.extend(elements());
+        (key, list)
+    };
     map.shared_keys().map(with_key).into()
 }
 

@@ -9,6 +9,7 @@
 use super::key::{Key, KeyMap};
 use super::radix;
 use super::rows::{IndexSlice, write_indices};
+use crate::error::Result;
 use crate::parallel::{self, Work};
 use crate::storage;
 use alloc::vec::Vec;
@@ -78,6 +79,18 @@ pub(super) fn topk_rows<B: Key>(
     });
 }
 
+/// `Ok` if there is memory for finding the `k` largest of rows of `n` elements.
+pub(super) fn check_memory<B: Key>(op: &'static str, n: usize, k: usize) -> Result<()> {
+    // Keys, and pairs with room to grow. Long rows are cut into short ones unless `k` is large.
+    let each = 2 * size_of::<B>() + 4 * size_of::<B::Packed>();
+    let (len, rows) = match (n >= LONG_ROW, k <= TASK / 8) {
+        (true, true) => (n / TASK * k, 1),
+        (true, false) => (n, 1),
+        (false, _) => (n, parallel::threads()),
+    };
+    storage::ensure(op, len.saturating_mul(each).saturating_mul(rows))
+}
+
 /// Finds the best elements of rows, one row after the other.
 struct Finder<B: Key> {
     map: KeyMap<B>,
@@ -98,13 +111,15 @@ impl<B: Key> Finder<B> {
     /// `first`.
     fn collect(&mut self, row: &[B], first: usize) {
         let k = self.k;
-        self.keys.resize(row.len(), B::ZERO);
+        self.keys.truncate(row.len());
+        storage::grow(&mut self.keys, row.len(), B::ZERO);
         let groups = row.len().div_ceil(GROUP);
         if groups < 2 * k {
             self.map.keys(row, &mut self.keys);
             self.pairs.extend((first..).zip(&self.keys).map(|(i, &key)| key.pack(i as u32)));
         } else {
-            self.bests.resize(groups, B::ZERO);
+            self.bests.truncate(groups);
+            storage::grow(&mut self.bests, groups, B::ZERO);
             keys_and_bests(&self.map, row, &mut self.keys, &mut self.bests);
             self.selection.clear();
             self.selection.extend_from_slice(&self.bests);

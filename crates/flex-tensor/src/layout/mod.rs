@@ -108,11 +108,13 @@ impl Layout {
     /// A layout from its parts.
     ///
     /// # Panics
-    /// When shape and strides differ in length, or when an element would lie before the start of the buffer.
+    /// When shape and strides differ in length, or when an element would lie before the start of the buffer
+    /// or beyond `isize::MAX`.
     pub fn new(shape: Shape, strides: Strides, offset: usize) -> Self {
         assert_eq!(shape.len(), strides.len(), "Layout: shape and strides differ in rank");
         let layout = Self { shape, strides, offset };
-        assert!(layout.lowest().is_some(), "Layout: an element would lie before the start of the buffer");
+        let reach = layout.reach();
+        assert!(reach.is_some(), "Layout: an element would lie before the start of the buffer, or too far");
         layout
     }
 
@@ -196,16 +198,19 @@ impl Layout {
         true
     }
 
-    /// Position of the element with the lowest position, `None` when it would be negative.
-    fn lowest(&self) -> Option<usize> {
-        if self.shape.contains(&0) {
-            return Some(self.offset);
+    /// The lowest and the highest position of an element; `None` when one is negative or too large for
+    /// `isize`.
+    fn reach(&self) -> Option<(usize, usize)> {
+        let offset = isize::try_from(self.offset).ok()?;
+        let (mut low, mut high) = (offset, offset);
+        if !self.shape.contains(&0) {
+            for (&size, &stride) in self.shape.iter().zip(&self.strides) {
+                let reach = isize::try_from(size - 1).ok()?.checked_mul(stride)?;
+                let end = if stride < 0 { &mut low } else { &mut high };
+                *end = end.checked_add(reach)?;
+            }
         }
-        let below: isize = (self.shape.iter().zip(&self.strides))
-            .filter(|&(_, &stride)| stride < 0)
-            .map(|(&size, &stride)| (size as isize - 1) * stride)
-            .sum();
-        self.offset.checked_add_signed(below)
+        Some((usize::try_from(low).ok()?, usize::try_from(high).ok()?))
     }
 
     /// The half-open range of buffer positions that the elements touch; empty for an empty tensor.
@@ -215,14 +220,15 @@ impl Layout {
         }
         let (mut low, mut high) = (self.offset, self.offset);
         for (&size, &stride) in self.shape.iter().zip(&self.strides) {
-            let reach = (size - 1) * stride.unsigned_abs();
+            // Saturates, so that no buffer holds a layout that is too large: a shape alone may be so.
+            let reach = (size - 1).saturating_mul(stride.unsigned_abs());
             if stride < 0 {
                 low -= reach;
             } else {
-                high += reach;
+                high = high.saturating_add(reach);
             }
         }
-        low..high + 1
+        low..high.saturating_add(1)
     }
 
     /// Position of the element with this index.

@@ -208,3 +208,28 @@ fn broadcasting_follows_numpy() {
     assert_eq!(broadcast_shapes("add", &[], &[5]).unwrap().to_vec(), vec![5]);
     assert!(broadcast_shapes("add", &[2], &[3]).unwrap_err().to_string().starts_with("add"));
 }
+
+#[test]
+fn layouts_that_no_buffer_holds_are_refused() {
+    let huge = isize::MAX;
+    let refused = [
+        (vec![2], vec![-1], 0),
+        (vec![3], vec![huge], 0),
+        (vec![3], vec![-huge], 5),
+        (vec![2, 2], vec![huge, huge], 0),
+        (vec![2, 2], vec![huge, -huge], huge as usize),
+        (vec![2], vec![1], huge as usize),
+        (vec![2], vec![1], usize::MAX),
+        (vec![usize::MAX], vec![2], 0),
+    ];
+    for (shape, strides, offset) in refused {
+        let layout = || Layout::new(Shape::from(&shape), strides.iter().copied().collect(), offset);
+        let panic = std::panic::catch_unwind(layout).expect_err("a layout that no buffer holds");
+        let message = panic.downcast::<&str>().expect("a message");
+        assert!(message.starts_with("Layout: an element would lie"), "{shape:?} {strides:?}: {message}");
+    }
+    assert_eq!(Layout::new([2, 3].into(), [-3, 1].into_iter().collect(), 3).span(), 0..6);
+    assert_eq!(Layout::new([0, 3].into(), [huge, huge].into_iter().collect(), 3).span(), 3..3);
+    // The strides of such a shape wrap.
+    assert_eq!(Layout::contiguous([1 << 40, 1 << 40].into()).span().end, usize::MAX);
+}

@@ -19,6 +19,12 @@ pub struct Block {
     capacity: usize,
 }
 
+/// The distance from `base` to the next multiple of [`ALIGN`], which is less than [`ALIGN`] whatever the
+/// address is. The library's `align_offset` may return any larger number instead.
+fn lead(base: NonNull<u8>) -> usize {
+    base.addr().get().wrapping_neg() % ALIGN
+}
+
 // SAFETY: a `Block` owns its memory, as a `Box<[u8]>` does; no thread-bound state is attached to it.
 unsafe impl Send for Block {}
 // SAFETY: shared access only reads, through `as_slice`.
@@ -30,9 +36,7 @@ impl Block {
         let layout = Self::layout(capacity)?;
         // SAFETY: the layout's size is at least `ALIGN`, so it is not zero.
         let base = NonNull::new(unsafe { alloc_zeroed(layout) })?;
-        let lead = base.as_ptr().align_offset(ALIGN);
-        debug_assert!(lead < ALIGN);
-        Some(Self { base, lead, capacity })
+        Some(Self { base, lead: lead(base), capacity })
     }
 
     /// The layout of the allocation; `None` when it exceeds the address space.
@@ -59,14 +63,15 @@ impl Block {
     /// since.
     #[cfg(feature = "std")]
     pub unsafe fn from_raw(base: NonNull<u8>, capacity: usize) -> Self {
-        Self { base, lead: base.as_ptr().align_offset(ALIGN), capacity }
+        Self { base, lead: lead(base), capacity }
     }
 
     /// The bytes.
     #[inline]
     pub fn as_slice(&self) -> &[u8] {
-        // SAFETY: `lead < ALIGN` and `ALIGN + capacity` bytes were allocated, so the range lies inside the
-        // allocation. All of it was zeroed, so it is initialised. `&self` keeps writers away.
+        // SAFETY: `lead < ALIGN` (see the function `lead`) and `ALIGN + capacity` bytes were allocated, so
+        // the range lies inside the allocation. All of it was zeroed, so it is initialised. `&self` keeps
+        // writers away.
         unsafe { core::slice::from_raw_parts(self.base.as_ptr().add(self.lead), self.capacity) }
     }
 

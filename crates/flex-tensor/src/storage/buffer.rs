@@ -21,18 +21,23 @@ impl Buffer {
         &self.0
     }
 
-    /// Whether there is no other reference to the buffer and a write changes it in place. Memory lent by a
-    /// file or another library may count as shared: writing to it would copy it whole.
+    /// Whether there is no other reference to the buffer, and a write to `part` bytes of it changes the
+    /// memory in place.
+    ///
+    /// Memory lent by a file or another library is written only by a tensor that covers all of it. Its owner
+    /// may copy all of it at the first write, whatever it said before; so a write to a small view would cost
+    /// time and memory without a bound. A tensor that covers all of it needs as much memory for its result.
     #[inline]
-    pub fn is_unique(&self) -> bool {
-        Arc::strong_count(&self.0) == 1 && self.0.is_writable()
+    pub fn is_unique(&self, part: impl FnOnce() -> usize) -> bool {
+        Arc::strong_count(&self.0) == 1
+            && (!self.0.is_adopted() || self.0.is_writable() && part() >= self.0.len())
     }
 
     /// The bytes, mutable, when the buffer [is unique](Self::is_unique).
     #[inline]
-    pub fn bytes_mut(&mut self) -> Option<&mut [u8]> {
+    pub fn bytes_mut(&mut self, part: impl FnOnce() -> usize) -> Option<&mut [u8]> {
         // Checked first, since `get_mut` does an atomic exchange.
-        if !self.is_unique() {
+        if !self.is_unique(part) {
             return None;
         }
         Arc::get_mut(&mut self.0).map(|bytes| &mut bytes[..])
@@ -45,7 +50,10 @@ impl Buffer {
     }
 
     /// The bytes; a copy when there are other references to the buffer.
-    pub fn into_bytes(self) -> Bytes {
-        Arc::try_unwrap(self.0).unwrap_or_else(|shared| super::copy_of(&shared))
+    ///
+    /// # Errors
+    /// [`Error::Memory`](crate::Error::Memory) when the system has no room for the copy.
+    pub fn into_bytes(self) -> crate::Result<Bytes> {
+        Arc::try_unwrap(self.0).or_else(|shared| super::copy_of("into_data", &shared))
     }
 }

@@ -19,7 +19,7 @@ pub trait Adopted: Any + Send + Sync {
     fn bytes(&self) -> &[u8];
 
     /// Whether [`bytes_mut`](Self::bytes_mut) writes to the memory itself. If not, results go to other
-    /// buffers.
+    /// buffers. An owner that does not know says `false`.
     fn is_writable(&self) -> bool;
 
     /// The bytes, mutable. Read-only memory has to be copied first.
@@ -103,7 +103,10 @@ impl Bytes {
 
     /// Takes over the memory of another owner.
     pub fn adopt(owner: impl Adopted) -> Self {
-        Self { len: owner.bytes().len(), owner: Owner::Adopted(Box::new(owner)) }
+        // An owner may fetch its bytes at the first call, from a file say. That happens here, while no other
+        // thread can call it.
+        let len = owner.bytes().len();
+        Self { len, owner: Owner::Adopted(Box::new(owner)) }
     }
 
     /// The owner that the bytes were adopted from.
@@ -119,6 +122,12 @@ impl Bytes {
             }
             owner => Err(Self { owner, len }),
         }
+    }
+
+    /// Whether the memory belongs to another owner.
+    #[inline]
+    pub(super) fn is_adopted(&self) -> bool {
+        matches!(self.owner, Owner::Adopted(_))
     }
 
     /// Whether a write changes these bytes in place. Read-only memory of another owner is copied first.

@@ -5,14 +5,20 @@
 //! data that its last owner left. Its bytes are therefore initialised in the language's sense, so kernels
 //! write their outputs through plain `&mut [T]`, without the cost of zeroing them first.
 
+#[cfg(feature = "std")]
+mod available;
 mod block;
 mod buffer;
 mod bytes;
 #[cfg(feature = "std")]
 pub mod pool;
+mod room;
+#[cfg(feature = "std")]
+mod slots;
 
 pub(crate) use buffer::Buffer;
 pub use bytes::{Adopted, Bytes};
+pub use room::{ensure, ensure_for_tasks, grow, list, room, scratch, try_collect, try_list, try_room};
 
 /// Alignment of every buffer of more than 256 bytes that the engine allocates: one cache line, and one
 /// AVX-512 register.
@@ -34,7 +40,8 @@ pub fn number(bytes: &[u8]) -> Bytes {
     Bytes::number(bytes)
 }
 
-/// [`try_alloc`] for buffers that are no larger than others that the caller holds.
+/// [`try_alloc`] for tasks, whose operation has asked for the memory with [`ensure`], and for buffers that
+/// are small or no larger than others that the caller holds.
 ///
 /// # Panics
 /// When the system does not have that much memory.
@@ -44,12 +51,12 @@ pub fn alloc(len: usize) -> Bytes {
 
 /// A new buffer of the engine with a copy of these bytes.
 ///
-/// # Panics
-/// When the system does not have that much memory.
-pub fn copy_of(bytes: &[u8]) -> Bytes {
-    let mut copy = alloc(bytes.len());
+/// # Errors
+/// [`Error::Memory`](crate::Error::Memory) under the name `op`.
+pub fn copy_of(op: &'static str, bytes: &[u8]) -> crate::Result<Bytes> {
+    let mut copy = scratch(op, bytes.len())?;
     copy.copy_from_slice(bytes);
-    copy
+    Ok(copy)
 }
 
 /// Frees the blocks that wait for reuse. Live tensors are not touched.
@@ -71,7 +78,7 @@ mod tests {
             assert_eq!(bytes.as_ptr() as usize % align, 0);
             bytes.fill(0xA5);
             assert!(bytes.iter().all(|&b| b == 0xA5));
-            assert_eq!(copy_of(&bytes)[..], bytes[..]);
+            assert_eq!(copy_of("copy", &bytes).unwrap()[..], bytes[..]);
         }
     }
 

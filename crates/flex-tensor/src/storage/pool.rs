@@ -5,17 +5,20 @@
 //! both.
 //!
 //! There are four classes per power of two, so at most a fifth of a block is unused. Blocks are kept up to
-//! [`set_limit`]; beyond it they go back to the system.
+//! [`default_limit`] or [`set_limit`]; beyond it the blocks that have waited longest go back to the system,
+//! or the block that was just freed does (see [`Pool::make_room`]).
 //!
-//! A class of small blocks has a few slots, which one atomic exchange empties or fills. This takes four
-//! atomic operations for taking and returning a block; a lock and counters of the whole pool took nine. The
-//! sum of 4,096 numbers takes 0.20 us instead of 0.26. All other free blocks wait behind the lock of their
-//! class.
+//! A class of small blocks has a few [slots](Slots), which one atomic exchange empties or fills. This takes
+//! four atomic operations for taking and returning a block; a lock and counters of the whole pool took nine.
+//! The sum of 4,096 numbers takes 0.20 us instead of 0.26. All other free blocks wait behind the lock of
+//! their class.
 
+use super::available;
 use super::block::Block;
-use core::ptr::{self, NonNull};
-use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use super::slots::Slots;
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use Ordering::Relaxed;
 
@@ -23,78 +26,125 @@ use Ordering::Relaxed;
 const MIN_CLASS: usize = 64;
 /// Enough classes for every size below 2^48 bytes (2^32 on small machines); larger blocks are not pooled.
 const CLASSES: usize = 4 * (if cfg!(target_pointer_width = "64") { 48 } else { 32 } - 6);
-/// Bytes kept for reuse unless [`set_limit`] changes it.
-pub const DEFAULT_LIMIT: usize = if cfg!(target_pointer_width = "64") { 1 << 30 } else { 64 << 20 };
+
+/// The [`default_limit`] where the system does not tell how much memory there is, which is everywhere but on
+/// Linux.
+pub const FIXED_LIMIT: usize = if cfg!(target_pointer_width = "64") { 1 << 30 } else { 64 << 20 };
+/// The part of the memory that the process may use which the pool keeps by default.
+const SHARE: u64 = 8;
 
 /// Number of classes with slots: blocks of up to 16 KiB, which is 4,096 f32.
 const SLOTTED: usize = 4 * 8 + 1;
-/// Number of slots of a class.
-const SLOTS: usize = 4;
 /// More bytes than all full slots hold: there are four classes per power of two, each below twice that power,
 /// up to 16 KiB.
 const SLOT_BYTES: usize = 512 * 1024;
 
-static FREE: [Class; CLASSES] = [const { Class::new() }; CLASSES];
-/// Bytes in blocks that wait behind the locks.
-static CACHED: AtomicUsize = AtomicUsize::new(0);
-static LIMIT: AtomicUsize = AtomicUsize::new(DEFAULT_LIMIT);
-static MISSES: AtomicU64 = AtomicU64::new(0);
+static POOL: Pool = Pool::new();
 
-/// The free blocks of one size. Each class has a cache line of its own, so that threads that use different
+/// The pool of the process; tests make more.
+struct Pool {
+    classes: [Class; CLASSES],
+    /// Bytes in blocks that wait behind the locks.
+    cached: AtomicUsize,
+    /// Bytes kept for reuse, or [`UNSET`].
+    limit: AtomicUsize,
+    /// Number of blocks that came from the system. It is the pool's clock too: where every tensor finds a
+    /// block, nothing has to be evicted, and no time needs to pass.
+    misses: AtomicU64,
+    /// Number of blocks that gave way to others.
+    evictions: AtomicU64,
+    /// The most that `cached` was, but for blocks that were not kept.
+    peak: AtomicUsize,
+}
+
+/// The limit before the first block is returned.
+const UNSET: usize = usize::MAX;
+
+/// The free blocks of one size. Each class has cache lines of its own, so that threads that use different
 /// sizes do not share one.
 #[repr(align(64))]
 struct Class {
-    /// The result of [`Block::into_raw`] for a block of the class, or null.
-    slots: [AtomicPtr<u8>; SLOTS],
+    slots: Slots,
     /// `taken` counts the blocks that went to tensors, `returned` the blocks that came back.
     taken: AtomicU64,
     returned: AtomicU64,
-    waiting: Mutex<Vec<Block>>,
+    /// When the block was returned that has waited longest behind the lock; [`NONE_WAITS`] if there is none.
+    /// Written under the lock.
+    oldest: AtomicU64,
+    waiting: Mutex<Waiting>,
+}
+
+/// Later than every block.
+const NONE_WAITS: u64 = u64::MAX;
+
+/// What is behind the lock of a class.
+struct Waiting {
+    /// The blocks and the times at which they were returned. The last one is taken first, since the caches
+    /// may still hold it; so blocks that nobody needs any more gather at the front.
+    blocks: VecDeque<(u64, Block)>,
+    /// When a block of this class was first not kept since the class last missed; zero if all were kept.
+    refused: u64,
+    /// Blocks that were returned before this time give way to blocks of this class.
+    since: u64,
 }
 
 impl Class {
     const fn new() -> Self {
         Self {
-            slots: [const { AtomicPtr::new(ptr::null_mut()) }; SLOTS],
+            slots: Slots::new(),
             taken: AtomicU64::new(0),
             returned: AtomicU64::new(0),
-            waiting: Mutex::new(Vec::new()),
+            oldest: AtomicU64::new(NONE_WAITS),
+            waiting: Mutex::new(Waiting { blocks: VecDeque::new(), refused: 0, since: 0 }),
         }
     }
 
-    /// Takes a block from a slot; `capacity` is the block size of the class.
-    fn take_slot(&self, capacity: usize) -> Option<Block> {
-        for slot in &self.slots {
-            if !slot.load(Relaxed).is_null()
-                && let Some(base) = NonNull::new(slot.swap(ptr::null_mut(), Ordering::Acquire))
-            {
-                // SAFETY: `keep_in_slot` stored the result of `into_raw` for a block of this class, and after
-                // the exchange only this thread has it.
-                return Some(unsafe { Block::from_raw(base, capacity) });
-            }
-        }
-        None
-    }
-
-    /// Puts a block of this class into a slot, or returns the block when no slot is free.
-    fn keep_in_slot(&self, block: Block) -> Option<Block> {
-        let capacity = block.capacity();
-        let base = block.into_raw();
-        for slot in &self.slots {
-            let empty = ptr::null_mut();
-            if slot.load(Relaxed).is_null()
-                && slot.compare_exchange(empty, base.as_ptr(), Ordering::Release, Relaxed).is_ok()
-            {
-                return None;
-            }
-        }
-        // SAFETY: the block was taken apart above, and its address is stored nowhere.
-        Some(unsafe { Block::from_raw(base, capacity) })
-    }
-
-    fn waiting(&self) -> MutexGuard<'_, Vec<Block>> {
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
         // No code panics while it holds the lock, and a list of blocks has no invariant to break.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes down which block is now the first in the list.
+    fn note_oldest(&self, waiting: &Waiting) {
+        self.oldest.store(waiting.blocks.front().map_or(NONE_WAITS, |(time, _)| *time), Relaxed);
+    }
+
+    /// Takes the block that was returned last.
+    fn take_latest(&self) -> Option<Block> {
+        let mut waiting = self.waiting();
+        let Some((_, block)) = waiting.blocks.pop_back() else {
+            if waiting.refused != 0 {
+                waiting.since = core::mem::take(&mut waiting.refused);
+            }
+            return None;
+        };
+        if waiting.blocks.is_empty() {
+            self.note_oldest(&waiting);
+        }
+        Some(block)
+    }
+
+    /// Takes the block that has waited longest, if it was returned before `since`.
+    fn take_oldest(&self, since: u64) -> Option<Block> {
+        let mut waiting = self.waiting();
+        let block = waiting.blocks.pop_front_if(|(time, _)| *time < since)?.1;
+        self.note_oldest(&waiting);
+        Some(block)
+    }
+
+    /// Appends a block that is returned at `time`; drops it if there is no memory for the list.
+    ///
+    /// Returns whether the block is in the list.
+    fn push(&self, block: Block, time: u64) -> bool {
+        let mut waiting = self.waiting();
+        if waiting.blocks.try_reserve(1).is_err() {
+            return false;
+        }
+        waiting.blocks.push_back((time, block));
+        if waiting.blocks.len() == 1 {
+            self.note_oldest(&waiting);
+        }
+        true
     }
 }
 
@@ -103,6 +153,9 @@ impl Class {
 pub struct PoolStats {
     /// Bytes in blocks that wait for reuse.
     pub cached_bytes: usize,
+    /// The most that `cached_bytes` was. Blocks of up to 16 KiB that waited between two calls of [`stats`]
+    /// may be missing; these are at most 512 KiB.
+    pub peak_cached_bytes: usize,
     /// Bytes in blocks that tensors hold.
     pub live_bytes: usize,
     /// Upper bound of `cached_bytes`.
@@ -111,95 +164,228 @@ pub struct PoolStats {
     pub hits: u64,
     /// Allocations that went to the system.
     pub misses: u64,
+    /// Waiting blocks that were freed because the pool had reached its limit.
+    pub evictions: u64,
 }
 
 /// Reads the counters. They are exact once no other thread allocates or frees.
 pub fn stats() -> PoolStats {
-    let misses = MISSES.load(Relaxed);
-    let mut stats = PoolStats {
-        cached_bytes: CACHED.load(Relaxed),
-        live_bytes: 0,
-        limit: LIMIT.load(Relaxed),
-        hits: 0,
-        misses,
-    };
-    for (class, capacity) in FREE.iter().zip(capacities()) {
-        let in_slots = class.slots.iter().filter(|slot| !slot.load(Relaxed).is_null()).count();
-        // In this order, since blocks are returned after they were taken.
-        let returned = class.returned.load(Relaxed);
-        let taken = class.taken.load(Relaxed);
-        stats.cached_bytes += in_slots * capacity;
-        stats.live_bytes += taken.saturating_sub(returned) as usize * capacity;
-        stats.hits += taken;
-    }
-    stats.hits = stats.hits.saturating_sub(misses);
-    stats
+    POOL.stats()
 }
 
-/// Limits the bytes kept for reuse; zero turns the pool off. Frees all waiting blocks if they exceed the new
-/// limit.
+/// The bytes kept for reuse unless [`set_limit`] says otherwise: an eighth of the memory that the process may
+/// use, or [`FIXED_LIMIT`] where the system does not tell.
+///
+/// On Linux that memory is the least of the machine's memory, the limits of the control groups of the process
+/// (versions 1 and 2, as containers set them), and the limits of its address space and data (`ulimit`). They
+/// are read once.
+pub fn default_limit() -> usize {
+    static FOUND: OnceLock<usize> = OnceLock::new();
+    let share = |bytes: u64| (bytes.min(usize::MAX as u64) / SHARE) as usize;
+    *FOUND.get_or_init(|| available::memory().map_or(FIXED_LIMIT, share))
+}
+
+/// Limits the bytes kept for reuse; zero turns the pool off. Blocks beyond the new limit are freed, those
+/// first that have waited longest.
 pub fn set_limit(bytes: usize) {
-    LIMIT.store(bytes, Relaxed);
-    if stats().cached_bytes > bytes {
-        clear();
-    }
+    POOL.set_limit(bytes);
 }
 
 /// Returns every waiting block to the system.
 pub fn clear() {
-    for (class, capacity) in FREE.iter().zip(capacities()) {
-        while class.take_slot(capacity).is_some() {}
-        let blocks = core::mem::take(&mut *class.waiting());
-        CACHED.fetch_sub(blocks.len() * capacity, Relaxed);
-    }
+    POOL.clear();
 }
 
-/// A block of at least `len` bytes; `None` when the system cannot provide one.
+/// A block of at least `len` bytes; `None` when the system cannot provide it.
 pub(super) fn take(len: usize) -> Option<Block> {
-    let (index, capacity) = class_of(len);
-    let Some(class) = FREE.get(index) else { return Block::new(capacity) };
-    let block = class.take_slot(capacity).or_else(|| take_waiting(class)).or_else(|| allocate(capacity))?;
-    class.taken.fetch_add(1, Relaxed);
-    Some(block)
+    POOL.take(len)
 }
 
-fn take_waiting(class: &Class) -> Option<Block> {
-    let block = class.waiting().pop()?;
-    CACHED.fetch_sub(block.capacity(), Relaxed);
-    Some(block)
-}
-
-fn allocate(capacity: usize) -> Option<Block> {
-    let block = Block::new(capacity).or_else(|| {
-        // The memory that waits for reuse may be the memory that the system lacks.
-        clear();
-        Block::new(capacity)
-    })?;
-    MISSES.fetch_add(1, Relaxed);
-    Some(block)
-}
-
-/// Keeps a block for reuse, or frees it when the pool is full.
+/// Keeps a block for reuse, or frees it.
 pub(super) fn give_back(block: Block) {
-    let capacity = block.capacity();
-    let (index, _) = class_of(capacity);
-    let Some(class) = FREE.get(index) else { return };
-    class.returned.fetch_add(1, Relaxed);
-    let limit = LIMIT.load(Relaxed);
-    // The bytes that the slots may hold are reserved.
-    let (has_slots, limit) = match limit.checked_sub(SLOT_BYTES) {
-        Some(rest) => (index < SLOTTED, rest),
-        None => (false, limit),
-    };
-    let block = if has_slots { class.keep_in_slot(block) } else { Some(block) };
-    let Some(block) = block else { return };
-    // Reserves room first, so that threads that free at the same time cannot exceed the limit together.
-    let cached = CACHED.fetch_add(capacity, Relaxed) + capacity;
-    if cached > limit {
-        CACHED.fetch_sub(capacity, Relaxed);
-        return;
+    POOL.give_back(block);
+}
+
+impl Pool {
+    const fn new() -> Self {
+        Self {
+            classes: [const { Class::new() }; CLASSES],
+            cached: AtomicUsize::new(0),
+            limit: AtomicUsize::new(UNSET),
+            misses: AtomicU64::new(0),
+            evictions: AtomicU64::new(0),
+            peak: AtomicUsize::new(0),
+        }
     }
-    class.waiting().push(block);
+
+    fn stats(&self) -> PoolStats {
+        let misses = self.misses.load(Relaxed);
+        let mut stats = PoolStats {
+            cached_bytes: self.cached.load(Relaxed),
+            peak_cached_bytes: 0,
+            live_bytes: 0,
+            limit: self.limit(),
+            hits: 0,
+            misses,
+            evictions: self.evictions.load(Relaxed),
+        };
+        for (class, capacity) in self.classes.iter().zip(capacities()) {
+            // In this order, since blocks are returned after they were taken.
+            let returned = class.returned.load(Relaxed);
+            let taken = class.taken.load(Relaxed);
+            stats.cached_bytes += class.slots.count() * capacity;
+            stats.live_bytes += taken.saturating_sub(returned) as usize * capacity;
+            stats.hits += taken;
+        }
+        stats.hits = stats.hits.saturating_sub(misses);
+        stats.peak_cached_bytes = self.peak.fetch_max(stats.cached_bytes, Relaxed).max(stats.cached_bytes);
+        stats
+    }
+
+    #[inline]
+    fn limit(&self) -> usize {
+        match self.limit.load(Relaxed) {
+            UNSET => self.read_limit(),
+            limit => limit,
+        }
+    }
+
+    #[cold]
+    fn read_limit(&self) -> usize {
+        let limit = default_limit();
+        match self.limit.compare_exchange(UNSET, limit, Relaxed, Relaxed) {
+            Ok(_) => limit,
+            Err(set) => set,
+        }
+    }
+
+    fn set_limit(&self, bytes: usize) {
+        self.limit.store(bytes.min(UNSET - 1), Relaxed);
+        if bytes < SLOT_BYTES {
+            self.empty_slots();
+        }
+        self.make_room(behind_locks(bytes).unwrap_or(bytes), NONE_WAITS);
+    }
+
+    fn empty_slots(&self) {
+        for (class, capacity) in self.classes.iter().zip(capacities()) {
+            while class.slots.take(capacity).is_some() {}
+        }
+    }
+
+    fn clear(&self) {
+        self.empty_slots();
+        for (class, capacity) in self.classes.iter().zip(capacities()) {
+            let mut waiting = class.waiting();
+            let blocks = core::mem::take(&mut waiting.blocks);
+            class.note_oldest(&waiting);
+            drop(waiting);
+            self.cached.fetch_sub(blocks.len() * capacity, Relaxed);
+        }
+    }
+
+    fn take(&self, len: usize) -> Option<Block> {
+        let (index, capacity) = class_of(len);
+        let Some(class) = self.classes.get(index) else { return Block::new(capacity) };
+        let block = (class.slots.take(capacity))
+            .or_else(|| self.take_waiting(class))
+            .or_else(|| self.allocate(capacity))?;
+        class.taken.fetch_add(1, Relaxed);
+        Some(block)
+    }
+
+    fn take_waiting(&self, class: &Class) -> Option<Block> {
+        let block = class.take_latest()?;
+        self.cached.fetch_sub(block.capacity(), Relaxed);
+        Some(block)
+    }
+
+    fn allocate(&self, capacity: usize) -> Option<Block> {
+        let block = Block::new(capacity).or_else(|| {
+            // The memory that waits for reuse may be the memory that the system lacks.
+            self.clear();
+            Block::new(capacity)
+        })?;
+        self.misses.fetch_add(1, Relaxed);
+        Some(block)
+    }
+
+    fn give_back(&self, block: Block) {
+        let capacity = block.capacity();
+        let (index, _) = class_of(capacity);
+        let Some(class) = self.classes.get(index) else { return };
+        class.returned.fetch_add(1, Relaxed);
+        let limit = self.limit();
+        let (has_slots, limit) = match behind_locks(limit) {
+            Some(rest) => (index < SLOTTED, rest),
+            None => (false, limit),
+        };
+        let block = if has_slots { class.slots.keep(block) } else { Some(block) };
+        if let Some(block) = block {
+            self.keep_waiting(class, block, limit);
+        }
+    }
+
+    /// Appends a block to the list of its class, if there is or can be made room.
+    fn keep_waiting(&self, class: &Class, block: Block, limit: usize) {
+        let (capacity, now) = (block.capacity(), self.misses.load(Relaxed));
+        // Reserves room first, so that threads that free at the same time cannot exceed the limit together.
+        let cached = self.cached.fetch_add(capacity, Relaxed) + capacity;
+        let kept =
+            (cached <= limit || self.make_room_for(class, capacity, limit, now)) && class.push(block, now);
+        if !kept {
+            self.cached.fetch_sub(capacity, Relaxed);
+        } else if self.peak.load(Relaxed) < cached.min(limit) {
+            self.peak.fetch_max(cached.min(limit), Relaxed);
+        }
+    }
+
+    /// Makes room for a block of `class`; returns whether there is room now.
+    ///
+    /// Evicting whatever has waited longest would be wrong for a program that needs a little more than the
+    /// limit, over and over: each block would be evicted shortly before it is needed again, and nothing would
+    /// ever be found in the pool. So the first time a block is not kept, and the time is noted. If the class
+    /// lacks a block afterwards, then those blocks give way that nobody took between the noted time and now.
+    #[cold]
+    fn make_room_for(&self, class: &Class, capacity: usize, limit: usize, now: u64) -> bool {
+        if capacity > limit {
+            return false;
+        }
+        let mut waiting = class.waiting();
+        let since = waiting.since;
+        if since == 0 {
+            waiting.refused = if waiting.refused == 0 { now } else { waiting.refused };
+            return false;
+        }
+        drop(waiting);
+        if self.make_room(limit, since) {
+            return true;
+        }
+        let mut waiting = class.waiting();
+        waiting.refused = if waiting.refused == 0 { now } else { waiting.refused };
+        false
+    }
+
+    /// Evicts the blocks that have waited longest, among the blocks that were returned before `since`, until
+    /// at most `limit` bytes wait behind the locks. Returns whether that succeeded.
+    fn make_room(&self, limit: usize, since: u64) -> bool {
+        while self.cached.load(Relaxed) > limit {
+            let oldest = self.classes.iter().min_by_key(|class| class.oldest.load(Relaxed));
+            let Some(class) = oldest.filter(|class| class.oldest.load(Relaxed) < since) else { return false };
+            // Another thread may have taken the block meanwhile.
+            if let Some(block) = class.take_oldest(since) {
+                self.cached.fetch_sub(block.capacity(), Relaxed);
+                self.evictions.fetch_add(1, Relaxed);
+            }
+        }
+        true
+    }
+}
+
+/// The part of the limit that is left for blocks behind locks: the bytes that the slots may hold are
+/// reserved. `None` if the limit is so low that slots are not used.
+fn behind_locks(limit: usize) -> Option<usize> {
+    limit.checked_sub(SLOT_BYTES)
 }
 
 /// The class that serves `len` bytes, and the size of its blocks: 1, 1.25, 1.5 or 1.75 times a power of two.
@@ -220,6 +406,7 @@ fn capacities() -> impl Iterator<Item = usize> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::slots::SLOTS;
     use super::*;
 
     #[test]
@@ -253,6 +440,126 @@ mod tests {
         let most: usize = capacities().take(SLOTTED).map(|capacity| SLOTS * capacity).sum();
         assert!(most <= SLOT_BYTES, "{most}");
         assert_eq!(capacities().nth(SLOTTED - 1), Some(16 << 10));
+    }
+
+    /// Takes a block of each size, and returns them all.
+    fn use_together(pool: &Pool, sizes: &[usize]) {
+        let blocks: Vec<_> = sizes.iter().map(|&size| pool.take(size).expect("memory")).collect();
+        blocks.into_iter().for_each(|block| pool.give_back(block));
+    }
+
+    fn hits_of(pool: &Pool, run: impl FnOnce()) -> u64 {
+        let before = pool.stats().hits;
+        run();
+        pool.stats().hits - before
+    }
+
+    /// A pool for some blocks, besides the slots.
+    fn pool_of(bytes: usize) -> Pool {
+        let pool = Pool::new();
+        pool.set_limit(bytes + SLOT_BYTES);
+        pool
+    }
+
+    const KIB: usize = 1024;
+
+    #[test]
+    fn sizes_that_are_not_used_any_more_give_way() {
+        let pool = pool_of(4096 * KIB);
+        use_together(&pool, &[256 * KIB; 20]);
+        let full = pool.stats();
+        assert_eq!((full.cached_bytes, full.evictions), (4096 * KIB, 0));
+        let hits = hits_of(&pool, || (0..100).for_each(|_| use_together(&pool, &[320 * KIB, 640 * KIB])));
+        assert!(hits >= 196, "{hits} hits, {:?}", pool.stats());
+        let stats = pool.stats();
+        assert_eq!((stats.evictions, stats.cached_bytes), (4, 4096 * KIB - 4 * 256 * KIB + 960 * KIB));
+        assert_eq!(stats.peak_cached_bytes, 4096 * KIB);
+    }
+
+    #[test]
+    fn blocks_beyond_what_their_size_still_needs_give_way() {
+        let pool = pool_of(4096 * KIB);
+        use_together(&pool, &[256 * KIB; 16]);
+        let both = [256 * KIB, 256 * KIB, 2048 * KIB];
+        let hits = hits_of(&pool, || (0..100).for_each(|_| use_together(&pool, &both)));
+        assert!(hits >= 298, "{hits} hits, {:?}", pool.stats());
+    }
+
+    #[test]
+    fn a_program_that_needs_more_than_the_limit_still_finds_most_of_it() {
+        // Ten sizes that are needed in turn, of which nine fit: evicting the size that was not used for the
+        // longest time would always evict the size that is needed next.
+        let sizes: Vec<usize> = (0..10).map(|i| class_size(40 + i)).collect();
+        let pool = pool_of(sizes[..9].iter().sum::<usize>() + 1);
+        let round = || sizes.iter().for_each(|&size| use_together(&pool, &[size, size / 2]));
+        round();
+        let limit = pool.stats().limit;
+        let hits = hits_of(&pool, || {
+            for _ in 0..20 {
+                round();
+                assert!(pool.stats().cached_bytes <= limit);
+            }
+        });
+        assert!(hits >= 20 * 12, "{hits} hits of {}", 20 * 20);
+    }
+
+    /// The size of the blocks of a class.
+    fn class_size(class: usize) -> usize {
+        capacities().nth(class).expect("a class")
+    }
+
+    #[test]
+    fn a_lower_limit_frees_what_has_waited_longest() {
+        let pool = pool_of(4096 * KIB);
+        for size in [1024 * KIB, 512 * KIB, 256 * KIB] {
+            use_together(&pool, &[size]);
+        }
+        pool.set_limit(1000 * KIB + SLOT_BYTES);
+        assert_eq!((pool.stats().cached_bytes, pool.stats().evictions), (768 * KIB, 1));
+        assert_eq!(hits_of(&pool, || use_together(&pool, &[512 * KIB, 256 * KIB, 1024])), 2);
+        pool.set_limit(1);
+        assert_eq!(pool.stats().cached_bytes, 0);
+        use_together(&pool, &[1024, 512 * KIB]);
+        let stats = pool.stats();
+        assert_eq!((stats.cached_bytes, stats.live_bytes, stats.peak_cached_bytes), (0, 0, 1792 * KIB));
+    }
+
+    #[test]
+    fn the_limit_follows_the_memory_of_the_process() {
+        let limit = default_limit();
+        assert_eq!(Pool::new().stats().limit, limit);
+        match available::memory() {
+            Some(bytes) => assert_eq!(limit as u64, bytes / SHARE),
+            None => assert_eq!(limit, FIXED_LIMIT),
+        }
+    }
+
+    #[test]
+    fn threads_that_evict_from_each_other_lose_no_block() {
+        let pool = pool_of(1024 * KIB);
+        std::thread::scope(|scope| {
+            for id in 0..4usize {
+                let pool = &pool;
+                scope.spawn(move || {
+                    for round in 0..500 {
+                        let size = (20 + (id * 37 + round / 50 * 61) % 200) * KIB;
+                        let mut blocks: Vec<_> = (0..3).map(|_| pool.take(size).expect("memory")).collect();
+                        blocks.iter_mut().for_each(|block| block.as_mut_slice()[..64].fill(id as u8));
+                        assert!(blocks.iter().all(|block| block.as_slice()[..64] == [id as u8; 64]));
+                        blocks.into_iter().for_each(|block| pool.give_back(block));
+                    }
+                });
+            }
+        });
+        let stats = pool.stats();
+        assert_eq!((stats.live_bytes, stats.hits + stats.misses), (0, 4 * 500 * 3));
+        assert!(stats.cached_bytes <= stats.limit && stats.peak_cached_bytes <= stats.limit, "{stats:?}");
+        let waiting: usize = (pool.classes.iter().zip(capacities()))
+            .map(|(class, capacity)| class.waiting().blocks.len() * capacity)
+            .sum();
+        assert_eq!(pool.cached.load(Relaxed), waiting);
+        pool.clear();
+        assert_eq!(pool.stats().cached_bytes, 0);
     }
 
     #[test]

@@ -79,12 +79,10 @@ fn copy_transposed<T: bytemuck::Pod + Send + Sync>(
         });
     };
     let outer: usize = before.iter().map(|a| a.size).product();
-    if outer >= parallel::threads() {
-        let starts: alloc::vec::Vec<usize> = {
-            let mut list = alloc::vec::Vec::with_capacity(outer);
-            for_each_index(before, |[_, s]| list.push(walk.offsets()[1].wrapping_add_signed(s)));
-            list
-        };
+    if outer >= parallel::threads()
+        && let Ok(mut starts) = crate::storage::try_list("contiguous", outer)
+    {
+        for_each_index(before, |[_, s]| starts.push(walk.offsets()[1].wrapping_add_signed(s)));
         parallel::for_each_chunk(out, block, work, |k, out| run(starts[k], 0, out));
     } else {
         let rows = parallel::rows_per_task(2 * unit_step * size_of::<T>()).next_multiple_of(TILE);

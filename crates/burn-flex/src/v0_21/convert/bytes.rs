@@ -33,9 +33,11 @@ impl Adopted for Lent {
         &self.0
     }
 
-    /// Not writable: files, which are copied on write, and pinned memory, which belongs to a device.
+    /// Not writable: files, which are copied on write, pinned memory, which belongs to a device, and memory
+    /// of which nothing is known. The label of [`Bytes::from_shared`] is whatever its caller says: shared
+    /// memory under the label `Native` is copied whole when a tensor that covers all of it is written.
     fn is_writable(&self) -> bool {
-        matches!(self.0.property(), AllocationProperty::Native | AllocationProperty::Other)
+        matches!(self.0.property(), AllocationProperty::Native)
     }
 
     fn bytes_mut(&mut self) -> &mut [u8] {
@@ -105,11 +107,42 @@ mod tests {
         }
     }
 
+    /// Burn's bytes of a file read the file when they are first looked at, without a lock, although threads
+    /// may share them. So that must have happened when the engine has adopted them.
     #[test]
-    fn files_and_pinned_memory_are_not_written() {
+    #[cfg(feature = "std")]
+    fn files_are_read_before_threads_share_them() {
+        let path = std::env::temp_dir().join(alloc::format!("burn-flex-bytes-{}", std::process::id()));
+        let values: vec::Vec<f32> = (0..5000).map(|i| i as f32).collect();
+        std::fs::write(&path, bytes_of(&values)).expect("a file");
+        let bytes = to_engine(Bytes::from_file(&path, 4 * values.len() as u64, 0));
+        std::fs::remove_file(&path).expect("the file");
+        assert!(!bytes.is_writable());
+        let addresses: vec::Vec<usize> = std::thread::scope(|scope| {
+            let readers: vec::Vec<_> = (0..4)
+                .map(|_| {
+                    scope.spawn(|| {
+                        assert_eq!(bytes[..], bytes_of(&values)[..]);
+                        bytes.as_ptr() as usize
+                    })
+                })
+                .collect();
+            readers.into_iter().map(|reader| reader.join().expect("the bytes of the file")).collect()
+        });
+        assert_eq!(addresses, [addresses[0]; 4]);
+    }
+
+    #[cfg(feature = "std")]
+    fn bytes_of(values: &[f32]) -> vec::Vec<u8> {
+        values.iter().flat_map(|v| v.to_ne_bytes()).collect()
+    }
+
+    #[test]
+    fn memory_that_is_not_known_to_be_native_is_not_written() {
         let shared = |property| to_engine(Bytes::from_shared(bytes::Bytes::from(vec![1u8; 8]), property));
         assert!(!shared(AllocationProperty::File).is_writable());
         assert!(!shared(AllocationProperty::Pinned).is_writable());
-        assert!(shared(AllocationProperty::Other).is_writable());
+        // Burn copies shared bytes whole when they are written.
+        assert!(!shared(AllocationProperty::Other).is_writable());
     }
 }
