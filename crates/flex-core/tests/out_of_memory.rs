@@ -206,6 +206,8 @@ const CASES: &[Case] = cases! {
     "topk of rows", SOME, |n| sort::argtopk(x([n, 4], U8), 1, 2, I32)?;
     "matmul outer", ALL, |n| matmul::matmul(x([n, 1], F32), x([1, 2], F32))?;
     "matmul inner", SOME, |n| matmul::matmul(x([4, n], F32), x([n, 4], F32))?;
+    "matmul of a vector", SOME, |n| matmul::matmul(x([1, n], F32), x([n, 1], F32))?;
+    "matmul of integers", SOME, |n| matmul::matmul(x([16, n], I32), x([n, 16], I32))?;
     "matmul of a wide vector", SOME, |n| matmul::matmul(x([1, n], F16), x([n, 5], F16))?;
     "matmul of halves", SOME, |n| matmul::matmul(x([16, n], F16), x([n, 16], F16))?;
     "matmul of bf16", SOME, |n| matmul::matmul(x([16, n], BF16), x([n, 16], BF16))?;

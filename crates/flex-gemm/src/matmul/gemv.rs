@@ -13,7 +13,6 @@
 use super::gemm::Threads;
 use crate::parallel::{self, Work};
 use crate::storage;
-use alloc::vec;
 use alloc::vec::Vec;
 use bytemuck::Pod;
 
@@ -187,8 +186,11 @@ fn finish(kernel: &dyn VectorKernel, y: &mut [u8], sums: &[u8], accumulate: bool
 }
 
 /// Makes `buffer` hold `len` bytes of zeros, aligned for any accumulator.
+///
+/// # Panics
+/// When the system does not have that much memory.
 fn zeros(buffer: &mut Vec<u64>, len: usize) -> &mut [u8] {
-    *buffer = vec![0; len.div_ceil(size_of::<u64>())];
+    *buffer = storage::room(len.div_ceil(size_of::<u64>()), 0);
     &mut bytemuck::cast_slice_mut(buffer)[..len]
 }
 

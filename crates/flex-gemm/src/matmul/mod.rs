@@ -37,7 +37,7 @@ pub use cross::cross;
 pub use linear::{linear, linear_bias_backward, linear_weight_backward, linear_x_backward};
 
 use crate::error::{Error, Result, check_same_dtype};
-use crate::{Blank, Tensor};
+use crate::{Blank, Tensor, parallel, storage};
 use plan::ProductPlan;
 
 /// `lhs @ rhs`: `[.., m, k]` times `[.., k, n]` gives `[.., m, n]`. The leading axes broadcast.
@@ -47,7 +47,8 @@ use plan::ProductPlan;
 /// f16 and bf16 accumulate in f32 and round once; integers are exact modulo `2^bits`.
 ///
 /// # Errors
-/// Different dtypes, booleans, a rank below two, different inner sizes, leading axes that do not broadcast.
+/// Different dtypes, booleans, a rank below two, different inner sizes, leading axes that do not broadcast,
+/// not enough memory.
 pub fn matmul(lhs: Tensor, rhs: Tensor) -> Result<Tensor> {
     product("matmul", lhs, rhs, None)
 }
@@ -80,6 +81,7 @@ fn product(op: &'static str, lhs: Tensor, rhs: Tensor, bias: Option<Tensor>) -> 
         let (start, size) = (bias.layout().offset() * dtype.size(), plan.n * dtype.size());
         &bias.storage_bytes()[start..start + size]
     });
+    storage::ensure(op, plan.working_memory(dtype, parallel::threads()))?;
     let mut blank = Blank::new(op, plan.shape.clone(), dtype)?;
     run::run(&kernels, &plan, lhs.storage_bytes(), rhs.storage_bytes(), blank.bytes(), bytes);
     Ok(blank.finish())

@@ -1,10 +1,10 @@
 //! Shape arithmetic of a matrix product: the operands, the number of products, and the algorithm. Computes no
 //! values.
 
-use crate::Shape;
 use crate::error::{Error, Result};
 use crate::layout::{Layout, broadcast_shapes, checked_num_elements, stretched_stride};
 use crate::parallel::thresholds::PARALLEL_MULTIPLICATIONS;
+use crate::{DType, Shape};
 use smallvec::SmallVec;
 
 /// An axis along which products repeat: its size and the strides of both operands along it.
@@ -162,6 +162,27 @@ impl ProductPlan {
     /// Multiplications per product.
     pub fn multiplications(&self) -> usize {
         self.m.saturating_mul(self.n).saturating_mul(self.k)
+    }
+
+    /// An upper bound of the bytes that the kernels of `dtype` take while they compute, but for a few MiB.
+    pub fn working_memory(&self, dtype: DType, threads: usize) -> usize {
+        let (m, n, k) = (self.m, self.n, self.k);
+        let area = |rows: usize, cols: usize, bytes: usize| rows.saturating_mul(cols).saturating_mul(bytes);
+        let one = if m == 1 || n == 1 {
+            // The vector and the sums as accumulators, and a row of sums for each block of 256 terms at least.
+            let sums = m.max(n);
+            area(k, 1, 8).saturating_add(area(sums, k / 256 + 2, 8))
+        } else {
+            match dtype {
+                DType::F32 | DType::F64 => 0,
+                // Blocks of 1,024 rows by 512 terms in f32, with all columns.
+                DType::F16 => area(n, m.min(1024) + k.min(512), 4),
+                // Both operands packed, and padded to the widest strips.
+                _ => area(m.saturating_add(n).saturating_add(256), k, 8),
+            }
+        };
+        let at_once = if self.is_by_batch(threads) { self.batch_size().min(threads) } else { 1 };
+        one.saturating_mul(at_once)
     }
 
     /// Whether threads pay for one product.
