@@ -169,7 +169,7 @@ impl ProductPlan {
         let (m, n, k) = (self.m, self.n, self.k);
         let area = |rows: usize, cols: usize, bytes: usize| rows.saturating_mul(cols).saturating_mul(bytes);
         let one = if m == 1 || n == 1 {
-            // The vector and the sums as accumulators, and a row of sums for each block of 256 terms at least.
+            // The vector and the sums as accumulators, and a row of sums for each block of 256 terms or more.
             let sums = m.max(n);
             area(k, 1, 8).saturating_add(area(sums, k / 256 + 2, 8))
         } else {
