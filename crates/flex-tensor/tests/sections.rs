@@ -60,11 +60,11 @@ fn a_tiny_section_does_not_take_the_helpers_of_a_long_one() {
 #[test]
 fn a_busy_pool_leaves_the_global_pool_its_helpers() {
     let _alone = alone();
-    let busy = pool("busy", 2);
-    let (ready, end) = (Barrier::new(3), Barrier::new(3));
+    let busy = pool("busy", 4);
+    let (ready, end) = (Barrier::new(5), Barrier::new(5));
     thread::scope(|scope| {
-        // Both threads of the pool have asked for helpers, and never come to help.
-        for _ in 0..2 {
+        // All threads of the pool have asked for helpers, and none comes to help.
+        for _ in 0..4 {
             scope.spawn(|| {
                 busy.install(|| {
                     ready.wait();
@@ -173,7 +173,7 @@ fn a_waiting_caller_sleeps() {
     });
     let (wall, used) = (start.elapsed(), processor_time() - before);
     assert!(wall >= Duration::from_millis(200));
-    assert!(used <= Duration::from_millis(100), "{used:?} of a processor in {wall:?} of sleep");
+    assert!(used <= Duration::from_millis(60), "{used:?} of a processor in {wall:?} of sleep");
 }
 
 /// Time that the processors spent on this process; zero where the system does not tell.

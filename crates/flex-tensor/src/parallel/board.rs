@@ -13,7 +13,6 @@ use super::section::{MAX_HELPERS, MAX_TASKS, Section};
 use super::sync::{AtomicU64, AtomicUsize, Ordering};
 use core::cell::Cell;
 use std::panic::resume_unwind;
-use std::time::{Duration, Instant};
 
 /// Number of sections, which are as many bits of [`Board::word`].
 const SECTIONS: usize = if cfg!(all(test, loom)) { 2 } else { 48 };
@@ -24,10 +23,6 @@ const UP: u64 = 1 << 48;
 /// Work done without a helper, in nanoseconds of one thread, after which a helper is woken for the next
 /// operation.
 const PRICE: usize = 50_000;
-
-/// How long a caller waits for the helpers that are up, before it asks for one more between two tasks. They
-/// may be busy in other sections while threads of the pool sleep.
-const SHORTAGE: Duration = if cfg!(all(test, loom)) { Duration::ZERO } else { Duration::from_micros(50) };
 
 #[cfg(not(all(test, loom)))]
 std::thread_local! {
@@ -50,6 +45,8 @@ pub(super) struct Board {
     word: Line<AtomicU64>,
     /// Work done without a helper since one was last woken, in nanoseconds.
     alone: AtomicUsize,
+    /// Number of sections that were ever taken at once, at most. One as long as there is one caller.
+    used: AtomicUsize,
     /// The process in which the helpers run.
     process: u32,
     sections: [Section; SECTIONS],
@@ -64,6 +61,7 @@ impl Board {
         Self {
             word: Line(AtomicU64::new(0)),
             alone: AtomicUsize::new(0),
+            used: AtomicUsize::new(1),
             process: std::process::id(),
             sections: core::array::from_fn(|_| Section::new()),
         }
@@ -102,25 +100,21 @@ impl Board {
         let open = unsafe { taken.open(tasks, task, helpers) };
         // Declared after `open`, so that it is dropped before, while the section still belongs to this caller.
         let posted = Posted { board: self, number };
-        if ((before / UP) as usize) < helpers {
-            self.wake(helpers, spawn);
+        let wanted = || (helpers + self.busy(number)).min(most);
+        let first = wanted();
+        if ((before / UP) as usize) < first {
+            self.wake(first, spawn);
         }
         if self.alone.load(Ordering::Relaxed) != 0 {
             self.alone.store(0, Ordering::Relaxed);
         }
-        let mut own = 0;
-        let mut since = None;
         open.work(|last| {
             if last {
                 self.withdraw(number);
-            } else if own > 0 && open.helpers() < helpers && self.up(Ordering::Relaxed) < most {
-                let start = *since.get_or_insert_with(Instant::now);
-                if start.elapsed() >= SHORTAGE {
-                    since = None;
-                    self.wake((self.up(Ordering::Relaxed) + 1).min(most), spawn);
-                }
+            } else if self.is_crowded() && self.up(Ordering::Relaxed) < most && open.helpers() < helpers {
+                // Helpers that were free may have gone to other sections since.
+                self.wake(wanted(), spawn);
             }
-            own += 1;
         });
         drop(posted);
         if let Some(payload) = open.close(|| self.is_forked()) {
@@ -133,11 +127,32 @@ impl Board {
         let last = LAST.try_with(Cell::get).unwrap_or(0);
         (last..SECTIONS).chain(0..last).find_map(|number| {
             let taken = self.sections[number].take()?;
+            if number >= self.used.load(Ordering::Relaxed) {
+                self.used.fetch_max(number + 1, Ordering::Relaxed);
+            }
             if number != last {
                 let _ = LAST.try_with(|cell| cell.set(number));
             }
             Some((number, taken))
         })
+    }
+
+    /// Whether there has been more than one caller at once.
+    fn is_crowded(&self) -> bool {
+        self.used.load(Ordering::Relaxed) > 1
+    }
+
+    /// Number of helpers in other sections than `number`. They are up and may not come for long.
+    fn busy(&self, number: usize) -> usize {
+        if !self.is_crowded() {
+            return 0;
+        }
+        let used = &self.sections[..self.used.load(Ordering::Relaxed)];
+        used.iter()
+            .enumerate()
+            .filter(|&(other, _)| other != number)
+            .map(|(_, section)| section.helpers())
+            .sum()
     }
 
     /// Hides a section from helpers. Called by threads inside, and by the section's caller.

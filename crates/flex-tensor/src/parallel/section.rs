@@ -132,6 +132,11 @@ impl Section {
         entered.then(|| Inside { section: self })
     }
 
+    /// Number of helpers inside.
+    pub(super) fn helpers(&self) -> usize {
+        (self.state.load(Ordering::Relaxed) & INSIDE) as usize
+    }
+
     /// Claims a task, and tells whether it is the last one.
     fn claim(&self, end: End, tasks: usize) -> Option<(usize, bool)> {
         let one = match end {
@@ -280,7 +285,7 @@ impl Open<'_> {
 
     /// Number of helpers inside.
     pub(super) fn helpers(&self) -> usize {
-        (self.taken.section.state.load(Ordering::Relaxed) & INSIDE) as usize
+        self.taken.section.helpers()
     }
 
     /// Waits until every helper has left, and returns the payload of the first panic.
