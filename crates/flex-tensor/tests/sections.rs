@@ -179,7 +179,8 @@ fn a_waiting_caller_sleeps() {
 /// Time that the processors spent on this process; zero where the system does not tell.
 fn processor_time() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // Behind the name in parentheses, the fields 14 and 15 (`man 5 proc_pid_stat`), in hundredths of a second.
+    // Behind the name in parentheses, the fields 14 and 15 (`man 5 proc_pid_stat`), in hundredths of a
+    // second.
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
     let ticks: u64 = fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
     Duration::from_millis(10 * ticks)

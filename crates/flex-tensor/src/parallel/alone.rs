@@ -1,5 +1,5 @@
-//! What stands for a pool of threads where there is none: without the `rayon` feature, and in the model tests,
-//! which make their own threads.
+//! What stands for a pool of threads where there is none: without the `rayon` feature, and in the model
+//! tests, which make their own threads.
 
 use super::Tasks;
 

@@ -98,7 +98,8 @@ impl Board {
         let before = self.word.0.fetch_or(1 << number, Ordering::AcqRel);
         // SAFETY: `open` is closed below, or dropped when this frame unwinds. Both happen before `task` ends.
         let open = unsafe { taken.open(tasks, task, helpers) };
-        // Declared after `open`, so that it is dropped before, while the section still belongs to this caller.
+        // Declared after `open`, so that it is dropped before, while the section still belongs to this
+        // caller.
         let posted = Posted { board: self, number };
         let wanted = || (helpers + self.busy(number)).min(most);
         let first = wanted();
@@ -185,8 +186,8 @@ impl Board {
         }
     }
 
-    /// Helps in a posted section; `false` if there is none, or none with room and a task. `next` is the section
-    /// to look at first, another one after each call that helped, so that all get help.
+    /// Helps in a posted section; `false` if there is none, or none with room and a task. `next` is the
+    /// section to look at first, another one after each call that helped, so that all get help.
     pub(super) fn help(&self, next: &mut usize) -> bool {
         let posted = self.word.0.load(Ordering::Acquire) % UP;
         if posted == 0 {

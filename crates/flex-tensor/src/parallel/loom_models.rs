@@ -72,8 +72,8 @@ fn loom_each_task_runs_once_and_before_the_section_returns() {
 
 #[test]
 fn loom_two_helpers_share_a_section() {
-    // With more preemptions loom finds an order without an end: two helpers that yield to each other for ever,
-    // while the caller is about to open the section.
+    // With more preemptions loom finds an order without an end: two helpers that yield to each other for
+    // ever, while the caller is about to open the section.
     model_to(1, || {
         let board = Arc::new(Board::new());
         let counts = Counts::<3>::new();

@@ -123,8 +123,8 @@ impl Section {
     /// Lets a helper enter, unless the section is closed or full.
     ///
     /// The state may be that of an earlier section when it is read, and that of a later one when it is
-    /// exchanged. That does no harm: the helper is then inside of the later one, and learns its tasks after it
-    /// has entered.
+    /// exchanged. That does no harm: the helper is then inside of the later one, and learns its tasks after
+    /// it has entered.
     pub(super) fn enter(&self) -> Option<Inside<'_>> {
         let enter =
             |state: u64| (state & OPEN != 0 && state & INSIDE < state % OPEN / ALLOWED).then_some(state + 1);
@@ -158,7 +158,8 @@ impl Section {
     /// `catch_unwind` alone.
     ///
     /// # Safety
-    /// `job` is that of this section, and the section stays open or waits for this thread until the call ends.
+    /// `job` is that of this section, and the section stays open or waits for this thread until the call
+    /// ends.
     unsafe fn work(&self, end: End, job: Job, mut on_claim: impl FnMut(bool)) {
         // SAFETY: the caller of `Taken::open` keeps the tasks alive until the section is closed and every
         // helper has left. The caller of this function vouches that this is not so before it returns.
@@ -194,7 +195,8 @@ impl Section {
             *first = Some(payload);
             self.panicked.store(true, Ordering::Relaxed);
         } else {
-            // The destructor of a payload is foreign code, which may panic itself, so a later payload is leaked.
+            // The destructor of a payload is foreign code, which may panic itself, so a later payload is
+            // leaked.
             core::mem::forget(payload);
         }
     }
@@ -208,8 +210,8 @@ pub(super) struct Inside<'a> {
 impl Inside<'_> {
     /// Runs tasks as a helper until none is left. Calls `on_claim` as [`Section::work`] does.
     pub(super) fn help(&self, on_claim: impl FnMut(bool)) {
-        // SAFETY: the caller writes the cell before it opens the section, and not again before every helper has
-        // left. The Acquire of the exchange in `enter` makes that write visible.
+        // SAFETY: the caller writes the cell before it opens the section, and not again before every helper
+        // has left. The Acquire of the exchange in `enter` makes that write visible.
         let job = self.section.job.with(|job| unsafe { *job });
         if let Some(job) = job {
             // SAFETY: it is the job of the section that this helper is inside of, and it leaves when dropped.
@@ -246,8 +248,8 @@ impl<'a> Taken<'a> {
     /// the helpers.
     pub(super) unsafe fn open(self, tasks: usize, task: &dyn Tasks, helpers: usize) -> Open<'a> {
         debug_assert!(0 < tasks && tasks <= MAX_TASKS && helpers <= MAX_HELPERS);
-        // SAFETY: only the lifetime changes. The pointer is followed by threads inside the section alone. This
-        // caller is inside until it closes the section, and closing waits for all helpers.
+        // SAFETY: only the lifetime changes. The pointer is followed by threads inside the section alone.
+        // This caller is inside until it closes the section, and closing waits for all helpers.
         let task = unsafe { core::mem::transmute::<*const dyn Tasks, *const (dyn Tasks + 'static)>(task) };
         let job = Job { task, tasks };
         let section = self.section;
@@ -276,8 +278,8 @@ pub(super) struct Open<'a> {
 }
 
 impl Open<'_> {
-    /// Runs tasks as the caller until none is left. Calls `on_claim` after each claim, with whether no task is
-    /// left. Does not unwind.
+    /// Runs tasks as the caller until none is left. Calls `on_claim` after each claim, with whether no task
+    /// is left. Does not unwind.
     pub(super) fn work(&self, on_claim: impl FnMut(bool)) {
         // SAFETY: it is the job of this section, which is closed by `self` alone.
         unsafe { self.taken.section.work(End::Front, self.job, on_claim) }
