@@ -4,11 +4,20 @@
 //! The sizes of the blocks depend on the problem alone, never on the number of threads, so results have the
 //! same bits on any machine. Without the `rayon` feature everything runs on the calling thread.
 
+#[cfg(feature = "rayon")]
+mod board;
+#[cfg(all(test, loom))]
+mod loom_models;
 mod parts;
+// Loom's own threads stand for a pool's in its models.
+#[cfg_attr(not(all(feature = "rayon", not(all(test, loom)))), path = "parallel/alone.rs")]
+mod pool;
 #[cfg(feature = "rayon")]
 mod section;
 #[cfg(feature = "rayon")]
 mod standby;
+#[cfg(feature = "rayon")]
+mod sync;
 pub mod thresholds;
 
 use core::ops::Range;
@@ -29,7 +38,7 @@ pub enum Work {
 impl Work {
     /// Whether threads pay for this amount of work on this machine, now.
     pub fn is_parallel(self) -> bool {
-        self.pays(helpers_are_awake())
+        self.pays(pool::is_awake())
     }
 
     /// Whether threads pay, with helpers `awake` or not: `t` threads save `1 - 1/t` of the time, which must
@@ -55,33 +64,9 @@ impl Work {
     }
 }
 
-fn helpers_are_awake() -> bool {
-    #[cfg(feature = "rayon")]
-    {
-        standby::is_awake()
-    }
-    #[cfg(not(feature = "rayon"))]
-    {
-        false
-    }
-}
-
-fn work_alone(nanoseconds: usize) {
-    #[cfg(feature = "rayon")]
-    standby::work_alone(nanoseconds);
-    let _ = nanoseconds;
-}
-
 /// Number of threads that parallel sections use.
 pub fn threads() -> usize {
-    #[cfg(feature = "rayon")]
-    {
-        rayon::current_num_threads()
-    }
-    #[cfg(not(feature = "rayon"))]
-    {
-        1
-    }
+    pool::threads()
 }
 
 /// Splits `out` into consecutive chunks of `chunk` elements (the last may be shorter) and calls
@@ -194,9 +179,8 @@ pub fn for_each_task(count: usize, work: Work, f: impl Fn(usize) + Sync) {
 /// and one instance of rayon's iterators for each of them was a third of the engine's machine code and build
 /// time.
 fn each_task(count: usize, work: Work, f: &dyn Tasks) {
-    #[cfg(feature = "rayon")]
     if count > 1 && work.is_parallel() {
-        return section::run(count, f);
+        return pool::run(count, f);
     }
     (0..count).for_each(|k| f.run(k));
     // After the work, because the next operation is about to come: a helper woken earlier would be asleep
@@ -204,7 +188,7 @@ fn each_task(count: usize, work: Work, f: &dyn Tasks) {
     if count > 1
         && let Some(nanoseconds) = work.alone()
     {
-        work_alone(nanoseconds);
+        pool::work_alone(nanoseconds);
     }
 }
 

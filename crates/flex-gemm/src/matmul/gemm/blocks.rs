@@ -18,9 +18,9 @@ use flex_math::simd::{Simd, WithSimd, has_vectors};
 const BLOCK_BYTES: usize = 256 * 1024;
 
 /// Rows of the output per vector of a panel, and bytes of a block of terms of the right operand, from which
-/// it is packed. For fewer strips packing costs more than it saves, and so it does for an operand that stays in
-/// the caches. Panels of few vectors read a cache line of each row, which no hardware prefetches: at AVX2, 47
-/// rows by a square of 1,024 took 2,490 us in place and 1,190 packed; 12 rows, 380 and 490.
+/// it is packed. For fewer strips packing costs more than it saves, and so it does for an operand that stays
+/// in the caches. Panels of few vectors read a cache line of each row, which no hardware prefetches: at AVX2,
+/// 47 rows by a square of 1,024 took 2,490 us in place and 1,190 packed; 12 rows, 380 and 490.
 const PACK_ROWS: usize = 12;
 const PACK_BYTES: usize = 64 * 1024;
 

@@ -1,0 +1,241 @@
+//! The sections of one pool of threads, and the helpers that are awake for them.
+//!
+//! Every caller of the pool opens a section of its own, so callers do not take each other's helpers. A helper
+//! works in any section that has tasks left, one after the other. When all sections of the board are taken, a
+//! caller works alone.
+//!
+//! One word holds both which sections have tasks left and how many helpers are up. A caller that posts its
+//! section learns in the same step how many helpers will see it, and wakes the missing ones. A helper goes in
+//! a step that fails while any section is posted. So no section is overlooked.
+
+use super::Tasks;
+use super::section::{MAX_HELPERS, MAX_TASKS, Section};
+use super::sync::{AtomicU64, AtomicUsize, Ordering};
+use core::cell::Cell;
+use std::panic::resume_unwind;
+
+/// Number of sections, which are as many bits of [`Board::word`].
+const SECTIONS: usize = if cfg!(all(test, loom)) { 2 } else { 48 };
+
+/// The amount that [`Board::word`] holds for each helper that is up.
+const UP: u64 = 1 << 48;
+
+/// Work done without a helper, in nanoseconds of one thread, after which a helper is woken for the next
+/// operation.
+const PRICE: usize = 50_000;
+
+#[cfg(not(all(test, loom)))]
+std::thread_local! {
+    /// The section that this thread used last. It is probably free, and its memory in the core's caches.
+    static LAST: Cell<usize> = const { Cell::new(0) };
+}
+
+#[cfg(all(test, loom))]
+loom::thread_local! {
+    static LAST: Cell<usize> = Cell::new(0);
+}
+
+/// Makes a helper: some other thread of the board's pool calls [`serve`](super::standby::serve).
+pub(super) type Spawn<'a> = &'a dyn Fn();
+
+/// See the [module](self).
+pub(super) struct Board {
+    /// Which sections are posted, that is, have tasks that nobody claimed (low 48 bits), and how many helpers
+    /// are up: on their way, in a section, or spinning.
+    word: Line<AtomicU64>,
+    /// Work done without a helper since one was last woken, in nanoseconds.
+    alone: AtomicUsize,
+    /// Number of sections that were ever taken at once, at most. One as long as there is one caller.
+    used: AtomicUsize,
+    /// The process in which the helpers run.
+    process: u32,
+    sections: [Section; SECTIONS],
+}
+
+/// Cache lines of its own: helpers spin on them.
+#[repr(align(128))]
+struct Line<T>(T);
+
+impl Board {
+    pub(super) fn new() -> Self {
+        Self {
+            word: Line(AtomicU64::new(0)),
+            alone: AtomicUsize::new(0),
+            used: AtomicUsize::new(1),
+            process: std::process::id(),
+            sections: core::array::from_fn(|_| Section::new()),
+        }
+    }
+
+    /// Whether this process was forked from the one that the pool's threads run in. It has none of them.
+    pub(super) fn is_forked(&self) -> bool {
+        self.process != std::process::id()
+    }
+
+    /// Whether a helper is awake or on its way.
+    pub(super) fn is_awake(&self) -> bool {
+        self.up(Ordering::Relaxed) > 0
+    }
+
+    fn up(&self, ordering: Ordering) -> usize {
+        (self.word.0.load(ordering) / UP) as usize
+    }
+
+    /// Calls `task` with each number of `0..tasks` once, on this thread and on at most `most` helpers.
+    ///
+    /// # Panics
+    /// With the panic of a task, after every thread has left the section; tasks that were not begun may be
+    /// left out then.
+    pub(super) fn run(&self, most: usize, tasks: usize, task: &dyn Tasks, spawn: Spawn) {
+        let most = most.min(MAX_HELPERS);
+        let helpers = most.min(tasks.saturating_sub(1));
+        let taken = if helpers > 0 && tasks <= MAX_TASKS { self.take() } else { None };
+        let Some((number, taken)) = taken else {
+            return (0..tasks).for_each(|k| task.run(k));
+        };
+        // Posted before it is open, so that a thread inside always finds the section posted, and what it
+        // withdraws stays so. Release and Acquire, so that steps on the word are in the order of its values.
+        let before = self.word.0.fetch_or(1 << number, Ordering::AcqRel);
+        // SAFETY: `open` is closed below, or dropped when this frame unwinds. Both happen before `task` ends.
+        let open = unsafe { taken.open(tasks, task, helpers) };
+        // Declared after `open`, so that it is dropped before, while the section still belongs to this
+        // caller.
+        let posted = Posted { board: self, number };
+        let wanted = || (helpers + self.busy(number)).min(most);
+        let first = wanted();
+        if ((before / UP) as usize) < first {
+            self.wake(first, spawn);
+        }
+        if self.alone.load(Ordering::Relaxed) != 0 {
+            self.alone.store(0, Ordering::Relaxed);
+        }
+        open.work(|last| {
+            if last {
+                self.withdraw(number);
+            } else if self.is_crowded() && self.up(Ordering::Relaxed) < most && open.helpers() < helpers {
+                // Helpers that were free may have gone to other sections since.
+                self.wake(wanted(), spawn);
+            }
+        });
+        drop(posted);
+        if let Some(payload) = open.close(|| self.is_forked()) {
+            resume_unwind(payload);
+        }
+    }
+
+    /// Takes a section for a caller; `None` when all are taken.
+    fn take(&self) -> Option<(usize, super::section::Taken<'_>)> {
+        let last = LAST.try_with(Cell::get).unwrap_or(0);
+        (last..SECTIONS).chain(0..last).find_map(|number| {
+            let taken = self.sections[number].take()?;
+            if number >= self.used.load(Ordering::Relaxed) {
+                self.used.fetch_max(number + 1, Ordering::Relaxed);
+            }
+            if number != last {
+                let _ = LAST.try_with(|cell| cell.set(number));
+            }
+            Some((number, taken))
+        })
+    }
+
+    /// Whether there has been more than one caller at once.
+    fn is_crowded(&self) -> bool {
+        self.used.load(Ordering::Relaxed) > 1
+    }
+
+    /// Number of helpers in other sections than `number`. They are up and may not come for long.
+    fn busy(&self, number: usize) -> usize {
+        if !self.is_crowded() {
+            return 0;
+        }
+        let used = &self.sections[..self.used.load(Ordering::Relaxed)];
+        used.iter()
+            .enumerate()
+            .filter(|&(other, _)| other != number)
+            .map(|(_, section)| section.helpers())
+            .sum()
+    }
+
+    /// Hides a section from helpers. Called by threads inside, and by the section's caller.
+    fn withdraw(&self, number: usize) {
+        // The look saves a step that all cores would have to agree on. A thread inside reads no older value
+        // than the posting: it entered what was opened after that.
+        if self.word.0.load(Ordering::Relaxed) & (1 << number) != 0 {
+            self.word.0.fetch_and(!(1 << number), Ordering::AcqRel);
+        }
+    }
+
+    /// Counts work that an awake helper would have sped up; `nanoseconds` is the time that the work takes one
+    /// thread.
+    pub(super) fn work_alone(&self, nanoseconds: usize, spawn: Spawn) {
+        if self.alone.fetch_add(nanoseconds, Ordering::Relaxed) + nanoseconds >= PRICE {
+            self.alone.store(0, Ordering::Relaxed);
+            self.wake(1, spawn);
+        }
+    }
+
+    /// Makes sure that `helpers` helpers are up.
+    fn wake(&self, helpers: usize, spawn: Spawn) {
+        if self.up(Ordering::Relaxed) >= helpers || self.is_forked() {
+            return;
+        }
+        let missing = |word| helpers.checked_sub((word / UP) as usize).filter(|&missing| missing > 0);
+        let more = |word| missing(word).map(|missing| word + missing as u64 * UP);
+        if let Ok(word) = self.word.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, more) {
+            (0..missing(word).unwrap_or(0)).for_each(|_| spawn());
+        }
+    }
+
+    /// Helps in a posted section; `false` if there is none, or none with room and a task. `next` is the
+    /// section to look at first, another one after each call that helped, so that all get help.
+    pub(super) fn help(&self, next: &mut usize) -> bool {
+        let posted = self.word.0.load(Ordering::Acquire) % UP;
+        if posted == 0 {
+            return false;
+        }
+        for number in (*next..SECTIONS).chain(0..*next) {
+            if posted & (1 << number) == 0 {
+                continue;
+            }
+            if let Some(inside) = self.sections[number].enter() {
+                let mut helped = false;
+                inside.help(|last| {
+                    helped = true;
+                    if last {
+                        self.withdraw(number);
+                    }
+                });
+                drop(inside);
+                if helped {
+                    *next = (number + 1) % SECTIONS;
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// Lets a helper go, unless a section is posted.
+    pub(super) fn dismiss(&self) -> bool {
+        let go = |word| (word % UP == 0).then(|| word - UP);
+        self.word.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, go).is_ok()
+    }
+
+    /// Number of helpers that are up.
+    #[cfg(all(test, loom))]
+    pub(super) fn helpers_up(&self) -> usize {
+        self.up(Ordering::Acquire)
+    }
+}
+
+/// A posted section; withdrawn when dropped.
+struct Posted<'a> {
+    board: &'a Board,
+    number: usize,
+}
+
+impl Drop for Posted<'_> {
+    fn drop(&mut self) {
+        self.board.withdraw(self.number);
+    }
+}

@@ -1,0 +1,149 @@
+//! Which [board](super::board) serves the calling thread, and rayon's pools, whose threads are the helpers.
+//!
+//! Each pool has a board, and its threads help nobody else: who limits or pins a pool does it on purpose, and
+//! a pool that is busy keeps no other from working. Threads outside of any pool belong to the global pool.
+//!
+//! Rayon does not tell which pool a thread belongs to. So the first section of a pool makes a board, and
+//! spreads it over the pool. Until a thread hears of it, that thread may make another one. Of two boards a
+//! thread keeps the older one, so all threads of a pool agree in the end. The board of the global pool is
+//! older than any.
+
+use super::Tasks;
+use super::board::Board;
+use super::standby::serve;
+use alloc::sync::Arc;
+use core::cell::RefCell;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::OnceLock;
+
+/// A board with its place in the order of all boards.
+struct Numbered {
+    board: Board,
+    /// Zero for the board of the global pool.
+    number: usize,
+    /// Whether the pool's threads were told.
+    is_spread: AtomicBool,
+}
+
+impl Numbered {
+    fn new(number: usize) -> Arc<Self> {
+        Arc::new(Self { board: Board::new(), number, is_spread: AtomicBool::new(false) })
+    }
+}
+
+/// The global pool.
+struct Global {
+    board: Arc<Numbered>,
+    threads: usize,
+}
+
+static GLOBAL: OnceLock<Global> = OnceLock::new();
+
+/// Number of boards made so far.
+static BOARDS: AtomicUsize = AtomicUsize::new(1);
+
+std::thread_local! {
+    /// The board of the pool that this thread belongs to. Empty outside of pools, and before the thread heard
+    /// of a board.
+    static BOARD: RefCell<Option<Arc<Numbered>>> = const { RefCell::new(None) };
+}
+
+fn global() -> &'static Global {
+    GLOBAL.get_or_init(|| Global { board: Numbered::new(0), threads: global_threads() })
+}
+
+/// Starts rayon's global pool, and returns its number of threads. One if the system refuses threads: then
+/// every question to the pool panics.
+#[cold]
+fn global_threads() -> usize {
+    // WebAssembly without threads is for rayon to find out: `build_global` would fail there, where the first
+    // use of the pool makes do with this thread.
+    #[cfg(not(target_family = "wasm"))]
+    if let Err(error) = rayon::ThreadPoolBuilder::new().build_global()
+        && std::error::Error::source(&error).is_some()
+    {
+        return 1;
+    }
+    // The program built the pool itself, perhaps in vain.
+    std::panic::catch_unwind(rayon::current_num_threads).unwrap_or(1)
+}
+
+/// Calls `f` with the calling thread's board and the number of threads of its pool. `None` when the thread is
+/// about to end, and has no thread-local data any more.
+fn with_board<R>(f: impl FnOnce(&Arc<Numbered>, usize) -> R) -> Option<R> {
+    if rayon::current_thread_index().is_none() {
+        let Global { board, threads } = global();
+        return Some(f(board, *threads));
+    }
+    let make = || Numbered::new(BOARDS.fetch_add(1, Ordering::Relaxed));
+    // Cloned, because tasks run while `f` does, and this thread may settle for another board meanwhile.
+    let board = BOARD.try_with(|board| board.borrow_mut().get_or_insert_with(make).clone()).ok()?;
+    Some(f(&board, rayon::current_num_threads()))
+}
+
+/// Tells a thread of a pool the board of the pool.
+fn settle(new: &Arc<Numbered>) {
+    let _ = BOARD.try_with(|board| {
+        let mut board = board.borrow_mut();
+        if board.as_ref().is_none_or(|old| new.number < old.number) {
+            // The old board is dropped here unless sections of it are running. Nothing of it is foreign code.
+            *board = Some(new.clone());
+        }
+    });
+}
+
+/// Asks the calling thread's pool for a helper, without waiting for it.
+fn spawn(board: &Arc<Numbered>) {
+    let own = board.clone();
+    rayon::spawn(move || {
+        settle(&own);
+        serve(&own.board);
+    });
+    if !board.is_spread.load(Ordering::Relaxed) && !board.is_spread.swap(true, Ordering::Relaxed) {
+        let board = board.clone();
+        rayon::spawn_broadcast(move |_| settle(&board));
+    }
+}
+
+/// Number of threads that parallel sections use.
+pub(super) fn threads() -> usize {
+    match rayon::current_thread_index() {
+        Some(_) => rayon::current_num_threads(),
+        None => global().threads,
+    }
+}
+
+/// Whether a helper is awake or on its way.
+pub(super) fn is_awake() -> bool {
+    if rayon::current_thread_index().is_none() {
+        return global().board.board.is_awake();
+    }
+    let is_awake = |board: &RefCell<Option<Arc<Numbered>>>| {
+        board.borrow().as_ref().is_some_and(|board| board.board.is_awake())
+    };
+    BOARD.try_with(is_awake).unwrap_or(false)
+}
+
+/// Counts work that an awake helper would have sped up; `nanoseconds` is the time that the work takes one
+/// thread.
+pub(super) fn work_alone(nanoseconds: usize) {
+    with_board(|board, _| board.board.work_alone(nanoseconds, &|| spawn(board)));
+}
+
+/// Calls `task` with each number of `0..tasks` once, on this thread and on the threads of its pool that come
+/// to help.
+///
+/// # Panics
+/// With the panic of a task, after every thread has left the section; tasks that were not begun may be left
+/// out then.
+pub(super) fn run(tasks: usize, task: &dyn Tasks) {
+    let parallel = with_board(|board, threads| {
+        board.board.run(threads - 1, tasks, task, &|| spawn(board));
+    });
+    if parallel.is_none() {
+        (0..tasks).for_each(|k| task.run(k));
+    }
+}
+
+#[cfg(test)]
+mod tests;
