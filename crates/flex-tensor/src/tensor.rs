@@ -209,12 +209,29 @@ impl Tensor {
         Self::full_of(shape.into(), value.into(), dtype)
     }
 
-    /// [`full`](Self::full), compiled here.
+    /// [`full`](Self::full), compiled here: the bytes of the element depend on its type, and writing them on
+    /// its width alone.
     fn full_of(shape: Shape, value: Scalar, dtype: DType) -> Result<Self> {
+        let mut element = [0; 8];
         dispatch!(any "full", dtype, T => {
             let value = if dtype.is_bool() { T::from_u64((value.to_f64() != 0.0) as u64) } else { value.cast::<T>() };
-            Self::filled::<T>("full", shape, value, dtype)
-        })
+            element[..size_of::<T>()].copy_from_slice(bytemuck::bytes_of(&value));
+            Ok(())
+        })?;
+        fn fill<T: Element>(bytes: &mut [u8], element: &[u8]) {
+            let (value, out) = (bytemuck::pod_read_unaligned(element), bytemuck::cast_slice_mut(bytes));
+            let (chunk, work) = (parallel::rows_per_task(size_of::<T>()), Work::Bytes(size_of_val(out)));
+            parallel::for_each_chunk(out, chunk, work, |_, out: &mut [T]| out.fill(value));
+        }
+        let mut blank = Blank::new("full", shape, dtype)?;
+        let (bytes, element) = (blank.bytes(), &element[..dtype.size()]);
+        match element.len() {
+            1 => fill::<u8>(bytes, element),
+            2 => fill::<u16>(bytes, element),
+            4 => fill::<u32>(bytes, element),
+            _ => fill::<u64>(bytes, element),
+        }
+        Ok(blank.finish())
     }
 
     /// A row-major tensor with every element set to `value`, written by all threads.

@@ -58,6 +58,7 @@ impl<T: Real> Product<'_, T> {
         let (l, r) = (a.layout(), b.layout());
         let (m, n, k) = (d.rows, d.cols, l.cols);
         let width = V * lanes::<S, T>();
+        let vectors = const { has_vectors::<S>() };
         let depth = k.div_ceil(self.blocks);
         let large = n.saturating_mul(depth).saturating_mul(size_of::<T>()) > PACK_BYTES;
         let pack_right = r.col_stride != 1 || n < lanes::<S, T>() || (m >= V * PACK_ROWS && large);
@@ -90,7 +91,7 @@ impl<T: Real> Product<'_, T> {
                 let at = |i: usize| i * (k / self.blocks) + i.min(k % self.blocks);
                 let (term, terms) = (at(block), at(block + 1) - at(block));
                 if pack_left {
-                    pack_strips(a.part(row..row + rows, term..term + terms), left_packed);
+                    pack_strips(a.part(row..row + rows, term..term + terms), vectors, left_packed);
                 }
                 let beta = if block == 0 { scales.beta } else { T::ONE };
                 for col in (0..n).step_by(across) {
@@ -98,7 +99,7 @@ impl<T: Real> Product<'_, T> {
                     if pack_right {
                         pack_panels(b.part(term..term + terms, col..col + cols), width, right_packed);
                     }
-                    for (first, height) in strips(rows) {
+                    for (first, height) in strips(rows, vectors) {
                         let at = row + first;
                         let left = if pack_left {
                             left_packed.as_ptr().wrapping_add(first * terms)
@@ -130,8 +131,8 @@ impl<T: Real> Product<'_, T> {
                         unsafe {
                             match height {
                                 6 => strip.columns::<S, 6, V>(),
-                                4 => strip.columns::<S, 4, V>(),
-                                2 => strip.columns::<S, 2, V>(),
+                                4 if vectors => strip.columns::<S, 4, V>(),
+                                2 if vectors => strip.columns::<S, 2, V>(),
                                 _ => strip.columns::<S, 1, V>(),
                             }
                         }
@@ -142,17 +143,18 @@ impl<T: Real> Product<'_, T> {
     }
 }
 
-/// The strips of `rows` rows: the first row of each, and their number. Few heights keep the code small.
+/// The strips of `rows` rows: the first row of each, and their number. Few heights keep the code small: 6, 4,
+/// 2 and 1 rows, and only 6 and 1 where there are no `vectors`.
 #[inline(always)]
-fn strips(rows: usize) -> impl Iterator<Item = (usize, usize)> {
+fn strips(rows: usize, vectors: bool) -> impl Iterator<Item = (usize, usize)> {
     let mut row = 0;
     core::iter::from_fn(move || {
         let height = match rows - row {
             0 => return None,
-            1 => 1,
-            2 | 3 => 2,
-            4 | 5 => 4,
-            _ => ROWS,
+            ROWS.. => ROWS,
+            4 | 5 if vectors => 4,
+            2 | 3 if vectors => 2,
+            _ => 1,
         };
         row += height;
         Some((row - height, height))
@@ -163,15 +165,15 @@ fn strips(rows: usize) -> impl Iterator<Item = (usize, usize)> {
 /// stay in the first-level cache meanwhile.
 const PACK_TERMS: usize = 64;
 
-/// Packs the rows of `left`, strip after strip: the numbers of a term become neighbours. Not inlined: no
+/// Packs the rows of `left`, [strip](strips) after strip: the numbers of a term become neighbours. Not inlined: no
 /// instruction set speeds it up.
 #[inline(never)]
-fn pack_strips<T: Real>(left: MatRef<'_, T>, to: &mut [T]) {
+fn pack_strips<T: Real>(left: MatRef<'_, T>, vectors: bool, to: &mut [T]) {
     let MatLayout { rows, cols: terms, row_stride, col_stride, .. } = left.layout();
     let data = left.data();
     for from in (0..terms).step_by(PACK_TERMS) {
         let until = terms.min(from + PACK_TERMS);
-        for (first, height) in strips(rows) {
+        for (first, height) in strips(rows, vectors) {
             let to = &mut to[first * terms..][from * height..until * height];
             let mut at = left.layout().position(first, from);
             for to in to.chunks_exact_mut(height) {
