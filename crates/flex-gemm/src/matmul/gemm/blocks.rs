@@ -165,8 +165,8 @@ fn strips(rows: usize, vectors: bool) -> impl Iterator<Item = (usize, usize)> {
 /// stay in the first-level cache meanwhile.
 const PACK_TERMS: usize = 64;
 
-/// Packs the rows of `left`, [strip](strips) after strip: the numbers of a term become neighbours. Not inlined: no
-/// instruction set speeds it up.
+/// Packs the rows of `left`, [strip](strips) after strip: the numbers of a term become neighbours. Not
+/// inlined: no instruction set speeds it up.
 #[inline(never)]
 fn pack_strips<T: Real>(left: MatRef<'_, T>, vectors: bool, to: &mut [T]) {
     let MatLayout { rows, cols: terms, row_stride, col_stride, .. } = left.layout();
