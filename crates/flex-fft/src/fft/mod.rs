@@ -26,9 +26,9 @@ use crate::{Shape, Tensor, storage};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use plan::{Cached, plan};
+use real::RealFft;
 
 pub use plan::cleanup;
-use real::RealFft;
 
 /// Spectrum `(re, im)` of a real signal along `axis`: `n / 2 + 1` bins. `n` defaults to the length of the
 /// axis. A longer signal is cut to `n` samples, a shorter one is padded with zeros.

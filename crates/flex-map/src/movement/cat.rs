@@ -128,7 +128,7 @@ impl Runs {
         let starts = if walk.axes().len() == 1 {
             Starts::Even { offset: walk.offsets()[1], stride: walk.inner().strides[1] }
         } else {
-            let mut list = storage::try_list("cat", outer.num_elements())?;
+            let mut list = storage::try_list(OP, outer.num_elements())?;
             walk.for_each_row(0..walk.rows(), |[_, start]| {
                 let inner = walk.inner();
                 list.extend(

@@ -8,7 +8,7 @@
 //! The left operand is read where it lies, unless the terms of its rows are not neighbours. The right operand
 //! is packed into panels where its columns are not neighbours, and where many strips will read it.
 
-use super::tile::{ROWS, Strip, lanes};
+use super::tile::{ROWS, Strip, has_32_registers, lanes};
 use super::{MatLayout, MatRef, Part, Scales};
 use crate::float::Real;
 use crate::storage;
@@ -39,8 +39,7 @@ impl<T: Real> WithSimd for Product<'_, T> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self) {
-        // Four vectors of sums per row need 32 registers.
-        if const { size_of::<S::Register>() == 64 || cfg!(target_arch = "aarch64") } {
+        if const { has_32_registers::<S>() } {
             self.by_blocks::<S, 4>();
         } else if const { !has_vectors::<S>() } {
             self.by_blocks::<S, 1>();

@@ -1,7 +1,8 @@
 //! Products whose operands are both contiguous along the terms, and of which one has few rows or columns: dot
 //! products of runs. Packing the right operand would cost more than the product.
 
-use super::{MatRef, Part, Scales};
+use super::tile::has_32_registers;
+use super::{MatRef, Part};
 use crate::float::Real;
 use flex_math::simd::{Simd, Vector, WithSimd, has_vectors};
 
@@ -13,7 +14,7 @@ impl<T: Real> WithSimd for Dots<'_, T> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self) {
-        if const { size_of::<S::Register>() == 64 || cfg!(target_arch = "aarch64") } {
+        if const { has_32_registers::<S>() } {
             self.by_tiles::<S, 4, 4>();
         } else {
             self.by_tiles::<S, 2, 4>();
@@ -26,7 +27,7 @@ impl<T: Real> Dots<'_, T> {
     /// others.
     #[inline(always)]
     fn by_tiles<S: Simd, const R: usize, const C: usize>(self) {
-        let Part { target, d, a, b, scales: Scales { alpha, beta } } = self.0;
+        let Part { target, d, a, b, scales } = self.0;
         let (m, n, k) = (d.rows, d.cols, a.layout().cols);
         let columns = b.transposed();
         let run = |matrix: &MatRef<'_, T>, line: usize| {
@@ -42,10 +43,7 @@ impl<T: Real> Dots<'_, T> {
                     for (c, sum) in sums.iter().enumerate().take(n - j) {
                         let out = target.wrapping_add(d.position(i + r, j + c));
                         // SAFETY: every position of `d` may be read and written, as `Part::new` asks.
-                        unsafe {
-                            let old = if beta == T::ZERO { T::ZERO } else { beta * *out };
-                            *out = old + alpha * *sum;
-                        }
+                        unsafe { scales.store(*sum, out) };
                     }
                 }
             }

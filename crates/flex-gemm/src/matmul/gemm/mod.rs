@@ -51,48 +51,43 @@ pub fn gemm_into<T: Real>(
     beta: T,
     threads: Threads,
 ) {
+    let call = Call { dst, a, b, scales: Scales { alpha, beta }, threads };
     // The loops are compiled here, once per type, and not in every crate that multiplies.
-    if T::DTYPE == DType::F64 {
-        f64_into(dst.cast(), a.cast(), b.cast(), bytemuck::cast(alpha), bytemuck::cast(beta), threads);
-    } else {
-        f32_into(dst.cast(), a.cast(), b.cast(), bytemuck::cast(alpha), bytemuck::cast(beta), threads);
+    if T::DTYPE == DType::F64 { f64_into(call.cast()) } else { f32_into(call.cast()) }
+}
+
+/// The arguments of [`gemm_into`].
+struct Call<'a, T> {
+    dst: MatMut<'a, T>,
+    a: MatRef<'a, T>,
+    b: MatRef<'a, T>,
+    scales: Scales<T>,
+    threads: Threads,
+}
+
+impl<'a, T: Real> Call<'a, T> {
+    /// The same call with the name `U` for the type `T`.
+    fn cast<U: Real>(self) -> Call<'a, U> {
+        let Self { dst, a, b, scales: Scales { alpha, beta }, threads } = self;
+        let scales = Scales { alpha: bytemuck::cast(alpha), beta: bytemuck::cast(beta) };
+        Call { dst: dst.cast(), a: a.cast(), b: b.cast(), scales, threads }
     }
 }
 
 #[inline(never)]
-fn f32_into(
-    dst: MatMut<'_, f32>,
-    a: MatRef<'_, f32>,
-    b: MatRef<'_, f32>,
-    alpha: f32,
-    beta: f32,
-    threads: Threads,
-) {
-    real_into(dst, a, b, alpha, beta, threads);
+fn f32_into(call: Call<'_, f32>) {
+    real_into(call);
 }
 
 #[inline(never)]
-fn f64_into(
-    dst: MatMut<'_, f64>,
-    a: MatRef<'_, f64>,
-    b: MatRef<'_, f64>,
-    alpha: f64,
-    beta: f64,
-    threads: Threads,
-) {
-    real_into(dst, a, b, alpha, beta, threads);
+fn f64_into(call: Call<'_, f64>) {
+    real_into(call);
 }
 
 /// [`gemm_into`] for one of both types.
 #[inline(always)]
-fn real_into<T: Real>(
-    dst: MatMut<'_, T>,
-    a: MatRef<'_, T>,
-    b: MatRef<'_, T>,
-    alpha: T,
-    beta: T,
-    threads: Threads,
-) {
+fn real_into<T: Real>(call: Call<'_, T>) {
+    let Call { dst, a, b, scales, threads } = call;
     let (data, d) = dst.into_parts();
     let (l, r) = (a.layout(), b.layout());
     let (m, n, k) = (d.rows, d.cols, l.cols);
@@ -121,7 +116,6 @@ fn real_into<T: Real>(
     let threads = if threads == Threads::Pool { parallel::threads() } else { 1 };
     let grid = Grid::new(m, n, k, threads);
     let target = Target { start: data.as_mut_ptr(), data: PhantomData };
-    let scales = Scales { alpha, beta };
     parallel::for_each_task(grid.parts(), Work::Worthwhile, |part| {
         let (rows, cols) = grid.part(part);
         let d = d.part(&rows, &cols);
@@ -150,6 +144,19 @@ const DOT_ELEMENTS: usize = 256;
 struct Scales<T> {
     alpha: T,
     beta: T,
+}
+
+impl<T: Real> Scales<T> {
+    /// Replaces the element `out`, whose sum is `sum`.
+    ///
+    /// # Safety
+    /// The element must be valid for reads and writes.
+    #[inline(always)]
+    unsafe fn store(self, sum: T, out: *mut T) {
+        let Self { alpha, beta } = self;
+        // SAFETY: as the caller vouches.
+        unsafe { *out = if beta == T::ZERO { alpha * sum } else { beta * *out + alpha * sum } };
+    }
 }
 
 /// A part of a product, which has elements: `d = alpha * a @ b + beta * d`.

@@ -15,6 +15,11 @@ pub(super) const ROWS: usize = 6;
 /// f32 on x86-64.
 const PLAIN: usize = 8;
 
+/// Whether there are 32 registers for vectors: enough for four vectors of sums in each row of a tile.
+pub(super) const fn has_32_registers<S: Simd>() -> bool {
+    size_of::<S::Register>() == 64 || cfg!(target_arch = "aarch64")
+}
+
 /// Elements of a vector.
 #[inline(always)]
 pub(super) fn lanes<S: Simd, T: Real>() -> usize {
@@ -181,11 +186,9 @@ impl<T: Real> Strip<T> {
                     }
                 }
             }
-            let Scales { alpha, beta } = self.scales;
             for (i, sums) in sums.iter().enumerate() {
                 for (j, sum) in sums.as_flattened().iter().enumerate() {
-                    let out = out.offset(i as isize * out_row).add(j);
-                    *out = if beta == T::ZERO { alpha * *sum } else { beta * *out + alpha * *sum };
+                    self.scales.store(*sum, out.offset(i as isize * out_row).add(j));
                 }
             }
         }
