@@ -193,11 +193,17 @@ fn first_outside<T: Element>(tensor: &Tensor, limit: u64) -> Option<u64> {
         let stride = inner.strides[1];
         if stride == 1 {
             let row = &data[start..start + len];
-            let any = vectorize_lean(
+            // The largest element, which is found in vectors of `T`, in place of a comparison of each with
+            // `limit`, which would widen them to 64 bits.
+            let largest = vectorize_lean(
                 #[inline(always)]
-                || row.iter().fold(false, |any, &v| any | (v.to_i64() as u64 >= limit)),
+                || row.iter().fold(T::ZERO, |largest, &v| if v > largest { v } else { largest }),
             );
-            return if any { row.iter().map(|&v| v.to_i64() as u64).find(outside) } else { None };
+            return if outside(&(largest.to_i64() as u64)) {
+                row.iter().map(|&v| v.to_i64() as u64).find(outside)
+            } else {
+                None
+            };
         }
         let element = |i| data[start.wrapping_add_signed(i as isize * stride)].to_i64() as u64;
         (0..len).map(element).find(outside)
