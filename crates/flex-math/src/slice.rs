@@ -591,6 +591,9 @@ where
         }
         return;
     }
+    let turn = UNROLL * step;
+    // Nothing is left after the last whole turn. Then the last vector is not read.
+    let is_whole = F::IS_LIGHT && len % turn == 0;
     let short = len < step;
     let last = if short { 0 } else { len - step };
     // The last vector ends with the last element, so it may overlap the vector before it. It is read
@@ -599,7 +602,9 @@ where
     // SAFETY: the caller vouches for `len` elements of every buffer. There are fewer than `step` elements
     // when the row is `short`, and otherwise at least `step` from `last` on.
     let (a_last, b_last) = unsafe {
-        if short {
+        if is_whole {
+            (T::one().splat(), T::one().splat())
+        } else if short {
             (a.rest::<S>(0, len), b.rest::<S>(0, len))
         } else {
             (a.whole::<S>(last), b.whole::<S>(last))
@@ -607,7 +612,6 @@ where
     };
     let mut i = 0;
     if F::IS_LIGHT {
-        let turn = UNROLL * step;
         while i + turn <= len {
             prefetch(a, b, dst, i, turn);
             // All loads come before the stores, which the compiler must not pass.
@@ -633,8 +637,7 @@ where
         unsafe { dst.put(i, f.eval(a.whole::<S>(i), b.whole::<S>(i))) };
         i += step;
     }
-    // Rows of whole iterations end here.
-    if i == len {
+    if is_whole {
         return;
     }
     // Not a turn of the loop above: a choice of operands in it cost a third more instructions of exp at AVX2.
