@@ -27,6 +27,8 @@ pub(crate) trait Fn2<T> {
     /// Whether the function costs less than moving its operands. Then its loop is unrolled, and a constant on
     /// the right gets a loop of its own.
     const IS_LIGHT: bool = true;
+    /// Whether a constant on the left gets a loop of its own too.
+    const IS_LIGHT_LEFT: bool = false;
     /// The result.
     fn at(a: T, b: T) -> Self::Out;
 }
@@ -56,7 +58,7 @@ impl<A: Element, F: Fn1<A> + 'static> Kernel<1> for Map1<A, F> {
         let out = bytemuck::cast_slice_mut(out);
         vectorize_with::<Self, _>(
             #[inline(always)]
-            move |vectors| each1(vectors, out, values, F::at),
+            move |vectors| each1(vectors, true, out, values, F::at),
         );
     }
 }
@@ -70,8 +72,8 @@ const RUN_BYTES: usize = 256;
 const SHORT_RUN_BYTES: usize = 32;
 
 /// Declares a loop that computes each element of an output from as many elements of some operands,
-/// [`RUN_BYTES`] at a time where the level has vectors. It takes whether it has, the output, the operands,
-/// and the function.
+/// [`RUN_BYTES`] at a time where the level has vectors. It takes whether it has, whether to prefetch, the
+/// output, the operands, and the function.
 ///
 /// What is left after the last whole run is computed in short runs, of which the last one ends with the last
 /// element and may overlap the one before it. A loop over single elements would be vectorised, and then its
@@ -82,6 +84,7 @@ macro_rules! each {
         #[inline(always)]
         pub(super) fn $name<O, $($ty: Copy),+>(
             has_vectors: bool,
+            prefetches: bool,
             out: &mut [O],
             $($x: &[$ty],)+
             f: impl Fn($($ty),+) -> O,
@@ -98,15 +101,16 @@ macro_rules! each {
             }
             // A match on a constant: the other loops are not compiled.
             match const { widest(&[size_of::<O>(), $(size_of::<$ty>()),+]) } {
-                1 => $runs::<{ per_run::<u8>(RUN_BYTES) }, { per_run::<u8>(SHORT_RUN_BYTES) }, O, $($ty),+>(out, $($x,)+ f),
-                2 => $runs::<{ per_run::<u16>(RUN_BYTES) }, { per_run::<u16>(SHORT_RUN_BYTES) }, O, $($ty),+>(out, $($x,)+ f),
-                4 => $runs::<{ per_run::<u32>(RUN_BYTES) }, { per_run::<u32>(SHORT_RUN_BYTES) }, O, $($ty),+>(out, $($x,)+ f),
-                _ => $runs::<{ per_run::<u64>(RUN_BYTES) }, { per_run::<u64>(SHORT_RUN_BYTES) }, O, $($ty),+>(out, $($x,)+ f),
+                1 => $runs::<{ per_run::<u8>(RUN_BYTES) }, { per_run::<u8>(SHORT_RUN_BYTES) }, O, $($ty),+>(prefetches, out, $($x,)+ f),
+                2 => $runs::<{ per_run::<u16>(RUN_BYTES) }, { per_run::<u16>(SHORT_RUN_BYTES) }, O, $($ty),+>(prefetches, out, $($x,)+ f),
+                4 => $runs::<{ per_run::<u32>(RUN_BYTES) }, { per_run::<u32>(SHORT_RUN_BYTES) }, O, $($ty),+>(prefetches, out, $($x,)+ f),
+                _ => $runs::<{ per_run::<u64>(RUN_BYTES) }, { per_run::<u64>(SHORT_RUN_BYTES) }, O, $($ty),+>(prefetches, out, $($x,)+ f),
             }
         }
 
         #[inline(always)]
         fn $runs<const N: usize, const SHORT: usize, O, $($ty: Copy),+>(
+            prefetches: bool,
             out: &mut [O],
             $($x: &[$ty],)+
             f: impl Fn($($ty),+) -> O,
@@ -114,10 +118,14 @@ macro_rules! each {
             let len = out.len();
             let whole = len / N * N;
             for (k, out) in out.as_chunks_mut::<N>().0.iter_mut().enumerate() {
-                prefetch_ahead(out.as_ptr(), N);
+                if prefetches {
+                    prefetch_ahead(out.as_ptr(), N);
+                }
                 $(
                     let $x = $x[k * N..].first_chunk().expect("as long as the output");
-                    prefetch_ahead($x.as_ptr(), N);
+                    if prefetches {
+                        prefetch_ahead($x.as_ptr(), N);
+                    }
                 )+
                 $run(out, $($x,)+ &f);
             }
@@ -197,22 +205,36 @@ impl<T, F: Fn2<T>> Gains for Map2<T, F> {
 
 impl<T: Element, F: Fn2<T> + 'static> Kernel<2> for Map2<T, F> {
     fn run(&self, out: &mut [u8], [a, b]: [Src<'_>; 2]) {
-        let (a, b) = match (a.typed::<T>(), b.typed::<T>()) {
-            (Typed::Each(a), b @ Typed::Each(_)) => (a, b),
-            (Typed::Each(a), b @ Typed::Same(_)) if F::IS_LIGHT => (a, b),
+        let (values, other) = match (a.typed::<T>(), b.typed::<T>()) {
+            (Typed::Each(a), Typed::Each(b)) => (a, Other::Right(b)),
+            (Typed::Each(a), Typed::Same(b)) if F::IS_LIGHT => (a, Other::RightConstant(b)),
+            (Typed::Same(a), Typed::Each(b)) if F::IS_LIGHT_LEFT => (b, Other::LeftConstant(a)),
             _ => return through_blocks(self, size_of::<T>(), size_of::<F::Out>(), out, [a, b]),
         };
         let out = bytemuck::cast_slice_mut(out);
         vectorize_with::<Self, _>(
             #[inline(always)]
-            move |vectors| match b {
-                Typed::Each(b) if F::IS_LIGHT => each2(vectors, out, a, b, F::at),
-                Typed::Each(b) => each2_heavy(out, a, b, F::at),
-                Typed::Same(b) if F::IS_LIGHT => each1(vectors, out, a, move |a| F::at(a, b)),
+            move |vectors| match other {
+                Other::Right(b) if F::IS_LIGHT => each2(vectors, true, out, values, b, F::at),
+                Other::Right(b) => each2_heavy(out, values, b, F::at),
+                Other::RightConstant(b) if F::IS_LIGHT => {
+                    each1(vectors, true, out, values, move |a| F::at(a, b))
+                }
+                Other::LeftConstant(a) if F::IS_LIGHT_LEFT => {
+                    each1(vectors, true, out, values, move |b| F::at(a, b))
+                }
                 _ => {}
             },
         );
     }
+}
+
+/// The second operand of a loop over the elements of a first.
+#[derive(Clone, Copy)]
+enum Other<'a, T> {
+    Right(&'a [T]),
+    RightConstant(T),
+    LeftConstant(T),
 }
 
 /// [`Fn3`] as a kernel; the second and third operand are [`Src::Same`].
@@ -238,7 +260,7 @@ impl<T: Element, F: Fn3<T> + 'static> Kernel<3> for Map3<T, F> {
             // `move`: a parameter that is captured by reference is loaded again in every iteration.
             #[inline(always)]
             move |vectors| match a.typed() {
-                Typed::Each(a) => each1(vectors, out, a, move |a| F::at(a, p, q)),
+                Typed::Each(a) => each1(vectors, true, out, a, move |a| F::at(a, p, q)),
                 Typed::Same(a) => out.fill(F::at(a, p, q)),
                 Typed::Out => {
                     for o in out {

@@ -59,12 +59,10 @@ impl<T: BitLogic + Selection> Kernel<3> for Blend<T> {
             Typed::Same(mask) => return copy(out, if mask != 0 { value } else { tensor }.typed()),
             Typed::Out => unreachable!("the mask is not reused"),
         };
-        // The value where the mask is true, or the tensor where it is false: one loop serves both.
         match (tensor.typed::<T>(), value.typed::<T>()) {
             (Typed::Out, value) => overwrite(out, mask, true, value),
             (tensor, Typed::Out) => overwrite(out, mask, false, tensor),
-            (Typed::Each(tensor), value) => blend(out, mask, true, value, tensor),
-            (tensor, Typed::Each(value)) => blend(out, mask, false, tensor, value),
+            (Typed::Each(tensor), value) => blend(out, mask, value, tensor),
             (Typed::Same(tensor), value) => {
                 out.fill(tensor);
                 overwrite(out, mask, true, value);
@@ -80,15 +78,16 @@ impl Gains for BlendLoops {
     const LEVELS: Levels = Levels::All;
 }
 
-/// Writes `yes` where the mask is `when`, and `no` elsewhere.
-fn blend<T: BitLogic + Selection>(out: &mut [T], mask: &[u8], when: bool, yes: Typed<'_, T>, no: &[T]) {
+/// Writes `yes` where the mask is true, and `no` elsewhere. Without prefetches, which would be half of the
+/// loads: 1 Mi f16 take 56 us, and took 68 with them; 16 Mi f32 take the same time (one thread of Zen 4).
+fn blend<T: BitLogic + Selection>(out: &mut [T], mask: &[u8], yes: Typed<'_, T>, no: &[T]) {
     vectorize_with::<BlendLoops, _>(
         #[inline(always)]
         move |vectors| match yes {
             Typed::Each(yes) => {
-                each3(vectors, out, mask, yes, no, move |m, yes, no| choose((m != 0) == when, yes, no))
+                each3(vectors, false, out, mask, yes, no, |m, yes, no| choose(m != 0, yes, no))
             }
-            Typed::Same(yes) => each2(vectors, out, mask, no, move |m, no| choose((m != 0) == when, yes, no)),
+            Typed::Same(yes) => each2(vectors, false, out, mask, no, move |m, no| choose(m != 0, yes, no)),
             Typed::Out => unreachable!("an operand in the output is overwritten"),
         },
     );
