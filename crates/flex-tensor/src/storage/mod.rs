@@ -12,6 +12,8 @@ mod buffer;
 mod bytes;
 #[cfg(feature = "std")]
 pub mod pool;
+#[cfg(feature = "std")]
+mod process;
 mod room;
 #[cfg(feature = "std")]
 mod slots;
