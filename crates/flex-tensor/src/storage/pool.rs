@@ -22,8 +22,8 @@
 use super::available;
 use super::block::Block;
 use super::process;
-use super::slots::Slots;
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use super::slots::{SLOTS, Slots};
+use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
@@ -98,7 +98,7 @@ struct Waiting {
 impl Class {
     const fn new() -> Self {
         Self {
-            slots: Slots::new(),
+            slots: Slots([const { AtomicPtr::new(core::ptr::null_mut()) }; SLOTS]),
             taken: AtomicU64::new(0),
             returned: AtomicU64::new(0),
             oldest: AtomicU64::new(NONE_WAITS),
@@ -436,7 +436,6 @@ fn capacities() -> impl Iterator<Item = usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::slots::SLOTS;
     use super::*;
 
     #[test]
