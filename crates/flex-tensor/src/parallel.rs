@@ -6,6 +6,8 @@
 
 #[cfg(feature = "rayon")]
 mod board;
+#[cfg(feature = "rayon")]
+mod crowd;
 #[cfg(all(test, loom))]
 mod loom_models;
 mod parts;

@@ -2,6 +2,7 @@
 #![cfg(all(unix, feature = "rayon"))]
 
 use flex_tensor::parallel::{Work, for_each_chunk};
+use flex_tensor::storage;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -80,4 +81,41 @@ fn a_forked_process_computes_whatever_other_threads_were_doing() {
     });
     // The parent goes on with its helpers.
     assert!(sections(100));
+}
+
+/// Takes and returns blocks of the sizes that wait behind locks.
+fn blocks(count: usize) -> bool {
+    (0..count).all(|k| {
+        let mut blocks: Vec<_> = (0..6).map(|k| storage::alloc((20 + k % 3 * 10) << 10)).collect();
+        blocks.iter_mut().for_each(|block| block.fill(k as u8));
+        blocks.iter().all(|block| block.iter().all(|&byte| byte == k as u8))
+    })
+}
+
+#[test]
+fn a_forked_process_has_memory_whatever_locks_other_threads_held() {
+    let end = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while !end.load(Ordering::Relaxed) {
+                    drop(storage::alloc(20 << 10));
+                    drop(storage::alloc(30 << 10));
+                }
+            });
+        }
+        let child = || {
+            let ok = blocks(20);
+            // Of all classes, with and without blocks to evict.
+            storage::pool::set_limit(1 << 20);
+            let ok = ok && blocks(20);
+            storage::cleanup();
+            storage::pool::set_limit(0);
+            ok && blocks(20) && storage::pool::stats().misses > 0
+        };
+        let ok = (0..300).all(|_| forked(child) == Some(true));
+        end.store(true, Ordering::Relaxed);
+        assert!(ok, "a forked process hung, or lost what it wrote");
+    });
+    assert!(blocks(100));
 }

@@ -6,9 +6,11 @@
 //!
 //! One word holds both which sections have tasks left and how many helpers are up. A caller that posts its
 //! section learns in the same step how many helpers will see it, and wakes the missing ones. A helper goes in
-//! a step that fails while any section is posted. So no section is overlooked.
+//! a step that fails while any section is posted. So no section is overlooked, unless there are as many
+//! callers as threads (see [`super::crowd`]).
 
 use super::Tasks;
+use super::crowd::Crowd;
 use super::section::{MAX_HELPERS, MAX_TASKS, Section};
 use super::sync::{AtomicU64, AtomicUsize, Ordering};
 use core::cell::Cell;
@@ -19,6 +21,9 @@ const SECTIONS: usize = if cfg!(all(test, loom)) { 2 } else { 48 };
 
 /// The amount that [`Board::word`] holds for each helper that is up.
 const UP: u64 = 1 << 48;
+
+/// Models have no clock, by which callers are counted, and every look multiplies the orders of their steps.
+const IS_MODEL: bool = cfg!(all(test, loom));
 
 /// Work done without a helper, in nanoseconds of one thread, after which a helper is woken for the next
 /// operation.
@@ -47,6 +52,8 @@ pub(super) struct Board {
     alone: AtomicUsize,
     /// Number of sections that were ever taken at once, at most. One as long as there is one caller.
     used: AtomicUsize,
+    /// What is known about callers at the same time, once there were some.
+    crowd: Crowd,
     /// The process in which the helpers run.
     process: u32,
     sections: [Section; SECTIONS],
@@ -62,6 +69,7 @@ impl Board {
             word: Line(AtomicU64::new(0)),
             alone: AtomicUsize::new(0),
             used: AtomicUsize::new(1),
+            crowd: Crowd::new(),
             process: std::process::id(),
             sections: core::array::from_fn(|_| Section::new()),
         }
@@ -101,6 +109,7 @@ impl Board {
         // Declared after `open`, so that it is dropped before, while the section still belongs to this
         // caller.
         let posted = Posted { board: self, number };
+        self.look_around(number, most);
         let wanted = || (helpers + self.busy(number)).min(most);
         let first = wanted();
         if ((before / UP) as usize) < first {
@@ -113,13 +122,30 @@ impl Board {
             if last {
                 self.withdraw(number);
             } else if self.is_crowded() && self.up(Ordering::Relaxed) < most && open.helpers() < helpers {
-                // Helpers that were free may have gone to other sections since.
+                // Helpers that were free may have gone to other sections since, or made room for callers that
+                // have gone.
+                self.look_around(number, most);
                 self.wake(wanted(), spawn);
             }
         });
         drop(posted);
-        if let Some(payload) = open.close(|| self.is_forked()) {
+        let payload = open.close(|| self.is_forked());
+        if !IS_MODEL && self.is_crowded() {
+            self.crowd.take_turns(most + 1);
+        }
+        if let Some(payload) = payload {
             resume_unwind(payload);
+        }
+    }
+
+    /// Counts the callers, if there have been several at once. Called by the caller of section `number`, who
+    /// may have `most` helpers.
+    fn look_around(&self, number: usize, most: usize) {
+        if !IS_MODEL && self.is_crowded() {
+            self.crowd.note(number, most, || {
+                let used = self.sections[..self.used.load(Ordering::Relaxed)].iter().enumerate();
+                used.filter(|(_, section)| section.is_taken()).fold(0, |bits, (other, _)| bits | 1 << other)
+            });
         }
     }
 
@@ -170,12 +196,14 @@ impl Board {
     pub(super) fn work_alone(&self, nanoseconds: usize, spawn: Spawn) {
         if self.alone.fetch_add(nanoseconds, Ordering::Relaxed) + nanoseconds >= PRICE {
             self.alone.store(0, Ordering::Relaxed);
+            self.crowd.forget();
             self.wake(1, spawn);
         }
     }
 
-    /// Makes sure that `helpers` helpers are up.
+    /// Makes sure that `helpers` helpers are up, or as many as the callers leave room for.
     fn wake(&self, helpers: usize, spawn: Spawn) {
+        let helpers = helpers.min(self.crowd.room());
         if self.up(Ordering::Relaxed) >= helpers || self.is_forked() {
             return;
         }
@@ -213,6 +241,16 @@ impl Board {
             }
         }
         false
+    }
+
+    /// Lets a helper go when callers leave no room for it, even if sections are posted: their callers work.
+    pub(super) fn retire(&self) -> bool {
+        let room = self.crowd.room();
+        if room == usize::MAX || self.up(Ordering::Relaxed) <= room {
+            return false;
+        }
+        let go = |word| ((word / UP) as usize > room).then(|| word - UP);
+        self.word.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, go).is_ok()
     }
 
     /// Lets a helper go, unless a section is posted.

@@ -227,3 +227,23 @@ fn loom_the_first_of_two_panics_comes_and_no_payload_is_dropped() {
         counts.assert_once();
     });
 }
+
+#[test]
+fn loom_no_task_runs_twice_after_a_panic() {
+    model(|| {
+        let board = Arc::new(Board::new());
+        let ran = core::array::from_fn::<_, 3, _>(|_| core::sync::atomic::AtomicUsize::new(0));
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            run(&board, 1, 3, |k| {
+                ran[k].fetch_add(1, Relaxed);
+                if k == 0 {
+                    resume_unwind(Box::new(k));
+                }
+            })
+        }));
+        assert_eq!(*outcome.unwrap_err().downcast::<usize>().unwrap(), 0);
+        for (k, ran) in ran.iter().enumerate() {
+            assert!(ran.load(Relaxed) <= 1, "task {k} ran again after the panic of task 0");
+        }
+    });
+}

@@ -132,6 +132,11 @@ impl Section {
         entered.then(|| Inside { section: self })
     }
 
+    /// Whether a caller uses the section.
+    pub(super) fn is_taken(&self) -> bool {
+        self.state.load(Ordering::Relaxed) != 0
+    }
+
     /// Number of helpers inside.
     pub(super) fn helpers(&self) -> usize {
         (self.state.load(Ordering::Relaxed) & INSIDE) as usize

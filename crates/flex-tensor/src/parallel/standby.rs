@@ -20,11 +20,19 @@ const LINGER: Duration = if cfg!(all(test, loom)) { Duration::ZERO } else { Dura
 /// Looks at the board between two reads of the clock, and between two yields of the core to other threads.
 const LOOKS: usize = if cfg!(all(test, loom)) { 1 } else { 64 };
 
-/// What a helper does: works in the sections of a board, and goes when none came for a while.
+/// What a helper does: works in the sections of a board, and goes when none came for a while, or when callers
+/// need its core.
 pub(super) fn serve(board: &Board) {
     let mut next = 0;
     loop {
-        while board.help(&mut next) {}
+        loop {
+            if board.retire() {
+                return;
+            }
+            if !board.help(&mut next) {
+                break;
+            }
+        }
         if linger(board, &mut next) {
             continue;
         }

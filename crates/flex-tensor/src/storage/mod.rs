@@ -10,11 +10,20 @@ mod available;
 mod block;
 mod buffer;
 mod bytes;
+#[cfg(all(test, loom))]
+mod loom_models;
 #[cfg(feature = "std")]
 pub mod pool;
+#[cfg(feature = "std")]
+mod process;
 mod room;
 #[cfg(feature = "std")]
 mod slots;
+/// What [`slots`] takes from the standard library, and from loom in its models.
+#[cfg(feature = "std")]
+mod sync {
+    pub(super) use core::sync::atomic::{AtomicPtr, Ordering};
+}
 
 pub(crate) use buffer::Buffer;
 pub use bytes::{Adopted, Bytes};

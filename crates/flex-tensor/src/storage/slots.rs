@@ -3,8 +3,8 @@
 //! The code needs nothing but an atomic pointer per slot, so that a model checker can run it.
 
 use super::block::Block;
+use super::sync::{AtomicPtr, Ordering};
 use core::ptr::{self, NonNull};
-use core::sync::atomic::{AtomicPtr, Ordering};
 
 /// Number of slots.
 pub(super) const SLOTS: usize = 4;
@@ -24,14 +24,11 @@ pub(super) const SLOTS: usize = 4;
 /// written by nothing else but exchanges that write null. The load before the exchange only avoids exchanges
 /// of slots that are empty, so it may be `Relaxed`; a slot that it wrongly finds empty or full costs a look
 /// at the list behind the lock.
-pub(super) struct Slots([AtomicPtr<u8>; SLOTS]);
+///
+/// Null stands for an empty slot.
+pub(super) struct Slots(pub(super) [AtomicPtr<u8>; SLOTS]);
 
 impl Slots {
-    /// Empty slots.
-    pub const fn new() -> Self {
-        Self([const { AtomicPtr::new(ptr::null_mut()) }; SLOTS])
-    }
-
     /// Takes a block from a slot; `capacity` is the capacity of the blocks that [`keep`](Self::keep) is
     /// called with.
     pub fn take(&self, capacity: usize) -> Option<Block> {

@@ -1,0 +1,29 @@
+//! Whether this process was forked from the one that the pool was first used in.
+
+use core::sync::atomic::{AtomicU32, Ordering, fence};
+
+/// The process that first locked a class of the pool; zero before that.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+
+/// Notes the process. Called before each lock, so that a process whose copy of the memory has a locked lock
+/// also has this note.
+#[inline]
+pub(super) fn remember() {
+    if PROCESS.load(Ordering::Relaxed) == 0 {
+        note();
+    }
+}
+
+#[cold]
+fn note() {
+    let _ = PROCESS.compare_exchange(0, std::process::id(), Ordering::SeqCst, Ordering::Relaxed);
+    // The note is in memory before the lock is.
+    fence(Ordering::SeqCst);
+}
+
+/// Whether this process is not the one that was noted, but a copy of it. A question to the system, so it is
+/// asked only about a lock that is locked.
+#[cold]
+pub(super) fn is_forked() -> bool {
+    PROCESS.load(Ordering::Relaxed) != std::process::id()
+}
