@@ -127,8 +127,8 @@ pub fn operand(u: &mut Unstructured<'_>, dtype: DType, shape: &[usize]) -> Resul
     let count: usize = shape.iter().product();
     let last = shape.len().saturating_sub(1);
     Ok(match how / 32 {
-        // One element, repeated.
-        1 => {
+        // One element, repeated: always for gradients of large results, whose memory would be refused.
+        how if how == 1 || count > 1 << 15 => {
             tensor(&bits(u, dtype, 1)?, &vec![1; shape.len()], dtype).expand(&shape).expect("axes of size 1")
         }
         // The first axis varies fastest.
