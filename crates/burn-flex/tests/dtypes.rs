@@ -153,6 +153,14 @@ fn data_of_wider_bools_and_flex32_is_read() {
     use burn_tensor::ops::{BoolTensorOps, FloatTensorOps};
     let wide = TensorData::from([true, false]).convert_dtype(DType::Bool(BoolStore::U32));
     assert_eq!(<Flex>::bool_from_data(wide, &FlexDevice).dtype(), DType::Bool(BoolStore::Native));
+    let words = |bytes: Vec<u8>| TensorData::from_bytes_vec(bytes, [2], DType::Bool(BoolStore::U32));
+    let read = <Flex>::bool_from_data(words(vec![0, 0, 1, 0, 0, 0, 0, 0]), &FlexDevice);
+    assert_eq!(read.into_core().to_vec::<u8>(), [1, 0]);
+    // As many bytes as the shape needs, and no others.
+    for len in [0, 4, 7, 9, 12] {
+        let message = panic_message(|| drop(<Flex>::bool_from_data(words(vec![0; len]), &FlexDevice)));
+        assert!(message.contains("from_data: number of bytes is"), "{len}: {message}");
+    }
     let mut flex32 = TensorData::from([1.5f32, 2.5]);
     flex32.dtype = DType::Flex32;
     let tensor = <Flex>::float_from_data(flex32, &FlexDevice);

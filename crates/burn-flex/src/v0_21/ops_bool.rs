@@ -10,7 +10,23 @@ use burn_backend::{
 };
 use flex_core::elementwise::{self, Compare as C, Logical, compare, logical, logical_not};
 use flex_core::index::{self, Update};
-use flex_core::{Tensor, movement, reduce};
+use flex_core::{Error, Tensor, movement, reduce};
+
+/// Booleans of four bytes as booleans of one. Burn's own conversion takes any number of bytes, and fails for bytes
+/// that are not aligned for words.
+fn bytes_of_words(data: TensorData) -> flex_core::Result<TensorData> {
+    let words = data.bytes.chunks_exact(4);
+    if !words.remainder().is_empty() {
+        return Err(Error::argument(
+            "bool_from_data",
+            "number of bytes",
+            data.bytes.len(),
+            "4 for each element",
+        ));
+    }
+    let bytes: Vec<u8> = words.map(|word| u8::from(*word != [0; 4])).collect();
+    Ok(TensorData::from_bytes_vec(bytes, data.shape, DType::Bool(BoolStore::Native)))
+}
 
 impl<F: FlexFloat, I: FlexInt> BoolTensorOps<Self> for Flex<F, I> {
     // Creation and conversion.
@@ -27,10 +43,11 @@ impl<F: FlexFloat, I: FlexInt> BoolTensorOps<Self> for Flex<F, I> {
     fn bool_from_data(data: TensorData, _device: &FlexDevice) -> T {
         // Booleans of four bytes, which GPU backends return, are accepted as data and converted.
         let data = match data.dtype {
-            DType::Bool(BoolStore::U32) => data.convert_dtype(DType::Bool(BoolStore::Native)),
-            _ => data,
+            DType::Bool(BoolStore::U32) => bytes_of_words(data),
+            _ => Ok(data),
         };
-        from_data(data, "bool_from_data", "a bool dtype", |dtype| dtype.is_bool()).or_panic()
+        data.and_then(|data| from_data(data, "bool_from_data", "a bool dtype", |dtype| dtype.is_bool()))
+            .or_panic()
     }
 
     async fn bool_into_data(tensor: T) -> Result<TensorData, ExecutionError> {

@@ -137,6 +137,13 @@ fn rows_per_task(n: usize) -> usize {
     TASK_FFT_FLOPS.div_ceil(flops(n))
 }
 
+/// Asks for the working memory of the tasks, which end with a panic if there is none.
+fn ensure_scratch<A>(op: &'static str, elements: usize, tasks: usize) -> Result<()> {
+    let bytes = elements.saturating_mul(size_of::<A>());
+    // Less is not worth the time of asking.
+    if bytes < 1 << 20 { Ok(()) } else { storage::ensure_for_tasks(op, bytes, tasks) }
+}
+
 fn forward<T: FloatElement>(
     op: &'static str,
     signal: &Tensor,
@@ -151,6 +158,7 @@ where
     let shape = with_last(signal.shape(), bins);
     let rows = src.len() / len;
     let work = Work::Flops(rows.saturating_mul(flops(n)));
+    ensure_scratch::<T::Compute>(op, n + plan.scratch_len(), rows.div_ceil(rows_per_task(n)))?;
     let mut im = None;
     let re = Tensor::try_build::<T>(op, shape.clone(), signal.dtype(), |re| {
         im = Some(Tensor::build::<T>(op, shape.clone(), signal.dtype(), |im| {
@@ -189,6 +197,7 @@ where
     let (re_src, im_src) = (re.as_slice::<T>().expect("contiguous"), im.as_slice::<T>().expect("contiguous"));
     let rows = re_src.len() / len;
     let work = Work::Flops(rows.saturating_mul(flops(n)));
+    ensure_scratch::<T::Compute>(op, 2 * bins + plan.scratch_len(), rows.div_ceil(rows_per_task(n)))?;
     Tensor::build::<T>(op, with_last(re.shape(), n), re.dtype(), |out| {
         let block = rows_per_task(n);
         parallel::for_each_chunk(out, block * n, work, |k, out| {

@@ -124,7 +124,7 @@ fn cat_refuses_what_does_not_fit() {
     let float = Tensor::from_slice(&[1f32], [1]).unwrap();
     assert!(message(vec![iota(&[1]), float], 0).starts_with("cat: operands have dtypes"));
     // An axis of size zero does not hide an overflow.
-    let huge = Tensor::empty([0, 1usize << 59], DType::U8).unwrap();
+    let huge = Tensor::empty([0, isize::MAX as usize / 16], DType::U8).unwrap();
     assert!(message(vec![huge.clone(); 8], 1).starts_with("cat: a tensor of shape"));
     assert_eq!(cat(vec![iota(&[0, 3]), iota(&[0, 3])], 1).unwrap().shape().as_slice(), [0, 6]);
 }
@@ -301,8 +301,12 @@ fn arange_counts_in_every_dtype() {
     assert!(long.iter().copied().eq(-7..300_000));
     let edge = arange(i64::MAX - 2, i64::MAX, 1, DType::I64).unwrap().to_vec::<i64>();
     assert_eq!(edge, [i64::MAX - 2, i64::MAX - 1]);
-    let edge = arange(i64::MIN, i64::MAX, usize::MAX, DType::I64).unwrap().to_vec::<i64>();
-    assert_eq!(edge, [i64::MIN]);
+    if usize::BITS == 64 {
+        let edge = arange(i64::MIN, i64::MAX, usize::MAX, DType::I64).unwrap().to_vec::<i64>();
+        assert_eq!(edge, [i64::MIN]);
+    }
+    let edge = arange(i64::MAX - 2, i64::MAX, usize::MAX, DType::I64).unwrap().to_vec::<i64>();
+    assert_eq!(edge, [i64::MAX - 2]);
 
     let message = |start, end, step, dtype| arange(start, end, step, dtype).unwrap_err().to_string();
     assert!(message(0, 1, 0, DType::I32).starts_with("arange: step is 0"));

@@ -2,8 +2,8 @@
 //!
 //! Each level costs a copy of every kernel, so there are few. On x86-64 the levels are the baseline (SSE2),
 //! AVX2 with FMA and F16C, and AVX-512 (F, BW, CD, DQ, VL). SSE4.2 has no level: processors without AVX2 are
-//! older than 2013, or sold for other kinds of work. Other architectures have two levels: the baseline and
-//! what `macerator` finds (NEON, LASX, SIMD128).
+//! older than 2013, or sold for other kinds of work. x86 of 32 bits has the first two of these levels. Other
+//! architectures have two levels: the baseline and what `macerator` finds (NEON, LASX, SIMD128).
 
 use super::{Simd, WithSimd};
 use core::fmt;
@@ -19,7 +19,7 @@ use macerator::Arch;
 pub enum Level {
     /// The instructions that every processor of the architecture has.
     Baseline,
-    /// AVX2, FMA and F16C on x86-64; the vectors that `macerator` finds on other architectures.
+    /// AVX2, FMA and F16C on x86; the vectors that `macerator` finds on other architectures.
     Vectors,
     /// AVX-512 with its extensions BW, CD, DQ and VL on x86-64; no other architecture has this level.
     WideVectors,
@@ -173,6 +173,13 @@ unsafe fn run_compiled<Op: WithSimd, const WIDEST: usize>(level: Level, call: &m
     unsafe { level.arch().dispatch(Compiled::<Op, WIDEST>(call)) }
 }
 
+/// `macerator`'s name for [`Level::WideVectors`]. It has none on x86 of 32 bits, where `detect` never finds that
+/// level.
+#[cfg(all(feature = "simd", target_arch = "x86_64"))]
+const WIDE: Arch = Arch::V4;
+#[cfg(all(feature = "simd", target_arch = "x86"))]
+const WIDE: Arch = Arch::V3;
+
 impl Level {
     /// `macerator`'s name for the level.
     #[inline(always)]
@@ -180,7 +187,7 @@ impl Level {
         // A table, not a `match`, which would be a branch per level in each of the engine's thousand
         // dispatches.
         #[cfg(all(feature = "simd", any(target_arch = "x86", target_arch = "x86_64")))]
-        return const { [Arch::Scalar, Arch::V3, Arch::V4] }[self as usize];
+        return const { [Arch::Scalar, Arch::V3, WIDE] }[self as usize];
         #[cfg(not(all(feature = "simd", any(target_arch = "x86", target_arch = "x86_64"))))]
         if self == Level::Baseline { Arch::Scalar } else { Arch::detect() }
     }
@@ -229,6 +236,7 @@ const fn is_level<S: Simd>() -> bool {
 fn detect() -> Level {
     #[cfg(all(feature = "simd", any(target_arch = "x86", target_arch = "x86_64")))]
     return match Arch::detect() {
+        #[cfg(target_arch = "x86_64")]
         Arch::V4 => Level::WideVectors,
         Arch::V3 => Level::Vectors,
         _ => Level::Baseline,

@@ -16,7 +16,9 @@ mod level;
 mod proof;
 
 pub use level::{Level, LevelError, Levels, level, set_level};
-pub(crate) use proof::{Avx2, Avx512};
+#[cfg(target_arch = "x86_64")]
+pub(crate) use proof::Avx2;
+pub(crate) use proof::Avx512;
 
 /// Runs `op`, compiled for each [`Level`], at the level of this process.
 #[inline(always)]

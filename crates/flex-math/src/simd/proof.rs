@@ -10,6 +10,8 @@ use core::marker::PhantomData;
 macro_rules! proofs {
     ($($(#[$doc:meta])* $name:ident: registers of $bytes:literal bytes;)*) => {$(
         $(#[$doc])*
+        // Other architectures have no code that asks for some of the proofs.
+        #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
         pub(crate) struct $name<S>(PhantomData<S>);
 
         impl<S> Clone for $name<S> {
@@ -27,6 +29,7 @@ macro_rules! proofs {
             // `Simd` is sealed, and its implementations for x86-64 differ in the size of their registers (the
             // test below). A function of `S` is reached only by way of `dispatch`, where the processor has
             // the instructions of `S`.
+            #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
             #[inline(always)]
             pub(crate) fn proof() -> Option<Self> {
                 (cfg!(target_arch = "x86_64") && size_of::<S::Register>() == $bytes).then_some(Self(PhantomData))

@@ -82,7 +82,7 @@ fn check<T: Element>(q: Tensor, k: Tensor, v: Tensor, case: Case) {
 
 fn mask(shape: [usize; 4]) -> Tensor {
     let count: usize = shape.iter().product();
-    let values: Vec<bool> = (0..count).map(|i| i * 2654435761 % 7 < 2).collect();
+    let values: Vec<bool> = (0..count as u64).map(|i| i * 2654435761 % 7 < 2).collect();
     Tensor::from_bools(&values, shape).unwrap()
 }
 
@@ -206,4 +206,25 @@ fn integers_are_refused() {
     let t = Tensor::empty([1, 1, 2, 2], DType::I32).unwrap();
     let message = attention(t.clone(), t.clone(), t, None, None, AttentionOptions::default()).unwrap_err();
     assert!(alloc::string::ToString::to_string(&message).starts_with("attention: dtype i32"));
+}
+
+#[test]
+fn a_depth_of_one_may_have_any_stride() {
+    fn check<T: Element>(tolerance: f64) {
+        // Keys, queries and values whose neighbours lie apart, and whose only column has any stride.
+        let apart = |len: usize, seed| sample::<T>(&[2, 3, len, 5], seed).narrow(3, 2, 1).unwrap();
+        for queries in [1, 3, 20] {
+            let (q, k, v) = (apart(queries, 1), apart(4, 2), apart(4, 3));
+            let got =
+                attention(q.clone(), k.clone(), v.clone(), None, None, AttentionOptions::default()).unwrap();
+            let want = oracle::<T>(&q, &k, &v, &Case::default());
+            for (got, want) in wide::<T>(&got).iter().zip(&want) {
+                assert!((got - want).abs() <= tolerance, "{got}, expected {want}");
+            }
+        }
+    }
+    check::<f32>(1e-5);
+    check::<f64>(1e-9);
+    check::<f16>(1e-2);
+    check::<bf16>(4e-2);
 }

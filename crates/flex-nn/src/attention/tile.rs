@@ -79,8 +79,9 @@ impl<'a> Matrix<'a> {
         if let Some(data) = self.data.values() {
             return MatRef::new(data, self.layout);
         }
-        if self.layout.col_stride != 1 {
-            assert_eq!(self.layout.row_stride, 1, "attention: an axis is contiguous");
+        // Of an axis of size one, the stride does not matter.
+        if self.layout.col_stride != 1 && self.layout.cols > 1 {
+            assert!(self.layout.row_stride == 1 || self.layout.rows <= 1, "attention: an axis is contiguous");
             return self.transposed().convert(buffer).transposed();
         }
         let MatLayout { rows, cols, offset, row_stride, .. } = self.layout;
