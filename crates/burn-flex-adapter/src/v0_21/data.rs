@@ -1,0 +1,12 @@
+//! The parts of Burn's data.
+
+use super::burn_backend::{DType, Shape, TensorData};
+use super::burn_std::Bytes;
+
+pub(super) fn parts(data: TensorData) -> (Bytes, Shape, DType) {
+    (data.bytes, data.shape, data.dtype)
+}
+
+pub(super) fn dtype(data: &TensorData) -> DType {
+    data.dtype
+}
