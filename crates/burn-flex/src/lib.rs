@@ -12,7 +12,8 @@
 //! `Autodiff<Flex>` trains. `Flex<f64, i64>` is the same backend with other default element types; both
 //! support every float and integer dtype.
 //!
-//! This crate only translates between Burn's traits and the engine `flex-core`. An error of the engine
+//! This crate only names the part of `burn-flex-adapter` for this release, which translates between Burn's
+//! traits and the engine `flex-core`. An error of the engine
 //! (shapes that do not fit, an index out of range, ...) becomes a panic with the engine's message, which
 //! starts with the operation's name; other tensors remain usable after it.
 //!
@@ -21,11 +22,9 @@
 #![cfg_attr(not(feature = "std"), no_std)]
 #![deny(missing_docs)]
 
-extern crate alloc;
-
-pub mod memory;
-mod v0_21;
-
 #[cfg(feature = "autodiff")]
-pub use v0_21::autodiff;
-pub use v0_21::{Flex, FlexDevice, FlexFloat, FlexInt, FlexQTensor, FlexTensor};
+pub mod autodiff;
+
+pub use burn_flex_adapter::memory;
+#[doc(inline)]
+pub use burn_flex_adapter::v0_21::{Flex, FlexDevice, FlexFloat, FlexInt, FlexQTensor, FlexTensor};

@@ -18,10 +18,12 @@ mod max_indices;
 mod plan;
 #[cfg(test)]
 mod tests;
+mod volume;
 
 pub use avg::{adaptive_avg_pool, adaptive_avg_pool_backward, avg_pool, avg_pool_backward};
 pub use max::max_pool;
 pub use max_indices::{max_pool_backward, max_pool_with_indices};
+pub use volume::{adaptive_avg_pool3d, adaptive_avg_pool3d_backward};
 
 /// Options of max pooling, one value per spatial axis.
 #[derive(Clone, Debug, PartialEq, Eq)]

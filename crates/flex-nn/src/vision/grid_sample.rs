@@ -38,7 +38,7 @@ pub fn grid_sample(
     let (x, grid) = (x.into_contiguous()?, grid.into_contiguous()?);
     let rule = Rule { padding, align_corners };
     computing!(OP, x.dtype(), A => match mode {
-        Interpolation::Nearest => run::<A>(OP, &x, &grid, 1, rule, sample_block::<A, 1>),
+        Interpolation::Nearest | Interpolation::NearestExact => run::<A>(OP, &x, &grid, 1, rule, sample_block::<A, 1>),
         Interpolation::Bilinear => run::<A>(OP, &x, &grid, 2, rule, sample_block::<A, 2>),
         Interpolation::Bicubic => run::<A>(OP, &x, &grid, 4, rule, sample_block::<A, 4>),
         Interpolation::Lanczos3 => {

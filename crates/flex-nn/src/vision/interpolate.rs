@@ -21,8 +21,9 @@ use flex_math::simd::vectorize_lean;
 /// Resizes images `[batch, channels, height, width]` to `size`, `[height, width]`.
 ///
 /// With `align_corners`, the centres of the corner elements of input and output coincide; without it, their
-/// outer corners do. `Nearest` ignores it. `Bilinear` and `Bicubic` repeat the border elements outside of the
-/// image; `Lanczos3` skips positions outside and scales the remaining weights to a sum of one.
+/// outer corners do. `Nearest` and `NearestExact` ignore it. `Bilinear` and `Bicubic` repeat the border
+/// elements outside of the image; `Lanczos3` skips positions outside and scales the remaining weights to a
+/// sum of one.
 ///
 /// # Errors
 /// Fails if the dtype is not a float, the rank is not 4, a spatial axis is empty, or a size is zero.
@@ -80,7 +81,8 @@ fn forward<A: Computing>(
 ) -> Result<Tensor> {
     let axes = Axes { input: [x.shape()[2], x.shape()[3]], output: size, mode, align_corners };
     match mode {
-        Interpolation::Nearest => nearest::resize(op, x, size),
+        Interpolation::Nearest => nearest::resize(op, x, size, false),
+        Interpolation::NearestExact => nearest::resize(op, x, size, true),
         Interpolation::Bilinear => resize_images::<A>(op, x, size, 2, &Resampling::<A, 2>::new(op, &axes)?),
         Interpolation::Bicubic => resize_images::<A>(op, x, size, 4, &Resampling::<A, 4>::new(op, &axes)?),
         Interpolation::Lanczos3 => resize_images::<A>(op, x, size, 6, &Resampling::<A, 6>::new(op, &axes)?),
@@ -141,7 +143,9 @@ fn backward<A: Computing>(
     let input = [x.shape()[2], x.shape()[3]];
     let axes = Axes { input, output: [grad.shape()[2], grad.shape()[3]], mode, align_corners };
     match mode {
-        Interpolation::Nearest => spread_images::<A>(op, x, grad, 1, &Resampling::<A, 1>::new(op, &axes)?),
+        Interpolation::Nearest | Interpolation::NearestExact => {
+            spread_images::<A>(op, x, grad, 1, &Resampling::<A, 1>::new(op, &axes)?)
+        }
         Interpolation::Bilinear => spread_images::<A>(op, x, grad, 2, &Resampling::<A, 2>::new(op, &axes)?),
         Interpolation::Bicubic => spread_images::<A>(op, x, grad, 4, &Resampling::<A, 4>::new(op, &axes)?),
         Interpolation::Lanczos3 => spread_images::<A>(op, x, grad, 6, &Resampling::<A, 6>::new(op, &axes)?),

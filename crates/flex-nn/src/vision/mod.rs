@@ -22,6 +22,9 @@ use crate::{DType, Tensor};
 pub enum Interpolation {
     /// The element at the position, rounded down.
     Nearest,
+    /// The element whose centre is next to the position; in resampling at points, the same as
+    /// [`Nearest`](Self::Nearest).
+    NearestExact,
     /// Two elements per axis, weighted by distance.
     Bilinear,
     /// Cubic convolution over four elements per axis (R. G. Keys, 1981) with `a = -0.75`, as in PyTorch.

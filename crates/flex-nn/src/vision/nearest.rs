@@ -6,13 +6,19 @@ use crate::stored::Source;
 use crate::{Blank, Element, Tensor, storage};
 use bytemuck::{cast_slice, cast_slice_mut};
 
-/// Resizes `x` to `size`: output `i` of `n` is input `floor(i * len / n)`. `x` is contiguous and already
-/// checked.
-pub(super) fn resize(op: &'static str, x: &Tensor, size: [usize; 2]) -> Result<Tensor> {
+/// The input that output `i` of `output` is: `floor(i * input / output)`, or with `exact` the input at the
+/// centre of the output, `floor((i + 1/2) * input / output)`.
+pub(super) fn source(i: usize, input: usize, output: usize, exact: bool) -> usize {
+    let (i, input, output) = (i as u128, input as u128, output as u128);
+    let index = if exact { (2 * i + 1) * input / (2 * output) } else { i * input / output };
+    index as usize
+}
+
+/// Resizes `x` to `size`, see [`source`]. `x` is contiguous and already checked.
+pub(super) fn resize(op: &'static str, x: &Tensor, size: [usize; 2], exact: bool) -> Result<Tensor> {
     let [batch, channels, height, width] = core::array::from_fn(|k| x.shape()[k]);
     let [out_height, out_width] = size;
-    let source =
-        |i: usize, input: usize, output: usize| (i as u128 * input as u128 / output as u128) as usize;
+    let source = |i, input, output| source(i, input, output, exact);
     // Enlarging by an integer factor repeats elements; otherwise, elements are looked up in `columns`.
     let factor = out_width.is_multiple_of(width).then_some(out_width / width);
     let listed = if factor.is_some() { 0 } else { out_width };

@@ -1,5 +1,6 @@
 //! The elements of an axis that contribute to each output element, and their weights.
 
+use super::nearest::source;
 use super::{Interpolation, cubic_weights};
 use crate::error::Result;
 use crate::float::Real;
@@ -106,11 +107,12 @@ fn tap(axis: &Axis, i: usize, w: &mut [f64]) -> isize {
     let t = x - floor;
     let pad = w.len() / 2;
     let first = match mode {
-        Interpolation::Nearest => (i as u128 * input as u128 / output as u128) as isize,
+        Interpolation::Nearest => source(i, input, output, false) as isize,
+        Interpolation::NearestExact => source(i, input, output, true) as isize,
         _ => floor as isize + 1 - pad as isize,
     };
     match mode {
-        Interpolation::Nearest => w.copy_from_slice(&[1.0]),
+        Interpolation::Nearest | Interpolation::NearestExact => w.copy_from_slice(&[1.0]),
         Interpolation::Bilinear => w.copy_from_slice(&[1.0 - t, t]),
         Interpolation::Bicubic => w.copy_from_slice(&cubic_weights(t)),
         Interpolation::Lanczos3 => {

@@ -5,8 +5,13 @@ use alloc::vec;
 use alloc::vec::Vec;
 use proptest::prelude::*;
 
-const MODES: [Interpolation; 4] =
-    [Interpolation::Nearest, Interpolation::Bilinear, Interpolation::Bicubic, Interpolation::Lanczos3];
+const MODES: [Interpolation; 5] = [
+    Interpolation::Nearest,
+    Interpolation::NearestExact,
+    Interpolation::Bilinear,
+    Interpolation::Bicubic,
+    Interpolation::Lanczos3,
+];
 
 fn values(n: usize, seed: u64) -> Vec<f64> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
@@ -63,6 +68,7 @@ fn weights(input: usize, output: usize, i: usize, mode: Interpolation, align: bo
     let near = x.floor() as isize;
     match mode {
         Interpolation::Nearest => w[i * input / output] = 1.0,
+        Interpolation::NearestExact => w[(2 * i + 1) * input / (2 * output)] = 1.0,
         Interpolation::Bilinear => {
             for p in near - 1..=near + 2 {
                 w[clamp(p)] += (1.0 - (x - p as f64).abs()).max(0.0);
@@ -120,7 +126,7 @@ proptest! {
 
     #[test]
     fn resizing_and_its_gradient_match_the_kernel(
-        input in [1usize..20, 1..40], size in [1usize..40, 1..40], mode in 0usize..4, align in any::<bool>(),
+        input in [1usize..20, 1..40], size in [1usize..40, 1..40], mode in 0usize..5, align in any::<bool>(),
     ) {
         check::<f64>(input, size, MODES[mode], align, 1e-13);
         check::<f32>(input, size, MODES[mode], align, 2e-6);
@@ -249,7 +255,9 @@ fn naive_sample(
     let (cx, cy) = (confine(px, w, padding, align), confine(py, h, padding, align));
     let mut sum = 0.0;
     match mode {
-        Interpolation::Nearest => sum = at(cy.round_ties_even(), cx.round_ties_even()),
+        Interpolation::Nearest | Interpolation::NearestExact => {
+            sum = at(cy.round_ties_even(), cx.round_ties_even())
+        }
         Interpolation::Bilinear => {
             for r in [cy.floor(), cy.floor() + 1.0] {
                 for c in [cx.floor(), cx.floor() + 1.0] {
@@ -280,7 +288,7 @@ fn check_grid<T: Element>(size: [usize; 2], out: [usize; 2], tolerance: f64) {
     let n = grid.len().min(corners.len());
     grid[..n].copy_from_slice(&corners[..n]);
     let points = out[0] * out[1];
-    for mode in &MODES[..3] {
+    for mode in &MODES[..4] {
         for padding in [GridPadding::Zeros, GridPadding::Border, GridPadding::Reflection] {
             for align in [false, true] {
                 let mut expected = vec![];
@@ -308,7 +316,7 @@ fn check_grid<T: Element>(size: [usize; 2], out: [usize; 2], tolerance: f64) {
                 .unwrap();
                 assert_eq!(got.shape().as_slice(), [2, 3, out[0], out[1]]);
                 // Rounding may move a point that lies on a boundary to either side.
-                let jumps = *mode == Interpolation::Nearest;
+                let jumps = matches!(mode, Interpolation::Nearest | Interpolation::NearestExact);
                 let got = to_f64(&got);
                 let off = got
                     .iter()
