@@ -43,6 +43,14 @@ pub fn to_engine(_op: &'static str, scheme: &burn::QuantScheme) -> Result<QuantS
     })
 }
 
+/// Whether the engine's bytes of such a tensor are Burn's.
+///
+/// # Errors
+/// None: both store scales as `f32`.
+pub fn check_bytes(_op: &'static str, _scheme: &QuantScheme) -> Result<()> {
+    Ok(())
+}
+
 /// The engine's scheme as Burn's.
 pub fn to_burn(scheme: &QuantScheme) -> burn::QuantScheme {
     burn::QuantScheme {

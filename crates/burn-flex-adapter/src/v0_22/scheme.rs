@@ -53,6 +53,17 @@ pub fn to_engine(op: &'static str, scheme: &burn::QuantScheme) -> Result<QuantSc
     })
 }
 
+/// Whether the engine's bytes of such a tensor are Burn's.
+///
+/// # Errors
+/// Scales that are not `f32`: Burn stores them in their own dtype, the engine as `f32`.
+pub fn check_bytes(op: &'static str, scheme: &QuantScheme) -> Result<()> {
+    match scheme.param {
+        QuantParam::F32 => Ok(()),
+        _ => Err(Error::argument(op, "scheme", alloc::format!("{scheme:?}"), "scales of f32")),
+    }
+}
+
 /// The engine's scheme as Burn's.
 pub fn to_burn(scheme: &QuantScheme) -> burn::QuantScheme {
     let dtype = match scheme.param {

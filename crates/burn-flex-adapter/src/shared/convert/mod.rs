@@ -154,9 +154,9 @@ fn bytes_of_words(op: &'static str, bytes: &[u8]) -> Result<Vec<u8>> {
 pub(super) fn from_quantized_data(data: TensorData) -> Result<QTensor> {
     let (bytes, shape, dtype) = parts(data);
     match dtype {
-        burn_backend::DType::QFloat(burn) => {
-            scheme("quantized from_data", &burn).and_then(|scheme| QTensor::from_bytes(&bytes, shape, scheme))
-        }
+        burn_backend::DType::QFloat(burn) => scheme("quantized from_data", &burn)
+            .and_then(|scheme| super::scheme::check_bytes("quantized from_data", &scheme).map(|()| scheme))
+            .and_then(|scheme| QTensor::from_bytes(&bytes, shape, scheme)),
         other => Err(dtype::refusal("q_from_data", other, "a quantized dtype")),
     }
 }
@@ -164,6 +164,7 @@ pub(super) fn from_quantized_data(data: TensorData) -> Result<QTensor> {
 /// The data of a quantized tensor.
 pub(super) fn into_quantized_data(tensor: FlexQTensor) -> core::result::Result<TensorData, ExecutionError> {
     let (shape, dtype) = (tensor.shape(), tensor.dtype());
+    super::scheme::check_bytes("quantized into_data", &tensor.as_core().scheme).map_err(execution_error)?;
     let bytes = tensor.as_core().to_bytes().map_err(execution_error)?;
     Ok(TensorData::from_bytes(bytes::to_burn(bytes), shape, dtype))
 }
