@@ -18,9 +18,9 @@ use std::time::{Duration, Instant};
 
 /// Threads that each run a model's forward pass, one request after the other, on shared weights.
 ///
-/// The fair share of a caller is the latency of one caller alone (its median, with all threads of the machine)
-/// times the number of callers: what each of them would see if the machine answered the requests one by one,
-/// in turn. Every result is compared, bit by bit, with the result of a caller alone.
+/// The fair share of a caller is the latency of one caller alone (its median, with all threads of the
+/// machine) times the number of callers: what each of them would see if the machine answered the requests one
+/// by one, in turn. Every result is compared, bit by bit, with the result of a caller alone.
 #[derive(Parser)]
 struct Args {
     /// Only models whose name contains one of these words.

@@ -7,8 +7,8 @@ use arbitrary::{Arbitrary, Result, Unstructured};
 use flex_core::quant::{self, QTensor};
 use flex_core::{Bytes, DType, Slice, Tensor};
 
-/// Makes a tensor of bytes, shape and dtype or scheme. It has to be made if and only if they fit together, and
-/// to give the same bytes back.
+/// Makes a tensor of bytes, shape and dtype or scheme. It has to be made if and only if they fit together,
+/// and to give the same bytes back.
 pub fn data(bytes: &[u8]) {
     forget_freed_memory();
     // An input that is too short to decode is no case.
@@ -27,8 +27,8 @@ pub fn shape(u: &mut Unstructured<'_>) -> Result<Vec<usize>> {
     (0..rank).map(|_| Ok(if small { Few::arbitrary(u)?.0 } else { Size::arbitrary(u)?.0 })).collect()
 }
 
-/// The number of elements, or `None` if the engine has to refuse the shape: when the sizes other than zero, of
-/// 8 bytes each, do not fit the address space.
+/// The number of elements, or `None` if the engine has to refuse the shape: when the sizes other than zero,
+/// of 8 bytes each, do not fit the address space.
 pub fn count(shape: &[usize]) -> Option<usize> {
     let product = shape.iter().try_fold(1u128, |product, &size| product.checked_mul(size.max(1) as u128))?;
     (product <= isize::MAX as u128 / 8).then(|| if shape.contains(&0) { 0 } else { product as usize })

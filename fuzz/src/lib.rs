@@ -1,6 +1,6 @@
-//! Fuzz targets of the Flex engine. Each is a function of bytes, which it decodes with `arbitrary`; it returns
-//! if all is well, and panics on a find. `fuzz_targets` hands these functions to libFuzzer, `tests/smoke.rs`
-//! runs them on random bytes without it.
+//! Fuzz targets of the Flex engine. Each is a function of bytes, which it decodes with `arbitrary`; it
+//! returns if all is well, and panics on a find. `fuzz_targets` hands these functions to libFuzzer,
+//! `tests/smoke.rs` runs them on random bytes without it.
 #![deny(missing_docs)]
 
 mod data;

@@ -3,14 +3,15 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Once;
 
-/// The system's allocator, which refuses requests of [`LARGEST`] bytes and more. So an operation at an extreme
-/// size either fails at once or is small enough to end soon.
+/// The system's allocator, which refuses requests of [`LARGEST`] bytes and more. So an operation at an
+/// extreme size either fails at once or is small enough to end soon.
 struct Refusing;
 
 /// The engine promises `Error::Memory` for requests of 1 MiB and more.
 const LARGEST: usize = 2 << 20;
 
-/// Whether a request is refused. Not that of a thread that panics, which reads debug information for its trace.
+/// Whether a request is refused. Not that of a thread that panics, which reads debug information for its
+/// trace.
 fn refuses(size: usize) -> bool {
     size >= LARGEST && !std::thread::panicking()
 }
@@ -18,7 +19,8 @@ fn refuses(size: usize) -> bool {
 #[global_allocator]
 static ALLOCATOR: Refusing = Refusing;
 
-// SAFETY: passes every call on to the system's allocator, or returns null, which says that there is no memory.
+// SAFETY: passes every call on to the system's allocator, or returns null, which says that there is no
+// memory.
 unsafe impl GlobalAlloc for Refusing {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if refuses(layout.size()) {

@@ -15,8 +15,8 @@ use std::sync::Once;
 
 type Flex = burn_flex::Flex;
 
-/// Makes a tensor of data. Either it gives the same data back, or the engine panics with a message that begins
-/// with the name of the operation.
+/// Makes a tensor of data. Either it gives the same data back, or the engine panics with a message that
+/// begins with the name of the operation.
 pub fn tensor_data(bytes: &[u8]) {
     listen();
     // An input that is too short to decode is no case.

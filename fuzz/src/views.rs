@@ -333,7 +333,8 @@ fn step(u: &mut Unstructured<'_>, dtype: DType, all: &mut Vec<(Tensor, Model)>) 
             };
             let want = lists.map(|lists| {
                 let mut want = m.clone();
-                // Where each element of the value goes: the slice of a model whose elements are their positions.
+                // Where each element of the value goes: the slice of a model whose elements are their
+                // positions.
                 let places = Model { shape: m.shape.clone(), bits: (0..m.bits.len() as u64).collect() };
                 let places = places.map(vm.shape.clone(), |index| {
                     index.iter().zip(&lists).map(|(&i, list)| list[i]).collect()

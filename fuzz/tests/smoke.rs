@@ -1,5 +1,5 @@
-//! Every target on its seeds and on random bytes, on any toolchain and without libFuzzer. It finds targets that
-//! do not build, and faults that are easy to find.
+//! Every target on its seeds and on random bytes, on any toolchain and without libFuzzer. It finds targets
+//! that do not build, and faults that are easy to find.
 //!
 //! ```console
 //! cargo test --manifest-path fuzz/Cargo.toml --no-default-features

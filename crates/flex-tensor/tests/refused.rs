@@ -23,7 +23,8 @@ fn without_threads() {
 fn operations_run_on_one_thread_when_the_system_refuses_threads() {
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "without_threads", "--ignored", "--test-threads", "1"])
-        // Threads need a stack, and no address space holds one of 64 TiB (of 32 bits: 3.75 GiB) beside the rest.
+        // Threads need a stack, and no address space holds one of 64 TiB (of 32 bits: 3.75 GiB) beside the
+        // rest.
         .env("RUST_MIN_STACK", (if usize::BITS == 64 { 1_u64 << 46 } else { 15 << 28 }).to_string())
         .output()
         .unwrap();

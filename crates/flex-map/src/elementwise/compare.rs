@@ -227,8 +227,8 @@ macro_rules! comparison {
         struct $name;
         impl<T: Compared> Fn2<T> for $name {
             type Out = u8;
-            /// `x > 2` is computed as `2 < x`. 65,536 f32 take 4.8 us so, and took 6.1 with the constant in blocks
-            /// on the stack; 4,096 take 0.5 and took 1.8 (one thread of Zen 4).
+            /// `x > 2` is computed as `2 < x`. 65,536 f32 take 3.4 us so, and took 6.1 with the constant in
+            /// blocks on the stack; 4,096 take 0.33 and took 1.8 (one thread of Zen 4).
             const IS_LIGHT_LEFT: bool = true;
             /// Halves are compared by a dozen operations on bits: 65,536 take 3.8 us with AVX-512, and 5.2
             /// with AVX2 (one thread of Zen 5); 1 Mi i64 take 290 and 328.

@@ -132,8 +132,8 @@ impl<E: StoredFloat + Element, F: BinaryFn<E::Compute> + Default + 'static> RowK
     }
 }
 
-/// The rows of a [`RowKernel`] with their types. Types are given to whole buffers and not to each row, since a
-/// row of 1,024 f32 takes 100 ns.
+/// The rows of a [`RowKernel`] with their types. Types are given to whole buffers and not to each row, since
+/// a row of 1,024 f32 takes 100 ns.
 struct TypedRows<'a, E: StoredFloat> {
     /// The outputs of the rows that are left.
     out: &'a mut [E],

@@ -173,8 +173,8 @@ unsafe fn run_compiled<Op: WithSimd, const WIDEST: usize>(level: Level, call: &m
     unsafe { level.arch().dispatch(Compiled::<Op, WIDEST>(call)) }
 }
 
-/// `macerator`'s name for [`Level::WideVectors`]. It has none on x86 of 32 bits, where `detect` never finds that
-/// level.
+/// `macerator`'s name for [`Level::WideVectors`]. It has none on x86 of 32 bits, where `detect` never finds
+/// that level.
 #[cfg(all(feature = "simd", target_arch = "x86_64"))]
 const WIDE: Arch = Arch::V4;
 #[cfg(all(feature = "simd", target_arch = "x86"))]

@@ -12,6 +12,7 @@ use alloc::vec::Vec;
 use burn_backend::ops::{self, GridSamplePaddingMode};
 use burn_backend::tensor::IndexingUpdateOp;
 use burn_backend::{BoolDType, ExecutionError, Scalar, Shape, TensorData, TensorMetadata};
+use burn_std::Bytes;
 use flex_core::index::Update;
 use flex_core::pool;
 use flex_core::quant::QTensor;
@@ -140,8 +141,8 @@ pub(super) fn into_data(tensor: FlexTensor) -> core::result::Result<TensorData, 
     Ok(TensorData::from_bytes(bytes::to_burn(bytes), shape, dtype))
 }
 
-/// Booleans of four bytes, which GPU backends return, as booleans of one byte. Burn's own conversion takes any
-/// number of bytes, and fails if they are not aligned for words.
+/// Booleans of four bytes, which GPU backends return, as booleans of one byte. Burn's own conversion takes
+/// any number of bytes, and fails if they are not aligned for words.
 fn bytes_of_words(op: &'static str, bytes: &[u8]) -> Result<Vec<u8>> {
     let (words, rest) = bytes.as_chunks::<4>();
     if !rest.is_empty() {
