@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The list of methods, shared with `burn-flex`'s own check of its trait methods.
-const METHODS: &str = include_str!("../../crates/burn-flex/tests/trait_methods.txt");
+const METHODS: &str = include_str!("../../crates/burn-flex-adapter/tests/trait_methods_0_21.txt");
 /// Methods that no row names: trait, method, reason.
 const NOT_COVERED: &str = include_str!("not_covered.txt");
 const BURN: &str = "burn-backend-0.21.0";

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Methods of Burn 0.21's traits: trait, method, and whether the method has a default.
-const METHODS: &str = include_str!("../../../crates/burn-flex/tests/trait_methods.txt");
+const METHODS: &str = include_str!("../../../crates/burn-flex-adapter/tests/trait_methods_0_21.txt");
 
 /// Methods without a derivative, by name or by a prefix and a star.
 const NO_DERIVATIVE: &[(&str, &str)] = &[
