@@ -176,7 +176,7 @@ impl<T: Real> Windows<'_, T> {
         let lanes = T::lanes::<S>();
         let a = self.coefficients::<R>(row);
         let mut acc = self.start::<S, R, V>(row);
-        // Without taps, where the kernel lies in the padding, nothing is read, and the position may lie outside.
+        // Without taps (the kernel lies in the padding) nothing is read, and the position may lie outside.
         let p = self.p.get(self.base + n..).unwrap_or_default();
         for (k, &offset) in self.offsets.iter().enumerate() {
             let window = &p[offset..offset + V * lanes];
