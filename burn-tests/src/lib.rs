@@ -14,6 +14,9 @@
 //! arithmetic written from the definition.
 #![deny(missing_docs)]
 
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread;
+
 pub mod array;
 pub mod bad_input;
 pub mod capability;
@@ -107,22 +110,46 @@ pub fn all_rows<B: burn_backend::Backend>() -> Vec<(&'static str, Vec<row::Row<B
     with_families!(collect_rows; B)
 }
 
-/// Runs the rows of every family, one by one. A row for which `skip` gives a reason is left out, and the
-/// reason is printed. Returns the family name and the outcome of each row.
+/// The name of the threads on which [`run_all`] runs rows, by which a panic hook knows their panics.
+pub const THREAD: &str = "rows";
+
+/// Runs the rows of every family, on as many threads as the machine has cores. A row for which `skip` gives a
+/// reason is left out, and the reason is printed. Returns the family name and the outcome of each row.
+///
+/// # Panics
+/// Panics if the system refuses a thread.
 pub fn run_all<B: burn_backend::Backend>(
     capabilities: &Capabilities,
-    skip: impl Fn(&str, &row::Row<B>) -> Option<&'static str>,
+    skip: impl Fn(&str, &row::Row<B>) -> Option<&'static str> + Sync,
 ) -> Vec<(&'static str, row::Record)> {
-    let families = all_rows::<B>().into_iter();
-    let rows = families.flat_map(|(family, rows)| rows.into_iter().map(move |row| (family, row)));
-    rows.filter_map(|(family, row)| match skip(family, &row) {
-        Some(reason) => {
-            println!("{family}: {}: left out: {reason}", row.methods.join(", "));
-            None
+    let next = AtomicUsize::new(0);
+    // Rows may hold what other threads must not have, so each thread makes all rows, and runs those it is the
+    // first to ask for.
+    let run_some = || {
+        let families = all_rows::<B>().into_iter();
+        let rows = families.flat_map(|(family, rows)| rows.into_iter().map(move |row| (family, row)));
+        let mut records = Vec::new();
+        let mut turn = next.fetch_add(1, Relaxed);
+        for (index, (family, row)) in rows.enumerate() {
+            if index != turn {
+                continue;
+            }
+            turn = next.fetch_add(1, Relaxed);
+            match skip(family, &row) {
+                Some(reason) => println!("{family}: {}: left out: {reason}", row.methods.join(", ")),
+                None => records.push((index, (family, row::run_row(capabilities, row)))),
+            }
         }
-        None => Some((family, row::run_row(capabilities, row))),
-    })
-    .collect()
+        records
+    };
+    let mut records = thread::scope(|scope| {
+        let threads = thread::available_parallelism().map_or(1, usize::from);
+        let start = |_| thread::Builder::new().name(THREAD.into()).spawn_scoped(scope, run_some);
+        let running: Vec<_> = (0..threads).map(|n| start(n).expect("a thread")).collect();
+        running.into_iter().flat_map(|thread| thread.join().expect("rows catch panics")).collect::<Vec<_>>()
+    });
+    records.sort_by_key(|&(index, _)| index);
+    records.into_iter().map(|(_, record)| record).collect()
 }
 
 /// [`run_all`] for a backend that has to pass.
@@ -131,7 +158,7 @@ pub fn run_all<B: burn_backend::Backend>(
 /// Panics with the rows that failed.
 pub fn pass_all<B: burn_backend::Backend>(
     capabilities: &Capabilities,
-    skip: impl Fn(&str, &row::Row<B>) -> Option<&'static str>,
+    skip: impl Fn(&str, &row::Row<B>) -> Option<&'static str> + Sync,
 ) {
     let records = run_all(capabilities, skip).into_iter();
     let report: Vec<String> =

@@ -1,7 +1,7 @@
 //! The suite on `Autodiff<Flex>`: the graph's forward pass, for tensors that track gradients.
 //!
-//! One dtype of each kind, because the graph handles all dtypes with the same code, and `flex.rs` runs all of
-//! them. All dtypes are slow and ignored by default (`cargo test -p burn-tests --test autodiff --
+//! One dtype of each kind, because the graph handles all dtypes with the same code, and `flex/suite` runs all
+//! of them. All dtypes are slow and ignored by default (`cargo test -p burn-tests --test autodiff --
 //! --ignored`).
 #![allow(missing_docs)]
 

@@ -1,7 +1,6 @@
 //! Checks that no method of Burn's backend traits goes untested by accident: each method is named by a row of
 //! the suite, or listed with a reason in `not_covered.txt`. The list of methods is compared with Burn's
 //! source if the source can be found.
-#![allow(missing_docs)]
 
 use burn_flex::Flex;
 use std::collections::BTreeSet;
@@ -9,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The list of methods, shared with `burn-flex`'s own check of its trait methods.
-const METHODS: &str = include_str!("../../crates/burn-flex-adapter/tests/trait_methods_0_21.txt");
+const METHODS: &str = include_str!("../../../crates/burn-flex-adapter/tests/trait_methods_0_21.txt");
 /// Methods that no row names: trait, method, reason.
 const NOT_COVERED: &str = include_str!("not_covered.txt");
 const BURN: &str = "burn-backend-0.21.0";
@@ -137,7 +136,7 @@ fn burn_source() -> Option<PathBuf> {
 
 #[test]
 fn the_readme_has_a_table_of_every_family() {
-    let readme = include_str!("../README.md");
+    let readme = include_str!("../../README.md");
     let documented: BTreeSet<&str> = burn_tests::coverage::documented(readme).into_iter().collect();
     let families: BTreeSet<&str> = burn_tests::all_rows::<Flex>().into_iter().map(|(name, _)| name).collect();
     assert_eq!(documented, families);

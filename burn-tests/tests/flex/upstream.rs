@@ -1,6 +1,5 @@
 //! The suite can fail: it reports each known wrong result of upstream's CPU backend, and none of them for
 //! this project's backend.
-#![allow(missing_docs)]
 
 use burn_flex::Flex;
 use burn_tests::defects::{defects, mismatched_batches};

@@ -1,8 +1,6 @@
 //! Every dtype through the basic operations, and checks of what `dtype_usage` promises.
-#![allow(missing_docs)]
 
-mod common;
-
+use crate::common::panic_message;
 use burn_backend::DTypeUsage;
 use burn_flex::{Flex, FlexDevice, FlexQTensor};
 use burn_tensor::backend::{Backend, BackendTypes};
@@ -10,7 +8,6 @@ use burn_tensor::quantization::{QuantScheme, QuantStore};
 use burn_tensor::{
     BoolStore, DType, Element, ElementConversion, FloatDType, Int, IntDType, Tensor, TensorData, bf16, f16,
 };
-use common::panic_message;
 
 const FLOATS: [DType; 4] = [DType::F64, DType::F32, DType::F16, DType::BF16];
 const INTS: [DType; 8] =

@@ -1,9 +1,7 @@
 //! `Autodiff<Flex>` trains: gradients are compared with the oracle's, or with finite differences where the
 //! oracle approximates.
-#![allow(missing_docs)]
 
-mod common;
-
+use crate::common::{self, assert_same, float, int};
 use burn_autodiff::Autodiff;
 use burn_flex::Flex;
 use burn_tensor::backend::{AutodiffBackend, Backend};
@@ -11,7 +9,6 @@ use burn_tensor::ops::{
     ConvOptions, ConvTransposeOptions, DeformConvOptions, InterpolateMode, InterpolateOptions,
 };
 use burn_tensor::{IndexingUpdateOp, Int, Tensor, TensorData, activation, module};
-use common::{assert_same, float, int};
 
 const CLOSE: f64 = 1e-4;
 

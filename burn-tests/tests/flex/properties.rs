@@ -1,4 +1,3 @@
 //! Laws of views, order and algebra on this project's CPU backend.
-#![allow(missing_docs)]
 
 burn_tests::testgen_properties!(burn_flex::Flex);

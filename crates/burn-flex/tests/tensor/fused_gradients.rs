@@ -1,15 +1,13 @@
 //! Gradients of softmax, log_softmax and layer_norm in one pass, compared with the gradients that Burn
 //! composes from small operations.
 
-mod common;
-
+use crate::common::{assert_same, float, panic_message};
 use burn_autodiff::Autodiff;
 use burn_autodiff::checkpoint::strategy::BalancedCheckpointing;
 use burn_flex::{Flex, autodiff};
 use burn_ndarray::NdArray;
 use burn_tensor::backend::{AutodiffBackend, Backend};
 use burn_tensor::{DType, Tensor, TensorPrimitive, activation};
-use common::{assert_same, float, panic_message};
 
 type B = Autodiff<Flex>;
 

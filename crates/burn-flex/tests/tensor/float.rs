@@ -1,12 +1,9 @@
 //! Float operations against the oracle, through `burn_tensor::Tensor`.
-#![allow(missing_docs)]
 
-mod common;
-
+use crate::common::{self, agree, bool, float, int};
 use burn_tensor::backend::Backend;
 use burn_tensor::ops::{GridSampleOptions, GridSamplePaddingMode, InterpolateMode};
 use burn_tensor::{IndexingUpdateOp, Tensor, TensorData, s};
-use common::{agree, bool, float, int};
 
 const CLOSE: f64 = 2e-5;
 

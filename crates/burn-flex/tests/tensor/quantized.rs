@@ -1,12 +1,9 @@
 //! Quantized tensors: one scale per tensor and per block, layouts, selection, and the data that goes to disk.
-#![allow(missing_docs)]
 
-mod common;
-
+use crate::common::{self, float, int};
 use burn_flex::Flex;
 use burn_tensor::quantization::{BlockSize, QuantLevel, QuantParam, QuantScheme, QuantStore, QuantValue};
 use burn_tensor::{Int, Tensor, s};
-use common::{float, int};
 
 fn schemes() -> [QuantScheme; 2] {
     let scheme = QuantScheme::default()

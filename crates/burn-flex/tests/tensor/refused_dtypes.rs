@@ -1,15 +1,12 @@
 //! Dtypes of Burn that the engine does not store: the error messages of operations that are asked for them.
-#![allow(missing_docs)]
 
-mod common;
-
+use crate::common::panic_message;
 use burn_backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps, QTensorOps};
 use burn_backend::quantization::{QuantLevel, QuantParam, QuantScheme, QuantStore, QuantValue};
 use burn_backend::{
     Backend, BoolStore, DType, DTypeUsageSet, Distribution, FloatDType, Shape, TensorData, TensorMetadata,
 };
 use burn_flex::{Flex, FlexDevice, FlexTensor};
-use common::panic_message;
 
 type B = Flex;
 const DEVICE: FlexDevice = FlexDevice;

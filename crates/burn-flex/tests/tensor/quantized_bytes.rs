@@ -1,5 +1,4 @@
 //! The bytes of quantized tensors, checked with Burn's own reader and writer.
-#![allow(missing_docs)]
 
 use burn_backend::ops::{FloatTensorOps, QTensorOps};
 use burn_backend::quantization::{

@@ -1,8 +1,6 @@
 //! Operations behind modules, against the oracle.
-#![allow(missing_docs)]
 
-mod common;
-
+use crate::common::{agree, assert_same, bool, float, int};
 use burn_flex::Flex;
 use burn_tensor::backend::Backend;
 use burn_tensor::ops::{
@@ -10,7 +8,6 @@ use burn_tensor::ops::{
     InterpolateOptions, UnfoldOptions,
 };
 use burn_tensor::{Int, Tensor, TensorData, activation, module, signal};
-use common::{agree, assert_same, bool, float, int};
 
 const CLOSE: f64 = 5e-5;
 

@@ -1,12 +1,9 @@
 //! Integer and bool operations against the oracle, through `burn_tensor::Tensor`.
-#![allow(missing_docs)]
 
-mod common;
-
+use crate::common::{agree, bool, int};
 use burn_flex::Flex;
 use burn_tensor::backend::Backend;
 use burn_tensor::{Bool, DType, IndexingUpdateOp, Int, Tensor, TensorData, s};
-use common::{agree, bool, int};
 
 /// Values around zero.
 fn signed<B: Backend, const D: usize>(shape: [usize; D], seed: u64) -> Tensor<B, D, Int> {

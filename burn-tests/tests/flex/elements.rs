@@ -7,7 +7,6 @@
 //! `Flex<F, I>` forwards every method to the same code for all `F` and `I`. So the rows are compiled once,
 //! for `Flex`, and use the defaults that `Flex<F, I>` has set. Only the parts that depend on the type are
 //! checked on the type itself.
-#![allow(missing_docs)]
 
 use burn_backend::{
     Backend, BoolStore, DType, DTypeUsage, FloatDType, IntDType, bf16, f16, get_device_settings,
@@ -63,7 +62,7 @@ macro_rules! elements {
         $(
             #[test]
             fn $name() {
-                in_a_process_of_its_own(stringify!($name), check::<$float, $int>);
+                in_a_process_of_its_own(concat!("elements::", stringify!($name)), check::<$float, $int>);
             }
         )*
     };
