@@ -98,7 +98,7 @@ impl<T: Element, S: Scanner<T>> ScanKernel for TypedScan<T, S> {
 
     fn total(&self, row: &[u8]) -> Packed {
         let (s, row) = (self.scanner, bytemuck::cast_slice(row));
-        Packed::new(run::<T, S, _, _>(
+        Packed::new(vectorize_for::<Rows<T, S>, _>(
             #[inline(always)]
             || total::<T, S>(s, row),
         ))
@@ -111,7 +111,7 @@ impl<T: Element, S: Scanner<T>> ScanKernel for TypedScan<T, S> {
     fn advance(&self, carry: &mut [u8], rows: &mut [u8]) {
         let (s, carry, rows) =
             (self.scanner, bytemuck::cast_slice_mut(carry), bytemuck::cast_slice_mut(rows));
-        run::<T, S, _, _>(
+        vectorize_for::<Columns<T, S>, _>(
             #[inline(always)]
             || advance::<T, S>(s, carry, rows),
         );
@@ -122,7 +122,7 @@ impl<T: Element, S: Scanner<T>> TypedScan<T, S> {
     /// [`ScanKernel::scan_rows`] with room for the running values of all strips of a group.
     fn scan_with(&self, running: &mut [S::Acc], rows: &mut [T], n: usize, base: Packed) -> Packed {
         let (s, base) = (self.scanner, base.get());
-        Packed::new(run::<T, S, _, _>(
+        Packed::new(vectorize_for::<Rows<T, S>, _>(
             #[inline(always)]
             || {
                 let mut total = s.identity();
@@ -135,14 +135,18 @@ impl<T: Element, S: Scanner<T>> TypedScan<T, S> {
     }
 }
 
-/// Runs the loop of a scanner, compiled for the instruction sets that the scanner names.
-#[inline(always)]
-fn run<T: Element, S: Scanner<T>, B: FnOnce() -> R, R>(body: B) -> R {
-    vectorize_for::<TypedScan<T, S>, R>(body)
+/// [`Scanner::ROW_LEVELS`], where [`vectorize_for`] reads it.
+struct Rows<T, S>(PhantomData<(T, S)>);
+
+impl<T, S: Scanner<T>> Gains for Rows<T, S> {
+    const LEVELS: Levels = S::ROW_LEVELS;
 }
 
-impl<T: Element, S: Scanner<T>> Gains for TypedScan<T, S> {
-    const LEVELS: Levels = S::LEVELS;
+/// [`Scanner::COLUMN_LEVELS`], likewise.
+struct Columns<T, S>(PhantomData<(T, S)>);
+
+impl<T, S: Scanner<T>> Gains for Columns<T, S> {
+    const LEVELS: Levels = S::COLUMN_LEVELS;
 }
 
 /// Elements per strip of the next group, of `len` elements left; fewer than [`MIN_GROUP`] are left to a plain
