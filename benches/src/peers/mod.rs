@@ -1,11 +1,19 @@
 //! The peers. A peer is asked for a case by the case's name, and returns the case or `None`.
 
 mod burn;
+#[cfg(feature = "upstream-22")]
+mod burn_22;
 #[cfg(feature = "candle")]
 mod candle;
-#[cfg(any(feature = "candle", feature = "numr", feature = "wgpu", feature = "cuda"))]
+#[cfg(any(
+    feature = "candle",
+    feature = "numr",
+    feature = "upstream-22",
+    feature = "wgpu",
+    feature = "cuda"
+))]
 #[cfg_attr(
-    not(any(feature = "candle", feature = "numr")),
+    not(any(feature = "candle", feature = "numr", feature = "upstream-22")),
     allow(dead_code, reason = "GPUs ask for dtypes alone")
 )]
 mod name;
@@ -16,10 +24,12 @@ mod python;
 pub use burn::{cpu_backends, flex, gpu_backends};
 pub use python::{Library, Python};
 
+#[cfg(any(feature = "candle", feature = "numr", feature = "upstream-22"))]
+use crate::call::Call;
 #[cfg(any(feature = "candle", feature = "numr"))]
-use crate::call::{Call, Numbers};
+use crate::call::Numbers;
 use crate::timing::Run;
-#[cfg(any(feature = "candle", feature = "numr"))]
+#[cfg(any(feature = "candle", feature = "numr", feature = "upstream-22"))]
 use name::Name;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -39,9 +49,11 @@ pub trait Peer {
     }
 }
 
-/// The peers in this process that are not Burn backends, if this program was built with them.
+/// The peers in this process that find their calls by the cases' names, if this program was built with them.
 pub fn libraries() -> Vec<Box<dyn Peer>> {
     vec![
+        #[cfg(feature = "upstream-22")]
+        Box::new(Table { name: "upstream-22", call: burn_22::call_of }),
         #[cfg(feature = "candle")]
         Box::new(Table { name: "candle", call: candle::call_of }),
         #[cfg(feature = "numr")]
@@ -56,13 +68,13 @@ fn attempt<R>(prepare: impl FnOnce() -> Option<R>) -> Option<R> {
 }
 
 /// A library's calls, looked up by the names of the cases.
-#[cfg(any(feature = "candle", feature = "numr"))]
+#[cfg(any(feature = "candle", feature = "numr", feature = "upstream-22"))]
 struct Table {
     name: &'static str,
     call: fn(&Name) -> Option<Call>,
 }
 
-#[cfg(any(feature = "candle", feature = "numr"))]
+#[cfg(any(feature = "candle", feature = "numr", feature = "upstream-22"))]
 impl Peer for Table {
     fn name(&self) -> &str {
         self.name
