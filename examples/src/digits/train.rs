@@ -1,13 +1,13 @@
 //! Training, evaluation, and saving and loading of weights.
 
-use super::data::Digits;
+use super::data::{Digits, SIDE};
 use super::model::Model;
 use burn::module::{AutodiffModule, Module};
 use burn::nn::loss::CrossEntropyLossConfig;
 use burn::optim::{AdamConfig, GradientsParams, Optimizer};
 use burn::record::{FullPrecisionSettings, NamedMpkFileRecorder, RecorderError};
-use burn::tensor::ElementConversion;
 use burn::tensor::backend::{AutodiffBackend, Backend};
+use burn::tensor::{ElementConversion, Int, Tensor, TensorData};
 use rand::{SeedableRng, rngs::StdRng, seq::SliceRandom};
 use std::path::Path;
 
@@ -61,6 +61,18 @@ impl Score {
     }
 }
 
+/// The images as a tensor of shape `[n, 1, SIDE, SIDE]`.
+fn images<B: Backend>(digits: &Digits, device: &B::Device) -> Tensor<B, 4> {
+    let data = TensorData::new(digits.pixels().to_vec(), [digits.len(), 1, SIDE, SIDE]);
+    Tensor::from_data(data.convert::<B::FloatElem>(), device)
+}
+
+/// The labels as a tensor of shape `[n]`.
+fn labels<B: Backend>(digits: &Digits, device: &B::Device) -> Tensor<B, 1, Int> {
+    let data = TensorData::new(digits.labels().to_vec(), [digits.len()]);
+    Tensor::from_data(data.convert::<B::IntElem>(), device)
+}
+
 /// Trains a new model with Adam on the cross-entropy; calls `observe` after every step.
 pub fn train<B: AutodiffBackend>(
     digits: &Digits,
@@ -83,8 +95,8 @@ pub fn train<B: AutodiffBackend>(
         let batches = order.len().div_ceil(config.batch);
         for (k, batch) in order.chunks(config.batch).enumerate() {
             let batch = digits.pick(batch);
-            let scores = model.forward(batch.images(device));
-            let loss = loss_fn.forward(scores, batch.labels(device));
+            let scores = model.forward(images(&batch, device));
+            let loss = loss_fn.forward(scores, labels(&batch, device));
             loss_sum += loss.clone().into_scalar().elem::<f64>();
             let gradients = GradientsParams::from_grads(loss.backward(), &model);
             let progress = step as f64 / steps as f64;
@@ -99,8 +111,8 @@ pub fn train<B: AutodiffBackend>(
 
 /// Counts the images that the model classifies correctly.
 pub fn evaluate<B: Backend>(model: &Model<B>, digits: &Digits, device: &B::Device) -> Score {
-    let answers = model.forward(digits.images(device)).argmax(1).flatten::<1>(0, 1);
-    let correct = answers.equal(digits.labels(device)).int().sum().into_scalar().elem::<i64>();
+    let answers = model.forward(images(digits, device)).argmax(1).flatten::<1>(0, 1);
+    let correct = answers.equal(labels(digits, device)).int().sum().into_scalar().elem::<i64>();
     Score { correct: correct as usize, total: digits.len() }
 }
 

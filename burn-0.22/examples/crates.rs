@@ -1,0 +1,86 @@
+//! Burn's other crates on the Flex device, each by a result that is known: the Fourier transform of a sine
+//! (burn-signal), the solution of a least-squares problem (burn-linalg), the parts of a picture
+//! (burn-vision), and Einstein's sums (burn-einsum).
+//!
+//! `cargo run --release --example crates` in the folder `burn-0.22` prints each result beside what it has to
+//! be, and fails if one of them differs.
+
+use burn::linalg;
+use burn::signal::{irfft, rfft};
+use burn::tensor::{Bool, Device, Int, Tensor, TensorData, einsum};
+use burn::vision::{ConnectedComponents, Connectivity};
+use std::error::Error;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let device = Device::flex();
+    println!("on {device:?}");
+    signal(&device)?;
+    linear_algebra(&device)?;
+    vision(&device)?;
+    sums(&device)?;
+    Ok(())
+}
+
+/// Prints a result, which may differ from the expected one by 1e-4.
+fn report(what: &str, got: &[f32], expected: &[f32]) -> Result<(), Box<dyn Error>> {
+    println!("{what}: {got:.4?}, expected {expected:.4?}");
+    let same = got.len() == expected.len() && got.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-4);
+    if same { Ok(()) } else { Err(format!("{what} differs").into()) }
+}
+
+fn numbers<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
+    tensor.into_data().iter::<f32>().collect()
+}
+
+/// A sine of 5 periods has all of its power in bin 5, and comes back from its spectrum.
+fn signal(device: &Device) -> Result<(), Box<dyn Error>> {
+    const N: usize = 64;
+    let sine = |i: usize| (2.0 * std::f32::consts::PI * 5.0 * i as f32 / N as f32).sin();
+    let samples: Vec<f32> = (0..N).map(sine).collect();
+    let x = Tensor::<1>::from_data(TensorData::new(samples, [N]), device);
+    let (re, im) = rfft(x.clone(), 0, None);
+    let power = re.clone() * re.clone() + im.clone() * im.clone();
+    let peak = power.clone().argmax(0).into_scalar::<i64>();
+    report("burn-signal: the bin of a sine of 5 periods", &[peak as f32], &[5.0])?;
+    report("burn-signal: its power", &numbers(power.max()), &[(N * N / 4) as f32])?;
+    let back = irfft(re, im, 0, Some(N));
+    report("burn-signal: the largest error of the inverse", &numbers((back - x).abs().max()), &[0.0])
+}
+
+/// A line through points, by the factors of QR; the determinant and the singular values of a diagonal matrix.
+fn linear_algebra(device: &Device) -> Result<(), Box<dyn Error>> {
+    // y = 2 + 3 x at x = 0, 1, 2.
+    let a = Tensor::<2>::from_data([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]], device);
+    let y = Tensor::<2>::from_data([[2.0], [5.0], [8.0]], device);
+    let (q, r) = linalg::qr(a, true);
+    let z = numbers(q.transpose().matmul(y));
+    let r = numbers(r);
+    let slope = z[1] / r[3];
+    report(
+        "burn-linalg: the line through three points",
+        &[(z[0] - r[1] * slope) / r[0], slope],
+        &[2.0, 3.0],
+    )?;
+    let matrix = Tensor::<2>::from_data([[0.0, 2.0], [3.0, 0.0]], device);
+    let determinant = linalg::det::<2, 1, 0>(matrix);
+    report("burn-linalg: a determinant", &numbers(determinant), &[-6.0])
+}
+
+/// Two parts of a picture that touch at a corner are one part if corners count.
+fn vision(device: &Device) -> Result<(), Box<dyn Error>> {
+    let picture = [[1, 1, 0, 0], [1, 0, 1, 1], [0, 0, 1, 0], [0, 0, 0, 0]];
+    let picture: Tensor<2, Bool> = Tensor::<2, Int>::from_data(picture, device).equal_elem(1);
+    for (connectivity, parts) in [(Connectivity::Four, 2.0), (Connectivity::Eight, 1.0)] {
+        let labels = picture.clone().connected_components(connectivity);
+        let found = labels.max().into_scalar::<i64>() as f32;
+        report(&format!("burn-vision: parts of a picture, {connectivity:?}"), &[found], &[parts])?;
+    }
+    Ok(())
+}
+
+/// A matrix product, a transposition and a trace.
+fn sums(device: &Device) -> Result<(), Box<dyn Error>> {
+    let a = Tensor::<2>::from_data([[1.0, 2.0], [3.0, 4.0]], device);
+    report("burn-einsum: ij,jk->ik", &numbers(einsum!("ij,jk->ik", &a, &a)), &[7.0, 10.0, 15.0, 22.0])?;
+    report("burn-einsum: ij->ji", &numbers(einsum!("ij->ji", &a)), &[1.0, 3.0, 2.0, 4.0])
+}

@@ -1,0 +1,1 @@
+//! Holds the examples; see their files.
