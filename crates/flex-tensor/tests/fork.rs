@@ -1,61 +1,11 @@
 //! A forked process has a copy of the memory, and one thread. It computes on that thread.
 #![cfg(all(unix, feature = "rayon"))]
 
-use flex_tensor::parallel::{Work, for_each_chunk};
+mod common;
+
+use common::{forked, sections};
 use flex_tensor::storage;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
-
-// From the C library, which the standard library links.
-unsafe extern "C" {
-    fn fork() -> i32;
-    fn waitpid(process: i32, status: *mut i32, options: i32) -> i32;
-    fn kill(process: i32, signal: i32) -> i32;
-    fn _exit(code: i32) -> !;
-}
-
-const NO_WAIT: i32 = 1;
-const SIGKILL: i32 = 9;
-
-/// Runs `f` in a forked process. `None` if that does not end within some seconds; otherwise whether `f`
-/// returned `true`.
-fn forked(f: impl FnOnce() -> bool) -> Option<bool> {
-    // SAFETY: the child is the copy of one thread. It calls `f`, whose safety does not depend on other
-    // threads, and ends without a return to the test harness or a destructor.
-    let child = unsafe { fork() };
-    assert!(child >= 0, "no process could be made");
-    if child == 0 {
-        let ok = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).unwrap_or(false);
-        // SAFETY: ends the process.
-        unsafe { _exit(!ok as i32) }
-    }
-    let start = Instant::now();
-    loop {
-        let mut status = 0;
-        // SAFETY: `status` is writable, and the process is this one's child, which nobody waited for yet.
-        if unsafe { waitpid(child, &mut status, NO_WAIT) } == child {
-            return Some(status == 0);
-        }
-        if start.elapsed() > Duration::from_secs(5) {
-            // SAFETY: as above.
-            unsafe {
-                kill(child, SIGKILL);
-                waitpid(child, &mut status, 0);
-            }
-            return None;
-        }
-        std::thread::yield_now();
-    }
-}
-
-/// Many sections, of which each is right.
-fn sections(count: usize) -> bool {
-    (0..count).all(|_| {
-        let mut numbers = [0; 16];
-        for_each_chunk(&mut numbers, 1, Work::Worthwhile, |k, number| number[0] = k);
-        numbers.iter().enumerate().all(|(k, &number)| number == k)
-    })
-}
 
 #[test]
 fn a_forked_process_computes_whatever_other_threads_were_doing() {
@@ -63,7 +13,7 @@ fn a_forked_process_computes_whatever_other_threads_were_doing() {
     assert!(sections(10));
     // Asleep, then awake, at the time of the fork.
     assert_eq!(forked(|| sections(100)), Some(true));
-    std::thread::sleep(Duration::from_millis(5));
+    std::thread::sleep(std::time::Duration::from_millis(5));
     assert_eq!(forked(|| sections(100)), Some(true));
     // Other callers and their helpers may hold any lock at the time of the fork.
     let end = AtomicBool::new(false);

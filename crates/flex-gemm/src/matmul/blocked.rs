@@ -268,3 +268,19 @@ fn block_of<'a>(strip: &Strip<&'a [u8]>, term: usize, start: usize, len: usize) 
     let bytes = strip.width * term;
     &strip.terms[start * bytes..][..len * bytes]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strips_beyond_the_address_space_are_not_shorter_than_they_are() {
+        let packing =
+            |terms| Packing { lines: 2, terms, width: 32, pad: true, term: 4, source: 1, notes: 0, group: 1 };
+        assert_eq!(packing(3).strides(), (384, 384));
+        // 128 bytes for each term, which wrap to none.
+        assert_eq!(packing((usize::MAX >> 7) + 1).strides(), (usize::MAX, usize::MAX));
+        let most = (usize::MAX >> 7) - 1;
+        assert_eq!(packing(most).strides(), (most << 7, most << 7));
+    }
+}

@@ -28,7 +28,8 @@ impl QTensor {
         Grid::new("quantized into_data", &self.scheme, self.shape())?;
         let values = self.values.to_contiguous()?;
         let codes = values.as_slice::<i8>().expect("contiguous");
-        let scales = self.scales.to_vec::<f32>();
+        let scales = self.scales.to_contiguous()?;
+        let scales = scales.as_slice::<f32>().expect("contiguous");
         let len = match codes_per_word(&self.scheme) {
             Some(per_word) => 4 * codes.len().div_ceil(per_word),
             None => codes.len(),
@@ -47,7 +48,7 @@ impl QTensor {
             }
             None => front.copy_from_slice(bytemuck::cast_slice(codes)),
         }
-        back.copy_from_slice(bytemuck::cast_slice(&scales));
+        back.copy_from_slice(bytemuck::cast_slice(scales));
         Ok(bytes)
     }
 
@@ -59,6 +60,8 @@ impl QTensor {
     pub fn from_bytes(bytes: &[u8], shape: impl Into<Shape>, scheme: QuantScheme) -> Result<Self> {
         const OP: &str = "quantized from_data";
         let shape = shape.into();
+        // Below an eighth of the address space, and there are not more scales than elements, but one if there
+        // are none. So the sums and products of bytes below do not overflow.
         let count = checked_num_elements(OP, &shape)?;
         let grid = Grid::new(OP, &scheme, &shape)?;
         let scales_shape = grid.scales_shape();

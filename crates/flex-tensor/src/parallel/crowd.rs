@@ -45,6 +45,9 @@ pub(super) struct Crowd {
 }
 
 impl Crowd {
+    /// Age of a window, in nanoseconds, from which on it tells nothing about the callers that are there now.
+    const LONG: u64 = 20 * WINDOW.as_nanos() as u64;
+
     pub(super) fn new() -> Self {
         Self {
             start: Instant::now(),
@@ -72,10 +75,16 @@ impl Crowd {
             self.used.fetch_or(1 << number, Relaxed);
         }
         let window = self.window.load(Relaxed);
-        if now.saturating_sub(window) >= WINDOW.as_nanos() as u64
+        let age = now.saturating_sub(window);
+        if age >= WINDOW.as_nanos() as u64
             && self.window.compare_exchange(window, now, Relaxed, Relaxed).is_ok()
         {
-            let used = self.used.swap(0, Relaxed) | taken() | 1 << number;
+            let mut used = self.used.swap(0, Relaxed);
+            if age >= Self::LONG {
+                // Nobody closed the window while it was due: the crowd has gone.
+                used = 0;
+            }
+            used |= taken() | 1 << number;
             let callers = used.count_ones() as usize;
             self.callers.store(callers, Relaxed);
             self.room.store(most.saturating_sub(callers - 1), Relaxed);
@@ -143,5 +152,10 @@ mod tests {
         assert_eq!(crowd.room(), 6, "just seen");
         crowd.forget_at(8 * length);
         assert_eq!((crowd.callers.load(Relaxed), crowd.room()), (1, usize::MAX));
+        // A crowd that ended within a window is not taken for one that is there when the next caller comes.
+        assert_eq!(room(10, &[0, 1, 2, 3], 0), (4, 4));
+        (0..4).for_each(|number| crowd.note_at(11 * length + 1, number, 7, || 0));
+        crowd.note_at(100 * length, 0, 7, || 0);
+        assert_eq!((crowd.callers.load(Relaxed), crowd.room()), (1, 7));
     }
 }

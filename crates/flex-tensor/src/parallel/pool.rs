@@ -7,13 +7,16 @@
 //! spreads it over the pool. Until a thread hears of it, that thread may make another one. Of two boards a
 //! thread keeps the older one, so all threads of a pool agree in the end. The board of the global pool is
 //! older than any.
+//!
+//! A process that is forked while another thread starts the global pool has neither that thread nor the pool,
+//! and both this crate's and rayon's cells stay locked there. It computes on one thread, without them.
 
 use super::Tasks;
 use super::board::Board;
 use super::standby::serve;
 use alloc::sync::Arc;
 use core::cell::RefCell;
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, fence};
 use std::sync::OnceLock;
 
 /// A board with its place in the order of all boards.
@@ -39,6 +42,9 @@ struct Global {
 
 static GLOBAL: OnceLock<Global> = OnceLock::new();
 
+/// The process that began to start the global pool; zero before that.
+static STARTER: AtomicU32 = AtomicU32::new(0);
+
 /// Number of boards made so far.
 static BOARDS: AtomicUsize = AtomicUsize::new(1);
 
@@ -48,8 +54,22 @@ std::thread_local! {
     static BOARD: RefCell<Option<Arc<Numbered>>> = const { RefCell::new(None) };
 }
 
-fn global() -> &'static Global {
-    GLOBAL.get_or_init(|| Global { board: Numbered::new(0), threads: global_threads() })
+/// The global pool. `None` in a process that was forked while another thread started it.
+fn global() -> Option<&'static Global> {
+    GLOBAL.get().or_else(start_global)
+}
+
+#[cold]
+fn start_global() -> Option<&'static Global> {
+    let process = std::process::id();
+    // Noted before `GLOBAL` and rayon's cells are locked, so that a process whose copy of the memory has a
+    // locked cell also has this note.
+    let starter = STARTER.compare_exchange(0, process, Ordering::SeqCst, Ordering::SeqCst);
+    fence(Ordering::SeqCst);
+    if starter.is_err_and(|starter| starter != process) {
+        return None;
+    }
+    Some(GLOBAL.get_or_init(|| Global { board: Numbered::new(0), threads: global_threads() }))
 }
 
 /// Starts rayon's global pool, and returns its number of threads. One if the system refuses threads: then
@@ -68,11 +88,11 @@ fn global_threads() -> usize {
     std::panic::catch_unwind(rayon::current_num_threads).unwrap_or(1)
 }
 
-/// Calls `f` with the calling thread's board and the number of threads of its pool. `None` when the thread is
-/// about to end, and has no thread-local data any more.
+/// Calls `f` with the calling thread's board and the number of threads of its pool. `None` when there is no
+/// [global] pool, or the thread is about to end, and has no thread-local data any more.
 fn with_board<R>(f: impl FnOnce(&Arc<Numbered>, usize) -> R) -> Option<R> {
     if rayon::current_thread_index().is_none() {
-        let Global { board, threads } = global();
+        let Global { board, threads } = global()?;
         return Some(f(board, *threads));
     }
     let make = || Numbered::new(BOARDS.fetch_add(1, Ordering::Relaxed));
@@ -109,14 +129,14 @@ fn spawn(board: &Arc<Numbered>) {
 pub(super) fn threads() -> usize {
     match rayon::current_thread_index() {
         Some(_) => rayon::current_num_threads(),
-        None => global().threads,
+        None => global().map_or(1, |global| global.threads),
     }
 }
 
 /// Whether a helper is awake or on its way.
 pub(super) fn is_awake() -> bool {
     if rayon::current_thread_index().is_none() {
-        return global().board.board.is_awake();
+        return global().is_some_and(|global| global.board.board.is_awake());
     }
     let is_awake = |board: &RefCell<Option<Arc<Numbered>>>| {
         board.borrow().as_ref().is_some_and(|board| board.board.is_awake())

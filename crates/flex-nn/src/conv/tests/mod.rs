@@ -238,6 +238,30 @@ fn every_kind_of_conv2d() {
     }
 }
 
+/// A part of the output, or all of it, sees nothing but padding. Found by fuzzing: the position of a row
+/// without taps may lie outside of the input.
+#[test]
+fn kernels_whose_taps_all_lie_in_the_padding() {
+    for (input, kernel, padding) in [(1, 1, 5), (1, 2, 9), (2, 2, 12), (3, 1, 40), (5, 3, 64)] {
+        for (stride, dilation) in [(1, 1), (2, 1), (3, 7), (7, 3), (9, 40), (64, 1)] {
+            if input + 2 * padding > dilation * (kernel - 1) {
+                let o = options(stride, padding, dilation, 1);
+                check_conv::<f32, 1>(&[1, 1, input], &[2, 1, kernel], &o);
+                check_conv::<f16, 2>(
+                    &[1, 1, input, 1],
+                    &[1, 1, kernel, 1],
+                    &ConvOptions { padding: [padding, 0], ..options(stride, 0, dilation, 1) },
+                );
+                check_conv::<f64, 2>(
+                    &[2, 1, 1, input],
+                    &[1, 1, 1, kernel],
+                    &ConvOptions { padding: [0, padding], ..options(stride, 0, dilation, 1) },
+                );
+            }
+        }
+    }
+}
+
 #[test]
 fn one_and_three_axes() {
     for (x, w, o) in [
