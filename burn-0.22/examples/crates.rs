@@ -1,14 +1,12 @@
 //! Burn's other crates on the Flex device, each by a result that is known: the Fourier transform of a sine
-//! (burn-signal), the solution of a least-squares problem (burn-linalg), the parts of a picture
-//! (burn-vision), and Einstein's sums (burn-einsum).
+//! (burn-signal), the solution of a least-squares problem (burn-linalg), and Einstein's sums (burn-einsum).
 //!
 //! `cargo run --release --example crates` in the folder `burn-0.22` prints each result beside what it has to
 //! be, and fails if one of them differs.
 
 use burn::linalg;
 use burn::signal::{irfft, rfft};
-use burn::tensor::{Bool, Device, Int, Tensor, TensorData, einsum};
-use burn::vision::{ConnectedComponents, Connectivity};
+use burn::tensor::{Device, Tensor, TensorData, einsum};
 use std::error::Error;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -16,7 +14,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("on {device:?}");
     signal(&device)?;
     linear_algebra(&device)?;
-    vision(&device)?;
     sums(&device)?;
     Ok(())
 }
@@ -64,18 +61,6 @@ fn linear_algebra(device: &Device) -> Result<(), Box<dyn Error>> {
     let matrix = Tensor::<2>::from_data([[0.0, 2.0], [3.0, 0.0]], device);
     let determinant = linalg::det::<2, 1, 0>(matrix);
     report("burn-linalg: a determinant", &numbers(determinant), &[-6.0])
-}
-
-/// Two parts of a picture that touch at a corner are one part if corners count.
-fn vision(device: &Device) -> Result<(), Box<dyn Error>> {
-    let picture = [[1, 1, 0, 0], [1, 0, 1, 1], [0, 0, 1, 0], [0, 0, 0, 0]];
-    let picture: Tensor<2, Bool> = Tensor::<2, Int>::from_data(picture, device).equal_elem(1);
-    for (connectivity, parts) in [(Connectivity::Four, 2.0), (Connectivity::Eight, 1.0)] {
-        let labels = picture.clone().connected_components(connectivity);
-        let found = labels.max().into_scalar::<i64>() as f32;
-        report(&format!("burn-vision: parts of a picture, {connectivity:?}"), &[found], &[parts])?;
-    }
-    Ok(())
 }
 
 /// A matrix product, a transposition and a trace.
