@@ -198,7 +198,7 @@ fn each_task(count: usize, work: Work, f: &dyn Tasks) {
 /// returns the results in block order, for a reduction whose order does not depend on the threads.
 ///
 /// # Panics
-/// When `block` is zero.
+/// When `block` is zero, or the system has no memory for the list of results.
 pub fn map_blocks<R: Send>(
     n: usize,
     block: usize,
@@ -206,11 +206,15 @@ pub fn map_blocks<R: Send>(
     f: impl Fn(Range<usize>) -> R + Sync,
 ) -> alloc::vec::Vec<R> {
     assert!(block > 0, "map_blocks: the block size is zero");
-    let mut results: alloc::vec::Vec<Option<R>> = (0..n.div_ceil(block)).map(|_| None).collect();
+    let count = n.div_ceil(block);
+    let mut results = crate::storage::list::<Option<R>>(count);
+    results.extend((0..count).map(|_| None));
     for_each_chunk(&mut results, 1, work, |k, slot| {
         slot[0] = Some(f(k * block..((k + 1) * block).min(n)));
     });
-    results.into_iter().flatten().collect()
+    let mut list = crate::storage::list(count);
+    list.extend(results.into_iter().flatten());
+    list
 }
 
 /// Number of consecutive rows that one task should take, so that it moves at least 128 KiB when each row

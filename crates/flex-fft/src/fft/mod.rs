@@ -43,7 +43,7 @@ pub fn rfft(signal: Tensor, axis: usize, n: Option<usize>) -> Result<(Tensor, Te
     let last = signal.rank() - 1;
     let signal = signal.swap_axes(axis, last)?.into_contiguous()?;
     let (re, im) = dispatch!(float OP, signal.dtype(), T => {
-        forward::<T>(OP, &signal, n, &*plan::<<T as flex_math::StoredFloat>::Compute>(n))
+        forward::<T>(OP, &signal, n, &*plan::<<T as flex_math::StoredFloat>::Compute>(OP, n)?)
     })?;
     // The bins of one signal are neighbours in memory, whichever axis was transformed.
     Ok((re.swap_axes(axis, last)?, im.swap_axes(axis, last)?))
@@ -70,7 +70,7 @@ pub fn irfft(re: Tensor, im: Tensor, axis: usize, n: Option<usize>) -> Result<Te
     let re = re.swap_axes(axis, last)?.into_contiguous()?;
     let im = im.swap_axes(axis, last)?.into_contiguous()?;
     let signal = dispatch!(float OP, re.dtype(), T => {
-        inverse::<T>(OP, &re, &im, n, &*plan::<<T as flex_math::StoredFloat>::Compute>(n))
+        inverse::<T>(OP, &re, &im, n, &*plan::<<T as flex_math::StoredFloat>::Compute>(OP, n)?)
     })?;
     signal.swap_axes(axis, last)
 }
@@ -83,7 +83,7 @@ fn check_float(op: &'static str, x: &Tensor) -> Result<()> {
 }
 
 /// Below this length, whose transform and plan take at most 42 MB, the system is not asked for memory in
-/// advance. A transform of this length takes 200 us, and the question some.
+/// advance, but for a new plan. A transform of this length takes 200 us, and the question some.
 const ASKED: usize = 1 << 17;
 
 /// Elements that a transform of `n` takes per sample, with its plan: signals, spectra, roots of unity and
@@ -109,7 +109,6 @@ fn check_length(op: &'static str, x: &Tensor, axis: usize, n: usize) -> Result<u
     }
     // This bounds the working buffers too: a complex transform of any length fits into 8 n elements.
     checked_num_elements(op, &[n, 8])?;
-    // Planning takes memory too, and ends the process if there is none.
     if n >= ASKED {
         let element = x.dtype().size().max(size_of::<f32>());
         storage::ensure(op, n.saturating_mul(elements_per_sample(n) * element))?;

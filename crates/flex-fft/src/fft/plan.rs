@@ -1,8 +1,9 @@
 //! The cache of plans: what depends on the length of a transform alone.
 
-use super::Shared;
 use super::real::RealFft;
 use super::source::FftFloat;
+use super::{Shared, elements_per_sample};
+use crate::{Result, storage};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use spin::Mutex;
@@ -44,8 +45,11 @@ const KEPT: usize = 16;
 const KEPT_SAMPLES: usize = 1 << 22;
 
 /// The plan for real transforms of length `n`, from the cache if possible.
-pub(super) fn plan<A: Cached>(n: usize) -> Shared<A> {
-    A::cache().plan(n)
+///
+/// # Errors
+/// [`Error::Memory`](crate::Error::Memory) under the name `op`.
+pub(super) fn plan<A: Cached>(op: &'static str, n: usize) -> Result<Shared<A>> {
+    A::cache().plan(op, n)
 }
 
 impl<A: FftFloat> Plans<A> {
@@ -53,15 +57,17 @@ impl<A: FftFloat> Plans<A> {
         Self(Mutex::new(Vec::new()))
     }
 
-    fn plan(&self, n: usize) -> Shared<A> {
+    fn plan(&self, op: &'static str, n: usize) -> Result<Shared<A>> {
         if let Some(plan) = use_cached(&mut self.0.lock(), n) {
-            return plan;
+            return Ok(plan);
         }
+        // The process ends if there is no memory for a plan.
+        storage::try_list::<A>(op, n.saturating_mul(elements_per_sample(n)))?;
         // Planning takes a while; no other thread waits for the lock meanwhile.
         let plan = Arc::new(RealFft::new(n));
         let mut cache = self.0.lock();
         if let Some(plan) = use_cached(&mut cache, n) {
-            return plan;
+            return Ok(plan);
         }
         let samples = cache.iter().scan(n, |samples, (len, _)| {
             *samples += len;
@@ -73,7 +79,7 @@ impl<A: FftFloat> Plans<A> {
         // Freeing a plan takes a while too.
         drop(cache);
         drop(dropped);
-        plan
+        Ok(plan)
     }
 
     fn clear(&self) {
@@ -100,32 +106,32 @@ mod tests {
     #[test]
     fn plans_are_shared_and_their_number_is_bounded() {
         let cache = Plans::<f32>::new();
-        let first = cache.plan(60);
-        assert!(Arc::ptr_eq(&first, &cache.plan(60)));
+        let first = cache.plan("rfft", 60).unwrap();
+        assert!(Arc::ptr_eq(&first, &cache.plan("rfft", 60).unwrap()));
         for n in 61..61 + 2 * KEPT {
-            cache.plan(n);
+            cache.plan("rfft", n).unwrap();
         }
         assert_eq!(lengths(&cache).len(), KEPT);
-        assert!(!Arc::ptr_eq(&first, &cache.plan(60)));
+        assert!(!Arc::ptr_eq(&first, &cache.plan("rfft", 60).unwrap()));
     }
 
     #[test]
     fn plans_are_bounded_by_their_samples_too() {
         let cache = Plans::<f64>::new();
         for n in [64, KEPT_SAMPLES / 2, KEPT_SAMPLES / 4, 32] {
-            cache.plan(n);
+            cache.plan("rfft", n).unwrap();
         }
         assert_eq!(lengths(&cache), [32, KEPT_SAMPLES / 4, KEPT_SAMPLES / 2, 64]);
-        cache.plan(KEPT_SAMPLES / 2);
-        let long = Arc::downgrade(&cache.plan(KEPT_SAMPLES - KEPT_SAMPLES / 4));
+        cache.plan("rfft", KEPT_SAMPLES / 2).unwrap();
+        let long = Arc::downgrade(&cache.plan("rfft", KEPT_SAMPLES - KEPT_SAMPLES / 4).unwrap());
         assert_eq!(lengths(&cache), [KEPT_SAMPLES - KEPT_SAMPLES / 4]);
-        cache.plan(64);
+        cache.plan("rfft", 64).unwrap();
         let longest = KEPT_SAMPLES + KEPT_SAMPLES / 4;
-        cache.plan(longest);
+        cache.plan("rfft", longest).unwrap();
         assert_eq!(lengths(&cache), [longest]);
-        cache.plan(64);
+        cache.plan("rfft", 64).unwrap();
         assert_eq!(lengths(&cache), [64]);
-        cache.plan(KEPT_SAMPLES / 2);
+        cache.plan("rfft", KEPT_SAMPLES / 2).unwrap();
         cache.clear();
         assert!(lengths(&cache).is_empty() && long.upgrade().is_none());
     }

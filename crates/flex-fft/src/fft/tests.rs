@@ -1,5 +1,5 @@
 use super::*;
-use crate::{DType, Element, bf16, f16};
+use crate::{DType, Element, Error, bf16, f16};
 use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -229,5 +229,18 @@ fn bad_arguments_are_refused_by_name() {
     ] {
         let e = e.unwrap_err().to_string();
         assert!(e.starts_with("irfft: "), "{e}");
+    }
+}
+
+#[test]
+fn lengths_that_no_machine_has_memory_for_are_errors() {
+    // With a large prime factor, so that 40 elements per sample are needed: beyond any address space.
+    let n = (1usize << if usize::BITS == 64 { 50 } else { 25 }) - 1;
+    for dtype in [DType::F32, DType::F64, DType::F16, DType::BF16] {
+        let x = Tensor::full([2, 5], 1.0, dtype).unwrap();
+        let forward = rfft(x.clone(), 1, Some(n)).unwrap_err();
+        assert!(matches!(forward, Error::Memory { op: "rfft", .. }), "{forward}");
+        let inverse = irfft(x.clone(), x, 1, Some(n)).unwrap_err();
+        assert!(matches!(inverse, Error::Memory { op: "irfft", .. }), "{inverse}");
     }
 }

@@ -42,9 +42,12 @@ pub(super) fn topk_rows<B: Key>(
     let mut outputs: Vec<(&mut [B], &mut [u8])> = {
         let mut values = values.chunks_mut(per_task * k);
         let mut indices = indices.chunks_mut(per_task * k * width);
-        (0..count.div_ceil(per_task))
-            .map(|_| (values.next().unwrap_or_default(), indices.next().unwrap_or_default()))
-            .collect()
+        let tasks = count.div_ceil(per_task);
+        let mut outputs = storage::list(tasks);
+        outputs.extend(
+            (0..tasks).map(|_| (values.next().unwrap_or_default(), indices.next().unwrap_or_default())),
+        );
+        outputs
     };
     parallel::for_each_chunk(&mut outputs, 1, work, |task, output| {
         let (values, indices) = &mut output[0];
@@ -59,6 +62,7 @@ pub(super) fn topk_rows<B: Key>(
                     finder.collect(&row[range.clone()], range.start);
                     finder.pairs
                 });
+                storage::reserve(&mut finder.pairs, parts.iter().map(Vec::len).sum());
                 finder.pairs.extend(parts.into_iter().flatten());
                 finder.keep_best();
             } else {
@@ -116,12 +120,14 @@ impl<B: Key> Finder<B> {
         let groups = row.len().div_ceil(GROUP);
         if groups < 2 * k {
             self.map.keys(row, &mut self.keys);
+            storage::reserve(&mut self.pairs, row.len());
             self.pairs.extend((first..).zip(&self.keys).map(|(i, &key)| key.pack(i as u32)));
         } else {
             self.bests.truncate(groups);
             storage::grow(&mut self.bests, groups, B::ZERO);
             keys_and_bests(&self.map, row, &mut self.keys, &mut self.bests);
             self.selection.clear();
+            storage::reserve(&mut self.selection, groups);
             self.selection.extend_from_slice(&self.bests);
             let bound = *self.selection.select_nth_unstable(k - 1).1;
             for (g, &best) in self.bests.iter().enumerate() {
@@ -129,6 +135,7 @@ impl<B: Key> Finder<B> {
                     let start = g * GROUP;
                     let group = &self.keys[start..(start + GROUP).min(row.len())];
                     let passing = (first + start..).zip(group).filter(|&(_, &key)| key <= bound);
+                    storage::reserve(&mut self.pairs, group.len());
                     self.pairs.extend(passing.map(|(i, &key)| key.pack(i as u32)));
                 }
             }

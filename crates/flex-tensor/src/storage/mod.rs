@@ -27,7 +27,9 @@ mod sync {
 
 pub(crate) use buffer::Buffer;
 pub use bytes::{Adopted, Bytes};
-pub use room::{ensure, ensure_for_tasks, grow, list, room, scratch, try_collect, try_list, try_room};
+pub use room::{
+    ensure, ensure_for_tasks, grow, list, reserve, room, scratch, try_collect, try_list, try_room,
+};
 
 /// Alignment of every buffer of more than 256 bytes that the engine allocates: one cache line, and one
 /// AVX-512 register.

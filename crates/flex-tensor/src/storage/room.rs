@@ -107,6 +107,17 @@ pub fn grow<T: Copy>(list: &mut Vec<T>, len: usize, value: T) {
     }
 }
 
+/// Makes room for `more` elements behind the last one.
+///
+/// # Panics
+/// When the system does not have that much memory.
+#[inline]
+pub fn reserve<T>(list: &mut Vec<T>, more: usize) {
+    if list.try_reserve(more).is_err() {
+        panic!("{}", missing("storage", (list.len().saturating_add(more)).saturating_mul(size_of::<T>())));
+    }
+}
+
 #[cold]
 fn grow_now<T: Copy>(list: &mut Vec<T>, len: usize, value: T) {
     if list.try_reserve_exact(len - list.len()).is_err() {
@@ -180,6 +191,8 @@ mod tests {
         grow(&mut list, 3, 4);
         grow(&mut list, 2, 9);
         assert_eq!(list, [1, 4, 4]);
+        reserve(&mut list, 100);
+        assert!(list.capacity() >= 103);
         assert_eq!(scratch("exp", 1000).unwrap().len(), 1000);
     }
 }
