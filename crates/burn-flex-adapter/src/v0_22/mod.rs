@@ -5,6 +5,7 @@ mod controller;
 #[path = "../shared/convert/mod.rs"]
 mod convert;
 mod data;
+mod face;
 pub mod fft;
 mod ir;
 mod metadata;
