@@ -77,7 +77,7 @@ pub fn train(digits: &Digits, config: &Config, device: &Device, mut observe: imp
             loss_sum += loss.clone().into_scalar::<f32>() as f64;
             let gradients = GradientsParams::from_grads(loss.backward(), &model);
             let progress = step as f64 / steps as f64;
-            model = optimizer.step((config.learning_rate * (1.0 - 0.9 * progress)).into(), model, gradients);
+            model = optimizer.step(config.learning_rate * (1.0 - 0.9 * progress), model, gradients);
             step += 1;
             let loss = loss_sum / (k + 1) as f64;
             observe(Update { epoch, step, steps, loss, ends_epoch: k + 1 == batches });
