@@ -44,7 +44,7 @@ fn signal(device: &Device) -> Result<(), Box<dyn Error>> {
     report("burn-signal: the largest error of the inverse", &numbers((back - x).abs().max()), &[0.0])
 }
 
-/// A line through points, by the factors of QR; the determinant and the singular values of a diagonal matrix.
+/// A line through points, by the factors of QR; determinants.
 fn linear_algebra(device: &Device) -> Result<(), Box<dyn Error>> {
     // y = 2 + 3 x at x = 0, 1, 2.
     let a = Tensor::<2>::from_data([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]], device);
@@ -58,12 +58,11 @@ fn linear_algebra(device: &Device) -> Result<(), Box<dyn Error>> {
         &[(z[0] - r[1] * slope) / r[0], slope],
         &[2.0, 3.0],
     )?;
-    let matrix = Tensor::<2>::from_data([[0.0, 2.0], [3.0, 0.0]], device);
-    let determinant = linalg::det::<2, 1, 0>(matrix);
-    report("burn-linalg: a determinant", &numbers(determinant), &[-6.0])
+    let matrices = Tensor::<3>::from_data([[[0.0, 2.0], [3.0, 0.0]], [[1.0, 2.0], [3.0, 4.0]]], device);
+    report("burn-linalg: two determinants", &numbers(linalg::det::<3, 2, 1>(matrices)), &[-6.0, -2.0])
 }
 
-/// A matrix product, a transposition and a trace.
+/// A matrix product and a transposition.
 fn sums(device: &Device) -> Result<(), Box<dyn Error>> {
     let a = Tensor::<2>::from_data([[1.0, 2.0], [3.0, 4.0]], device);
     report("burn-einsum: ij,jk->ik", &numbers(einsum!("ij,jk->ik", &a, &a)), &[7.0, 10.0, 15.0, 22.0])?;
