@@ -13,7 +13,8 @@
 //! range, ...) becomes a panic with the engine's message, which starts with the operation's name; other
 //! tensors remain usable after it.
 //!
-//! Features: `std`, `simd` and `rayon`, all on by default. Without `std` the crate needs only `alloc`.
+//! Features: `std` (which brings `simd`), `simd` and `rayon`, all on by default. Without `std` the crate
+//! needs only `alloc`.
 //! `fft` adds [`ops::fft`], and `tracing` the spans of Burn's own functions. Upstream's `x86-v4`,
 //! `apple-amx` and `critical-section` are accepted; they have nothing left to switch.
 #![cfg_attr(not(feature = "std"), no_std)]

@@ -17,8 +17,8 @@
 //! (shapes that do not fit, an index out of range, ...) becomes a panic with the engine's message, which
 //! starts with the operation's name; other tensors remain usable after it.
 //!
-//! Features: `std`, `simd` and `rayon`, all on by default. Without `std` the crate needs only `alloc`.
-//! `autodiff` adds the module of that name.
+//! Features: `std` (which brings `simd`), `simd` and `rayon`, all on by default. Without `std` the crate
+//! needs only `alloc`. `autodiff` adds the module of that name.
 #![cfg_attr(not(feature = "std"), no_std)]
 #![deny(missing_docs)]
 
