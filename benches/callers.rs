@@ -8,7 +8,7 @@ use burn::nn::transformer::{TransformerEncoderConfig, TransformerEncoderInput};
 use burn_tensor::backend::Backend;
 use burn_tensor::{Tensor, TensorData};
 use clap::Parser;
-use flex_examples::digits::{Digits, Model, SIDE};
+use flex_examples::digits::{Digits, Model, SIDE, images};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::process::ExitCode;
 use std::sync::Barrier;
@@ -131,7 +131,7 @@ fn digits<B: Backend>() -> Callers {
     let device = B::Device::default();
     B::seed(&device, 1);
     let model = Model::<B>::new(&device);
-    let images = Digits::load().pick(&(0..64).collect::<Vec<_>>()).images::<B>(&device);
+    let images = images::<B>(&Digits::load().pick(&(0..64).collect::<Vec<_>>()), &device);
     assert_eq!(images.dims(), [64, 1, SIDE, SIDE]);
     callers((model, images), |(model, images)| model.forward(images.clone()).into_data())
 }

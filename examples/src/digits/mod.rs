@@ -6,4 +6,4 @@ mod train;
 
 pub use data::{CLASSES, Digits, SIDE, Split};
 pub use model::Model;
-pub use train::{Score, TrainConfig, Update, evaluate, load, save, train};
+pub use train::{Score, TrainConfig, Update, evaluate, images, load, save, train};

@@ -62,7 +62,7 @@ impl Score {
 }
 
 /// The images as a tensor of shape `[n, 1, SIDE, SIDE]`.
-fn images<B: Backend>(digits: &Digits, device: &B::Device) -> Tensor<B, 4> {
+pub fn images<B: Backend>(digits: &Digits, device: &B::Device) -> Tensor<B, 4> {
     let data = TensorData::new(digits.pixels().to_vec(), [digits.len(), 1, SIDE, SIDE]);
     Tensor::from_data(data.convert::<B::FloatElem>(), device)
 }
