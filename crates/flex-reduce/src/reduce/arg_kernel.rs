@@ -10,7 +10,7 @@ use super::sizes::{BATCH, LANES};
 use crate::Element;
 use core::marker::PhantomData;
 use core::ops::Range;
-use flex_math::simd::{Gains, Levels, vectorize_for};
+use flex_math::simd::{Gains, Levels, vectorize_for, vectorize_with};
 
 /// Number of short rows that are searched at once, one per lane.
 const SIDE_BY_SIDE: usize = 16;
@@ -137,40 +137,56 @@ impl<T: Element> Gains for SearchLevels<T> {
     const LEVELS: Levels = if T::IS_FLOAT || size_of::<T>() == 8 { Levels::All } else { Levels::Lean };
 }
 
-/// Tracks the best value and its index along several rows at once. Without branches, since the position of an
-/// extreme is unpredictable.
+/// Tracks the best value and its index along several rows at once, which needs vectors. Without branches,
+/// since the position of an extreme is unpredictable.
 fn find_short_rows<T: Lift, O: Order<T>>(order: O, src: &[T], starts: RowStarts, n: usize, out: &mut [i64]) {
-    vectorize_for::<SearchLevels<T>, _>(
+    vectorize_with::<SearchLevels<T>, _>(
         #[inline(always)]
-        || {
-            for (g, out) in out.chunks_mut(SIDE_BY_SIDE).enumerate() {
-                let last = out.len() - 1;
-                let mut rows: [&[T]; SIDE_BY_SIDE] = [&[]; SIDE_BY_SIDE];
-                let mut best = [T::Wide::ZERO; SIDE_BY_SIDE];
-                for l in 0..SIDE_BY_SIDE {
-                    let at = starts.at(g * SIDE_BY_SIDE + l.min(last));
-                    rows[l] = &src[at..at + n];
-                    best[l] = order.key(rows[l][0]);
-                }
-                let mut index = [0u32; SIDE_BY_SIDE];
-                for j in 1..n {
-                    let mut x = [T::ZERO; SIDE_BY_SIDE];
-                    for l in 0..SIDE_BY_SIDE {
-                        x[l] = rows[l][j];
-                    }
-                    for l in 0..SIDE_BY_SIDE {
-                        let x = order.key(x[l]);
-                        let replace = x.beats(best[l]);
-                        best[l] = if replace { x } else { best[l] };
-                        index[l] = if replace { j as u32 } else { index[l] };
-                    }
-                }
-                for (o, i) in out.iter_mut().zip(index) {
-                    *o = i as i64;
-                }
+        |vectors| {
+            if vectors {
+                find_side_by_side::<SIDE_BY_SIDE, T, O>(order, src, starts, n, out);
+            } else {
+                find_side_by_side::<1, T, O>(order, src, starts, n, out);
             }
         },
     );
+}
+
+/// [`find_short_rows`] along `N` rows at once.
+#[inline(always)]
+fn find_side_by_side<const N: usize, T: Lift, O: Order<T>>(
+    order: O,
+    src: &[T],
+    starts: RowStarts,
+    n: usize,
+    out: &mut [i64],
+) {
+    for (g, out) in out.chunks_mut(N).enumerate() {
+        let last = out.len() - 1;
+        let mut rows: [&[T]; N] = [&[]; N];
+        let mut best = [T::Wide::ZERO; N];
+        for l in 0..N {
+            let at = starts.at(g * N + l.min(last));
+            rows[l] = &src[at..at + n];
+            best[l] = order.key(rows[l][0]);
+        }
+        let mut index = [0u32; N];
+        for j in 1..n {
+            let mut x = [T::ZERO; N];
+            for l in 0..N {
+                x[l] = rows[l][j];
+            }
+            for l in 0..N {
+                let x = order.key(x[l]);
+                let replace = x.beats(best[l]);
+                best[l] = if replace { x } else { best[l] };
+                index[l] = if replace { j as u32 } else { index[l] };
+            }
+        }
+        for (o, i) in out.iter_mut().zip(index) {
+            *o = i as i64;
+        }
+    }
 }
 
 /// The index in each row of the first element that equals the row's best value, or of the first NaN if that

@@ -202,7 +202,12 @@ impl<T: Element, R: Reducer<T>> VectorLoop for FoldRows<'_, T, R> {
     #[inline(always)]
     fn run<W: HalfWidening>(self) {
         for (i, acc) in self.acc.iter_mut().enumerate() {
-            *acc = fold_any_row::<W, T, R>(self.r, self.starts.row(self.src, i, self.n));
+            let row = self.starts.row(self.src, i, self.n);
+            *acc = if const { is_plain::<W, T>() } {
+                row.iter().fold(self.r.identity(), |acc, &x| self.r.combine(acc, self.r.lift(x)))
+            } else {
+                fold_any_row::<W, T, R>(self.r, row)
+            };
         }
     }
 }
@@ -233,7 +238,7 @@ impl<T: Element, R: Reducer<T>> VectorLoop for AddRows<'_, T, R> {
         let Self { r, src, starts, rows, acc } = self;
         let width = acc.len();
         let mut i = rows.start;
-        while i + GROUP <= rows.end {
+        while const { !is_plain::<W, T>() } && i + GROUP <= rows.end {
             let first = opaque(i);
             let row = |k| starts.row(src, first + k, width);
             let rows = [row(0), row(1), row(2), row(3)];
@@ -254,6 +259,13 @@ impl<T: Element, R: Reducer<T>> VectorLoop for AddRows<'_, T, R> {
             i += 1;
         }
     }
+}
+
+/// Whether a loop is a plain one, which the compiler may vectorise as it likes: without vectors, of integers,
+/// whose results do not depend on the order. Lanes and groups of rows made the baseline's copies of these
+/// kernels as large as those for AVX2.
+const fn is_plain<W: HalfWidening, T: Element>() -> bool {
+    !W::VECTORS && !T::IS_FLOAT
 }
 
 /// The index `i` of a row, unknown to the compiler. Otherwise the compiler makes a loop of its own for rows

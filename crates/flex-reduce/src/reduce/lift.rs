@@ -8,7 +8,7 @@ use bytemuck::Pod;
 use core::marker::PhantomData;
 use flex_math::Half;
 use flex_math::half::widen_inlined;
-use flex_math::simd::{Level, Levels, Simd, level};
+use flex_math::simd::{Level, Levels, Simd, has_vectors, level};
 
 /// A number that kernels compute with. Integers wrap.
 pub(crate) trait Arith: Pod + PartialOrd + Default + Send + Sync {
@@ -89,6 +89,8 @@ impl_arith_uint!(u8, u16, u32, u64);
 /// Widened one by one in lanes that the compiler vectorises, the sums of 1,024 rows of 1,024 bf16 took 126
 /// us.
 pub(crate) trait HalfWidening {
+    /// Whether the loop is compiled for an instruction set that [has vectors](has_vectors).
+    const VECTORS: bool;
     /// Writes the values of `from` to `to`, which has the same length.
     fn widen<H: Half>(from: &[H], to: &mut [f32]);
 }
@@ -97,6 +99,8 @@ pub(crate) trait HalfWidening {
 pub(crate) struct InVectors<S>(PhantomData<S>);
 
 impl<S: Simd> HalfWidening for InVectors<S> {
+    const VECTORS: bool = has_vectors::<S>();
+
     #[inline(always)]
     fn widen<H: Half>(from: &[H], to: &mut [f32]) {
         widen_inlined::<S, H>(from, to);
@@ -107,6 +111,8 @@ impl<S: Simd> HalfWidening for InVectors<S> {
 pub(crate) struct OneByOne;
 
 impl HalfWidening for OneByOne {
+    const VECTORS: bool = false;
+
     #[inline(always)]
     fn widen<H: Half>(from: &[H], to: &mut [f32]) {
         for (to, from) in to.iter_mut().zip(from) {

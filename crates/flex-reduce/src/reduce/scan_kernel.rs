@@ -9,7 +9,7 @@ use super::scanner::Scanner;
 use super::scratch::Packed;
 use crate::Element;
 use core::marker::PhantomData;
-use flex_math::simd::{Gains, Levels, vectorize_for};
+use flex_math::simd::{Gains, Levels, vectorize_for, vectorize_with};
 
 /// Number of strips that are scanned side by side.
 const STRIPS: usize = 8;
@@ -98,9 +98,9 @@ impl<T: Element, S: Scanner<T>> ScanKernel for TypedScan<T, S> {
 
     fn total(&self, row: &[u8]) -> Packed {
         let (s, row) = (self.scanner, bytemuck::cast_slice(row));
-        Packed::new(vectorize_for::<Rows<T, S>, _>(
+        Packed::new(vectorize_with::<Rows<T, S>, _>(
             #[inline(always)]
-            || total::<T, S>(s, row),
+            |vectors| total::<T, S>(s, row, vectors),
         ))
     }
 
@@ -122,12 +122,12 @@ impl<T: Element, S: Scanner<T>> TypedScan<T, S> {
     /// [`ScanKernel::scan_rows`] with room for the running values of all strips of a group.
     fn scan_with(&self, running: &mut [S::Acc], rows: &mut [T], n: usize, base: Packed) -> Packed {
         let (s, base) = (self.scanner, base.get());
-        Packed::new(vectorize_for::<Rows<T, S>, _>(
+        Packed::new(vectorize_with::<Rows<T, S>, _>(
             #[inline(always)]
-            || {
+            |vectors| {
                 let mut total = s.identity();
                 for row in rows.chunks_exact_mut(n) {
-                    total = scan_block(s, row, base, running);
+                    total = scan_block(s, row, base, running, vectors);
                 }
                 total
             },
@@ -157,13 +157,15 @@ fn strip_len(len: usize) -> usize {
 }
 
 /// Scans a block in place, continuing from the running value `base`. Returns the total of the block; without
-/// strips, the running value at its end.
+/// strips, the running value at its end. Without `vectors`, integers, whose results do not depend on the
+/// order, are scanned as a plain chain.
 #[inline(always)]
 fn scan_block<T: Element, S: Scanner<T>>(
     s: S,
     block: &mut [T],
     base: S::Acc,
     running: &mut [S::Acc],
+    vectors: bool,
 ) -> S::Acc {
     if !S::STRIPS {
         let (mut acc, mut rest) = (base, block);
@@ -186,7 +188,7 @@ fn scan_block<T: Element, S: Scanner<T>>(
         return acc;
     }
     let (mut carry, mut rest) = (s.identity(), block);
-    while rest.len() >= MIN_GROUP {
+    while (vectors || T::IS_FLOAT) && rest.len() >= MIN_GROUP {
         let (group, tail) = rest.split_at_mut(strip_len(rest.len()) * STRIPS);
         carry = scan_group(s, group, base, carry, running);
         rest = tail;
@@ -232,9 +234,9 @@ fn scan_group<T: Element, S: Scanner<T>>(
 
 /// The total of a block, by the same operations as [`scan_block`].
 #[inline(always)]
-fn total<T: Element, S: Scanner<T>>(s: S, block: &[T]) -> S::Acc {
+fn total<T: Element, S: Scanner<T>>(s: S, block: &[T], vectors: bool) -> S::Acc {
     let (mut carry, mut rest) = (s.identity(), block);
-    while rest.len() >= MIN_GROUP {
+    while (vectors || T::IS_FLOAT) && rest.len() >= MIN_GROUP {
         let (group, tail) = rest.split_at(strip_len(rest.len()) * STRIPS);
         let ends = scan_strips::<T, S>(
             s,
