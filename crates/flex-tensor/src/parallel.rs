@@ -24,7 +24,10 @@ pub mod thresholds;
 
 use core::ops::Range;
 use parts::Parts;
-use thresholds::{AWAKE_BYTES, AWAKE_FLOPS, PER_NANOSECOND, TASK_BYTES, WAKE_BYTES, WAKE_FLOPS};
+use thresholds::{
+    AWAKE_BYTES, AWAKE_FLOPS, AWAKE_MULTIPLICATIONS, MULTIPLICATIONS_PER_NANOSECOND, PER_NANOSECOND,
+    TASK_BYTES, WAKE_BYTES, WAKE_FLOPS, WAKE_MULTIPLICATIONS,
+};
 
 /// The amount of work, from which [`Work::is_parallel`] decides whether threads pay.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +36,8 @@ pub enum Work {
     Bytes(usize),
     /// Operations, for work bound by arithmetic; a transcendental function counts about 16.
     Flops(usize),
+    /// Multiplications of products of float matrices, which take far less time than plain operations.
+    Multiplications(usize),
     /// Enough work for threads, as the caller has determined by other means.
     Worthwhile,
 }
@@ -52,6 +57,9 @@ impl Work {
             && match self {
                 Work::Bytes(n) => n >= bytes + bytes / (t - 1),
                 Work::Flops(n) => n >= flops,
+                Work::Multiplications(n) => {
+                    n >= if awake { AWAKE_MULTIPLICATIONS } else { WAKE_MULTIPLICATIONS }
+                }
                 Work::Worthwhile => true,
             }
     }
@@ -59,10 +67,12 @@ impl Work {
     /// The time that one thread needs for the work, in nanoseconds; `None` if more threads would not pay even
     /// with helpers awake.
     fn alone(self) -> Option<usize> {
-        match self {
-            Work::Bytes(n) | Work::Flops(n) => self.pays(true).then_some(n / PER_NANOSECOND),
-            Work::Worthwhile => None,
-        }
+        let nanoseconds = match self {
+            Work::Bytes(n) | Work::Flops(n) => n / PER_NANOSECOND,
+            Work::Multiplications(n) => n / MULTIPLICATIONS_PER_NANOSECOND,
+            Work::Worthwhile => return None,
+        };
+        self.pays(true).then_some(nanoseconds)
     }
 }
 
@@ -192,6 +202,18 @@ fn each_task(count: usize, work: Work, f: &dyn Tasks) {
     {
         pool::work_alone(nanoseconds);
     }
+}
+
+/// Calls `f` with whether threads pay for `work`. For work that decides by itself how it is cut, and is cut
+/// otherwise on one thread.
+pub fn decide<R>(work: Work, f: impl FnOnce(bool) -> R) -> R {
+    let pays = work.is_parallel();
+    let result = f(pays);
+    // After the work, as in `each_task`.
+    if !pays && let Some(nanoseconds) = work.alone() {
+        pool::work_alone(nanoseconds);
+    }
+    result
 }
 
 /// Computes `f` for each block of at most `block` indices of `0..n` (in parallel when `work` pays) and

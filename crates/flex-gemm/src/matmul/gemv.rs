@@ -18,6 +18,12 @@ use bytemuck::Pod;
 
 /// Bytes of `W` per task: enough to pay for handing a task over, few enough to balance the load.
 const TASK_BYTES: usize = 256 * 1024;
+/// Tasks per thread that a short sum of long columns is cut into, across the columns.
+const TASKS_PER_THREAD: usize = 2;
+/// Least number of elements of each column that such a task adds up: shorter runs of memory are slower to
+/// read. And the number that it is a multiple of: a cache line of f32.
+const MIN_COLUMNS: usize = 192;
+const COLUMNS_UNIT: usize = 16;
 /// Number of rows whose dot products are computed in one pass over `x`.
 pub(crate) const DOT_ROWS: usize = 4;
 /// Number of dot products that a kernel is asked for at a time.
@@ -143,13 +149,26 @@ pub(crate) fn gemv(
     }
     assert!(w.row == 1 || n == 1, "gemv: no unit stride");
     let w = Matrix { row: 1, ..w };
-    let block = k_block(k, TASK_BYTES / size / n);
-    if n >= 4 * AXPY_TILE || block >= k {
-        let tile = if n >= 4 * AXPY_TILE { AXPY_TILE } else { n };
+    let block = if n >= 4 * AXPY_TILE { k } else { k_block(k, TASK_BYTES / size / n) };
+    let tasks = if work.is_parallel() { TASKS_PER_THREAD * parallel::threads() } else { 1 };
+    let tasks = tasks.min(bytes / TASK_BYTES).min(n / MIN_COLUMNS).max(1);
+    if block >= k || tasks > 1 {
+        // A task sums all columns into a part of `y`, block after block.
+        let tile = n.div_ceil(tasks).next_multiple_of(COLUMNS_UNIT).min(AXPY_TILE);
         parallel::for_each_chunk(y, tile * size, work, |task, y| {
-            let mut sums = Vec::new();
-            let sums = zeros(&mut sums, y.len() / size * wide);
-            kernel.axpys(sums, w, task * tile, 0, x);
+            let len = y.len() / size * wide;
+            let mut both = Vec::new();
+            let (sums, more) = zeros(&mut both, if block < k { 2 * len } else { len }).split_at_mut(len);
+            for start in (0..k).step_by(block) {
+                let x = &x[start * wide..(start + block).min(k) * wide];
+                if start == 0 {
+                    kernel.axpys(sums, w, task * tile, 0, x);
+                } else {
+                    more.fill(0);
+                    kernel.axpys(more, w, task * tile, start, x);
+                    kernel.add(sums, more);
+                }
+            }
             finish(kernel, y, sums, accumulate);
         });
         return;

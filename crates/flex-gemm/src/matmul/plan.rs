@@ -3,7 +3,7 @@
 
 use crate::error::{Error, Result};
 use crate::layout::{Layout, broadcast_shapes, checked_num_elements, stretched_stride};
-use crate::parallel::thresholds::PARALLEL_MULTIPLICATIONS;
+use crate::parallel::thresholds::WAKE_MULTIPLICATIONS;
 use crate::{DType, Shape};
 use smallvec::SmallVec;
 
@@ -185,9 +185,9 @@ impl ProductPlan {
         one.saturating_mul(at_once)
     }
 
-    /// Whether threads pay for one product.
+    /// Whether threads pay for one product even if they have to be woken.
     pub fn is_large(&self) -> bool {
-        self.multiplications() >= PARALLEL_MULTIPLICATIONS
+        self.multiplications() >= WAKE_MULTIPLICATIONS
     }
 
     /// Whether matrix products run side by side on `threads` threads, rather than one after the other.

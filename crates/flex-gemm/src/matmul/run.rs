@@ -4,7 +4,7 @@ use super::gemm::{MatLayout, Threads};
 use super::gemv::{self, Elements, gemv};
 use super::kernels::{Kernels, Operand};
 use super::plan::{Algorithm, ProductPlan};
-use crate::parallel::thresholds::{PRODUCT_SPEEDUP, TASK_MULTIPLICATIONS};
+use crate::parallel::thresholds::TASK_MULTIPLICATIONS;
 use crate::parallel::{self, Work};
 
 /// Products of a plan, by number. What multiplies two tensors of the same dtype is in
@@ -99,10 +99,12 @@ pub(crate) fn matrices(plan: &ProductPlan, products: &dyn Products, out: &mut [u
     let (batch, multiplications) = (plan.batch_size(), plan.multiplications());
     if plan.is_by_batch(parallel::threads()) {
         let per_task = TASK_MULTIPLICATIONS.div_ceil(multiplications.max(1));
-        let flops = 2usize.saturating_mul(multiplications).saturating_mul(batch);
-        side_by_side(products, batch, out, per_task, Work::Flops(flops / PRODUCT_SPEEDUP));
+        let work = Work::Multiplications(multiplications.saturating_mul(batch));
+        side_by_side(products, batch, out, per_task, work);
     } else {
-        in_turn(products, batch, out, if plan.is_large() { Threads::Pool } else { Threads::One });
+        parallel::decide(Work::Multiplications(multiplications), |pays| {
+            in_turn(products, batch, out, if pays { Threads::Pool } else { Threads::One });
+        });
     }
 }
 

@@ -14,11 +14,13 @@ pub use macerator::{
 
 mod level;
 mod proof;
+mod transpose;
 
 pub use level::{Level, LevelError, Levels, level, set_level};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use proof::Avx2;
 pub(crate) use proof::Avx512;
+pub use transpose::{SQUARE, transposed};
 
 /// Runs `op`, compiled for each [`Level`], at the level of this process.
 #[inline(always)]

@@ -31,20 +31,24 @@ pub const PER_NANOSECOND: usize = 100;
 /// comparison.
 pub const TASK_BYTES: usize = 128 * 1024;
 
-/// Matrix products of fewer multiplications than this (`m * n * k`) stay on one thread.
+/// Multiplications of a product of matrices (`m * n * k`) that justify waking a helper.
 ///
 /// One thread of Zen 5 takes 60 us for this number, about the time to wake a sleeping worker.
-pub const PARALLEL_MULTIPLICATIONS: usize = 8 << 20;
+pub const WAKE_MULTIPLICATIONS: usize = 8 << 20;
+
+/// [`WAKE_MULTIPLICATIONS`] when helpers are awake: two tasks.
+pub const AWAKE_MULTIPLICATIONS: usize = 2 * TASK_MULTIPLICATIONS;
+
+/// Multiplications of products of f32 that one thread does per nanosecond. Half of the peak of Zen 5, and the
+/// peak of Zen 4.
+pub const MULTIPLICATIONS_PER_NANOSECOND: usize = 50;
 
 /// Multiplications per task of a batch of products: some 2 us of f32 on one core of Zen 5, enough to pay for
 /// handing the task over.
 pub const TASK_MULTIPLICATIONS: usize = 1 << 18;
 
-/// Speed of the float product kernels relative to plain loops, whose operations
+/// Speed of the kernel that multiplies pairs of bf16 relative to plain loops, whose operations
 /// [`Work::Flops`](super::Work::Flops) counts.
-pub const PRODUCT_SPEEDUP: usize = 16;
-
-/// [`PRODUCT_SPEEDUP`] of the kernel that multiplies pairs of bf16.
 pub const BF16_PRODUCT_SPEEDUP: usize = 4;
 
 /// Time of packing an element of an operand of a float product for the kernel, in multiplications. Every part

@@ -6,21 +6,25 @@
 //! matrix multiplication", 2008).
 //!
 //! The left operand is read where it lies, unless the terms of its rows are not neighbours. The right operand
-//! is packed into panels where its columns are not neighbours, and where many strips will read it.
+//! is packed into panels where its columns are not neighbours. Otherwise the first strip reads it where it
+//! lies, and packs it on the way if several strips follow: the stores cost nothing beside the sums.
 
-use super::tile::{ROWS, Strip, has_32_registers, lanes};
+use super::tile::{ROWS, Strip, TALL, has_32_registers, lanes};
 use super::{MatLayout, MatRef, Part, Scales};
 use crate::float::Real;
 use crate::storage;
-use flex_math::simd::{Simd, WithSimd, has_vectors};
+use flex_math::simd::{SQUARE, Simd, WithSimd, has_vectors, prefetch, transposed};
 
 /// Bytes of the block of panels that all strips pass over: half of a small second-level cache.
 const BLOCK_BYTES: usize = 256 * 1024;
 
 /// Rows of the output per vector of a panel, and bytes of a block of terms of the right operand, from which
-/// it is packed. For fewer strips packing costs more than it saves, and so it does for an operand that stays
-/// in the caches. Panels of few vectors read a cache line of each row, which no hardware prefetches: at AVX2,
-/// 47 rows by a square of 1,024 took 2,490 us in place and 1,190 packed; 12 rows, 380 and 490.
+/// it is packed. A smaller operand stays in the caches as it is. Panels of few vectors read a cache line of
+/// each row, so packing pays sooner.
+///
+/// On Zen 4, 32 rows by a square of 1,024 took 604 us in place and 613 packed on the way; 128 rows 3,227 and
+/// 2,727, where the square was not in the second-level cache. At AVX2, 16 rows by a square of 384 took 43 us
+/// and 45, 32 rows by a square of 1,024 took 1,239 and 717.
 const PACK_ROWS: usize = 12;
 const PACK_BYTES: usize = 64 * 1024;
 
@@ -57,18 +61,17 @@ impl<T: Real> Product<'_, T> {
         let (l, r) = (a.layout(), b.layout());
         let (m, n, k) = (d.rows, d.cols, l.cols);
         let width = V * lanes::<S, T>();
-        let vectors = const { has_vectors::<S>() };
+        let heights = Heights::of::<S>();
         let depth = k.div_ceil(self.blocks);
-        let large = n.saturating_mul(depth).saturating_mul(size_of::<T>()) > PACK_BYTES;
-        let pack_right = r.col_stride != 1 || n < lanes::<S, T>() || (m >= V * PACK_ROWS && large);
+        let pays = m >= V * PACK_ROWS && n.saturating_mul(depth).saturating_mul(size_of::<T>()) > PACK_BYTES;
+        // The first strip packs whole vectors of columns.
+        let whole = heights != Heights::Plain && n.is_multiple_of(lanes::<S, T>());
+        let pack_right = r.col_stride != 1 || n < lanes::<S, T>() || (pays && !whole);
+        let keep = pays && !pack_right;
         let pack_left = l.col_stride != 1 && n > width;
-        let (across, right_len) = if pack_right {
-            let panels = BLOCK_BYTES / size_of::<T>() / width / depth.max(1);
-            let across = n.next_multiple_of(width).min(panels.max(1) * width);
-            (across, across * depth)
-        } else {
-            (n, 0)
-        };
+        let panels = BLOCK_BYTES / size_of::<T>() / width / depth.max(1);
+        let across = n.next_multiple_of(width).min(panels.max(1) * width);
+        let right_len = if pack_right || keep { across * depth } else { 0 };
         let (down, left_len) = if pack_left {
             let down = m.min(LEFT_ROWS);
             (down, down * depth)
@@ -76,7 +79,7 @@ impl<T: Real> Product<'_, T> {
             (m, 0)
         };
         let mut buffer;
-        let packed: &mut [T] = if pack_left || pack_right {
+        let packed: &mut [T] = if left_len + right_len > 0 {
             buffer = storage::alloc((left_len + right_len) * size_of::<T>());
             bytemuck::cast_slice_mut(&mut buffer)
         } else {
@@ -85,12 +88,14 @@ impl<T: Real> Product<'_, T> {
         let (left_packed, right_packed) = packed.split_at_mut(left_len);
         for row in (0..m).step_by(down) {
             let rows = down.min(m - row);
+            // With more rows than this the first strip is a full one, and others follow.
+            let keep = keep && rows > TALL;
             for block in 0..self.blocks {
                 // Blocks whose sizes differ by one at most.
                 let at = |i: usize| i * (k / self.blocks) + i.min(k % self.blocks);
                 let (term, terms) = (at(block), at(block + 1) - at(block));
                 if pack_left {
-                    pack_strips(a.part(row..row + rows, term..term + terms), vectors, left_packed);
+                    pack_strips(a.part(row..row + rows, term..term + terms), heights, left_packed);
                 }
                 let beta = if block == 0 { scales.beta } else { T::ONE };
                 for col in (0..n).step_by(across) {
@@ -98,22 +103,23 @@ impl<T: Real> Product<'_, T> {
                     if pack_right {
                         pack_panels(b.part(term..term + terms, col..col + cols), width, right_packed);
                     }
-                    for (first, height) in strips(rows, vectors) {
+                    for (first, height) in strips(rows, heights) {
                         let at = row + first;
                         let left = if pack_left {
                             left_packed.as_ptr().wrapping_add(first * terms)
                         } else {
                             a.pointer(at, term)
                         };
-                        let right = if pack_right { right_packed.as_ptr() } else { b.pointer(term, col) };
+                        let in_place = !pack_right && !(keep && first > 0);
+                        let packed = right_packed.as_mut_ptr();
                         let strip = Strip {
                             terms,
                             left,
                             left_row: if pack_left { 1 } else { l.row_stride },
                             left_term: if pack_left { height as isize } else { l.col_stride },
-                            right,
-                            right_term: if pack_right { width as isize } else { r.row_stride },
-                            panel: if pack_right { terms * width } else { width },
+                            right: if in_place { b.pointer(term, col) } else { packed.cast_const() },
+                            right_term: if in_place { r.row_stride } else { width as isize },
+                            panel: if in_place { width } else { terms * width },
                             width,
                             padded: pack_right,
                             out: target.wrapping_add(d.position(at, col)),
@@ -121,20 +127,16 @@ impl<T: Real> Product<'_, T> {
                             out_col: d.col_stride,
                             cols,
                             scales: Scales { beta, ..scales },
+                            packed,
                         };
                         // SAFETY: rows `at..at + height`, columns `col..col + cols` and terms
                         // `term..term + terms` are those of the operands and of the output, whose positions
-                        // are valid. `pack_strips` and `pack_panels` packed the same ranges in the layouts
-                        // that are named above. Panels that are not packed have at least as many columns as a
-                        // vector: with fewer, the right operand is packed.
-                        unsafe {
-                            match height {
-                                6 => strip.columns::<S, 6, V>(),
-                                4 if vectors => strip.columns::<S, 4, V>(),
-                                2 if vectors => strip.columns::<S, 2, V>(),
-                                _ => strip.columns::<S, 1, V>(),
-                            }
-                        }
+                        // are valid. `pack_strips`, and `pack_panels` or the first strip, packed the same
+                        // ranges in the layouts that are named above. An operand that is not packed has at
+                        // least as many columns as a vector, so a vector that ends at column `col + cols`
+                        // lies inside of it. The first strip keeps whole vectors of columns, for which
+                        // `right_packed` has room.
+                        unsafe { strip.rows::<S, V>(height, heights, keep && first == 0) };
                     }
                 }
             }
@@ -142,17 +144,67 @@ impl<T: Real> Product<'_, T> {
     }
 }
 
-/// The strips of `rows` rows: the first row of each, and their number. Few heights keep the code small: 6, 4,
-/// 2 and 1 rows, and only 6 and 1 where there are no `vectors`.
+impl<T: Real> Strip<T> {
+    /// Multiplies the strip, of `height` rows, by all columns, and packs the right operand if it has to `keep`
+    /// it. A strip that others follow has [`ROWS`] rows.
+    ///
+    /// # Safety
+    /// As for [`columns`](Self::columns).
+    #[inline(always)]
+    unsafe fn rows<S: Simd, const V: usize>(&self, height: usize, heights: Heights, keep: bool) {
+        let (vectors, tall) = (heights != Heights::Plain, heights == Heights::Tall);
+        // SAFETY: as the caller vouches.
+        unsafe {
+            match height {
+                ROWS if vectors && keep => self.columns::<S, ROWS, V, true>(),
+                ROWS => self.columns::<S, ROWS, V, false>(),
+                8 if tall => self.columns::<S, 8, 2, false>(),
+                7 if tall => self.columns::<S, 7, 2, false>(),
+                5 if vectors => self.columns::<S, 5, V, false>(),
+                4 if vectors => self.columns::<S, 4, V, false>(),
+                3 if vectors => self.columns::<S, 3, V, false>(),
+                2 if vectors => self.columns::<S, 2, V, false>(),
+                _ => self.columns::<S, 1, V, false>(),
+            }
+        }
+    }
+}
+
+/// Which heights of strips there are: every height up to [`TALL`], every height up to [`ROWS`], or, without
+/// vectors, [`ROWS`] and 1 alone.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Heights {
+    Tall,
+    Short,
+    Plain,
+}
+
+impl Heights {
+    #[inline(always)]
+    fn of<S: Simd>() -> Self {
+        if const { !has_vectors::<S>() } {
+            Self::Plain
+        } else if const { has_32_registers::<S>() } {
+            Self::Tall
+        } else {
+            Self::Short
+        }
+    }
+}
+
+/// The strips of `rows` rows: the first row of each, and their number. The last strips are as high as can be:
+/// each passes over the right operand once.
 #[inline(always)]
-fn strips(rows: usize, vectors: bool) -> impl Iterator<Item = (usize, usize)> {
+fn strips(rows: usize, heights: Heights) -> impl Iterator<Item = (usize, usize)> {
+    const ABOVE: usize = ROWS + 1;
     let mut row = 0;
     core::iter::from_fn(move || {
         let height = match rows - row {
             0 => return None,
+            left @ ABOVE..=TALL if heights == Heights::Tall => left,
+            ABOVE..=TALL if heights == Heights::Short => TALL / 2,
+            left @ ..ROWS if heights != Heights::Plain => left,
             ROWS.. => ROWS,
-            4 | 5 if vectors => 4,
-            2 | 3 if vectors => 2,
             _ => 1,
         };
         row += height;
@@ -167,12 +219,12 @@ const PACK_TERMS: usize = 64;
 /// Packs the rows of `left`, [strip](strips) after strip: the numbers of a term become neighbours. Not
 /// inlined: no instruction set speeds it up.
 #[inline(never)]
-fn pack_strips<T: Real>(left: MatRef<'_, T>, vectors: bool, to: &mut [T]) {
+fn pack_strips<T: Real>(left: MatRef<'_, T>, heights: Heights, to: &mut [T]) {
     let MatLayout { rows, cols: terms, row_stride, col_stride, .. } = left.layout();
     let data = left.data();
     for from in (0..terms).step_by(PACK_TERMS) {
         let until = terms.min(from + PACK_TERMS);
-        for (first, height) in strips(rows, vectors) {
+        for (first, height) in strips(rows, heights) {
             let to = &mut to[first * terms..][from * height..until * height];
             let mut at = left.layout().position(first, from);
             for to in to.chunks_exact_mut(height) {
@@ -189,79 +241,68 @@ fn pack_strips<T: Real>(left: MatRef<'_, T>, vectors: bool, to: &mut [T]) {
     }
 }
 
-/// Rows and columns of the squares that [`pack_panels`] transposes at a time.
-const SQUARE: usize = 8;
-
 /// Packs the columns of `right` into panels of `width` columns, the last padded with zeros: the numbers of a
-/// term become neighbours.
-#[inline(always)]
+/// term become neighbours. Not inlined: no instruction set speeds it up.
+#[inline(never)]
 fn pack_panels<T: Real>(right: MatRef<'_, T>, width: usize, to: &mut [T]) {
     let MatLayout { rows: terms, cols, row_stride, col_stride, .. } = right.layout();
-    // Where the terms are neighbours, squares of terms and columns are transposed.
-    let squares = row_stride == 1 && col_stride != 1;
-    let in_squares = |len: usize| if squares { len / SQUARE * SQUARE } else { 0 };
-    pack_rest(right, width, to, in_squares(terms), squares);
-    if squares && terms >= SQUARE {
-        let across = right.transposed();
-        for first in (0..in_squares(cols)).step_by(SQUARE) {
-            let panel = &mut to[first / width * width * terms..][..width * terms];
-            for (block, to) in panel.chunks_exact_mut(SQUARE * width).enumerate() {
-                let mut square = [[T::ZERO; SQUARE]; SQUARE];
-                for (i, row) in square.iter_mut().enumerate() {
-                    let run = across.row_run(first + i, block * SQUARE, SQUARE);
-                    *row = *run.and_then(|run| run.first_chunk()).expect("the terms are neighbours");
-                }
-                for (to, row) in to.chunks_exact_mut(width).zip(transposed(square)) {
-                    *to[first % width..].first_chunk_mut().expect("squares fit a panel") = row;
-                }
-            }
-        }
-    }
-}
-
-/// [`pack_panels`] without the squares of the first `in_squares` terms, if there are `squares`. Not inlined:
-/// no instruction set speeds it up.
-#[inline(never)]
-fn pack_rest<T: Real>(right: MatRef<'_, T>, width: usize, to: &mut [T], in_squares: usize, squares: bool) {
-    let MatLayout { rows: terms, cols, col_stride, .. } = right.layout();
     let data = right.data();
-    let last = cols / width * width * terms;
+    let whole = |len: usize| len / SQUARE * SQUARE;
+    // Where the terms are neighbours, squares of terms and columns are transposed.
+    let (square_terms, square_cols) =
+        if row_stride == 1 && col_stride != 1 { (whole(terms), whole(cols)) } else { (0, 0) };
     if !cols.is_multiple_of(width) {
+        let last = cols / width * width * terms;
         to[last..last + width * terms].fill(T::ZERO);
     }
     // Term after term, so that a row is read from end to end.
     for p in 0..terms {
-        for first in (0..cols).step_by(width) {
+        let done = if p < square_terms { square_cols } else { 0 };
+        for first in (done / width * width..cols).step_by(width) {
+            let skip = done.saturating_sub(first);
             let cols = width.min(cols - first);
             let to = &mut to[first * terms + p * width..][..cols];
             let at = right.layout().position(p, first);
             if col_stride == 1 {
                 to.copy_from_slice(&data[at..at + cols]);
             } else {
-                let done = if squares && p < in_squares { cols / SQUARE * SQUARE } else { 0 };
-                for (j, to) in to.iter_mut().enumerate().skip(done) {
+                for (j, to) in to.iter_mut().enumerate().skip(skip) {
                     *to = data[at.wrapping_add_signed(j as isize * col_stride)];
                 }
             }
         }
     }
+    if square_terms > 0 {
+        pack_squares(right.transposed(), width, to, square_cols, square_terms);
+    }
 }
 
-/// The square with rows and columns exchanged.
+/// Terms that [`pack_squares`] packs at a time: a cache line of f32. So lines are read at once, and rows of a
+/// panel are written from end to end. Square after square down the columns, every line of the panel was fetched
+/// for each square that it is in: 384 x 384 numbers took 130 us.
+const SQUARE_TERMS: usize = 4 * SQUARE;
+
+/// [`pack_panels`] for the first columns and terms, whole squares of them. The columns are the rows of
+/// `columns`.
 #[inline(always)]
-fn transposed<T: Real>(mut square: [[T; SQUARE]; SQUARE]) -> [[T; SQUARE]; SQUARE] {
-    const HALF: usize = SQUARE * SQUARE / 2;
-    // Each round interleaves both halves, which moves the highest bit of an element's position to the lowest
-    // place; three rounds exchange the bits of the row and of the column. The compiler has instructions for
-    // interleaving, and none for a whole transposition.
-    for _ in 0..SQUARE.ilog2() {
-        let mut mixed = [[T::ZERO; SQUARE]; SQUARE];
-        let (from, to) = (square.as_flattened(), mixed.as_flattened_mut());
-        for i in 0..HALF {
-            to[2 * i] = from[i];
-            to[2 * i + 1] = from[HALF + i];
+fn pack_squares<T: Real>(columns: MatRef<'_, T>, width: usize, to: &mut [T], cols: usize, terms: usize) {
+    let depth = columns.layout().cols;
+    for (panel, to) in to.chunks_mut(width * depth).enumerate().take(cols.div_ceil(width)) {
+        let in_panel = (panel * width..cols.min((panel + 1) * width)).step_by(SQUARE);
+        for from in (0..terms).step_by(SQUARE_TERMS) {
+            for first in in_panel.clone() {
+                for term in (from..terms.min(from + SQUARE_TERMS)).step_by(SQUARE) {
+                    let square: [[T; SQUARE]; SQUARE] = core::array::from_fn(|i| {
+                        let run = columns.row_run(first + i, term, SQUARE).expect("the terms are neighbours");
+                        prefetch(run.as_ptr().wrapping_add(SQUARE_TERMS).cast(), 1);
+                        *run.first_chunk().expect("a run of a square")
+                    });
+                    let to = to[term * width..][..SQUARE * width].chunks_exact_mut(width);
+                    for (to, row) in to.zip(transposed(square)) {
+                        *to[first % width..].first_chunk_mut().expect("squares fit a panel") = row;
+                    }
+                }
+            }
         }
-        square = mixed;
     }
-    square
 }

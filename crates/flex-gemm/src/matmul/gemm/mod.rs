@@ -112,7 +112,7 @@ fn real_into<T: Real>(call: Call<'_, T>) {
     let dots = a.layout().col_stride == 1
         && b.layout().row_stride == 1
         && k >= DOT_TERMS
-        && (m <= DOT_SIDE || n <= DOT_SIDE || m * n <= DOT_ELEMENTS);
+        && (m <= DOT_ROWS || n <= DOT_COLS || m * n <= DOT_ELEMENTS);
     let threads = if threads == Threads::Pool { parallel::threads() } else { 1 };
     let grid = Grid::new(m, n, k, threads);
     let target = Target { start: data.as_mut_ptr(), data: PhantomData };
@@ -133,10 +133,13 @@ fn real_into<T: Real>(call: Call<'_, T>) {
     });
 }
 
-/// Least number of terms, and largest sides and sizes of the output, of products that are computed as dot
-/// products where the terms of both operands are neighbours. Packing costs as much as four rows of tiles.
+/// Least number of terms, and most rows, columns or elements of the output, of products that are computed as
+/// dot products where the terms of both operands are neighbours. Packing costs as much as some rows of tiles:
+/// on Zen 4, 16 rows by the transpose of a square of 384 took 58 us, and 95 packed; 32 rows by a transpose of
+/// 768, 573 us and 620.
 const DOT_TERMS: usize = 64;
-const DOT_SIDE: usize = 8;
+const DOT_ROWS: usize = 16;
+const DOT_COLS: usize = 8;
 const DOT_ELEMENTS: usize = 256;
 
 /// What a product does with its sums: `alpha * sum + beta * old`. With `beta` zero the old value is not read.
@@ -299,6 +302,61 @@ mod tests {
         }
     }
 
+    /// `a @ b`, row-major, of a row-major or column-major `a` and a row-major `b`.
+    fn product<T: Real>([m, n, k]: [usize; 3], by_columns: bool, a: &[T], b: &[T]) -> Vec<T> {
+        let left = if by_columns { MatLayout::col_major(m, k) } else { MatLayout::row_major(m, k) };
+        let (a, b) = (MatRef::new(a, left), MatRef::new(b, MatLayout::row_major(k, n)));
+        let mut d = vec![T::from_f64(f64::NAN); m * n];
+        let out = MatMut::new(&mut d, MatLayout::row_major(m, n));
+        gemm_into(out, a, b, T::ONE, T::ZERO, Threads::One);
+        d
+    }
+
+    #[test]
+    fn operands_that_are_packed_on_the_way_match_the_definition() {
+        // More than 64 KiB of a block of terms; blocks of columns that end in whole vectors, and others;
+        // every number of rows up to two tiles, and around the 768 rows that are packed at a time.
+        let mut shapes = vec![];
+        for (n, k) in [(64, 300), (80, 513), (272, 512), (275, 520), (131, 1030)] {
+            shapes.extend((1..=15).map(|m| [m, n, k]));
+        }
+        shapes.extend([769, 774, 775, 776, 777, 782].map(|m| [m, 96, 200]));
+        for [m, n, k] in shapes {
+            for by_columns in [false, true] {
+                let (a, b) = (noise::<f64>(m * k, 1), noise::<f64>(k * n, 2));
+                let narrow = |v: &[f64]| v.iter().map(|v| *v as f32).collect::<Vec<_>>();
+                let wide = product([m, n, k], by_columns, &a, &b);
+                let single = product([m, n, k], by_columns, &narrow(&a), &narrow(&b));
+                let mut want = vec![0.0; m * n];
+                for i in 0..m {
+                    for p in 0..k {
+                        let left = if by_columns { a[p * m + i] } else { a[i * k + p] };
+                        for j in 0..n {
+                            want[i * n + j] += left * b[p * n + j];
+                        }
+                    }
+                }
+                for (i, want) in want.iter().enumerate() {
+                    let close = |got: f64, tolerance: f64| (got - want).abs() <= tolerance * k as f64;
+                    assert!(close(wide[i], 1e-15), "{m}x{n}x{k} {} {want}", wide[i]);
+                    assert!(close(f64::from(single[i]), 1e-6), "{m}x{n}x{k} {} {want}", single[i]);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_bits_of_a_row_do_not_depend_on_the_rows_beside_it() {
+        for (n, k) in [(33, 20), (96, 300), (272, 513)] {
+            let (a, b) = (noise::<f32>(40 * k, 1), noise::<f32>(k * n, 2));
+            let all = product([40, n, k], false, &a, &b);
+            for m in 1..40 {
+                let some = product([m, n, k], false, &a[..m * k], &b);
+                assert!(some == all[..m * n], "{m} of 40 rows, {n} columns, {k} terms");
+            }
+        }
+    }
+
     #[cfg(feature = "rayon")]
     /// The bits of `a @ b`, row-major, with operands that are contiguous along either axis, on a pool.
     fn bits<T: Real>([m, n, k]: [usize; 3], [left, right]: [bool; 2], pool: &rayon::ThreadPool) -> Vec<u64> {
@@ -323,8 +381,8 @@ mod tests {
     #[cfg(feature = "rayon")]
     #[test]
     fn the_bits_do_not_depend_on_the_number_of_threads() {
-        // Around the sizes of tiles, parts and blocks (6, 24 and 48 rows, 64 columns, 512 terms) and of
-        // products that are computed as dot products (sides of 8, 256 elements), and shapes that give a part
+        // Around the sizes of tiles, parts and blocks (6, 8, 24 and 48 rows, 64 columns, 512 terms) and of
+        // products that are computed as dot products (16 rows, 8 columns, 256 elements), and shapes that give a part
         // few rows or columns.
         let sides = [2, 3, 5, 16, 17, 47, 64, 65, 128, 193];
         let mut shapes: Vec<[usize; 3]> =

@@ -5,11 +5,19 @@
 
 use super::Scales;
 use crate::float::Real;
-use flex_math::simd::{Simd, Vector, has_vectors};
+use flex_math::simd::{Simd, Vector, has_vectors, prefetch};
 
 /// Rows of a full tile. With four vectors of columns, 24 of the 32 registers of AVX-512 hold sums, which
 /// hides the latency of the additions (4 clocks, two units); with two, 12 of the 16 of AVX2.
 pub(super) const ROWS: usize = 6;
+
+/// Rows of the tallest tile, of two vectors of columns, where there are 32 registers. Up to as many rows pass
+/// over the right operand once.
+pub(super) const TALL: usize = 8;
+
+/// Terms by which numbers of the right operand are prefetched before they are used. The hardware prefetches
+/// within a page, and rows of an operand that is not packed lie in pages of their own.
+const AHEAD: isize = 8;
 
 /// Elements of the "vectors" of the plain loops that stand in for vectors at the baseline: two registers of
 /// f32 on x86-64.
@@ -46,38 +54,45 @@ pub(super) struct Strip<T> {
     pub out_col: isize,
     pub cols: usize,
     pub scales: Scales<T>,
+    /// Where a strip that keeps the right operand packs it: the number of term `p` and column `j` goes to
+    /// `j / width * width * terms + p * width + j % width`.
+    pub packed: *mut T,
 }
 
 impl<T: Real> Strip<T> {
-    /// Multiplies the strip, of `R` rows, by all columns, in panels of `V` vectors.
+    /// Multiplies the strip, of `R` rows, by all columns, in tiles of up to `V` vectors. If it has to `KEEP`
+    /// the right operand, it also packs it.
     ///
     /// # Safety
     /// All positions that the fields name must be valid, those of the output for writes too. If the panels
-    /// are not padded, there are at least as many columns as a vector has elements.
+    /// are not padded, a vector may end at the last column, even if it begins before the first one. To keep
+    /// the right operand takes whole vectors of columns.
     #[inline(always)]
-    pub unsafe fn columns<S: Simd, const R: usize, const V: usize>(&self) {
+    pub unsafe fn columns<S: Simd, const R: usize, const V: usize, const KEEP: bool>(&self) {
         let lanes = lanes::<S, T>();
         // Where the columns of the output are not neighbours, all tiles go by way of the stack.
         let direct = if self.out_col == 1 { self.cols } else { 0 };
         let mut j = 0;
         while j < self.cols {
-            let right = |j: usize| self.right.wrapping_add(j / self.width * self.panel + j % self.width);
+            let right = self.right.wrapping_add(j / self.width * self.panel + j % self.width);
+            let packed = self.packed.wrapping_add(j / self.width * self.width * self.terms + j % self.width);
             let out = self.out.wrapping_offset(j as isize * self.out_col);
             // SAFETY: as the caller vouches. A tile of `V` vectors has as many columns, and whole tiles begin
             // at multiples of their width inside of a panel.
             unsafe {
                 if const { V == 4 } && direct >= j + 4 * lanes {
-                    self.tile::<S, R, 4>(right(j), out, self.out_row);
+                    self.tile::<S, R, 4, KEEP>(right, packed, out, self.out_row);
                     j += 4 * lanes;
                 } else if const { V >= 2 } && direct >= j + 2 * lanes {
-                    self.tile::<S, R, 2>(right(j), out, self.out_row);
+                    self.tile::<S, R, 2, KEEP>(right, packed, out, self.out_row);
                     j += 2 * lanes;
                 } else {
                     // Where a vector begins before column `j` for lack of padding, its first columns are
                     // skipped.
                     let cols = (self.cols - j).min(lanes);
                     let skip = if self.padded { 0 } else { lanes - cols };
-                    self.vector::<S, R>(right(j - skip), out, skip, cols, direct >= j + lanes);
+                    let direct = direct >= j + lanes;
+                    self.vector::<S, R, KEEP>(right.wrapping_sub(skip), packed, out, skip, cols, direct);
                     j += cols;
                 }
             }
@@ -91,9 +106,10 @@ impl<T: Real> Strip<T> {
     /// # Safety
     /// As for [`columns`](Self::columns).
     #[inline(always)]
-    unsafe fn vector<S: Simd, const R: usize>(
+    unsafe fn vector<S: Simd, const R: usize, const KEEP: bool>(
         &self,
         right: *const T,
+        packed: *mut T,
         out: *mut T,
         skip: usize,
         cols: usize,
@@ -108,21 +124,23 @@ impl<T: Real> Strip<T> {
                 copy([R, cols], out, [self.out_row, self.out_col], stacked.add(skip), [WIDEST as isize, 1]);
             }
             let (to, to_row) = if direct { (out, self.out_row) } else { (stacked, WIDEST as isize) };
-            self.tile::<S, R, 1>(right, to, to_row);
+            self.tile::<S, R, 1, KEEP>(right, packed, to, to_row);
             if !direct {
                 copy([R, cols], stacked.add(skip), [WIDEST as isize, 1], out, [self.out_row, self.out_col]);
             }
         }
     }
 
-    /// Multiplies the strip by `V` vectors of columns, whose output lies in rows `out_row` apart.
+    /// Multiplies the strip by `V` vectors of columns, whose output lies in rows `out_row` apart. If it has to
+    /// `KEEP` the vectors, it also writes them to `packed`.
     ///
     /// # Safety
     /// As for [`columns`](Self::columns).
     #[inline(always)]
-    unsafe fn tile<S: Simd, const R: usize, const V: usize>(
+    unsafe fn tile<S: Simd, const R: usize, const V: usize, const KEEP: bool>(
         &self,
         right: *const T,
+        packed: *mut T,
         out: *mut T,
         out_row: isize,
     ) {
@@ -132,13 +150,21 @@ impl<T: Real> Strip<T> {
         }
         let lanes = lanes::<S, T>();
         let mut sums: [[Vector<S, T>; V]; R] = [[T::ZERO.splat(); V]; R];
-        let (mut left, mut right) = (self.left, right);
+        let (mut left, mut right, mut packed) = (self.left, right, packed);
+        let ahead = self.right_term.wrapping_mul(AHEAD);
         // SAFETY: as the caller vouches; the pointers past the last term are not read.
         unsafe {
             for _ in 0..self.terms {
+                prefetch(right.wrapping_offset(ahead).cast(), V * lanes * size_of::<T>());
                 let mut vectors: [Vector<S, T>; V] = [T::ZERO.splat(); V];
                 for (v, vector) in vectors.iter_mut().enumerate() {
                     *vector = T::vload_unaligned(right.add(v * lanes));
+                    if const { KEEP } {
+                        T::vstore_unaligned(packed.add(v * lanes), *vector);
+                    }
+                }
+                if const { KEEP } {
+                    packed = packed.wrapping_add(self.width);
                 }
                 for (i, sums) in sums.iter_mut().enumerate() {
                     let number: Vector<S, T> = (*left.offset(i as isize * self.left_row)).splat();
