@@ -8,7 +8,7 @@
 use super::bias::sum_channels;
 use super::element::{Output, Scratch, Values};
 use super::plan::{Geometry, check_bias, check_scratch};
-use super::product::{BLOCK_ROWS, Offsets, Pairs, dots, max_lanes, windows};
+use super::product::{BLOCK_ROWS, Pairs, Tap, Terms, dots, max_lanes, windows};
 use super::run::product_work;
 use super::{ConvOptions, DeformConvGradients, DeformConvOptions, start_values};
 use crate::error::{Error, Result, check_same_dtype};
@@ -324,7 +324,7 @@ impl DeformPlan {
         let columns =
             k.saturating_mul(self.g.groups).saturating_add(BLOCK_ROWS).saturating_mul(size_of::<T>());
         let bytes = columns.saturating_add(size_of::<Sample<T>>()).saturating_mul(tile);
-        storage::ensure_for_tasks(op, bytes.saturating_add(k.saturating_mul(size_of::<usize>())), tiles)?;
+        storage::ensure_for_tasks(op, bytes, tiles)?;
         // The outputs of one tile of one image: a range of positions in each channel.
         let mut tasks: Vec<(usize, Range<usize>, Vec<&mut [T]>)> = storage::try_list(op, tiles)?;
         for (image, out) in out.chunks_mut((self.channels_out() * n).max(1)).enumerate() {
@@ -343,16 +343,14 @@ impl DeformPlan {
                 let len = range.len();
                 let mut columns = Scratch::for_task(k * self.g.groups * len);
                 self.columns(f, *image, range.clone(), &mut columns);
-                let mut offsets = storage::list(k);
-                offsets.extend((0..k).map(|k| k * len));
-                let offsets = Offsets::new(offsets);
+                let terms = row_terms(k, len);
                 let mut temp = Scratch::for_task(BLOCK_ROWS * len);
                 for (group, pieces) in pieces.chunks_mut(self.g.grid_channels).enumerate() {
                     for (block, pieces) in pieces.chunks_mut(BLOCK_ROWS).enumerate() {
                         let row = group * self.g.grid_channels + block * BLOCK_ROWS;
                         let bias = &bias[row..][..pieces.len()];
                         let (a, base) = (&f.weight[row * k..], group * k * len);
-                        windows(a, bias, &columns, &offsets, base, len, &mut temp, len);
+                        windows(a, k, bias, &columns, &terms, base, len, &mut temp, len);
                         for (piece, values) in pieces.iter_mut().zip(temp.chunks_exact(len)) {
                             piece.copy_from_slice(values);
                         }
@@ -396,8 +394,8 @@ impl DeformPlan {
         let mut columns = Scratch::new(op, groups * k * pitch)?;
         let mut d_columns = Scratch::new(op, groups * k * pitch)?;
         let mut g = Scratch::new(op, self.channels_out() * pitch)?;
-        let per_row = |rows: usize| storage::try_collect(op, (0..rows).map(|i| i * pitch)).map(Offsets::new);
-        let (column_offsets, row_offsets) = (per_row(k)?, per_row(rows_out)?);
+        let column_offsets = storage::try_collect(op, (0..k).map(|i| i * pitch))?;
+        let row_terms = row_terms(rows_out, pitch);
         let zeros = [T::ZERO; BLOCK_ROWS];
         let nothing = Sample { corners: [usize::MAX; 4], fraction: [T::ZERO; 2], inside: false };
         let mut samples = storage::try_room(op, self.rows() * n, nothing)?;
@@ -452,7 +450,7 @@ impl DeformPlan {
                 let block = &mut d_columns[group * k * pitch..][..k * pitch];
                 for_each_chunk(block, BLOCK_ROWS * pitch, product, |task, out| {
                     let a = &transposed[task * BLOCK_ROWS * rows_out..];
-                    windows(a, &zeros[..out.len() / pitch], g, &row_offsets, 0, pitch, out, pitch);
+                    windows(a, rows_out, &zeros[..out.len() / pitch], g, &row_terms, 0, pitch, out, pitch);
                 });
             }
             let d_x = &mut d_x[image * self.channels_in() * plane..][..self.channels_in() * plane];
@@ -496,4 +494,10 @@ impl DeformPlan {
         }
         Ok(())
     }
+}
+
+/// The terms of a product with a matrix of `rows` rows, which are `pitch` elements apart.
+fn row_terms(rows: usize, pitch: usize) -> Terms {
+    let taps = (0..rows.min(Terms::BLOCK)).map(|k| Tap { a: k, p: k * pitch }).collect();
+    Terms::new(taps, rows, Terms::BLOCK, Terms::BLOCK * pitch)
 }

@@ -20,8 +20,10 @@
 //! once.
 
 mod bias;
+mod choice;
 mod deform;
 mod element;
+mod images;
 mod plan;
 mod planes;
 mod product;
@@ -31,17 +33,18 @@ mod run;
 mod tests;
 mod unfold;
 mod weight;
+mod winograd;
 
 pub use bias::conv_bias_backward;
 pub use deform::{deform_conv2d, deform_conv2d_backward};
 pub use unfold::unfold4d;
 
-use crate::Tensor;
 use crate::error::{Result, check_same_dtype};
 use crate::stored::{Computing, Source};
+use crate::{DType, Shape, Tensor};
+use choice::{Choice, Direction};
 use element::{Output, Scratch, Values};
 use plan::{Geometry, check_bias, check_scratch};
-use program::Program;
 
 /// Options of a convolution over N spatial axes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -226,18 +229,9 @@ fn gather(
     weight: Tensor,
     bias: Option<Tensor>,
     geometry: &Geometry,
-    shape: crate::Shape,
+    shape: Shape,
 ) -> Result<Tensor> {
-    check_bias(op, bias.as_ref(), weight.dtype(), geometry.grid_channels * geometry.groups)?;
-    let (dtype, geometry) = (image.dtype(), geometry.clone().merged());
-    check_scratch(op, &shape)?;
-    let program = Program::gather(op, &geometry)?;
-    let (image, weight) = (image.into_contiguous()?, weight.into_contiguous()?);
-    computing!(op, dtype, A => {
-        let bias = start_values::<A>(op, bias, geometry.grid_channels * geometry.groups)?;
-        let weight = Values::<A>::of(op, Source::of(&weight))?;
-        run::run(op, &program, &geometry, Source::of(&image), &weight, &bias, shape, dtype)
-    })
+    pass(op, Direction::Gather, image, weight, bias, geometry, geometry.grid_channels, shape)
 }
 
 /// Computes the image from the grid: a transposed convolution, or the input gradient of a convolution.
@@ -247,21 +241,47 @@ fn spread(
     weight: Tensor,
     bias: Option<Tensor>,
     geometry: &Geometry,
-    shape: crate::Shape,
+    shape: Shape,
 ) -> Result<Tensor> {
-    check_bias(op, bias.as_ref(), weight.dtype(), geometry.image_channels * geometry.groups)?;
-    let (dtype, geometry) = (grid.dtype(), geometry.clone().merged());
+    pass(op, Direction::Spread, grid, weight, bias, geometry, geometry.image_channels, shape)
+}
+
+/// Computes one side of a convolution, with `channels` per group, from the other.
+fn pass(
+    op: &'static str,
+    direction: Direction,
+    source: Tensor,
+    weight: Tensor,
+    bias: Option<Tensor>,
+    geometry: &Geometry,
+    channels: usize,
+    shape: Shape,
+) -> Result<Tensor> {
+    let (dtype, channels) = (source.dtype(), channels * geometry.groups);
+    check_bias(op, bias.as_ref(), weight.dtype(), channels)?;
     check_scratch(op, &shape)?;
-    let program = Program::spread(op, &geometry)?;
-    let (grid, weight) = (grid.into_contiguous()?, weight.into_contiguous()?);
-    computing!(op, dtype, A => {
-        let bias = start_values::<A>(op, bias, geometry.image_channels * geometry.groups)?;
-        let per_group = program.passes.iter().map(|pass| pass.offsets.len() * program.rows).sum::<usize>();
-        let stored = Values::<A>::of(op, Source::of(&weight))?;
-        let mut weight = Scratch::new(op, per_group * geometry.groups)?;
-        run::transpose_weight(&program, &geometry, &stored, &mut weight);
-        run::run(op, &program, &geometry, Source::of(&grid), &weight, &bias, shape, dtype)
-    })
+    let (source, weight) = (source.into_contiguous()?, weight.into_contiguous()?);
+    let mut choice = Choice::new(op, geometry, direction, dtype == DType::F32)?;
+    if let Some(winograd) = &choice.winograd {
+        let tame = |tensor| Source::of(tensor).values().is_some_and(winograd::is_tame);
+        if tame(&source) && tame(&weight) {
+            let bias = start_values::<f32>(op, bias, channels)?;
+            let source = choice.images.interleave(source)?;
+            let weight = Values::<f32>::of(op, Source::of(&weight))?;
+            let out = choice.images.shape(&shape);
+            let out = winograd.run(op, geometry.groups, Source::of(&source), &weight, &bias, out)?;
+            return choice.images.separate(out, shape);
+        }
+        choice = Choice::new(op, geometry, direction, false)?;
+    }
+    let source = choice.images.interleave(source)?;
+    let out = computing!(op, dtype, A => {
+        let bias = start_values::<A>(op, bias, channels)?;
+        let weight = Values::<A>::of(op, Source::of(&weight))?;
+        let out = choice.images.shape(&shape);
+        run::run(op, &choice.program, geometry.groups, Source::of(&source), &weight, &bias, out, dtype)
+    });
+    choice.images.separate(out?, shape)
 }
 
 /// Computes the gradient of the weight, in the weight's shape, from image and grid.
@@ -272,10 +292,19 @@ fn weight_gradient(
     weight: &Tensor,
     geometry: &Geometry,
 ) -> Result<Tensor> {
-    let (dtype, geometry) = (image.dtype(), geometry.clone().merged());
-    let (image, grid) = (image.into_contiguous()?, grid.into_contiguous()?);
+    let (dtype, shape, groups) = (image.dtype(), weight.shape().clone(), geometry.groups);
+    if let Some(program) = choice::along_channels(op, geometry)? {
+        let (image, grid) = (images::channels_inside(image, groups)?, grid.into_contiguous()?);
+        return computing!(op, dtype, A => {
+            let start = start_values::<A>(op, None, geometry.grid_channels * groups)?;
+            let grid = Values::<A>::of(op, Source::of(&grid))?;
+            run::run(op, &program, groups, Source::of(&image), &grid, &start, shape, dtype)
+        });
+    }
+    let (image, grid, geometry) =
+        (image.into_contiguous()?, grid.into_contiguous()?, geometry.clone().merged());
     computing!(op, dtype, A => {
-        let mut out = Output::<A>::new(op, weight.shape().clone(), dtype)?;
+        let mut out = Output::<A>::new(op, shape, dtype)?;
         out.values().fill(0.0);
         weight::weight_gradient(op, &geometry, Source::of(&image), Source::of(&grid), out.values())?;
         Ok(out.finish())

@@ -290,6 +290,31 @@ impl Geometry {
         factors.iter().chain(&self.grid).fold(2usize, |n, &f| n.saturating_mul(f))
     }
 
+    /// The geometry of images of which `images` each are interleaved: they become the innermost axis. For
+    /// geometries over two axes at most; unchanged for a single image.
+    pub fn with_images_inside(mut self, images: usize) -> Self {
+        if images > 1 {
+            self.batch /= images;
+            self.move_inside(images);
+        }
+        self
+    }
+
+    /// Puts an axis of `len` elements, along which nothing slides, inside of the other axes. The outermost
+    /// axis, which must be trivial, goes.
+    pub fn move_inside(&mut self, len: usize) {
+        for (values, inner) in [
+            (&mut self.image, len),
+            (&mut self.grid, len),
+            (&mut self.padding, 0),
+            (&mut self.dilation, 1),
+            (&mut self.kernel, 1),
+            (&mut self.stride, 1),
+        ] {
+            *values = [values[1], values[2], inner];
+        }
+    }
+
     /// Merges spatial axes where that leaves the result unchanged, so that a 1x1 convolution, for example,
     /// sees one long row. An axis along which the windows do not slide (kernel and stride 1, no padding) is
     /// merged into the preceding axis if that axis has stride 1; the preceding axis's steps, taps and padding

@@ -174,6 +174,9 @@ fn gather<A: Copy>(src: &[A], step: usize, dst: &mut [A]) {
     let len = dst.len();
     match step {
         _ if len == 0 => {}
+        // Rows of interleaved images: copies of constant lengths, without calls.
+        1 if len == 8 => *dst.first_chunk_mut::<8>().expect("8") = *src.first_chunk().expect("8"),
+        1 if len == 16 => *dst.first_chunk_mut::<16>().expect("16") = *src.first_chunk().expect("16"),
         1 => dst.copy_from_slice(&src[..len]),
         2 => {
             // A constant step lets the compiler shuffle whole vectors.

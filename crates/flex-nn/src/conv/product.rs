@@ -1,8 +1,8 @@
 //! The two matrix products that every convolution here is made of.
 //!
 //! Both multiply a matrix with *windows* of one flat buffer `p`: row `k` of the other factor is not stored,
-//! it is `p[offsets[k]..]`. In an image that carries its zero padding, the tap at `(dy, dx)` of channel `c`
-//! reads the image shifted by a constant. So the column matrix of the classic im2col lowering is a set of
+//! it begins at some position of `p`. In an image that carries its zero padding, the tap at `(dy, dx)` of
+//! channel `c` reads the image shifted by a constant. So the column matrix of the classic im2col lowering is a set of
 //! shifted windows of the image itself, and never has to be written out.
 //!
 //! * [`windows`] accumulates over `k`, with one vector of window positions per register: outputs and input
@@ -14,7 +14,6 @@
 
 use crate::float::Real;
 use alloc::vec::Vec;
-use core::ops::Deref;
 use flex_math::fold_halves;
 use flex_math::simd::{Simd, Vector, WithSimd, dispatch};
 
@@ -32,53 +31,95 @@ pub(super) const fn max_lanes<T>() -> usize {
     64 / size_of::<T>()
 }
 
-/// Start positions of the windows in `p`, and the largest of them.
+/// One term of a sum: a coefficient and a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tap {
+    /// Position of the coefficient, from the start of its row and block.
+    pub a: usize,
+    /// Position of the window in `p`, from the start of its block.
+    pub p: usize,
+}
+
+/// The terms of a sum, in blocks: all blocks have the same taps, at other places. The last block may have
+/// fewer taps.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Offsets {
-    list: Vec<usize>,
+pub(super) struct Terms {
+    taps: Vec<Tap>,
+    /// Number of terms of all blocks.
+    count: usize,
+    /// Distance between the coefficients of neighbouring blocks.
+    a_step: usize,
+    /// Distance between the windows of neighbouring blocks.
+    p_step: usize,
+    /// Elements from the first to the last coefficient of a row in a block.
+    width: usize,
+    /// No window begins after this position.
     reach: usize,
 }
 
-impl Offsets {
-    /// Takes the start of each window.
-    pub fn new(list: Vec<usize>) -> Self {
-        let reach = list.iter().copied().max().unwrap_or(0);
-        Self { list, reach }
+impl Terms {
+    /// Terms that a block should have: enough for the start of a block not to count, and few enough for their
+    /// list to stay in the first-level cache.
+    pub const BLOCK: usize = 256;
+
+    /// `count` terms: those of `taps`, and again those of `taps` with coefficients and windows moved on by
+    /// the steps.
+    pub fn new(taps: Vec<Tap>, count: usize, a_step: usize, p_step: usize) -> Self {
+        let last = taps.iter().map(|tap| tap.p).max().unwrap_or(0);
+        let blocks = count.div_ceil(taps.len().max(1));
+        let reach = last + blocks.saturating_sub(1) * p_step;
+        Self { width: width(&taps), taps, count, a_step, p_step, reach }
+    }
+
+    /// The taps of a block.
+    pub fn taps(&self) -> &[Tap] {
+        &self.taps
+    }
+
+    /// The taps of each block.
+    #[inline(always)]
+    fn blocks(&self) -> impl Iterator<Item = &[Tap]> {
+        let mut left = self.count;
+        core::iter::from_fn(move || {
+            let taps = &self.taps[..self.taps.len().min(left)];
+            left -= taps.len();
+            (!taps.is_empty()).then_some(taps)
+        })
     }
 }
 
-impl Deref for Offsets {
-    type Target = [usize];
-
-    fn deref(&self) -> &[usize] {
-        &self.list
-    }
+/// Elements from the start of a row to the last coefficient of the taps.
+#[inline(always)]
+fn width(taps: &[Tap]) -> usize {
+    taps.iter().fold(0, |width, tap| width.max(tap.a + 1))
 }
 
-/// `out[i * pitch + n] = bias[i] + sum over k of a[i * K + k] * p[base + offsets[k] + n]` for `n` in
-/// `0..len`, where `K` is the number of offsets and `out` has one row of `pitch >= len` elements per bias.
-/// The elements of a row after the first `len` may be overwritten.
+/// `out[i * pitch + n] = bias[i] + the sum over all terms of a[i * a_row + term.a] * p[base + term.p + n]` for
+/// `n` in `0..len`, where `out` has one row of `pitch >= len` elements per bias. The elements of a row after
+/// the first `len` may be overwritten.
 ///
 /// # Panics
 /// Panics if a slice is too short.
 pub(super) fn windows<T: Real>(
     a: &[T],
+    a_row: usize,
     bias: &[T],
     p: &[T],
-    offsets: &Offsets,
+    terms: &Terms,
     base: usize,
     len: usize,
     out: &mut [T],
     pitch: usize,
 ) {
-    dispatch(Windows { a, bias, p, offsets, base, len, out, pitch });
+    dispatch(Windows { a, a_row, bias, p, terms, base, len, out, pitch });
 }
 
 struct Windows<'a, T> {
     a: &'a [T],
+    a_row: usize,
     bias: &'a [T],
     p: &'a [T],
-    offsets: &'a Offsets,
+    terms: &'a Terms,
     base: usize,
     len: usize,
     out: &'a mut [T],
@@ -116,10 +157,16 @@ impl<T: Real> Windows<'_, T> {
         let lanes = T::lanes::<S>();
         let mut n = 0;
         while n < self.len {
-            if let Some(at) = self.fit(n, V * lanes, if V == 1 { 0 } else { lanes }) {
+            if let Some(at) = self.fit(n, V * lanes, if V == 3 { 2 * lanes } else { lanes }) {
                 let tile = self.tile::<S, R, V>(row, at);
                 self.store(row, at, V * lanes, &tile);
                 n = at + V * lanes;
+            } else if const { V == 3 }
+                && let Some(at) = self.fit(n, 2 * lanes, lanes)
+            {
+                let tile = self.tile::<S, R, 2>(row, at);
+                self.store(row, at, 2 * lanes, &tile);
+                n = at + 2 * lanes;
             } else if let Some(at) = self.fit(n, lanes, 0) {
                 let tile = self.tile::<S, R, 1>(row, at);
                 self.store(row, at, lanes, &tile);
@@ -139,7 +186,7 @@ impl<T: Real> Windows<'_, T> {
     #[inline(always)]
     fn fit(&self, n: usize, width: usize, more: usize) -> Option<usize> {
         let rest = self.len - n;
-        let room = n + width <= self.pitch && self.base + self.offsets.reach + n + width <= self.p.len();
+        let room = n + width <= self.pitch && self.base + self.terms.reach + n + width <= self.p.len();
         if rest >= width || rest > more && room {
             Some(n)
         } else if rest > more && self.len >= width {
@@ -149,14 +196,15 @@ impl<T: Real> Windows<'_, T> {
         }
     }
 
-    /// The coefficients of `R` rows; indices past the last row repeat the last row.
+    /// The coefficients of `R` rows for the taps of a block; indices past the last row repeat the last row.
     #[inline(always)]
-    fn coefficients<const R: usize>(&self, row: usize) -> [&[T]; R] {
-        let k = self.offsets.len();
+    fn coefficients<const R: usize>(&self, row: usize, block: usize, taps: &[Tap]) -> [&[T]; R] {
+        // All slices have one length, so an index is checked once.
+        let width = if taps.len() == self.terms.taps.len() { self.terms.width } else { width(taps) };
         let mut a = [&self.a[..0]; R];
         for (r, a) in a.iter_mut().enumerate() {
             let r = (row + r).min(self.bias.len() - 1);
-            *a = &self.a[r * k..][..k];
+            *a = &self.a[r * self.a_row + block * self.terms.a_step..][..width];
         }
         a
     }
@@ -174,20 +222,21 @@ impl<T: Real> Windows<'_, T> {
     #[inline(always)]
     fn tile<S: Simd, const R: usize, const V: usize>(&self, row: usize, n: usize) -> [[Vector<S, T>; V]; R] {
         let lanes = T::lanes::<S>();
-        let a = self.coefficients::<R>(row);
         let mut acc = self.start::<S, R, V>(row);
-        // Without taps (the kernel lies in the padding) nothing is read, and the position may lie outside.
-        let p = self.p.get(self.base + n..).unwrap_or_default();
-        for (k, &offset) in self.offsets.iter().enumerate() {
-            let window = &p[offset..offset + V * lanes];
-            let mut x = [T::ZERO.splat(); V];
-            for (v, x) in x.iter_mut().enumerate() {
-                *x = load::<S, T>(&window[v * lanes..(v + 1) * lanes]);
-            }
-            for r in 0..R {
-                let w = a[r][k].splat();
-                for v in 0..V {
-                    acc[r][v] = x[v].mul_add(w, acc[r][v]);
+        for (block, taps) in self.terms.blocks().enumerate() {
+            let a = self.coefficients::<R>(row, block, taps);
+            let p = &self.p[self.base + n + block * self.terms.p_step..];
+            for tap in taps {
+                let window = &p[tap.p..tap.p + V * lanes];
+                let mut x = [T::ZERO.splat(); V];
+                for (v, x) in x.iter_mut().enumerate() {
+                    *x = load::<S, T>(&window[v * lanes..(v + 1) * lanes]);
+                }
+                for r in 0..R {
+                    let w = a[r][tap.a].splat();
+                    for v in 0..V {
+                        acc[r][v] = x[v].mul_add(w, acc[r][v]);
+                    }
                 }
             }
         }
@@ -199,13 +248,15 @@ impl<T: Real> Windows<'_, T> {
     #[inline(always)]
     fn edge<S: Simd, const R: usize>(&self, row: usize) -> [[Vector<S, T>; 1]; R] {
         let lanes = T::lanes::<S>();
-        let a = self.coefficients::<R>(row);
         let mut acc = self.start::<S, R, 1>(row);
-        for (k, &offset) in self.offsets.iter().enumerate() {
-            let p = &self.p[self.base + offset..];
-            let x = if p.len() >= lanes { load::<S, T>(&p[..lanes]) } else { load_part(&p[..self.len]) };
-            for r in 0..R {
-                acc[r][0] = x.mul_add(a[r][k].splat(), acc[r][0]);
+        for (block, taps) in self.terms.blocks().enumerate() {
+            let a = self.coefficients::<R>(row, block, taps);
+            for tap in taps {
+                let p = &self.p[self.base + block * self.terms.p_step + tap.p..];
+                let x = if p.len() >= lanes { load::<S, T>(&p[..lanes]) } else { load_part(&p[..self.len]) };
+                for r in 0..R {
+                    acc[r][0] = x.mul_add(a[r][tap.a].splat(), acc[r][0]);
+                }
             }
         }
         acc
@@ -432,42 +483,55 @@ mod tests {
         a: Vec<T>,
         bias: Vec<T>,
         p: Vec<T>,
-        offsets: Offsets,
+        taps: Vec<Tap>,
         len: usize,
         pitch: usize,
     }
+
+    /// Terms, distances between coefficients of blocks, and between windows of blocks, of the test's sums.
+    const TERMS: usize = 8;
+    const A_STEP: usize = 7;
+    const P_STEP: usize = 3;
 
     impl<T: Real> WithSimd for WindowsCase<T> {
         type Output = Vec<T>;
 
         #[inline(always)]
         fn with_simd<S: Simd>(self) -> Vec<T> {
-            let Self { a, bias, p, offsets, len, pitch } = &self;
+            let Self { a, bias, p, taps, len, pitch } = &self;
             let mut out = vec![T::from_f64(99.0); bias.len() * pitch];
             let (len, pitch) = (*len, *pitch);
-            Windows { a, bias, p, offsets, base: 2, len, out: &mut out, pitch }.with_simd::<S>();
+            let terms = &Terms::new(taps.clone(), TERMS, A_STEP, P_STEP);
+            Windows { a, a_row: 5, bias, p, terms, base: 2, len, out: &mut out, pitch }.with_simd::<S>();
             out.chunks(pitch).flat_map(|row| row[..len].to_vec()).collect()
         }
     }
 
     fn windows_on_every_isa<T: Real>() {
-        let offsets = Offsets::new(vec![0, 5, 1, 40, 17]);
+        // Two blocks, the second of which has three terms.
+        let taps: Vec<Tap> =
+            [(3, 0), (1, 5), (0, 1), (4, 40), (2, 17)].into_iter().map(|(a, p)| Tap { a, p }).collect();
+        let place = |k: usize| {
+            let Tap { a, p } = taps[k % 5];
+            (a + k / 5 * A_STEP, p + k / 5 * P_STEP)
+        };
         for rows in [1, 2, 3, 4, 5, 8, 9, 13] {
             for len in [1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 47, 48, 49, 63, 65, 100, 128, 150] {
                 for (pitch, slack) in [(len, 0), (len + slack::<T>(), slack::<T>()), (len, slack::<T>())] {
-                    let (a, bias) = (values::<T>(rows * 5, 1), values::<T>(rows, 2));
+                    let (a, bias) = (values::<T>(rows * 5 + A_STEP, 1), values::<T>(rows, 2));
                     let p = values::<T>(2 + 40 + len + slack, 3);
                     let mut want = vec![];
                     for r in 0..rows {
                         for n in 0..len {
                             let term = |k: usize| {
-                                Element::to_f64(a[r * 5 + k]) * Element::to_f64(p[2 + offsets[k] + n])
+                                let (at, window) = place(k);
+                                Element::to_f64(a[r * 5 + at]) * Element::to_f64(p[2 + window + n])
                             };
-                            want.push(Element::to_f64(bias[r]) + (0..5).map(term).sum::<f64>());
+                            want.push(Element::to_f64(bias[r]) + (0..TERMS).map(term).sum::<f64>());
                         }
                     }
-                    let case = WindowsCase { a, bias, p, offsets: offsets.clone(), len, pitch };
-                    for_each_isa(case, |isa, got| check(isa, &got, &want, 6.0));
+                    let case = WindowsCase { a, bias, p, taps: taps.clone(), len, pitch };
+                    for_each_isa(case, |isa, got| check(isa, &got, &want, 9.0));
                 }
             }
         }

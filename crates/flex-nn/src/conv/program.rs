@@ -10,21 +10,39 @@
 
 use super::plan::Geometry;
 use super::planes::{PlaneAxis, Planes};
-use super::product::Offsets;
+use super::product::{Tap, Terms};
 use crate::error::Result;
 use crate::storage;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 /// One pass: the outputs `first + i * step` for `i` in `0..count`, along each axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pass {
-    /// For each channel and tap, the position in the planes of the window of output 0.
-    pub offsets: Offsets,
-    /// The taps, as indices into the kernel.
-    pub taps: Vec<usize>,
+    /// The taps of all channels: the coefficient of each, from the start of its row, and the position in the
+    /// planes of the window of output 0.
+    pub terms: Terms,
+    /// Number of taps of a channel.
+    pub per_channel: usize,
     pub first: [usize; 3],
     pub step: [usize; 3],
     pub count: [usize; 3],
+}
+
+impl Pass {
+    /// The taps of the first channel.
+    pub fn of_a_channel(&self) -> &[Tap] {
+        &self.terms.taps()[..self.per_channel]
+    }
+}
+
+/// Where the coefficient of a tap is: the distances between groups, rows of the output and channels of the
+/// planes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Coefficients {
+    pub group: usize,
+    pub row: usize,
+    pub channel: usize,
 }
 
 /// The planes of one source and all passes over them.
@@ -32,10 +50,13 @@ pub(super) struct Pass {
 pub(super) struct Program {
     pub planes: Planes,
     pub passes: Vec<Pass>,
+    pub coefficients: Coefficients,
     /// Spatial size of the output.
     pub out: [usize; 3],
     /// Output channels per group.
     pub rows: usize,
+    /// Number of elements on the innermost axis, where it becomes the outermost axis of the output's rows.
+    pub turned: Option<usize>,
 }
 
 /// A pass along one axis.
@@ -48,24 +69,41 @@ struct AxisPass {
 }
 
 impl Program {
-    /// Program that computes the grid from the image.
+    /// Program that computes the grid from the image, without the padding of the axes that `skip` names.
     ///
     /// # Errors
     /// Fails if the planes are too large to address.
-    pub fn gather(op: &'static str, g: &Geometry) -> Result<Self> {
-        check_lists(op, g, g.image_channels)?;
-        let axes = [0, 1, 2].map(|k| gather_axis(g, k));
-        Self::build(op, axes, g.image, g.image_channels, g.grid, g.grid_channels, g.kernel)
+    pub fn gather(op: &'static str, g: &Geometry, skip: [bool; 3]) -> Result<Self> {
+        let row = g.image_channels * g.taps();
+        let coefficients = Coefficients { group: g.grid_channels * row, row, channel: g.taps() };
+        Self::gather_by(op, g, skip, coefficients)
     }
 
-    /// Program that computes the image from the grid.
+    /// [`gather`](Self::gather) with coefficients that do not lie as those of a convolution's weight.
     ///
     /// # Errors
     /// Fails if the planes are too large to address.
-    pub fn spread(op: &'static str, g: &Geometry) -> Result<Self> {
-        check_lists(op, g, g.grid_channels)?;
-        let axes = [0, 1, 2].map(|k| spread_axis(g, k));
-        Self::build(op, axes, g.grid, g.grid_channels, g.image, g.image_channels, g.kernel)
+    pub fn gather_by(
+        op: &'static str,
+        g: &Geometry,
+        skip: [bool; 3],
+        coefficients: Coefficients,
+    ) -> Result<Self> {
+        check_lists(op, g)?;
+        let axes = [0, 1, 2].map(|k| if skip[k] { gather_inside(g, k) } else { gather_axis(g, k) });
+        Self::build(op, axes, g.image, g.image_channels, g.grid, g.grid_channels, g.kernel, coefficients)
+    }
+
+    /// Program that computes the image from the grid, without the padding of the axes that `skip` names.
+    ///
+    /// # Errors
+    /// Fails if the planes are too large to address.
+    pub fn spread(op: &'static str, g: &Geometry, skip: [bool; 3]) -> Result<Self> {
+        check_lists(op, g)?;
+        let axes = [0, 1, 2].map(|k| spread_axis(g, k, skip[k]));
+        let channel = g.image_channels * g.taps();
+        let coefficients = Coefficients { group: g.grid_channels * channel, row: g.taps(), channel };
+        Self::build(op, axes, g.grid, g.grid_channels, g.image, g.image_channels, g.kernel, coefficients)
     }
 
     fn build(
@@ -76,6 +114,7 @@ impl Program {
         out: [usize; 3],
         rows: usize,
         kernel: [usize; 3],
+        coefficients: Coefficients,
     ) -> Result<Self> {
         let [(d, passes_d), (h, passes_h), (w, passes_w)] = axes;
         let planes = Planes { axes: [d, h, w], source, channels };
@@ -84,22 +123,27 @@ impl Program {
         for d in &passes_d {
             for h in &passes_h {
                 for w in &passes_w {
-                    let (mut within, mut taps) = (Vec::new(), Vec::new());
+                    let per_channel = d.taps.len() * h.taps.len() * w.taps.len();
+                    let block = block(channels, per_channel);
+                    let mut taps = storage::try_list(op, block * per_channel)?;
                     for &(tap_d, phase_d, shift_d) in &d.taps {
                         for &(tap_h, phase_h, shift_h) in &h.taps {
                             for &(tap_w, phase_w, shift_w) in &w.taps {
                                 let phase = [phase_d, phase_h, phase_w];
-                                within.push(planes.position(phase, [shift_d, shift_h, shift_w]));
-                                taps.push((tap_d * kernel[1] + tap_h) * kernel[2] + tap_w);
+                                let p = planes.position(phase, [shift_d, shift_h, shift_w]);
+                                taps.push(Tap { a: (tap_d * kernel[1] + tap_h) * kernel[2] + tap_w, p });
                             }
                         }
                     }
-                    let stride = planes.channel_len();
-                    let mut offsets = storage::try_list(op, channels.saturating_mul(within.len()))?;
-                    (0..channels).for_each(|c| offsets.extend(within.iter().map(|at| c * stride + at)));
+                    let (a_step, p_step) = (coefficients.channel, planes.channel_len());
+                    for k in per_channel..block * per_channel {
+                        let Tap { a, p } = taps[k - per_channel];
+                        taps.push(Tap { a: a + a_step, p: p + p_step });
+                    }
+                    let count = channels * per_channel;
                     passes.push(Pass {
-                        offsets: Offsets::new(offsets),
-                        taps,
+                        terms: Terms::new(taps, count, block * a_step, block * p_step),
+                        per_channel,
                         first: [d.first, h.first, w.first],
                         step: [d.step, h.step, w.step],
                         count: [d.count, h.count, w.count],
@@ -107,7 +151,7 @@ impl Program {
                 }
             }
         }
-        Ok(Self { planes, passes, out, rows })
+        Ok(Self { planes, passes, coefficients, out, rows, turned: None })
     }
 
     /// Number of spatial elements of the output.
@@ -123,19 +167,24 @@ impl Program {
     /// Floating-point operations for one group of one image; saturates.
     pub fn flops(&self) -> usize {
         let pass = |pass: &Pass| {
-            let factors = [self.rows, pass.offsets.len()];
+            let factors = [self.rows, self.planes.channels, pass.per_channel];
             factors.iter().chain(&pass.count).fold(2usize, |n, &f| n.saturating_mul(f))
         };
         self.passes.iter().map(pass).fold(0, usize::saturating_add)
     }
 }
 
-/// `Ok` if there is memory for the lists of taps: the offsets of each channel's taps, and while they are
-/// made, the taps of each axis and pass, in lists that double when they grow.
-fn check_lists(op: &'static str, g: &Geometry, channels: usize) -> Result<()> {
+/// Number of channels of a [block of terms](Terms).
+fn block(channels: usize, per_channel: usize) -> usize {
+    (Terms::BLOCK / per_channel.max(1)).clamp(1, channels.max(1))
+}
+
+/// `Ok` if there is memory for the lists of taps of a channel, and while they are made, of each axis and
+/// pass, in lists that double when they grow.
+fn check_lists(op: &'static str, g: &Geometry) -> Result<()> {
     let word = size_of::<usize>();
     let taps = g.kernel.iter().fold(1usize, |taps, &size| taps.saturating_mul(size));
-    let of_taps = taps.saturating_mul(word).saturating_mul(channels.saturating_add(6));
+    let of_taps = taps.saturating_mul(size_of::<Tap>());
     let of_axes =
         g.kernel.iter().fold(0usize, |sum, &size| sum.saturating_add(size)).saturating_mul(16 * word);
     storage::ensure(op, of_taps.saturating_add(of_axes))
@@ -160,10 +209,55 @@ fn gather_axis(g: &Geometry, k: usize) -> (PlaneAxis, Vec<AxisPass>) {
     (axis, alloc::vec![AxisPass { taps, first: 0, step: 1, count: g.grid[k] }])
 }
 
+/// [`gather_axis`] without padding: one pass for each range of outputs whose windows have the same taps
+/// inside of the image. Outputs whose windows lie in the padding are in no pass.
+fn gather_inside(g: &Geometry, k: usize) -> (PlaneAxis, Vec<AxisPass>) {
+    let (stride, dilation, padding) = (g.stride[k], g.dilation[k], g.padding[k]);
+    let (size, grid) = (g.image[k], g.grid[k]);
+    let mut phases: Vec<usize> = Vec::new();
+    // Phase, window index in the phase at output 0, and the outputs whose tap is inside.
+    let taps = (0..g.kernel[k]).map(|tap| {
+        let at = (tap * dilation) as isize - padding as isize;
+        let phase = at.rem_euclid(stride as isize) as usize;
+        let index = phases.iter().position(|&p| p == phase).unwrap_or_else(|| {
+            phases.push(phase);
+            phases.len() - 1
+        });
+        let start = padding.saturating_sub(tap * dilation).div_ceil(stride).min(grid);
+        let end = (size + padding).saturating_sub(tap * dilation).div_ceil(stride).clamp(start, grid);
+        (tap, index, at.div_euclid(stride as isize), start..end)
+    });
+    let taps: Vec<_> = taps.collect();
+    let starts = phases.iter().map(|&phase| phase as isize).collect();
+    let axis = PlaneAxis { starts, step: stride, len: size.div_ceil(stride) };
+    let mut passes = Vec::new();
+    for range in pieces(grid, taps.iter().map(|(.., outputs)| outputs)) {
+        let inside =
+            taps.iter().filter(|(.., outputs)| outputs.start <= range.start && range.end <= outputs.end);
+        let taps: Vec<_> = inside
+            .map(|&(tap, phase, shift, _)| (tap, phase, (range.start as isize + shift) as usize))
+            .collect();
+        if !taps.is_empty() {
+            passes.push(AxisPass { taps, first: range.start, step: 1, count: range.len() });
+        }
+    }
+    (axis, passes)
+}
+
+/// The parts that the ends of some ranges cut `0..len` into.
+fn pieces<'a>(len: usize, ranges: impl Iterator<Item = &'a Range<usize>>) -> Vec<Range<usize>> {
+    let mut ends: Vec<usize> = ranges.flat_map(|range| [range.start, range.end]).collect();
+    ends.extend([0, len]);
+    ends.sort_unstable();
+    ends.dedup();
+    ends.windows(2).map(|ends| ends[0]..ends[1]).collect()
+}
+
 /// One pass per residue of `y + padding` that has a tap. With `y + padding = i * stride + residue`, the taps
 /// with `t * dilation = j * stride + residue` read grid position `i - j`. All passes share one plane per
-/// channel.
-fn spread_axis(g: &Geometry, k: usize) -> (PlaneAxis, Vec<AxisPass>) {
+/// channel: the positions that they read or, to `skip` padding, those of the grid. A pass is then cut into
+/// ranges of outputs whose taps are the same.
+fn spread_axis(g: &Geometry, k: usize, skip: bool) -> (PlaneAxis, Vec<AxisPass>) {
     let (stride, dilation, padding) = (g.stride[k], g.dilation[k], g.padding[k]);
     let mut passes: Vec<(AxisPass, usize)> = Vec::new();
     for tap in 0..g.kernel[k] {
@@ -185,6 +279,29 @@ fn spread_axis(g: &Geometry, k: usize) -> (PlaneAxis, Vec<AxisPass>) {
         let start = padding.saturating_sub(residue).div_ceil(stride) as isize - shift as isize;
         (start, start + pass.count as isize - 1)
     };
+    if skip {
+        let mut inside = Vec::new();
+        for (pass, residue) in &passes {
+            let taps = pass.taps.iter().map(|&(tap, phase, shift)| {
+                let (start, last) = ends(pass, *residue, shift);
+                let outputs = (-start).clamp(0, pass.count as isize) as usize;
+                let until = (g.grid[k] as isize - start).clamp(outputs as isize, last - start + 1) as usize;
+                (tap, phase, start, outputs..until)
+            });
+            let taps: Vec<_> = taps.collect();
+            for range in pieces(pass.count, taps.iter().map(|(.., outputs)| outputs)) {
+                let here = taps.iter().filter(|(.., o)| o.start <= range.start && range.end <= o.end);
+                let taps: Vec<_> = here
+                    .map(|&(tap, phase, start, _)| (tap, phase, (start + range.start as isize) as usize))
+                    .collect();
+                if !taps.is_empty() {
+                    let first = pass.first + range.start * stride;
+                    inside.push(AxisPass { taps, first, step: stride, count: range.len() });
+                }
+            }
+        }
+        return (PlaneAxis { starts: alloc::vec![0], step: 1, len: g.grid[k] }, inside);
+    }
     let all = || passes.iter().flat_map(|(p, r)| p.taps.iter().map(move |&(_, _, shift)| ends(p, *r, shift)));
     let origin = all().map(|(start, _)| start).min().unwrap_or(0);
     let last = all().map(|(_, last)| last).max().unwrap_or(0);
@@ -237,8 +354,8 @@ mod tests {
         for pass in &program.passes {
             for i in 0..pass.count[2] {
                 let reads = &mut table[pass.first[2] + i * pass.step[2]];
-                for (&tap, &offset) in pass.taps.iter().zip(pass.offsets.iter()) {
-                    let at = offset + i;
+                for &Tap { a: tap, p } in pass.of_a_channel() {
+                    let at = p + i;
                     let index = axis.starts[at / axis.len] + ((at % axis.len) * axis.step) as isize;
                     if (0..program.planes.source[2] as isize).contains(&index) {
                         reads.push((tap, index as usize));
@@ -248,6 +365,15 @@ mod tests {
             }
         }
         table
+    }
+
+    /// Number of products of a channel, also those with padding.
+    fn products(program: &Program) -> usize {
+        program.passes.iter().map(|pass| pass.per_channel * pass.count[2]).sum()
+    }
+
+    fn products_of(reads: &[Vec<(usize, usize)>]) -> usize {
+        reads.iter().map(Vec::len).sum()
     }
 
     #[test]
@@ -282,8 +408,14 @@ mod tests {
                                 list.sort_unstable();
                                 back.push(list);
                             }
-                            assert_eq!(reads(&Program::gather("t", &g).unwrap()), forth, "{g:?}");
-                            assert_eq!(reads(&Program::spread("t", &g).unwrap()), back, "{g:?}");
+                            for skip in [[false; 3], [true; 3]] {
+                                let program = Program::gather("t", &g, skip).unwrap();
+                                assert_eq!(reads(&program), forth, "{g:?}");
+                                assert!(!skip[2] || products(&program) == products_of(&forth), "{g:?}");
+                                let program = Program::spread("t", &g, skip).unwrap();
+                                assert_eq!(reads(&program), back, "{g:?}");
+                                assert!(!skip[2] || products(&program) == products_of(&back), "{g:?}");
+                            }
                         }
                     }
                 }
@@ -293,18 +425,21 @@ mod tests {
 
     #[test]
     fn planes_are_the_source_when_nothing_is_padded() {
-        let plain = Program::gather("t", &geometry(9, 7, 3, 1, 0, 1)).unwrap();
+        let plain = Program::gather("t", &geometry(9, 7, 3, 1, 0, 1), [false; 3]).unwrap();
         assert!(plain.planes.is_source() && plain.is_complete());
-        assert!(!Program::gather("t", &geometry(9, 9, 3, 1, 1, 1)).unwrap().planes.is_source());
-        let strided = Program::gather("t", &geometry(9, 5, 1, 2, 0, 1)).unwrap();
+        let padded = geometry(9, 9, 3, 1, 1, 1);
+        assert!(!Program::gather("t", &padded, [false; 3]).unwrap().planes.is_source());
+        assert!(Program::gather("t", &padded, [true; 3]).unwrap().planes.is_source());
+        let strided = Program::gather("t", &geometry(9, 5, 1, 2, 0, 1), [false; 3]).unwrap();
         assert_eq!((strided.planes.axes[2].starts.len(), strided.planes.axes[2].len), (1, 5));
     }
 
     #[test]
     fn residues_without_taps_have_no_pass() {
-        let program = Program::spread("t", &geometry(9, 5, 1, 2, 0, 1)).unwrap();
+        let program = Program::spread("t", &geometry(9, 5, 1, 2, 0, 1), [false; 3]).unwrap();
         assert_eq!(program.passes.len(), 1);
         assert!(!program.is_complete());
-        assert!(Program::spread("t", &geometry(9, 4, 3, 2, 0, 1)).unwrap().is_complete());
+        let program = Program::spread("t", &geometry(9, 4, 3, 2, 0, 1), [false; 3]).unwrap();
+        assert!(program.is_complete());
     }
 }

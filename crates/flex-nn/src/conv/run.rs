@@ -6,10 +6,9 @@
 //! Every output is summed over channels and taps in one fixed order, independent of runs, tasks and threads.
 
 use super::element::Scratch;
-use super::plan::Geometry;
 use super::product::{BLOCK_ROWS, max_lanes, slack, windows};
 use super::program::{Pass, Program};
-use crate::dtype::{DType, Element};
+use crate::dtype::DType;
 use crate::error::Result;
 use crate::parallel::thresholds::{CONV_TASKS, TASK_CONV_FLOPS};
 use crate::parallel::{Work, for_each_chunk};
@@ -31,7 +30,7 @@ pub(super) const PLANES_BYTES: usize = 4 * 1024 * 1024;
 
 /// The operands of a program.
 struct Operands<'a, A> {
-    /// For each group and pass, a row of coefficients per output channel.
+    /// The coefficients, which lie as the program says.
     weight: &'a [A],
     /// One initial value per output channel of all groups.
     bias: &'a [A],
@@ -43,18 +42,22 @@ struct Operands<'a, A> {
 pub(super) fn run<A: Computing>(
     op: &'static str,
     program: &Program,
-    g: &Geometry,
+    groups: usize,
     src: Source<'_>,
     weight: &[A],
     bias: &[A],
     shape: crate::Shape,
     dtype: DType,
 ) -> Result<Tensor> {
+    let unit_out = program.rows * program.out_len();
+    let units = shape.num_elements() / unit_out.max(1);
     let mut blank = Blank::new(op, shape, dtype)?;
     let out = blank.bytes();
-    let operands = Operands { weight, bias, groups: g.groups };
-    let units = g.batch * g.groups;
-    let unit_out = program.rows * program.out_len();
+    let operands = Operands { weight, bias, groups };
+    if program.turned.is_some() {
+        let rows = (BLOCK_ROWS + 1).saturating_mul(program.out_len());
+        storage::ensure_for_tasks(op, rows.saturating_mul(size_of::<A>()), usize::MAX)?;
+    }
     if units == 0 || unit_out == 0 {
         return Ok(blank.finish());
     }
@@ -163,66 +166,6 @@ pub(super) fn pack_all<A: Computing>(program: &Program, src: Source<'_>, dst: &m
     });
 }
 
-/// Writes the coefficients of a spread: for each group and pass, `[image channel][grid channel][tap of the
-/// pass]`, from the weight `[grid channels, image channels, taps]`.
-pub(super) fn transpose_weight<T: Element>(program: &Program, g: &Geometry, weight: &[T], out: &mut [T]) {
-    let taps = g.taps();
-    let mut rest = out;
-    for group in 0..g.groups {
-        let weight = &weight[group * g.grid_channels * g.image_channels * taps..];
-        for pass in &program.passes {
-            let per_row = pass.offsets.len();
-            let (block, tail) = rest.split_at_mut(program.rows * per_row);
-            rest = tail;
-            if per_row == 0 {
-                continue;
-            }
-            let work = Work::Bytes(2 * size_of_val(block));
-            for_each_chunk(block, TRANSPOSE_ROWS * per_row, work, |k, block| {
-                let (weight, stride) = (&weight[k * TRANSPOSE_ROWS * taps..], g.image_channels * taps);
-                // The usual kernels with all taps in one pass: copies of a constant length.
-                match (pass.taps.len() == taps, taps) {
-                    (true, 1) => transpose_whole::<T, 1>(weight, stride, per_row, block),
-                    (true, 9) => transpose_whole::<T, 9>(weight, stride, per_row, block),
-                    (true, 25) => transpose_whole::<T, 25>(weight, stride, per_row, block),
-                    _ => transpose_some(weight, stride, taps, &pass.taps, per_row, block),
-                }
-            });
-        }
-    }
-}
-
-/// Rows that [`transpose_weight`] writes together, so that whole cache lines are read even for a single tap.
-const TRANSPOSE_ROWS: usize = 16;
-
-/// Row `r` of `out` gathers `weight[i * stride + r * N..][..N]` for each `i`.
-fn transpose_whole<T: Element, const N: usize>(weight: &[T], stride: usize, per_row: usize, out: &mut [T]) {
-    let rows = out.len() / per_row;
-    for (i, weight) in weight.chunks(stride).take(per_row / N).enumerate() {
-        for (r, from) in weight[..rows * N].as_chunks::<N>().0.iter().enumerate() {
-            out[r * per_row + i * N..][..N].copy_from_slice(from);
-        }
-    }
-}
-
-/// [`transpose_whole`] for the `listed` ones of all `taps`.
-fn transpose_some<T: Element>(
-    weight: &[T],
-    stride: usize,
-    taps: usize,
-    listed: &[usize],
-    per_row: usize,
-    out: &mut [T],
-) {
-    for (i, weight) in weight.chunks(stride).take(per_row / listed.len()).enumerate() {
-        for (row, weight) in out.chunks_exact_mut(per_row).zip(weight.chunks_exact(taps)) {
-            for (to, &tap) in row[i * listed.len()..][..listed.len()].iter_mut().zip(listed) {
-                *to = weight[tap];
-            }
-        }
-    }
-}
-
 /// Some rows (output channels) of one unit (a group of an image), limited to a band of the axis of
 /// [`Program::band_axis`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -251,6 +194,7 @@ fn split<'a>(
     let tasks = units * rows.div_ceil(block);
     let size = program.out[program.band_axis()];
     let bands = CONV_TASKS.div_ceil(tasks).min(flops / tasks / TASK_CONV_FLOPS).clamp(1, size);
+    let bands = if program.turned.is_some() { 1 } else { bands };
     let band = size.div_ceil(bands);
     let inner = out_bytes / size;
     let mut list: Vec<Task<'a>> = storage::list(tasks * bands);
@@ -273,12 +217,12 @@ fn split<'a>(
 
 /// A stretch of positions in the planes: `rows` rows of `cols` outputs, from output `(d, h, w)` of a pass on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Run {
+pub(super) struct Run {
     d: usize,
     h: usize,
     w: usize,
-    rows: usize,
-    cols: usize,
+    pub rows: usize,
+    pub cols: usize,
 }
 
 impl Program {
@@ -296,10 +240,50 @@ impl Program {
         pieces: &mut [Sink<'_>],
         temp: &mut [A],
     ) {
+        let Some(lanes) = self.turned else {
+            // Planes that stay in the cache are read again for each block of rows, so that the coefficients
+            // of a block are read once. Otherwise a run stays in the cache.
+            let rows = if self.planes.len() <= RUN_ELEMENTS { BLOCK_ROWS } else { pieces.len().max(1) };
+            for (k, pieces) in pieces.chunks_mut(rows).enumerate() {
+                self.multiply_rows(operands, p, part, part.row + k * rows, pieces, temp);
+            }
+            return;
+        };
+        let len = self.out_len();
+        let mut rows = Scratch::<A>::for_task(BLOCK_ROWS * len);
+        let mut turned = Scratch::<A>::for_task(if pieces[0].values::<A>().is_some() { 0 } else { len });
+        for (k, pieces) in pieces.chunks_mut(BLOCK_ROWS).enumerate() {
+            let row = part.row + k * BLOCK_ROWS;
+            let channels = rows.chunks_exact_mut(len).take(pieces.len());
+            let mut sinks: Vec<Sink<'_>> = storage::list(pieces.len());
+            sinks.extend(channels.map(|row| Sink::new(bytemuck::cast_slice_mut(row), A::DTYPE)));
+            self.multiply_rows(operands, p, part, row, &mut sinks, temp);
+            for (piece, row) in pieces.iter_mut().zip(rows.chunks_exact(len)) {
+                match piece.values::<A>() {
+                    Some(piece) => turn(row, lanes, piece),
+                    None => {
+                        turn(row, lanes, &mut turned);
+                        piece.write(&turned);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Computes the rows from `first` on of a part.
+    fn multiply_rows<A: Computing>(
+        &self,
+        operands: &Operands<'_, A>,
+        p: &[A],
+        part: &Part,
+        first: usize,
+        pieces: &mut [Sink<'_>],
+        temp: &mut [A],
+    ) {
         let group = part.unit % operands.groups;
-        let group_len = operands.weight.len() / operands.groups;
-        let mut weight = &operands.weight[group * group_len..][..group_len];
-        let bias = &operands.bias[group * self.rows + part.row..][..pieces.len()];
+        let at = self.coefficients;
+        let weight = &operands.weight[group * at.group..];
+        let bias = &operands.bias[group * self.rows + first..][..pieces.len()];
         if !self.is_complete() {
             for (piece, &bias) in pieces.iter_mut().zip(bias) {
                 piece.fill(bias);
@@ -309,10 +293,6 @@ impl Program {
         let band_start = part.band.start * self.out[axis + 1..].iter().product::<usize>();
         let ordered = self.passes.len() == 1 && self.passes[0].step == [1; 3];
         for pass in &self.passes {
-            let per_row = pass.offsets.len();
-            let (coefficients, rest) = weight.split_at(self.rows * per_row);
-            weight = rest;
-            let coefficients = &coefficients[part.row * per_row..];
             let mut ranges = pass.count.map(|n| 0..n);
             ranges[axis] = pass.within(axis, &part.band);
             self.for_each_run(max_lanes::<A>(), ranges, &mut |run| {
@@ -321,9 +301,9 @@ impl Program {
                 let len = (run.rows - 1) * pitch_w + run.cols;
                 for (k, pieces) in pieces.chunks_mut(BLOCK_ROWS).enumerate() {
                     let row = k * BLOCK_ROWS;
-                    let (a, bias) = (&coefficients[row * per_row..], &bias[row..row + pieces.len()]);
+                    let (a, bias) = (&weight[(first + row) * at.row..], &bias[row..row + pieces.len()]);
                     let pitch = len + slack::<A>();
-                    windows(a, bias, p, &pass.offsets, base, len, temp, pitch);
+                    windows(a, at.row, bias, p, &pass.terms, base, len, temp, pitch);
                     for (piece, values) in pieces.iter_mut().zip(temp.chunks_exact(pitch)) {
                         let at = self.output(pass, [run.d, run.h, run.w]) - band_start;
                         let next = pass.step[1] * self.out[2];
@@ -354,7 +334,7 @@ impl Program {
     }
 
     /// Cuts a box of outputs into runs, for vectors of at most `lanes` elements.
-    fn for_each_run(&self, lanes: usize, [d, h, w]: [Range<usize>; 3], f: &mut dyn FnMut(Run)) {
+    pub(super) fn for_each_run(&self, lanes: usize, [d, h, w]: [Range<usize>; 3], f: &mut dyn FnMut(Run)) {
         let max = (RUN_ELEMENTS / self.planes.channels.max(1)).clamp(192, MAX_RUN) / 48 * 48;
         let pitch = self.planes.axes[2].len;
         if w.is_empty() {
@@ -369,10 +349,10 @@ impl Program {
                 let mut start = w.start;
                 while start < w.end {
                     let rest = w.end - start;
-                    // Two halves instead of a long run and a short rest.
+                    // Two halves, the first of whole vectors, instead of a long run and a short rest.
                     let cols = match rest {
                         _ if rest <= max => rest,
-                        _ if rest < 2 * max => rest / 2,
+                        _ if rest < 2 * max => (rest / 2).next_multiple_of(lanes),
                         _ => max,
                     };
                     f(Run { d, h: h_start, w: start, rows, cols });
@@ -389,6 +369,30 @@ impl Pass {
         let below =
             |end: usize| end.saturating_sub(self.first[axis]).div_ceil(self.step[axis]).min(self.count[axis]);
         below(band.start)..below(band.end)
+    }
+}
+
+/// Writes `src`, positions of `lanes` elements each, with the positions of an element as neighbours.
+fn turn<A: Copy>(src: &[A], lanes: usize, dst: &mut [A]) {
+    let positions = src.len() / lanes;
+    match positions {
+        1 => dst.copy_from_slice(src),
+        // The usual kernels: loops of a constant length.
+        9 => turn_all::<A, 9>(src, lanes, dst),
+        25 => turn_all::<A, 25>(src, lanes, dst),
+        _ => {
+            for (lane, dst) in dst.chunks_exact_mut(positions).enumerate() {
+                dst.iter_mut().zip(src[lane..].iter().step_by(lanes)).for_each(|(d, s)| *d = *s);
+            }
+        }
+    }
+}
+
+/// [`turn`] for `N` positions.
+fn turn_all<A: Copy, const N: usize>(src: &[A], lanes: usize, dst: &mut [A]) {
+    let rows: [&[A]; N] = core::array::from_fn(|position| &src[position * lanes..][..lanes]);
+    for (lane, dst) in dst.as_chunks_mut::<N>().0[..lanes].iter_mut().enumerate() {
+        *dst = core::array::from_fn(|position| rows[position][lane]);
     }
 }
 

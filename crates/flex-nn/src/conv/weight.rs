@@ -27,6 +27,24 @@ const MAX_TASKS: usize = 32;
 /// The rows per task are a multiple of this, the number of rows that [`dots`] processes together.
 const ROWS: usize = 4;
 
+/// Cost of [`weight_gradient`], in multiply-adds of a vector.
+///
+/// # Errors
+/// Fails if the planes are too large to address.
+pub(super) fn cost(op: &'static str, g: &Geometry) -> Result<f64> {
+    let planes = Program::gather(op, g, [false; 3])?.planes;
+    let [_, pitch_h, pitch_w] = [0, 1, 2].map(|k| planes.axes[k].len);
+    let [size_d, size_h, size_w] = g.grid;
+    let positions = ((size_d - 1) * pitch_h + size_h - 1) * pitch_w + size_w;
+    let vectors = g.batch as f64 * positions.div_ceil(max_lanes::<f32>()) as f64;
+    let sums = (g.batch as f64 * positions as f64 / (2 * SEGMENT) as f64).max(1.0);
+    let products = [g.groups, g.grid_channels, g.image_channels, g.taps()].map(|n| n as f64);
+    Ok(products.iter().product::<f64>() * (vectors + SUM * sums))
+}
+
+/// Cost of the sum over the lanes of a vector, in multiply-adds of a vector.
+const SUM: f64 = 12.0;
+
 /// Adds the gradient to `out`, `[groups * grid_channels, image_channels, taps]`.
 ///
 /// # Errors
@@ -38,9 +56,12 @@ pub(super) fn weight_gradient<A: Computing>(
     grid: Source<'_>,
     out: &mut [A],
 ) -> Result<()> {
-    let program = Program::gather(op, g)?;
+    let program = Program::gather(op, g, [false; 3])?;
     let [pass] = &program.passes[..] else { return Ok(()) };
-    let columns = pass.offsets.len();
+    let (taps, channel) = (pass.of_a_channel(), program.planes.channel_len());
+    let columns = program.planes.channels.saturating_mul(taps.len());
+    let mut offsets = storage::try_list(op, columns)?;
+    (0..program.planes.channels).for_each(|c| offsets.extend(taps.iter().map(|tap| c * channel + tap.p)));
     if out.is_empty() || g.batch == 0 {
         return Ok(());
     }
@@ -111,7 +132,7 @@ pub(super) fn weight_gradient<A: Computing>(
                             g_image: total * wide,
                             p: &p[i * image_planes + group * planes.len() + start..],
                             p_image: image_planes,
-                            offsets: &pass.offsets,
+                            offsets: &offsets,
                             rows: here,
                             images: images.min(count - i),
                             len,

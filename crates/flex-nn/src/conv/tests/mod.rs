@@ -1,6 +1,8 @@
 //! Convolutions against their definition: a loop in f64 over all products that a convolution sums.
 
 mod deform;
+mod few_pixels;
+mod winograd;
 
 use super::*;
 use crate::{DType, Element, Error};

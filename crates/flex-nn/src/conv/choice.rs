@@ -1,0 +1,189 @@
+//! The choice of the program that computes a convolution, from its geometry alone.
+//!
+//! A convolution has several programs, which differ in two ways:
+//!
+//! * Images are computed one by one, or *interleaved*: an axis of images becomes the innermost axis, along
+//!   which vectors lie. Rows of few pixels fill few vectors, rows of as many pixels of each image fill many.
+//!   The tensors are turned before and after.
+//! * The padding of an axis is written into the planes, or skipped: outputs at the ends of the axis have
+//!   passes of their own, with fewer taps.
+//!
+//! The gradient of a weight may be computed by such a program too ([`along_channels`]).
+
+use super::images::Images;
+use super::plan::Geometry;
+use super::product::max_lanes;
+use super::program::{Coefficients, Program};
+use super::weight;
+use super::winograd::Winograd;
+use crate::error::Result;
+
+/// Which way a convolution is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direction {
+    /// The grid from the image.
+    Gather,
+    /// The image from the grid.
+    Spread,
+}
+
+/// A program and the layout of the tensors that it reads and writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Choice {
+    pub program: Program,
+    pub images: Images,
+    /// Winograd's method, if it costs less than the program.
+    pub winograd: Option<Winograd>,
+}
+
+/// Convolutions with fewer floating-point operations are computed in one way: to compare costs takes some 20
+/// us.
+const COMPARED: usize = 4 * 1024 * 1024;
+
+/// The most images that are interleaved, if there is a choice: two vectors of f32.
+const IMAGES: usize = 32;
+
+/// The most taps along an axis whose padding is skipped.
+const TAPS: usize = 16;
+
+/// The most positions of the grid of a gradient with [vectors along channels](along_channels).
+const POSITIONS: usize = 1024;
+
+/// Costs, in multiply-adds of a vector (0.27 ns on one core of Zen 4): the call of a product, and copying an
+/// element into the planes.
+const CALL: f64 = 60.0;
+const COPY: f64 = 0.2;
+
+/// Cost of turning this many elements, of sources and outputs together. Beyond 4 MiB a core of Zen 4 takes
+/// 1.1 ns for one: the pointwise convolution of eight images from 1,024 to 512 channels at 14x14 loses with
+/// interleaved images what it gains.
+fn turn(elements: usize) -> f64 {
+    if elements <= 1 << 20 { elements as f64 } else { 3.0 * elements as f64 }
+}
+
+impl Choice {
+    /// The cheapest program; with `tiles`, Winograd's method is considered too.
+    ///
+    /// # Errors
+    /// Fails if the planes are too large to address.
+    pub fn new(op: &'static str, g: &Geometry, direction: Direction, tiles: bool) -> Result<Self> {
+        let build = |g: &Geometry, skip| match direction {
+            Direction::Gather => Program::gather(op, g, skip),
+            Direction::Spread => Program::spread(op, g, skip),
+        };
+        let plain = g.clone().merged();
+        if g.flops() < COMPARED {
+            return Ok(Self { program: build(&plain, [false; 3])?, images: Images(1), winograd: None });
+        }
+        let images = interleaved(g);
+        let mixed = g.clone().with_images_inside(images).merged();
+        let mut best: Option<(f64, Self)> = None;
+        for (g, images) in [(&plain, 1), (&mixed, images)] {
+            if images == 1 && best.is_some() {
+                continue;
+            }
+            for skip in skips(g) {
+                let program = build(g, skip)?;
+                let turned = program.planes.source_len() + program.rows * program.out_len();
+                let units = g.batch * g.groups;
+                let turned = if images > 1 { turn(units * turned) } else { 0.0 };
+                let cost = units as f64 * program.cost() + turned;
+                if best.as_ref().is_none_or(|(least, _)| cost < *least) {
+                    best = Some((cost, Self { program, images: Images(images), winograd: None }));
+                }
+            }
+        }
+        let (mut least, mut best) = best.expect("the plain program is always compared");
+        for images in [1, images] {
+            if tiles && let Some(winograd) = Winograd::new(op, g, images, direction == Direction::Spread)? {
+                let units = g.batch / images * g.groups;
+                let turned = if images > 1 { turn(units * winograd.elements()) } else { 0.0 };
+                let cost = units as f64 * winograd.cost() + turned;
+                if cost < least {
+                    least = cost;
+                    best.images = Images(images);
+                    best.winograd = Some(winograd);
+                }
+            }
+        }
+        Ok(best)
+    }
+}
+
+/// The sets of axes whose padding may be skipped.
+fn skips(g: &Geometry) -> impl Iterator<Item = [bool; 3]> {
+    let worth = [0, 1, 2].map(|k| (2..=TAPS).contains(&g.kernel[k]) && g.image[k] > 0);
+    let all = (0..8).map(|set| [0, 1, 2].map(|k| set >> k & 1 == 1));
+    all.filter(move |skip| (0..3).all(|k| worth[k] || !skip[k]))
+}
+
+/// The program of a weight's gradient, which has vectors along the channels of the image: the convolution of
+/// the image, whose images are the channels and whose channels lie inside, with the grid as its weight. Its
+/// outputs are the taps. The source has its [channels inside](super::images::channels_inside). `None` where sums along the
+/// positions of a row cost less.
+///
+/// # Errors
+/// Fails if the planes are too large to address.
+pub(super) fn along_channels(op: &'static str, g: &Geometry) -> Result<Option<Program>> {
+    let positions = g.grid.iter().product::<usize>();
+    let flat = g.image[0] == 1 && g.grid[0] == 1 && g.kernel[0] == 1 && g.padding[0] == 0;
+    let fits = positions <= POSITIONS && g.taps() <= TAPS * TAPS && !g.image.contains(&0);
+    if !flat || !fits || g.flops() < COMPARED {
+        return Ok(None);
+    }
+    let mut inside = Geometry {
+        batch: 1,
+        groups: g.groups,
+        image_channels: g.batch,
+        grid_channels: g.grid_channels,
+        image: g.image,
+        grid: g.kernel,
+        kernel: g.grid,
+        stride: g.dilation,
+        padding: g.padding,
+        dilation: g.stride,
+    };
+    inside.move_inside(g.image_channels);
+    let inside = inside.merged();
+    let coefficients = Coefficients {
+        group: g.grid_channels * positions,
+        row: positions,
+        channel: g.groups * g.grid_channels * positions,
+    };
+    let mut program = Program::gather_by(op, &inside, [true; 3], coefficients)?;
+    program.turned = Some(g.image_channels);
+    let turned = program.planes.source_len() + program.rows * program.out_len();
+    let cost = g.groups as f64 * program.cost() + turn(g.groups * turned);
+    Ok((cost < weight::cost(op, &g.clone().merged())?).then_some(program))
+}
+
+/// The number of images to interleave: all of them, or the most that the batch can be cut into equal parts
+/// of; 1 for convolutions over three axes.
+fn interleaved(g: &Geometry) -> usize {
+    let flat = g.image[0] == 1 && g.grid[0] == 1 && g.kernel[0] == 1 && g.padding[0] == 0;
+    let parts = (1..=IMAGES).rev().find(|images| g.batch.is_multiple_of(*images)).unwrap_or(1);
+    match g.batch {
+        _ if !flat => 1,
+        0..=IMAGES => g.batch.max(1),
+        _ => parts,
+    }
+}
+
+impl Program {
+    /// Cost for one group of one image, in multiply-adds of a vector.
+    fn cost(&self) -> f64 {
+        let lanes = max_lanes::<f32>();
+        let (mut products, mut calls) = (0, 0);
+        for pass in &self.passes {
+            self.for_each_run(lanes, pass.count.map(|n| 0..n), &mut |run| {
+                let len = (run.rows - 1) * self.planes.axes[2].len + run.cols;
+                products += pass.per_channel * len.div_ceil(lanes);
+                calls += 1;
+            });
+        }
+        let copied = if self.planes.is_source() { 0 } else { self.planes.len() };
+        self.rows as f64 * (self.planes.channels * products) as f64
+            + CALL * (self.rows.div_ceil(8) * calls) as f64
+            + COPY * copied as f64
+    }
+}

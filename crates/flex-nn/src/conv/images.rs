@@ -1,0 +1,87 @@
+//! Interleaved images: several images of a batch as the innermost axis, along which vectors lie.
+
+use crate::error::Result;
+use crate::{Shape, Tensor};
+use alloc::vec::Vec;
+
+/// How many images of a batch are interleaved. They divide the batch; with 1, tensors stay as they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Images(pub usize);
+
+impl Images {
+    /// `[batch, channels, spatial...]` as a contiguous tensor `[batch / images, channels, spatial...,
+    /// images]`.
+    ///
+    /// # Errors
+    /// Not enough memory.
+    pub fn interleave(self, source: Tensor) -> Result<Tensor> {
+        if self.0 == 1 {
+            return source.into_contiguous();
+        }
+        let mut shape = source.shape().clone();
+        shape[0] /= self.0;
+        shape.insert(1, self.0);
+        let axes: Vec<usize> = [0].into_iter().chain(2..shape.rank()).chain([1]).collect();
+        source.reshape(shape)?.permute(&axes)?.into_contiguous()
+    }
+
+    /// The interleaved shape of `[batch, channels, spatial...]`.
+    pub fn shape(self, shape: &Shape) -> Shape {
+        let mut shape = shape.clone();
+        if self.0 > 1 {
+            shape[0] /= self.0;
+            shape.push(self.0);
+        }
+        shape
+    }
+
+    /// The tensor of this shape whose interleaved images are `source`.
+    ///
+    /// # Errors
+    /// Not enough memory.
+    pub fn separate(self, source: Tensor, shape: Shape) -> Result<Tensor> {
+        if self.0 == 1 {
+            return Ok(source);
+        }
+        let last = source.rank() - 1;
+        let axes: Vec<usize> = [0, last].into_iter().chain(1..last).collect();
+        source.permute(&axes)?.into_contiguous()?.reshape(shape)
+    }
+}
+
+/// `[batch, groups * channels, spatial...]` as a contiguous tensor `[groups, batch, spatial..., channels]`.
+///
+/// # Errors
+/// Not enough memory.
+pub(super) fn channels_inside(source: Tensor, groups: usize) -> Result<Tensor> {
+    let mut shape = source.shape().clone();
+    shape[1] /= groups;
+    shape.insert(1, groups);
+    let axes: Vec<usize> = [1, 0].into_iter().chain(3..shape.rank()).chain([2]).collect();
+    source.reshape(shape)?.permute(&axes)?.into_contiguous()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interleaving_is_undone() {
+        let values: Vec<f32> = (0..240).map(|i| i as f32).collect();
+        let x = Tensor::from_slice(&values, [6, 4, 2, 5]).unwrap();
+        for images in [1, 2, 3, 6] {
+            let images = Images(images);
+            let mixed = images.interleave(x.clone()).unwrap();
+            assert_eq!(mixed.shape(), &images.shape(x.shape()));
+            let back = images.separate(mixed, x.shape().clone()).unwrap();
+            assert!(back.shape() == x.shape() && back.to_vec::<f32>() == values);
+        }
+        let mixed = Images(3).interleave(x.clone()).unwrap();
+        // Image 4 is the second one of the second group.
+        assert_eq!(mixed.shape().to_vec(), [2, 4, 2, 5, 3]);
+        assert_eq!(mixed.to_vec::<f32>()[((4 + 2) * 10 + 7) * 3 + 1], values[(4 * 4 + 2) * 10 + 7]);
+        let inside = channels_inside(x, 2).unwrap();
+        assert_eq!(inside.shape().to_vec(), [2, 6, 2, 5, 2]);
+        assert_eq!(inside.to_vec::<f32>()[((6 + 4) * 10 + 7) * 2 + 1], values[(4 * 4 + 3) * 10 + 7]);
+    }
+}

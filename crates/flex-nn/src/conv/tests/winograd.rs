@@ -1,0 +1,111 @@
+//! Winograd's method against sums in f64.
+
+use super::*;
+use crate::conv::images::Images;
+use crate::conv::winograd::Winograd;
+
+/// Largest error of the method, relative to the largest sum of magnitudes, for a convolution of `x` with
+/// `rows` kernels of 3x3, or for its input gradient.
+fn error(x: [usize; 4], rows: usize, padding: [usize; 2], images: usize, reversed: bool) -> f64 {
+    let o = ConvOptions { padding, ..options::<2>(1, 0, 1, 1) };
+    let ws = [rows, x[1], 3, 3];
+    let ys = [x[0], rows, x[2] + 2 * padding[0] - 2, x[3] + 2 * padding[1] - 2];
+    let [xt, wt, gt] = [(&x, 1), (&ws, 2), (&ys, 3)].map(|(shape, seed)| random::<f32>(shape, seed));
+    let (xv, wv, gv) = (to_f64::<f32>(&xt), to_f64::<f32>(&wt), to_f64::<f32>(&gt));
+    let (source, shape) = if reversed { (gt, x) } else { (xt, ys) };
+    let bias: Vec<f32> = (0..shape[1]).map(|channel| channel as f32 * 0.25).collect();
+    let mut want = Sums::new(shape.iter().product());
+    let plane = shape[2] * shape[3];
+    (0..want.value.len()).for_each(|i| want.add(i, bias[i / plane % shape[1]].into()));
+    products(&x, &ws, &ys, &o, |i, w, k| {
+        if reversed { want.add(i, gv[k] * wv[w]) } else { want.add(k, xv[i] * wv[w]) }
+    });
+    let g = Geometry::conv("t", &x, &ws, &o).unwrap();
+    let winograd = Winograd::new("t", &g, images, reversed).unwrap().expect("a kernel of 3x3");
+    let (images, shape) = (Images(images), Shape::from(shape));
+    let source = images.interleave(source).unwrap();
+    let (weight, mixed) = (wt.to_vec::<f32>(), images.shape(&shape));
+    let out = winograd.run("t", 1, Source::of(&source), &weight, &bias, mixed).unwrap();
+    let got = to_f64::<f32>(&images.separate(out, shape).unwrap());
+    let largest = want.magnitude.iter().fold(0.0f64, |largest, &m| largest.max(m));
+    let errors = got.iter().zip(&want.value).map(|(got, want)| (got - want).abs());
+    errors.fold(0.0, |largest: f64, error| if error <= largest { largest } else { error }) / largest
+}
+
+#[test]
+fn tiles_cover_outputs_of_any_size() {
+    for reversed in [false, true] {
+        for (height, width) in [(3, 3), (4, 5), (6, 6), (7, 2), (2, 9), (9, 8), (14, 14), (5, 67), (70, 6)] {
+            for padding in [[0, 0], [1, 1], [2, 2], [0, 1], [2, 1]] {
+                if height + 2 * padding[0] < 3 || width + 2 * padding[1] < 3 {
+                    continue;
+                }
+                for (batch, images) in [(1, 1), (2, 1), (3, 3), (10, 5)] {
+                    let error = error([batch, 3, height, width], 9, padding, images, reversed);
+                    assert!(error < 2e-6, "{height}x{width} {padding:?} {images} {reversed}: {error}");
+                }
+            }
+        }
+    }
+}
+
+/// Channels and output channels around the sizes of blocks (16 and 64 channels, 8 output channels), and as
+/// many tiles as are kept (192), and more.
+#[test]
+fn tiles_of_many_channels() {
+    for (x, rows) in [
+        ([1, 16, 9, 9], 8),
+        ([2, 17, 8, 12], 7),
+        ([1, 65, 12, 12], 17),
+        ([16, 64, 12, 16], 3),
+        ([17, 5, 16, 13], 1),
+        ([1, 129, 6, 7], 33),
+    ] {
+        for images in [1, x[0]] {
+            for reversed in [false, true] {
+                let error = error(x, rows, [1, 1], images, reversed);
+                assert!(error < 2e-6, "{x:?} {rows} {images} {reversed}: {error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn other_kernels_and_strides_have_no_tiles() {
+    let make = |kernel: [usize; 2], stride, padding, dilation| {
+        let o = options::<2>(stride, padding, dilation, 1);
+        let g = Geometry::conv("t", &[2, 4, 9, 9], &[4, 4, kernel[0], kernel[1]], &o).unwrap();
+        Winograd::new("t", &g, 1, false).unwrap()
+    };
+    assert!(make([3, 3], 1, 1, 1).is_some());
+    for other in [make([3, 2], 1, 1, 1), make([1, 3], 1, 0, 1), make([5, 5], 1, 1, 1)] {
+        assert!(other.is_none());
+    }
+    assert!(
+        make([3, 3], 2, 1, 1).is_none() && make([3, 3], 1, 1, 2).is_none() && make([3, 3], 1, 3, 1).is_none()
+    );
+}
+
+/// Operands that tiles are chosen for, but that have values whose transforms overflow.
+#[test]
+fn huge_values_are_multiplied_directly() {
+    let (xs, ws) = ([1, 64, 28, 28], [64, 64, 3, 3]);
+    let o = options::<2>(1, 1, 1, 1);
+    let g = Geometry::conv("t", &xs, &ws, &o).unwrap();
+    assert!(Choice::new("t", &g, Direction::Gather, true).unwrap().winograd.is_some());
+    let w = random::<f32>(&ws, 2);
+    for huge in [f64::INFINITY, f64::NAN, 3e38] {
+        let mut xv = values(64 * 28 * 28, 1);
+        xv[28 * 14 + 14] = huge;
+        let y = conv(tensor::<f32>(&xv, &xs), w.clone(), None, &o).unwrap();
+        // Positions outside of the windows of the value are those without it.
+        xv[28 * 14 + 14] = 0.0;
+        let plain = to_f64::<f32>(&conv(tensor::<f32>(&xv, &xs), w.clone(), None, &o).unwrap());
+        for (i, (got, want)) in to_f64::<f32>(&y).into_iter().zip(plain).enumerate() {
+            let (row, column) = (i / 28 % 28, i % 28);
+            if !(13..=15).contains(&row) || !(13..=15).contains(&column) {
+                assert!((got - want).abs() < 1e-3, "{huge} {row} {column}: {got} for {want}");
+            }
+        }
+    }
+}

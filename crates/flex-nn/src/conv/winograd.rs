@@ -1,0 +1,462 @@
+//! Convolutions with kernels of 3x3 and stride 1 by Winograd's method, in f32.
+//!
+//! The output is cut into tiles of 4x4. A tile depends on 6x6 inputs, and is a sum over the channels of 36
+//! products instead of 144: both the inputs and the kernel are transformed to 36 *points*, which are
+//! multiplied one by one, and the sums are transformed back (Lavin and Gray, "Fast Algorithms for
+//! Convolutional Neural Networks", 2015). Along one axis the method evaluates polynomials at 0, 1, -1, 2, -1/2
+//! and infinity, multiplies, and interpolates. With these points errors are smaller than with the usual 2 and
+//! -2 (Barabasz et al., "Error Analysis and Improving the Accuracy of Winograd Convolution for Deep Neural
+//! Networks", 2020).
+//!
+//! The sums over the channels are [products](super::product) with one matrix of tiles for each point. The
+//! planes of a convolution with a stride of 4 and a kernel of 6x6 have the inputs of neighbouring tiles as
+//! neighbours, so vectors lie along tiles (and interleaved images) in all steps.
+//!
+//! Values are rounded relative to the largest of a tile. With huge values or infinities in a tile, sums of
+//! others would be lost, so such operands are not computed here ([`is_tame`]).
+
+use super::element::Scratch;
+use super::plan::Geometry;
+use super::product::{Tap, Terms, max_lanes, slack, windows};
+use super::program::{Coefficients, Program};
+use super::run::{pack_all, product_work};
+use crate::error::Result;
+use crate::parallel::{Work, for_each_chunk, map_blocks};
+use crate::stored::Source;
+use crate::{Blank, Shape, Tensor, storage};
+use flex_math::simd::vectorize;
+
+/// Outputs of a tile along an axis, and inputs that they depend on.
+const TILE: usize = 4;
+const SIDE: usize = TILE + 2;
+/// Points of a tile.
+const POINTS: usize = SIDE * SIDE;
+/// Tiles that are transformed at a time: a vector of AVX-512.
+const LANES: usize = max_lanes::<f32>();
+/// Output channels that a task computes at a time, and tiles whose sums are kept: 36 x 8 x 192 sums take 221
+/// KB of the second-level cache.
+const ROWS: usize = 8;
+const KEPT: usize = 192;
+/// Bytes of transformed inputs that are kept at a time.
+const POINT_BYTES: usize = 4 * 1024 * 1024;
+
+/// Costs, in multiply-adds of a vector: transforming a kernel, and the inputs and the sums of a vector of
+/// tiles. The kernels' cost is 36 writes: one image of 512 channels at 7x7, which are four tiles, takes 7.3 ms
+/// for 512 outputs, and 2.7 ms without tiles.
+const KERNEL: f64 = 60.0;
+const INPUTS: f64 = 300.0;
+const SUMS: f64 = 500.0;
+
+/// A value for each tile of a block.
+type Lanes = [f32; LANES];
+
+/// A square of values for each tile of a block.
+type Square<const N: usize> = [[Lanes; N]; N];
+
+/// A convolution that is computed by tiles.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Winograd {
+    /// The planes and windows of the tiles' inputs.
+    tiles: Program,
+    /// Interleaved images.
+    pub images: usize,
+    /// Height and width of the output.
+    out: [usize; 2],
+    /// Rows of tiles of a unit (a group of an image, or of interleaved images), and tiles of a row.
+    grid: [usize; 2],
+    /// Distance in the planes between rows of tiles.
+    plane_row: usize,
+    coefficients: Coefficients,
+    /// Whether the taps are in reverse order: input gradients.
+    reversed: bool,
+}
+
+impl Winograd {
+    /// The tiles of the geometry of `images` interleaved images, before axes are merged; `reversed` for a
+    /// spread. `None` if the geometry is not one of a kernel of 3x3 with stride 1.
+    ///
+    /// # Errors
+    /// Fails if the planes are too large to address.
+    pub fn new(op: &'static str, g: &Geometry, images: usize, reversed: bool) -> Result<Option<Self>> {
+        let plain = g.kernel == [1, 3, 3] && g.stride == [1; 3] && g.dilation == [1; 3];
+        let padding = g.padding[1..].iter().all(|&padding| padding <= 2);
+        if !plain || !padding || g.image.contains(&0) || g.image[0] != 1 || !g.batch.is_multiple_of(images) {
+            return Ok(None);
+        }
+        let coefficients = if reversed {
+            Program::spread(op, g, [false; 3])?.coefficients
+        } else {
+            Program::gather(op, g, [false; 3])?.coefficients
+        };
+        let (image, grid) = if reversed { (g.grid, g.image) } else { (g.image, g.grid) };
+        let (channels, rows) =
+            if reversed { (g.grid_channels, g.image_channels) } else { (g.image_channels, g.grid_channels) };
+        let padding = |k: usize| if reversed { 2 - g.padding[k] } else { g.padding[k] };
+        let mut tiles = Geometry {
+            batch: g.batch / images,
+            groups: g.groups,
+            image_channels: channels,
+            grid_channels: rows,
+            image,
+            grid: [1, grid[1].div_ceil(TILE), grid[2].div_ceil(TILE)],
+            kernel: [1, SIDE, SIDE],
+            stride: [1, TILE, TILE],
+            padding: [0, padding(1), padding(2)],
+            dilation: [1; 3],
+        };
+        let tile_rows = tiles.grid[1];
+        if images > 1 {
+            tiles.move_inside(images);
+        }
+        let tiles = Program::gather(op, &tiles, [false; 3])?;
+        let out_grid = [tile_rows, tiles.out_len() / tile_rows];
+        let [_, middle, inner] = [0, 1, 2].map(|k| tiles.planes.axes[k].len);
+        let plane_row = if images > 1 { middle * inner } else { inner };
+        Ok(Some(Self {
+            tiles,
+            images,
+            out: [grid[1], grid[2]],
+            grid: out_grid,
+            plane_row,
+            coefficients,
+            reversed,
+        }))
+    }
+
+    /// Elements of the source and of the output of a group.
+    pub fn elements(&self) -> usize {
+        self.tiles.planes.source_len() + self.tiles.rows * self.out[0] * self.out[1] * self.images
+    }
+
+    /// Cost for one group of one image, or of the interleaved images, in multiply-adds of a vector.
+    pub fn cost(&self) -> f64 {
+        let [tile_rows, row] = self.grid;
+        let (channels, rows) = (self.tiles.planes.channels as f64, self.tiles.rows as f64);
+        let vectors = (tile_rows * row.div_ceil(LANES)) as f64;
+        let products = (POINTS * (tile_rows * row).div_ceil(LANES)) as f64;
+        rows * channels * (products + KERNEL) + channels * vectors * INPUTS + rows * vectors * SUMS
+    }
+
+    /// Computes the output `[units, rows, height, width, images]` from the source of the planes. `weight`
+    /// holds the coefficients, `bias` a value per output channel of all groups.
+    ///
+    /// # Errors
+    /// Not enough memory.
+    pub fn run(
+        &self,
+        op: &'static str,
+        groups: usize,
+        src: Source<'_>,
+        weight: &[f32],
+        bias: &[f32],
+        shape: Shape,
+    ) -> Result<Tensor> {
+        let tiles = &self.tiles;
+        let (channels, rows, [tile_rows, row]) = (tiles.planes.channels, tiles.rows, self.grid);
+        let [height, width] = self.out;
+        let (source, unit) = (tiles.planes.source_len(), rows * height * width * self.images);
+        let mut blank = Blank::new(op, shape, crate::DType::F32)?;
+        let out: &mut [f32] = bytemuck::cast_slice_mut(blank.bytes());
+        // Rows of tiles whose points are kept.
+        let band = (POINT_BYTES / (size_of::<f32>() * POINTS * channels * row)).clamp(1, tile_rows);
+        let mut planes = Scratch::<f32>::new(op, tiles.planes.len() + slack::<f32>())?;
+        planes[tiles.planes.len()..].fill(0.0);
+        let pitch = band * row;
+        let mut points = Scratch::<f32>::new(op, channels * POINTS * pitch + slack::<f32>())?;
+        points[channels * POINTS * pitch..].fill(0.0);
+        let kernel = POINTS * kernel_pitch(channels);
+        let sums = POINTS * sums_pitch(KEPT);
+        storage::ensure_for_tasks(op, (kernel + sums) * size_of::<f32>(), rows.div_ceil(ROWS))?;
+        let block = Terms::BLOCK.min(channels);
+        let taps = (0..block).map(|c| Tap { a: c, p: c * POINTS * pitch }).collect();
+        let terms = Terms::new(taps, channels, block, block * POINTS * pitch);
+        for (unit, out) in out.chunks_exact_mut(unit).enumerate() {
+            let group = unit % groups;
+            let weight = &weight[group * self.coefficients.group..];
+            let bias = &bias[group * rows..][..rows];
+            let src = src.slice(unit * source..(unit + 1) * source);
+            pack_all(tiles, src, &mut planes[..tiles.planes.len()]);
+            for first in (0..tile_rows).step_by(band) {
+                let here = band.min(tile_rows - first);
+                let all = channels * POINTS * pitch;
+                let work = Work::Flops(8 * channels * here * row * POINTS);
+                for_each_chunk(&mut points[..all], POINTS * pitch, work, |channel, points| {
+                    self.transform_inputs(
+                        &planes[channel * tiles.planes.channel_len()..],
+                        first,
+                        here,
+                        points,
+                    );
+                });
+                let work = product_work(2 * POINTS * channels * rows * here * row);
+                for_each_chunk(out, ROWS * height * width * self.images, work, |block, out| {
+                    let start = block * ROWS;
+                    let bias = &bias[start..rows.min(start + ROWS)];
+                    let mut kernel = Scratch::<f32>::for_task(kernel);
+                    let mut sums = Scratch::<f32>::for_task(sums);
+                    let weight = &weight[start * self.coefficients.row..];
+                    self.transform_kernels(weight, bias.len(), &mut kernel);
+                    for tile in (0..here * row).step_by(KEPT) {
+                        let count = KEPT.min(here * row - tile);
+                        let row_pitch = count + slack::<f32>();
+                        let each = sums.chunks_exact_mut(sums_pitch(count)).take(POINTS);
+                        for (point, sums) in each.enumerate() {
+                            let a = &kernel[point * kernel_pitch(channels)..];
+                            let zeros = &[0.0; ROWS][..bias.len()];
+                            let base = point * pitch + tile;
+                            windows(a, channels, zeros, &points, &terms, base, count, sums, row_pitch);
+                        }
+                        for (r, (out, &bias)) in
+                            out.chunks_exact_mut(height * width * self.images).zip(bias).enumerate()
+                        {
+                            self.transform_sums(&sums[r * row_pitch..], bias, first * row + tile, count, out);
+                        }
+                    }
+                });
+            }
+        }
+        Ok(blank.finish())
+    }
+
+    /// Writes the points of `count` rows of tiles of a channel from row `first` on: for each point a value
+    /// per tile.
+    fn transform_inputs(&self, planes: &[f32], first: usize, count: usize, points: &mut [f32]) {
+        let [pass] = &self.tiles.passes[..] else { return };
+        let taps: &[Tap; POINTS] = pass.of_a_channel().try_into().expect("a tap per input of a tile");
+        let pitch = points.len() / POINTS;
+        let [_, row] = self.grid;
+        vectorize(
+            #[inline(always)]
+            || {
+                let mut tile: Square<SIDE> = [[[0.0; LANES]; SIDE]; SIDE];
+                let (mut between, mut transformed) = (tile, tile);
+                for y in 0..count {
+                    let start = (first + y) * self.plane_row;
+                    for x in (0..row).step_by(LANES) {
+                        let len = LANES.min(row - x);
+                        for (lanes, tap) in tile.as_flattened_mut().iter_mut().zip(taps) {
+                            let from = &planes[tap.p + start + x..];
+                            match from.first_chunk() {
+                                Some(from) => *lanes = *from,
+                                None => lanes[..len].copy_from_slice(&from[..len]),
+                            }
+                        }
+                        both_axes(&tile, &mut between, &mut transformed, evaluate_input);
+                        for (point, lanes) in transformed.as_flattened().iter().enumerate() {
+                            let to = &mut points[point * pitch + y * row + x..];
+                            // Lanes after the last tile of a row are overwritten by the next row.
+                            match to.first_chunk_mut() {
+                                Some(to) if y * row + x + LANES <= pitch => *to = *lanes,
+                                _ => to[..len].copy_from_slice(&lanes[..len]),
+                            }
+                        }
+                    }
+                }
+            },
+        );
+    }
+
+    /// Writes the points of the kernels of `rows` output channels: for each point a row of coefficients per
+    /// channel.
+    fn transform_kernels(&self, weight: &[f32], rows: usize, out: &mut [f32]) {
+        let channels = self.tiles.planes.channels;
+        let Coefficients { row, channel, .. } = self.coefficients;
+        vectorize(
+            #[inline(always)]
+            || {
+                let mut kernel: Square<3> = [[[0.0; LANES]; 3]; 3];
+                let mut between = [[[0.0; LANES]; 3]; SIDE];
+                let mut transformed: Square<SIDE> = [[[0.0; LANES]; SIDE]; SIDE];
+                for r in 0..rows {
+                    for c in (0..channels).step_by(LANES) {
+                        let len = LANES.min(channels - c);
+                        let from = &weight[r * row + c * channel..];
+                        if self.reversed {
+                            load_kernels::<true>(from, channel, len, &mut kernel);
+                        } else {
+                            load_kernels::<false>(from, channel, len, &mut kernel);
+                        }
+                        both_axes(&kernel, &mut between, &mut transformed, evaluate_kernel);
+                        for (point, lanes) in transformed.as_flattened().iter().enumerate() {
+                            let to = &mut out[point * kernel_pitch(channels) + r * channels + c..];
+                            match to.first_chunk_mut() {
+                                Some(to) if len == LANES => *to = *lanes,
+                                _ => to[..len].copy_from_slice(&lanes[..len]),
+                            }
+                        }
+                    }
+                }
+            },
+        );
+    }
+
+    /// Writes the outputs of `count` tiles from number `first` on of one output channel.
+    fn transform_sums(&self, sums: &[f32], bias: f32, first: usize, count: usize, out: &mut [f32]) {
+        let ([_, row], images) = (self.grid, self.images);
+        let [height, width] = self.out;
+        vectorize(
+            #[inline(always)]
+            || {
+                let mut points: Square<SIDE> = [[[0.0; LANES]; SIDE]; SIDE];
+                let mut between = [[[0.0; LANES]; SIDE]; TILE];
+                let mut tile: Square<TILE> = [[[0.0; LANES]; TILE]; TILE];
+                for block in (0..count).step_by(LANES) {
+                    for (point, lanes) in points.as_flattened_mut().iter_mut().enumerate() {
+                        *lanes =
+                            *sums[point * sums_pitch(count) + block..].first_chunk().expect("padded sums");
+                    }
+                    both_axes(&points, &mut between, &mut tile, interpolate);
+                    let len = LANES.min(count - block);
+                    let mut lane = 0;
+                    while lane < len {
+                        let at = first + block + lane;
+                        let (y, x) = (at / row * TILE, at % row / images * TILE);
+                        // Neighbouring images of one tile.
+                        let image = at % row % images;
+                        let run = (len - lane).min(images - image);
+                        for (i, y) in (y..height.min(y + TILE)).enumerate() {
+                            for (j, x) in (x..width.min(x + TILE)).enumerate() {
+                                let to = &mut out[(y * width + x) * images + image..];
+                                let from = &tile[i][j][lane..];
+                                match run {
+                                    1 => to[0] = from[0] + bias,
+                                    8 => add::<8>(from, bias, to),
+                                    16 => add::<16>(from, bias, to),
+                                    _ => to
+                                        .iter_mut()
+                                        .zip(&from[..run])
+                                        .for_each(|(to, from)| *to = from + bias),
+                                }
+                            }
+                        }
+                        lane += run;
+                    }
+                }
+            },
+        );
+    }
+}
+
+/// Reads the kernels of `len` channels, which are `channel` apart.
+#[inline(always)]
+fn load_kernels<const REVERSED: bool>(from: &[f32], channel: usize, len: usize, to: &mut Square<3>) {
+    for lane in 0..len {
+        let taps: &[f32; 9] = from[lane * channel..].first_chunk().expect("a kernel of 3x3");
+        for tap in 0..9 {
+            let at = if REVERSED { 8 - tap } else { tap };
+            to[at / 3][at % 3][lane] = taps[tap];
+        }
+    }
+}
+
+/// `to = from + bias` for the first `N` elements.
+#[inline(always)]
+fn add<const N: usize>(from: &[f32], bias: f32, to: &mut [f32]) {
+    if let (Some(from), Some(to)) = (from.first_chunk::<N>(), to.first_chunk_mut::<N>()) {
+        *to = from.map(|from| from + bias);
+    }
+}
+
+/// Distances between the points of [`ROWS`] rows of transformed kernels, and between those of their sums for
+/// `tiles` tiles. They are no multiples of a power of two, so points do not share sets of the caches.
+fn kernel_pitch(channels: usize) -> usize {
+    ROWS * channels + LANES
+}
+
+/// See [`kernel_pitch`].
+fn sums_pitch(tiles: usize) -> usize {
+    ROWS * (tiles + slack::<f32>()) + LANES
+}
+
+/// Transforms the columns and then the rows of a square. `between` holds the transformed columns.
+#[inline(always)]
+fn both_axes<const I: usize, const O: usize>(
+    from: &Square<I>,
+    between: &mut [[Lanes; I]; O],
+    to: &mut Square<O>,
+    along: impl Fn([Lanes; I]) -> [Lanes; O],
+) {
+    for x in 0..I {
+        let column = along(core::array::from_fn(|y| from[y][x]));
+        for (row, lanes) in between.iter_mut().zip(column) {
+            row[x] = lanes;
+        }
+    }
+    for (to, from) in to.iter_mut().zip(between) {
+        *to = along(*from);
+    }
+}
+
+/// Each lane of the result is `f` of the lanes.
+#[inline(always)]
+fn each<const N: usize, const M: usize>(values: [Lanes; N], f: impl Fn([f32; N]) -> [f32; M]) -> [Lanes; M] {
+    let mut out = [[0.0; LANES]; M];
+    for lane in 0..LANES {
+        let results = f(core::array::from_fn(|i| values[i][lane]));
+        for (out, result) in out.iter_mut().zip(results) {
+            out[lane] = result;
+        }
+    }
+    out
+}
+
+/// Inputs to points: products with the coefficients of the polynomials that vanish at all other points.
+#[inline(always)]
+fn evaluate_input(values: [Lanes; SIDE]) -> [Lanes; SIDE] {
+    each(values, |[x0, x1, x2, x3, x4, x5]| {
+        let (even, odd) = (x4 - x2, x3 - x1);
+        let (sum, difference) = (even - 1.5 * x3, odd - 1.5 * x2);
+        [
+            even - 1.5 * odd + (x0 - x2),
+            sum + difference,
+            sum - difference,
+            even + 0.5 * odd,
+            even - 2.0 * odd,
+            x5 - x3 - 1.5 * even - odd,
+        ]
+    })
+}
+
+/// The values of a kernel to points.
+#[inline(always)]
+fn evaluate_kernel(values: [Lanes; 3]) -> [Lanes; SIDE] {
+    each(values, |[w0, w1, w2]| {
+        let even = w0 + w2;
+        [
+            w0,
+            (even + w1) * (-1.0 / 3.0),
+            (even - w1) * (1.0 / 3.0),
+            (w0 + 2.0 * w1 + 4.0 * w2) * (1.0 / 15.0),
+            (w0 - 0.5 * w1 + 0.25 * w2) * (-16.0 / 15.0),
+            w2,
+        ]
+    })
+}
+
+/// Points to outputs.
+#[inline(always)]
+fn interpolate(values: [Lanes; SIDE]) -> [Lanes; TILE] {
+    each(values, |[m0, m1, m2, m3, m4, m5]| {
+        let (sum, difference) = (m1 + m2, m1 - m2);
+        [
+            m0 + sum + m3 + m4,
+            difference + 2.0 * m3 - 0.5 * m4,
+            sum + 4.0 * m3 + 0.25 * m4,
+            difference + 8.0 * m3 - 0.125 * m4 + m5,
+        ]
+    })
+}
+
+/// Whether no value is NaN, infinite or so large that its transform might be.
+pub(super) fn is_tame(values: &[f32]) -> bool {
+    const BLOCK: usize = 32 * 1024;
+    /// 2^60: products of transformed values stay below 2^127.
+    const LARGE: f32 = (1u64 << 58) as f32;
+    let tame = map_blocks(values.len(), BLOCK, Work::Bytes(size_of_val(values)), |range| {
+        vectorize(
+            #[inline(always)]
+            || values[range].iter().fold(true, |all, v| all & (v.abs() < LARGE)),
+        )
+    });
+    tame.into_iter().all(|tame| tame)
+}
