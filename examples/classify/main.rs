@@ -1,11 +1,14 @@
-//! Classifies a picture with ResNet-50, or with any other of torchvision's residual networks whose weights are given.
+//! Classifies a picture with ResNet-50, or with any other of torchvision's residual networks whose weights
+//! are given.
 //!
 //! ```console
 //! cargo run --release --features classify --example classify      # random weights and a generated picture
-//! cargo run --release --features classify --example classify -- --weights resnet50.safetensors --labels labels.txt cat.jpg
+//! cargo run --release --features classify --example classify -- \
+//!     --weights resnet50.safetensors --labels labels.txt cat.jpg
 //! ```
 //!
-//! The weights are a model's state under torchvision's names: `safetensors.torch.save_file(resnet50(...).state_dict(), PATH)`.
+//! The weights are a model's state under torchvision's names:
+//! `safetensors.torch.save_file(resnet50(...).state_dict(), PATH)`.
 
 use burn::tensor::activation::softmax;
 use burn_flex::Flex;

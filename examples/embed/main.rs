@@ -1,9 +1,12 @@
-//! Sentence embeddings by all-MiniLM-L6-v2: how similar sentences are, and which lines of a text answer a question.
+//! Sentence embeddings by all-MiniLM-L6-v2: how similar sentences are, and which lines of a text answer a
+//! question.
 //!
 //! ```console
 //! examples/embed/fetch minilm      # downloads the weights and the tokenizer, 90 MB, into a folder
-//! cargo run --release --features embed --example embed -- --weights minilm/model.safetensors "A cat sits." "A dog runs."
-//! cargo run --release --features embed --example embed -- --weights minilm/model.safetensors --search README.md "How fast is it?"
+//! cargo run --release --features embed --example embed -- \
+//!     --weights minilm/model.safetensors "A cat sits." "A dog runs."
+//! cargo run --release --features embed --example embed -- \
+//!     --weights minilm/model.safetensors --search README.md "How fast is it?"
 //! ```
 
 use burn::tensor::Tensor;

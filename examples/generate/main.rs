@@ -2,7 +2,8 @@
 //!
 //! ```console
 //! cargo run --release --example generate      # random weights, bytes as tokens
-//! cargo run --release --features tokenizers --example generate -- --weights gpt2/model.safetensors --tokenizer gpt2/tokenizer.json "Once upon a time"
+//! cargo run --release --features tokenizers --example generate -- \
+//!     --weights gpt2/model.safetensors --tokenizer gpt2/tokenizer.json "Once upon a time"
 //! ```
 
 mod text;

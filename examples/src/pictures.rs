@@ -56,7 +56,8 @@ impl Picture {
         Ok(Self { pixels: picture.pixels().map(|pixel| pixel.0).collect() })
     }
 
-    /// The picture as a tensor of shape `[1, 3, SIDE, SIDE]`, less ImageNet's mean and divided by its deviation.
+    /// The picture as a tensor of shape `[1, 3, SIDE, SIDE]`, less ImageNet's mean and divided by its
+    /// deviation.
     pub fn normalised<B: Backend>(&self, device: &B::Device) -> Tensor<B, 4> {
         let plane = |colour: usize| {
             let value =

@@ -10,7 +10,8 @@ use tokenizers::{Tokenizer, TruncationParams};
 
 /// Longest sentence in tokens, as sentence-transformers sets it; what is beyond it does not count.
 const LONGEST: usize = 256;
-/// Most tokens that go through the model at once, with padding. Batches of 1,024 to 4,096 take the same time per token.
+/// Most tokens that go through the model at once, with padding. Batches of 1,024 to 4,096 take the same time
+/// per token.
 const BATCH: usize = 2048;
 
 /// A tokenizer and the model that it belongs to.

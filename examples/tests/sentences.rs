@@ -1,5 +1,6 @@
-//! The embeddings of real weights, against PyTorch's: `embed/golden.py` wrote them. The weights are not in the repository:
-//! `examples/embed/fetch FOLDER` downloads them, and `FLEX_MINILM=FOLDER` tells where they are.
+//! The embeddings of real weights, against PyTorch's: `embed/golden.py` wrote them. The weights are not in
+//! the repository: `examples/embed/fetch FOLDER` downloads them, and `FLEX_MINILM=FOLDER` tells where they
+//! are.
 
 use burn::tensor::{Int, Tensor, TensorData};
 use burn_flex::Flex;

@@ -1,5 +1,5 @@
-//! `burn::nn::Lstm` under PyTorch's names: `weight_ih_l0`, `weight_hh_l0`, `bias_ih_l0` and `bias_hh_l0`, each of which
-//! holds the input, forget, cell and output gates one after the other.
+//! `burn::nn::Lstm` under PyTorch's names: `weight_ih_l0`, `weight_hh_l0`, `bias_ih_l0` and `bias_hh_l0`,
+//! each of which holds the input, forget, cell and output gates one after the other.
 
 use super::drawn;
 use crate::weights::{Place, TorchNames};

@@ -1,5 +1,5 @@
-//! The encoder of `sentence-transformers/all-MiniLM-L6-v2`: BERT's architecture, whose mean over the tokens is a sentence's
-//! embedding.
+//! The encoder of `sentence-transformers/all-MiniLM-L6-v2`: BERT's architecture, whose mean over the tokens
+//! is a sentence's embedding.
 
 use super::drawn;
 use crate::weights::{Error, Place, TorchNames, Weights, renamed};
@@ -140,8 +140,8 @@ struct FeedForward<B: Backend> {
 }
 
 impl<B: Backend> MiniLm<B> {
-    /// The states of shape `[n, length, width]` after the last layer, for tokens of shape `[n, length]`. `padding` of the same
-    /// shape is true where a sequence has no token any more.
+    /// The states of shape `[n, length, width]` after the last layer, for tokens of shape `[n, length]`.
+    /// `padding` of the same shape is true where a sequence has no token any more.
     pub fn forward(&self, ids: Tensor<B, 2, Int>, padding: Option<Tensor<B, 2, Bool>>) -> Tensor<B, 3> {
         let x = self.embeddings.forward(ids);
         self.layers

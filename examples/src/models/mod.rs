@@ -1,7 +1,7 @@
 //! Models that people run and train, of the size that they have, written with burn-nn.
 //!
-//! Each has a configuration with two methods: `init` draws random weights, the same in each run, and `blank` gives a
-//! model to load [weights](crate::weights) into. Their names are those of the same model in PyTorch.
+//! Each has a configuration with two methods: `init` draws random weights, the same in each run, and `blank`
+//! gives a model to load [weights](crate::weights) into. Their names are those of the same model in PyTorch.
 //!
 //! | model | PyTorch's counterpart, whose names it uses |
 //! | --- | --- |
@@ -10,7 +10,7 @@
 //! | [`gpt2`]: a decoder with a cache of keys and values | Hugging Face's `GPT2Model` |
 //! | [`lstm`]: `burn::nn::Lstm` | `torch.nn.LSTM` with one layer |
 //! | [`mlp`]: two linear layers | `torch.nn.Sequential(Linear, ReLU, Linear)` |
-//! | [`transformer`]: an encoder that classifies sequences | `torch.nn.TransformerEncoder` between embeddings and a head |
+//! | [`transformer`]: an encoder that classifies sequences | `torch.nn.TransformerEncoder` and a head |
 
 pub mod gpt2;
 pub mod lstm;
@@ -22,12 +22,13 @@ pub mod transformer;
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
+use std::sync::{Mutex, PoisonError};
 
 /// Seed of random weights.
 const SEED: u64 = 20;
 
-/// The model with its weights drawn. Burn draws a parameter when it is first used; here it is done in the order of the
-/// fields, so that the values do not depend on that use.
+/// The model with its weights drawn. Burn draws a parameter when it is first used; here it is done in the
+/// order of the fields, so that the values do not depend on that use.
 fn drawn<B: Backend, M: Module<B>>(model: M, device: &B::Device) -> M {
     struct Draw;
     impl<B: Backend> ModuleVisitor<B> for Draw {
@@ -35,6 +36,9 @@ fn drawn<B: Backend, M: Module<B>>(model: M, device: &B::Device) -> M {
             drop(param.val());
         }
     }
+    // A backend has one generator for all threads.
+    static GENERATOR: Mutex<()> = Mutex::new(());
+    let _alone = GENERATOR.lock().unwrap_or_else(PoisonError::into_inner);
     B::seed(device, SEED);
     model.visit(&mut Draw);
     model

@@ -57,8 +57,8 @@ impl TransformerConfig {
     }
 }
 
-/// Embeddings of tokens and positions, Burn's transformer encoder (norms after the residual additions, gelu), and a linear
-/// head on the mean over the sequence.
+/// Embeddings of tokens and positions, Burn's transformer encoder (norms after the residual additions, gelu),
+/// and a linear head on the mean over the sequence.
 #[derive(Module, Debug)]
 pub struct Transformer<B: Backend> {
     tokens: Embedding<B>,

@@ -18,9 +18,9 @@ impl Weights {
     pub fn open(path: &Path) -> Result<Self, Error> {
         let io = |error| Error::Io(path.to_owned(), error);
         let file = File::open(path).map_err(io)?;
-        // SAFETY: the pages are only read. A program that cuts or writes the file meanwhile would change what they
-        // hold, or end this process by a signal; the function's contract excludes it, as every reader of mapped files
-        // must, since no system call can.
+        // SAFETY: the pages are only read. A program that cuts or writes the file meanwhile would change what
+        // they hold, or end this process by a signal; the function's contract excludes it, as every reader of
+        // mapped files must, since no system call can.
         let map = unsafe { memmap2::Mmap::map(&file) }.map_err(io)?;
         let bytes = bytes::Bytes::from_owner(map);
         let parsed =

@@ -13,8 +13,9 @@
 //! # }
 //! ```
 //!
-//! [`Weights::open`] maps the file into memory, and [`Weights::lend`] gives a model that computes on these pages: a
-//! tensor costs memory when it is read, and never a second copy. [`Weights::load`] gives tensors of their own.
+//! [`Weights::open`] maps the file into memory, and [`Weights::lend`] gives a model that computes on these
+//! pages: a tensor costs memory when it is read, and never a second copy. [`Weights::load`] gives tensors of
+//! their own.
 
 mod error;
 mod file;
@@ -32,7 +33,8 @@ use std::path::PathBuf;
 
 /// A model whose weights have names in PyTorch.
 ///
-/// The rules that hold for all modules are applied first: `gamma` and `beta` of a norm are `weight` and `bias`.
+/// The rules that hold for all modules are applied first: `gamma` and `beta` of a norm are `weight` and
+/// `bias`.
 pub trait TorchNames<B: Backend>: Module<B> {
     /// Whether the weights of linear layers are `[d_output, d_input]` in PyTorch, the transpose of Burn's.
     const LINEARS_ARE_TRANSPOSED: bool = true;
@@ -46,7 +48,8 @@ pub trait TorchNames<B: Backend>: Module<B> {
 pub struct Place {
     /// Name of the tensor.
     pub name: String,
-    /// The part's number and the number of parts along the first axis, where the tensor holds several parameters.
+    /// The part's number and the number of parts along the first axis, where the tensor holds several
+    /// parameters.
     pub part: Option<(usize, usize)>,
 }
 
@@ -111,7 +114,8 @@ impl Weights {
         })
     }
 
-    /// The number of different values that follow a prefix, up to the next dot: of `h.`, the number of layers.
+    /// The number of different values that follow a prefix, up to the next dot: of `h.`, the number of
+    /// layers.
     pub(crate) fn parts(&self, prefix: &str) -> usize {
         let parts = self.names().filter_map(|name| name.strip_prefix(prefix)?.split('.').next());
         parts.collect::<std::collections::BTreeSet<_>>().len()
@@ -143,9 +147,9 @@ impl Weights {
         read::load(self, model, false)
     }
 
-    /// The model with these weights, which stay where they are: the model's tensors are views of the file or of this
-    /// collection, and the weights of linear layers are transposed views. A backend that can't use foreign memory
-    /// copies it. For inference; an optimizer would copy the tensors at its first step.
+    /// The model with these weights, which stay where they are: the model's tensors are views of the file or
+    /// of this collection, and the weights of linear layers are transposed views. A backend that can't use
+    /// foreign memory copies it. For inference; an optimizer would copy the tensors at its first step.
     ///
     /// # Errors
     /// As [`load`](Self::load).

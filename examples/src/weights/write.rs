@@ -40,7 +40,8 @@ impl<B: Backend> ModuleVisitor<B> for Writer {
 }
 
 impl Writer {
-    /// The tensor of this name with `data` as one of its equal parts; the parts that did not come yet are zeros.
+    /// The tensor of this name with `data` as one of its equal parts; the parts that did not come yet are
+    /// zeros.
     fn with_part(&self, name: &str, data: TensorData, part: usize, parts: usize) -> TensorData {
         let len = data.bytes.len();
         let mut bytes = match self.weights.tensors.get(name) {

@@ -129,8 +129,8 @@ impl<B: Backend> Gpt2<B> {
         Cache::new(self.h.len(), shape, &self.wpe.weight.device())
     }
 
-    /// Scores (logits) of shape `[n, length, vocabulary]` for what follows each token of `ids`, of shape `[n, length]`. The
-    /// tokens continue the cache's, and are added to it.
+    /// Scores (logits) of shape `[n, length, vocabulary]` for what follows each token of `ids`, of shape `[n,
+    /// length]`. The tokens continue the cache's, and are added to it.
     ///
     /// # Panics
     /// Panics if the cache has no room for the tokens, or was made for another number of texts.
@@ -139,7 +139,8 @@ impl<B: Backend> Gpt2<B> {
         self.head(states)
     }
 
-    /// Scores of shape `[n, vocabulary]` for what follows the last token, otherwise as [`forward`](Self::forward).
+    /// Scores of shape `[n, vocabulary]` for what follows the last token, otherwise as
+    /// [`forward`](Self::forward).
     pub fn forward_last(&self, ids: Tensor<B, 2, Int>, cache: &mut Cache<B>) -> Tensor<B, 2> {
         let states = self.states(ids, cache);
         let last = states.dims()[1] - 1;

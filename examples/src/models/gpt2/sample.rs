@@ -2,8 +2,8 @@
 
 use rand::{Rng, RngExt};
 
-/// The number of the next token, by its score in `scores` (logits). At temperature 0 it is the highest; above, tokens are drawn
-/// with probabilities `softmax(scores / temperature)`.
+/// The number of the next token, by its score in `scores` (logits). At temperature 0 it is the highest;
+/// above, tokens are drawn with probabilities `softmax(scores / temperature)`.
 ///
 /// # Panics
 /// Panics if there is no score.

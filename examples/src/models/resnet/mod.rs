@@ -94,15 +94,16 @@ pub struct ResNet<B: Backend> {
 }
 
 impl<B: Backend> ResNet<B> {
-    /// Scores (logits) of shape `[n, classes]` for images of shape `[n, 3, height, width]`, normalised as ImageNet's.
+    /// Scores (logits) of shape `[n, classes]` for images of shape `[n, 3, height, width]`, normalised as
+    /// ImageNet's.
     pub fn forward(&self, images: Tensor<B, 4>) -> Tensor<B, 2> {
         let x = self.pool.forward(self.activation.forward(self.stem.forward(images)));
         let x = self.layers.iter().flatten().fold(x, |x, block| block.forward(x));
         self.fc.forward(self.average.forward(x).flatten(1, 3))
     }
 
-    /// The same function of images with no batch norms: their running means and variances are multiplied into the
-    /// convolutions before them, which get biases. For inference.
+    /// The same function of images with no batch norms: their running means and variances are multiplied into
+    /// the convolutions before them, which get biases. For inference.
     pub fn fold_batch_norms(self) -> Self {
         let fold = |blocks: Vec<Block<B>>| blocks.into_iter().map(Block::fold).collect();
         Self { stem: self.stem.fold(), layers: self.layers.into_iter().map(fold).collect(), ..self }
