@@ -88,7 +88,7 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));
     for &class in &order[..5.min(order.len())] {
         let label = labels.as_ref().and_then(|labels| labels.get(class)).map_or("", String::as_str);
-        println!("{:>5.1} %  class {class:>3}  {label}", 100.0 * scores[class]);
+        println!("{}", format!("{:>5.1} %  class {class:>3}  {label}", 100.0 * scores[class]).trim_end());
     }
     let norms = if args.keep_batch_norms { "batch norms kept" } else { "batch norms folded" };
     println!("{:.1} ms per picture ({norms}, best of {})", shortest.as_secs_f64() * 1e3, args.runs);

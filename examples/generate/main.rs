@@ -8,7 +8,6 @@
 
 mod text;
 
-use burn::tensor::backend::Backend;
 use burn::tensor::{Int, Tensor, TensorData};
 use burn_flex::Flex;
 use clap::{Parser, ValueEnum};
@@ -153,6 +152,5 @@ fn model(args: &Args) -> Result<(Gpt2Config, Gpt2<B>), Box<dyn Error>> {
 fn ids(tokens: &[u32]) -> Tensor<B, 2, Int> {
     let tokens: Vec<i32> = tokens.iter().map(|&token| token as i32).collect();
     let shape = [1, tokens.len()];
-    let data = TensorData::new(tokens, shape);
-    Tensor::from_data(data.convert::<<B as Backend>::IntElem>(), &Default::default())
+    Tensor::from_data(TensorData::new(tokens, shape), &Default::default())
 }

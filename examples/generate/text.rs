@@ -42,7 +42,7 @@ impl Text {
                 let runs = tokens.chunk_by(|&a, &b| a < 256 && b < 256);
                 Ok(runs
                     .map(|run| match run {
-                        [token @ 256..] => format!("<{token}>"),
+                        &[token] if token >= 256 => format!("<{token}>"),
                         bytes => {
                             let bytes: Vec<u8> = bytes.iter().map(|&byte| byte as u8).collect();
                             String::from_utf8_lossy(&bytes).into_owned()

@@ -10,8 +10,7 @@ use tokenizers::{Tokenizer, TruncationParams};
 
 /// Longest sentence in tokens, as sentence-transformers sets it; what is beyond it does not count.
 const LONGEST: usize = 256;
-/// Most tokens that go through the model at once, with padding. Batches of 1,024 to 4,096 take the same time
-/// per token.
+/// Most tokens that go through the model at once, with padding: they bound the memory for activations.
 const BATCH: usize = 2048;
 
 /// A tokenizer and the model that it belongs to.
@@ -79,7 +78,7 @@ impl<B: Backend> SentenceEncoder<B> {
         }
         let mut places = vec![0; order.len()];
         order.iter().enumerate().for_each(|(place, &k)| places[k] = place as i32);
-        let places = TensorData::new(places, [order.len()]).convert::<B::IntElem>();
+        let places = TensorData::new(places, [order.len()]);
         Ok(Tensor::cat(parts, 0).select(0, Tensor::from_data(places, &self.device)))
     }
 
@@ -96,7 +95,7 @@ impl<B: Backend> SentenceEncoder<B> {
             .contains(&true)
             .then(|| Tensor::<B, 2, Bool>::from_data(TensorData::new(padding, shape), &self.device));
         let ids: Vec<i32> = ids.into_iter().map(Option::unwrap_or_default).collect();
-        let ids = TensorData::new(ids, shape).convert::<B::IntElem>();
+        let ids = TensorData::new(ids, shape);
         self.model.embed(Tensor::<B, 2, Int>::from_data(ids, &self.device), padding)
     }
 }

@@ -170,8 +170,8 @@ impl<B: Backend> MiniLm<B> {
 impl<B: Backend> Embeddings<B> {
     fn forward(&self, ids: Tensor<B, 2, Int>) -> Tensor<B, 3> {
         let length = ids.dims()[1];
-        let positions = self.positions.weight.val().slice([0..length]);
-        let first = self.types.weight.val().slice([0..1]);
+        let positions = self.positions.weight.val().slice(0..length);
+        let first = self.types.weight.val().slice(0..1);
         self.norm.forward(self.words.forward(ids) + (positions + first).unsqueeze())
     }
 }

@@ -71,7 +71,7 @@ impl<B: Backend> Transformer<B> {
     /// Scores (logits) of shape `[n, classes]` for sequences of shape `[n, length]`.
     pub fn forward(&self, ids: Tensor<B, 2, Int>) -> Tensor<B, 2> {
         let length = ids.dims()[1];
-        let positions = self.positions.weight.val().slice([0..length]).unsqueeze();
+        let positions = self.positions.weight.val().slice(0..length).unsqueeze();
         let x = self.tokens.forward(ids) + positions;
         let x = self.encoder.forward(TransformerEncoderInput::new(x));
         self.head.forward(x.mean_dim(1).squeeze_dim(1))

@@ -155,7 +155,7 @@ impl<B: Backend> Gpt2<B> {
             "{tokens} tokens after {seen}, and the cache has room for {}",
             cache.capacity()
         );
-        let positions = self.wpe.weight.val().slice([seen..seen + tokens]).unsqueeze();
+        let positions = self.wpe.weight.val().slice(seen..seen + tokens).unsqueeze();
         let mut x = self.wte.forward(ids) + positions;
         for (block, layer) in self.h.iter().zip(cache.layers()) {
             x = x.clone() + block.attn.forward(block.ln_1.forward(x), seen, layer);
