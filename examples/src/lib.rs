@@ -5,3 +5,8 @@
 #![deny(missing_docs)]
 
 pub mod digits;
+pub mod models;
+pub mod pictures;
+#[cfg(feature = "embed")]
+pub mod sentences;
+pub mod weights;
