@@ -42,7 +42,7 @@ pub(super) struct Tap {
 
 /// The terms of a sum, in blocks: all blocks have the same taps, at other places. The last block may have
 /// fewer taps.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Terms {
     taps: Vec<Tap>,
     /// Number of terms of all blocks.
@@ -69,11 +69,6 @@ impl Terms {
         let blocks = count.div_ceil(taps.len().max(1));
         let reach = last + blocks.saturating_sub(1) * p_step;
         Self { width: width(&taps), taps, count, a_step, p_step, reach }
-    }
-
-    /// The taps of a block.
-    pub fn taps(&self) -> &[Tap] {
-        &self.taps
     }
 
     /// The taps of each block.

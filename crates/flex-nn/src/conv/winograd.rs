@@ -15,6 +15,7 @@
 //! Values are rounded relative to the largest of a tile. With huge values or infinities in a tile, sums of
 //! others would be lost, so such operands are not computed here ([`is_tame`]).
 
+use super::choice::turn;
 use super::element::Scratch;
 use super::plan::Geometry;
 use super::product::{Tap, Terms, max_lanes, slack, windows};
@@ -71,6 +72,31 @@ pub(super) struct Winograd {
     reversed: bool,
 }
 
+/// Whether this is a convolution over two axes with a kernel of 3x3 and stride 1.
+fn applies(g: &Geometry) -> bool {
+    let plain = g.kernel == [1, 3, 3] && g.stride == [1; 3] && g.dilation == [1; 3];
+    plain && g.padding.iter().all(|&padding| padding <= 2) && !g.image.contains(&0) && g.image[0] == 1
+}
+
+/// Cost of the method with so many interleaved images, in multiply-adds of a vector; `None` where it does not
+/// apply.
+pub(super) fn cost(g: &Geometry, images: usize, reversed: bool) -> Option<f64> {
+    if !applies(g) || !g.batch.is_multiple_of(images) {
+        return None;
+    }
+    let (channels, rows) =
+        if reversed { (g.grid_channels, g.image_channels) } else { (g.image_channels, g.grid_channels) };
+    let out = if reversed { g.image } else { g.grid };
+    let (tile_rows, row) = (out[1].div_ceil(TILE), out[2].div_ceil(TILE) * images);
+    let units = (g.batch / images * g.groups) as f64;
+    let vectors = (tile_rows * row.div_ceil(LANES)) as f64;
+    let products = (POINTS * (tile_rows * row).div_ceil(LANES)) as f64;
+    let elements = g.batch * g.groups * (channels + rows) * out[1] * out[2];
+    let (channels, rows) = (channels as f64, rows as f64);
+    let unit = rows * channels * (products + KERNEL) + channels * vectors * INPUTS + rows * vectors * SUMS;
+    Some(units * unit + if images > 1 { turn(elements) } else { 0.0 })
+}
+
 impl Winograd {
     /// The tiles of the geometry of `images` interleaved images, before axes are merged; `reversed` for a
     /// spread. `None` if the geometry is not one of a kernel of 3x3 with stride 1.
@@ -78,16 +104,10 @@ impl Winograd {
     /// # Errors
     /// Fails if the planes are too large to address.
     pub fn new(op: &'static str, g: &Geometry, images: usize, reversed: bool) -> Result<Option<Self>> {
-        let plain = g.kernel == [1, 3, 3] && g.stride == [1; 3] && g.dilation == [1; 3];
-        let padding = g.padding[1..].iter().all(|&padding| padding <= 2);
-        if !plain || !padding || g.image.contains(&0) || g.image[0] != 1 || !g.batch.is_multiple_of(images) {
+        if !applies(g) || !g.batch.is_multiple_of(images) {
             return Ok(None);
         }
-        let coefficients = if reversed {
-            Program::spread(op, g, [false; 3])?.coefficients
-        } else {
-            Program::gather(op, g, [false; 3])?.coefficients
-        };
+        let coefficients = if reversed { Coefficients::spread(g) } else { Coefficients::gather(g) };
         let (image, grid) = if reversed { (g.grid, g.image) } else { (g.image, g.grid) };
         let (channels, rows) =
             if reversed { (g.grid_channels, g.image_channels) } else { (g.image_channels, g.grid_channels) };
@@ -121,20 +141,6 @@ impl Winograd {
             coefficients,
             reversed,
         }))
-    }
-
-    /// Elements of the source and of the output of a group.
-    pub fn elements(&self) -> usize {
-        self.tiles.planes.source_len() + self.tiles.rows * self.out[0] * self.out[1] * self.images
-    }
-
-    /// Cost for one group of one image, or of the interleaved images, in multiply-adds of a vector.
-    pub fn cost(&self) -> f64 {
-        let [tile_rows, row] = self.grid;
-        let (channels, rows) = (self.tiles.planes.channels as f64, self.tiles.rows as f64);
-        let vectors = (tile_rows * row.div_ceil(LANES)) as f64;
-        let products = (POINTS * (tile_rows * row).div_ceil(LANES)) as f64;
-        rows * channels * (products + KERNEL) + channels * vectors * INPUTS + rows * vectors * SUMS
     }
 
     /// Computes the output `[units, rows, height, width, images]` from the source of the planes. `weight`
@@ -222,7 +228,7 @@ impl Winograd {
     /// per tile.
     fn transform_inputs(&self, planes: &[f32], first: usize, count: usize, points: &mut [f32]) {
         let [pass] = &self.tiles.passes[..] else { return };
-        let taps: &[Tap; POINTS] = pass.of_a_channel().try_into().expect("a tap per input of a tile");
+        let taps: &[Tap; POINTS] = pass.taps[..].try_into().expect("a tap per input of a tile");
         let pitch = points.len() / POINTS;
         let [_, row] = self.grid;
         vectorize(
