@@ -16,7 +16,7 @@ use crate::stored::{Computing, Sink, Source};
 use crate::{Blank, Tensor, storage};
 use alloc::vec::Vec;
 use core::ops::Range;
-use flex_math::simd::vectorize;
+use flex_math::simd::vectorize_lean;
 
 /// Most positions of a run: eight rows of results take 32 KiB of f32.
 const MAX_RUN: usize = 1008;
@@ -389,7 +389,7 @@ impl Pass {
 
 /// `to += from`.
 fn add<A: Computing>(from: &[A], to: &mut [A]) {
-    vectorize(
+    vectorize_lean(
         #[inline(always)]
         || to.iter_mut().zip(from).for_each(|(to, &from)| *to += from),
     );

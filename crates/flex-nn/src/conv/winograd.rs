@@ -3,10 +3,12 @@
 //! The output is cut into tiles of 4x4. A tile depends on 6x6 inputs, and is a sum over the channels of 36
 //! products instead of 144: both the inputs and the kernel are transformed to 36 *points*, which are
 //! multiplied one by one, and the sums are transformed back (Lavin and Gray, "Fast Algorithms for
-//! Convolutional Neural Networks", 2015). Along one axis the method evaluates polynomials at 0, 1, -1, 2, -1/2
-//! and infinity, multiplies, and interpolates. With these points errors are smaller than with the usual 2 and
-//! -2 (Barabasz et al., "Error Analysis and Improving the Accuracy of Winograd Convolution for Deep Neural
-//! Networks", 2020).
+//! Convolutional Neural Networks", 2015). Along one axis the method evaluates polynomials at 0, 1, -1, 2,
+//! -1/2 and infinity, multiplies, and interpolates. With these points errors are smaller than with the usual
+//! 2 and -2 (Barabasz et al., "Error Analysis and Improving the Accuracy of Winograd Convolution for Deep
+//! Neural Networks", 2020). For 3 to 512 channels of uniform random values they are 2 to 5 times those of
+//! the direct sum (root mean square), and at most 1.4e-6, 5.5e-7 and 2.6e-7 of the sum of the magnitudes for
+//! 3, 64 and 512 channels; with 2 and -2 at most 4.1e-6, 1.1e-6 and 3.8e-7.
 //!
 //! The sums over the channels are [products](super::product) with one matrix of tiles for each point. The
 //! planes of a convolution with a stride of 4 and a kernel of 6x6 have the inputs of neighbouring tiles as
@@ -25,7 +27,7 @@ use crate::error::Result;
 use crate::parallel::{Work, for_each_chunk, map_blocks};
 use crate::stored::Source;
 use crate::{Blank, Shape, Tensor, storage};
-use flex_math::simd::vectorize;
+use flex_math::simd::{vectorize, vectorize_lean};
 
 /// Outputs of a tile along an axis, and inputs that they depend on.
 const TILE: usize = 4;
@@ -42,7 +44,7 @@ const KEPT: usize = 192;
 const POINT_BYTES: usize = 4 * 1024 * 1024;
 
 /// Costs, in multiply-adds of a vector: transforming a kernel, and the inputs and the sums of a vector of
-/// tiles. The kernels' cost is 36 writes: one image of 512 channels at 7x7, which are four tiles, takes 7.3 ms
+/// tiles. A kernel's cost is 36 writes: one image of 512 channels at 7x7, which are four tiles, takes 7.3 ms
 /// for 512 outputs, and 2.7 ms without tiles.
 const KERNEL: f64 = 60.0;
 const INPUTS: f64 = 300.0;
@@ -267,7 +269,7 @@ impl Winograd {
     fn transform_kernels(&self, weight: &[f32], rows: usize, out: &mut [f32]) {
         let channels = self.tiles.planes.channels;
         let Coefficients { row, channel, .. } = self.coefficients;
-        vectorize(
+        vectorize_lean(
             #[inline(always)]
             || {
                 let mut kernel: Square<3> = [[[0.0; LANES]; 3]; 3];
@@ -456,10 +458,11 @@ fn interpolate(values: [Lanes; SIDE]) -> [Lanes; TILE] {
 /// Whether no value is NaN, infinite or so large that its transform might be.
 pub(super) fn is_tame(values: &[f32]) -> bool {
     const BLOCK: usize = 32 * 1024;
-    /// 2^60: products of transformed values stay below 2^127.
-    const LARGE: f32 = (1u64 << 58) as f32;
+    /// 2^48. Transforms multiply inputs by at most 7^2, kernels by less than 4 and sums by less than 2^7. So
+    /// results of 2^16 channels stay below 2^128.
+    const LARGE: f32 = (1u64 << 48) as f32;
     let tame = map_blocks(values.len(), BLOCK, Work::Bytes(size_of_val(values)), |range| {
-        vectorize(
+        vectorize_lean(
             #[inline(always)]
             || values[range].iter().fold(true, |all, v| all & (v.abs() < LARGE)),
         )
