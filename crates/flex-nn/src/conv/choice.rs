@@ -15,7 +15,7 @@ use super::plan::Geometry;
 use super::product::max_lanes;
 use super::program::{Coefficients, Program};
 use super::weight;
-use super::winograd::Winograd;
+use super::winograd::{self, Winograd};
 use crate::error::Result;
 
 /// Which way a convolution is computed.
@@ -36,9 +36,17 @@ pub(super) struct Choice {
     pub winograd: Option<Winograd>,
 }
 
-/// Convolutions with fewer floating-point operations are computed in one way: to compare costs takes some 20
-/// us.
+/// Convolutions with fewer floating-point operations are computed in one way: they take some 40 us, and to
+/// compare costs some 3.
 const COMPARED: usize = 4 * 1024 * 1024;
+
+/// [`COMPARED`] for gradients of weights, which gain more: that of a kernel of 3x3 from 64 to 64 channels at
+/// 7x7 takes 53 us instead of 150.
+const GRADIENT: usize = 1024 * 1024;
+
+/// Elements of the images that a gradient sums at a time: half of a second-level cache of 1 MiB. The gradient
+/// of a kernel of 3x3 from 64 to 64 channels at 16x16, of 16 images, takes 2.7 ms instead of 2.9.
+const SUMMED: usize = 128 * 1024;
 
 /// The most images that are interleaved, if there is a choice: two vectors of f32.
 const IMAGES: usize = 32;
@@ -54,10 +62,13 @@ const POSITIONS: usize = 1024;
 const CALL: f64 = 60.0;
 const COPY: f64 = 0.2;
 
+/// What a tile of one vector costs more than a third of a tile of three: its multiply-adds wait for loads.
+const NARROW: f64 = 0.2;
+
 /// Cost of turning this many elements, of sources and outputs together. Beyond 4 MiB a core of Zen 4 takes
 /// 1.1 ns for one: the pointwise convolution of eight images from 1,024 to 512 channels at 14x14 loses with
 /// interleaved images what it gains.
-fn turn(elements: usize) -> f64 {
+pub(super) fn turn(elements: usize) -> f64 {
     if elements <= 1 << 20 { elements as f64 } else { 3.0 * elements as f64 }
 }
 
@@ -72,55 +83,65 @@ impl Choice {
             Direction::Spread => Program::spread(op, g, skip),
         };
         let plain = g.clone().merged();
+        let first = build(&plain, [false; 3])?;
         if g.flops() < COMPARED {
-            return Ok(Self { program: build(&plain, [false; 3])?, images: Images(1), winograd: None });
+            return Ok(Self { program: first.listed(op)?, images: Images(1), winograd: None });
         }
         let images = interleaved(g);
         let mixed = g.clone().with_images_inside(images).merged();
-        let mut best: Option<(f64, Self)> = None;
-        for (g, images) in [(&plain, 1), (&mixed, images)] {
-            if images == 1 && best.is_some() {
-                continue;
-            }
-            for skip in skips(g) {
-                let program = build(g, skip)?;
-                let turned = program.planes.source_len() + program.rows * program.out_len();
-                let units = g.batch * g.groups;
-                let turned = if images > 1 { turn(units * turned) } else { 0.0 };
-                let cost = units as f64 * program.cost() + turned;
-                if best.as_ref().is_none_or(|(least, _)| cost < *least) {
-                    best = Some((cost, Self { program, images: Images(images), winograd: None }));
-                }
-            }
-        }
-        let (mut least, mut best) = best.expect("the plain program is always compared");
-        for images in [1, images] {
-            if tiles && let Some(winograd) = Winograd::new(op, g, images, direction == Direction::Spread)? {
-                let units = g.batch / images * g.groups;
-                let turned = if images > 1 { turn(units * winograd.elements()) } else { 0.0 };
-                let cost = units as f64 * winograd.cost() + turned;
+        let (mut least, mut best) = (self::cost(g, &first, 1), (first, 1));
+        let both = [(&plain, 1), (&mixed, images)];
+        for (geometry, images) in both.into_iter().take(images.min(2)) {
+            for skip in skips(geometry, images) {
+                let program = build(geometry, skip)?;
+                let cost = cost(g, &program, images);
                 if cost < least {
-                    least = cost;
-                    best.images = Images(images);
-                    best.winograd = Some(winograd);
+                    (least, best) = (cost, (program, images));
                 }
             }
         }
-        Ok(best)
+        let mut tiled = None;
+        for images in [1, images] {
+            let reversed = direction == Direction::Spread;
+            if let Some(cost) = winograd::cost(g, images, reversed).filter(|&cost| tiles && cost < least) {
+                (least, tiled) = (cost, Some(images));
+            }
+        }
+        let (program, images) = best;
+        let winograd = match tiled {
+            Some(images) => Winograd::new(op, g, images, direction == Direction::Spread)?,
+            None => None,
+        };
+        Ok(Self { program: program.listed(op)?, images: Images(tiled.unwrap_or(images)), winograd })
     }
 }
 
-/// The sets of axes whose padding may be skipped.
-fn skips(g: &Geometry) -> impl Iterator<Item = [bool; 3]> {
+/// Cost of the program of a geometry with so many interleaved images.
+fn cost(g: &Geometry, program: &Program, images: usize) -> f64 {
+    let units = g.batch / images * g.groups;
+    let turned = program.planes.source_len() + program.rows * program.out_len();
+    let turned = if images > 1 { turn(units * turned) } else { 0.0 };
+    units as f64 * program.cost() + turned
+}
+
+/// The sets of axes whose padding is skipped in the programs that are compared: the outermost axis with a
+/// kernel, or all of them. Without interleaved images vectors lie along the last axis, which is not skipped,
+/// and the program that skips nothing has been built already.
+fn skips(g: &Geometry, images: usize) -> impl Iterator<Item = [bool; 3]> {
     let worth = [0, 1, 2].map(|k| (2..=TAPS).contains(&g.kernel[k]) && g.image[k] > 0);
-    let all = (0..8).map(|set| [0, 1, 2].map(|k| set >> k & 1 == 1));
-    all.filter(move |skip| (0..3).all(|k| worth[k] || !skip[k]))
+    let outer = worth.iter().position(|&worth| worth);
+    let first = [0, 1, 2].map(|k| Some(k) == outer);
+    let first = (first != [false, false, true] || images > 1).then_some(first).unwrap_or_default();
+    let plain = (images > 1).then_some([false; 3]);
+    let sets =
+        [plain, (first != [false; 3]).then_some(first), (images > 1 && worth != first).then_some(worth)];
+    sets.into_iter().flatten()
 }
 
 /// The program of a weight's gradient, which has vectors along the channels of the image: the convolution of
 /// the image, whose images are the channels and whose channels lie inside, with the grid as its weight. Its
-/// outputs are the taps. The source has its [channels inside](super::images::channels_inside). `None` where sums along the
-/// positions of a row cost less.
+/// outputs are the taps. The source has its [channels inside](super::images::channels_inside). `None` where
+/// sums along the positions of a row cost less.
 ///
 /// # Errors
 /// Fails if the planes are too large to address.
@@ -128,7 +149,7 @@ pub(super) fn along_channels(op: &'static str, g: &Geometry) -> Result<Option<Pr
     let positions = g.grid.iter().product::<usize>();
     let flat = g.image[0] == 1 && g.grid[0] == 1 && g.kernel[0] == 1 && g.padding[0] == 0;
     let fits = positions <= POSITIONS && g.taps() <= TAPS * TAPS && !g.image.contains(&0);
-    if !flat || !fits || g.flops() < COMPARED {
+    if !flat || !fits || g.flops() < GRADIENT {
         return Ok(None);
     }
     let mut inside = Geometry {
@@ -152,9 +173,16 @@ pub(super) fn along_channels(op: &'static str, g: &Geometry) -> Result<Option<Pr
     };
     let mut program = Program::gather_by(op, &inside, [true; 3], coefficients)?;
     program.turned = Some(g.image_channels);
+    let most = g.batch.min(SUMMED / (positions * g.image_channels).max(1)).max(1);
+    // All images, if the batch cannot be cut into parts of a fair size.
+    program.summed =
+        (most.div_ceil(4)..=most).rev().find(|images| g.batch.is_multiple_of(*images)).unwrap_or(g.batch);
     let turned = program.planes.source_len() + program.rows * program.out_len();
     let cost = g.groups as f64 * program.cost() + turn(g.groups * turned);
-    Ok((cost < weight::cost(op, &g.clone().merged())?).then_some(program))
+    if cost >= weight::cost(op, &g.clone().merged())? {
+        return Ok(None);
+    }
+    program.listed(op).map(Some)
 }
 
 /// The number of images to interleave: all of them, or the most that the batch can be cut into equal parts
@@ -169,20 +197,25 @@ fn interleaved(g: &Geometry) -> usize {
     }
 }
 
+/// Cost of tiles of three vectors, of which the last may have fewer.
+fn tiles(vectors: usize) -> f64 {
+    vectors as f64 + if vectors % 3 == 1 { NARROW } else { 0.0 }
+}
+
 impl Program {
     /// Cost for one group of one image, in multiply-adds of a vector.
     fn cost(&self) -> f64 {
         let lanes = max_lanes::<f32>();
-        let (mut products, mut calls) = (0, 0);
+        let (mut products, mut calls) = (0.0, 0);
         for pass in &self.passes {
             self.for_each_run(lanes, pass.count.map(|n| 0..n), &mut |run| {
                 let len = (run.rows - 1) * self.planes.axes[2].len + run.cols;
-                products += pass.per_channel * len.div_ceil(lanes);
+                products += pass.taps.len() as f64 * tiles(len.div_ceil(lanes));
                 calls += 1;
             });
         }
         let copied = if self.planes.is_source() { 0 } else { self.planes.len() };
-        self.rows as f64 * (self.planes.channels * products) as f64
+        self.rows as f64 * self.planes.channels as f64 * products
             + CALL * (self.rows.div_ceil(8) * calls) as f64
             + COPY * copied as f64
     }

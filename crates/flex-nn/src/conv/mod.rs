@@ -8,10 +8,13 @@
 //!
 //! * `plan` validates the arguments and describes every kind of convolution by one geometry over three
 //!   spatial axes;
+//! * `choice` compares the programs of a geometry; `images` turns tensors for those with interleaved images;
 //! * `program` turns a geometry into passes: which shifted windows of which planes are summed with which
-//!   coefficients. Convolutions, transposed convolutions and the input gradients of both are such programs;
+//!   coefficients. Convolutions, transposed convolutions and the input gradients of both are such programs,
+//!   and so are weight gradients with vectors along channels;
 //! * `planes` lays out the padded input that the passes read;
-//! * `run` cuts a program into tasks and runs it; `weight` does the same for weight gradients;
+//! * `run` cuts a program into tasks and runs it; `weight` does the same for weight gradients that are sums
+//!   along rows; `winograd` computes 3x3 kernels with fewer multiplications;
 //! * `product` holds the two kernels that do all the arithmetic.
 //!
 //! No column matrix (im2col) is written: each tap of a window is a constant shift in the planes, so the

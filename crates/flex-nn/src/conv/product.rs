@@ -2,8 +2,8 @@
 //!
 //! Both multiply a matrix with *windows* of one flat buffer `p`: row `k` of the other factor is not stored,
 //! it begins at some position of `p`. In an image that carries its zero padding, the tap at `(dy, dx)` of
-//! channel `c` reads the image shifted by a constant. So the column matrix of the classic im2col lowering is a set of
-//! shifted windows of the image itself, and never has to be written out.
+//! channel `c` reads the image shifted by a constant. So the column matrix of the classic im2col lowering is
+//! a set of shifted windows of the image itself, and never has to be written out.
 //!
 //! * [`windows`] accumulates over `k`, with one vector of window positions per register: outputs and input
 //!   gradients;
@@ -42,7 +42,7 @@ pub(super) struct Tap {
 
 /// The terms of a sum, in blocks: all blocks have the same taps, at other places. The last block may have
 /// fewer taps.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Terms {
     taps: Vec<Tap>,
     /// Number of terms of all blocks.
@@ -59,7 +59,7 @@ pub(super) struct Terms {
 
 impl Terms {
     /// Terms that a block should have: enough for the start of a block not to count, and few enough for their
-    /// list to stay in the first-level cache.
+    /// list, of 4 KiB, to stay in the first-level cache.
     pub const BLOCK: usize = 256;
 
     /// `count` terms: those of `taps`, and again those of `taps` with coefficients and windows moved on by
@@ -69,11 +69,6 @@ impl Terms {
         let blocks = count.div_ceil(taps.len().max(1));
         let reach = last + blocks.saturating_sub(1) * p_step;
         Self { width: width(&taps), taps, count, a_step, p_step, reach }
-    }
-
-    /// The taps of a block.
-    pub fn taps(&self) -> &[Tap] {
-        &self.taps
     }
 
     /// The taps of each block.
@@ -94,9 +89,9 @@ fn width(taps: &[Tap]) -> usize {
     taps.iter().fold(0, |width, tap| width.max(tap.a + 1))
 }
 
-/// `out[i * pitch + n] = bias[i] + the sum over all terms of a[i * a_row + term.a] * p[base + term.p + n]` for
-/// `n` in `0..len`, where `out` has one row of `pitch >= len` elements per bias. The elements of a row after
-/// the first `len` may be overwritten.
+/// `out[i * pitch + n]` is `bias[i]` plus the sum over all terms of
+/// `a[i * a_row + term.a] * p[base + term.p + n]`, for `n` in `0..len`, where `out` has one row of `pitch >=
+/// len` elements per bias. The elements of a row after the first `len` may be overwritten.
 ///
 /// # Panics
 /// Panics if a slice is too short.

@@ -19,21 +19,14 @@ use core::ops::Range;
 /// One pass: the outputs `first + i * step` for `i` in `0..count`, along each axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pass {
-    /// The taps of all channels: the coefficient of each, from the start of its row, and the position in the
-    /// planes of the window of output 0.
+    /// The taps of the first channel: the coefficient of each, from the start of its row, and the position in
+    /// the planes of the window of output 0.
+    pub taps: Vec<Tap>,
+    /// The taps of all channels, or of [`Program::summed`] ones.
     pub terms: Terms,
-    /// Number of taps of a channel.
-    pub per_channel: usize,
     pub first: [usize; 3],
     pub step: [usize; 3],
     pub count: [usize; 3],
-}
-
-impl Pass {
-    /// The taps of the first channel.
-    pub fn of_a_channel(&self) -> &[Tap] {
-        &self.terms.taps()[..self.per_channel]
-    }
 }
 
 /// Where the coefficient of a tap is: the distances between groups, rows of the output and channels of the
@@ -43,6 +36,20 @@ pub(super) struct Coefficients {
     pub group: usize,
     pub row: usize,
     pub channel: usize,
+}
+
+impl Coefficients {
+    /// Those of a weight `[groups * grid_channels, image_channels, taps]`, for the grid's channels as rows.
+    pub fn gather(g: &Geometry) -> Self {
+        let row = g.image_channels * g.taps();
+        Self { group: g.grid_channels * row, row, channel: g.taps() }
+    }
+
+    /// Those of the same weight, for the image's channels as rows.
+    pub fn spread(g: &Geometry) -> Self {
+        let channel = g.image_channels * g.taps();
+        Self { group: g.grid_channels * channel, row: g.taps(), channel }
+    }
 }
 
 /// The planes of one source and all passes over them.
@@ -55,6 +62,8 @@ pub(super) struct Program {
     pub out: [usize; 3],
     /// Output channels per group.
     pub rows: usize,
+    /// Channels that are summed at a time: all, or a divisor of their number.
+    pub summed: usize,
     /// Number of elements on the innermost axis, where it becomes the outermost axis of the output's rows.
     pub turned: Option<usize>,
 }
@@ -74,9 +83,7 @@ impl Program {
     /// # Errors
     /// Fails if the planes are too large to address.
     pub fn gather(op: &'static str, g: &Geometry, skip: [bool; 3]) -> Result<Self> {
-        let row = g.image_channels * g.taps();
-        let coefficients = Coefficients { group: g.grid_channels * row, row, channel: g.taps() };
-        Self::gather_by(op, g, skip, coefficients)
+        Self::gather_by(op, g, skip, Coefficients::gather(g))
     }
 
     /// [`gather`](Self::gather) with coefficients that do not lie as those of a convolution's weight.
@@ -101,8 +108,7 @@ impl Program {
     pub fn spread(op: &'static str, g: &Geometry, skip: [bool; 3]) -> Result<Self> {
         check_lists(op, g)?;
         let axes = [0, 1, 2].map(|k| spread_axis(g, k, skip[k]));
-        let channel = g.image_channels * g.taps();
-        let coefficients = Coefficients { group: g.grid_channels * channel, row: g.taps(), channel };
+        let coefficients = Coefficients::spread(g);
         Self::build(op, axes, g.grid, g.grid_channels, g.image, g.image_channels, g.kernel, coefficients)
     }
 
@@ -124,8 +130,7 @@ impl Program {
             for h in &passes_h {
                 for w in &passes_w {
                     let per_channel = d.taps.len() * h.taps.len() * w.taps.len();
-                    let block = block(channels, per_channel);
-                    let mut taps = storage::try_list(op, block * per_channel)?;
+                    let mut taps = storage::try_list(op, per_channel)?;
                     for &(tap_d, phase_d, shift_d) in &d.taps {
                         for &(tap_h, phase_h, shift_h) in &h.taps {
                             for &(tap_w, phase_w, shift_w) in &w.taps {
@@ -135,15 +140,9 @@ impl Program {
                             }
                         }
                     }
-                    let (a_step, p_step) = (coefficients.channel, planes.channel_len());
-                    for k in per_channel..block * per_channel {
-                        let Tap { a, p } = taps[k - per_channel];
-                        taps.push(Tap { a: a + a_step, p: p + p_step });
-                    }
-                    let count = channels * per_channel;
                     passes.push(Pass {
-                        terms: Terms::new(taps, count, block * a_step, block * p_step),
-                        per_channel,
+                        taps,
+                        terms: Terms::default(),
                         first: [d.first, h.first, w.first],
                         step: [d.step, h.step, w.step],
                         count: [d.count, h.count, w.count],
@@ -151,7 +150,27 @@ impl Program {
                 }
             }
         }
-        Ok(Self { planes, passes, coefficients, out, rows, turned: None })
+        Ok(Self { planes, passes, coefficients, out, rows, summed: channels, turned: None })
+    }
+
+    /// Lists the terms of all passes, which are not needed to compare programs.
+    ///
+    /// # Errors
+    /// Not enough memory.
+    pub fn listed(mut self, op: &'static str) -> Result<Self> {
+        let (a_step, p_step) = (self.coefficients.channel, self.planes.channel_len());
+        for pass in &mut self.passes {
+            let per_channel = pass.taps.len();
+            // Channels of a block of terms.
+            let block = (Terms::BLOCK / per_channel.max(1)).clamp(1, self.summed.max(1));
+            let mut taps = storage::try_list(op, block * per_channel)?;
+            for channel in 0..block {
+                let moved = |tap: &Tap| Tap { a: tap.a + channel * a_step, p: tap.p + channel * p_step };
+                taps.extend(pass.taps.iter().map(moved));
+            }
+            pass.terms = Terms::new(taps, self.summed * per_channel, block * a_step, block * p_step);
+        }
+        Ok(self)
     }
 
     /// Number of spatial elements of the output.
@@ -167,16 +186,11 @@ impl Program {
     /// Floating-point operations for one group of one image; saturates.
     pub fn flops(&self) -> usize {
         let pass = |pass: &Pass| {
-            let factors = [self.rows, self.planes.channels, pass.per_channel];
+            let factors = [self.rows, self.planes.channels, pass.taps.len()];
             factors.iter().chain(&pass.count).fold(2usize, |n, &f| n.saturating_mul(f))
         };
         self.passes.iter().map(pass).fold(0, usize::saturating_add)
     }
-}
-
-/// Number of channels of a [block of terms](Terms).
-fn block(channels: usize, per_channel: usize) -> usize {
-    (Terms::BLOCK / per_channel.max(1)).clamp(1, channels.max(1))
 }
 
 /// `Ok` if there is memory for the lists of taps of a channel, and while they are made, of each axis and
@@ -354,7 +368,7 @@ mod tests {
         for pass in &program.passes {
             for i in 0..pass.count[2] {
                 let reads = &mut table[pass.first[2] + i * pass.step[2]];
-                for &Tap { a: tap, p } in pass.of_a_channel() {
+                for &Tap { a: tap, p } in &pass.taps {
                     let at = p + i;
                     let index = axis.starts[at / axis.len] + ((at % axis.len) * axis.step) as isize;
                     if (0..program.planes.source[2] as isize).contains(&index) {
@@ -369,7 +383,7 @@ mod tests {
 
     /// Number of products of a channel, also those with padding.
     fn products(program: &Program) -> usize {
-        program.passes.iter().map(|pass| pass.per_channel * pass.count[2]).sum()
+        program.passes.iter().map(|pass| pass.taps.len() * pass.count[2]).sum()
     }
 
     fn products_of(reads: &[Vec<(usize, usize)>]) -> usize {

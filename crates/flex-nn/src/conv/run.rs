@@ -16,6 +16,7 @@ use crate::stored::{Computing, Sink, Source};
 use crate::{Blank, Tensor, storage};
 use alloc::vec::Vec;
 use core::ops::Range;
+use flex_math::simd::vectorize_lean;
 
 /// Most positions of a run: eight rows of results take 32 KiB of f32.
 const MAX_RUN: usize = 1008;
@@ -29,6 +30,7 @@ const WHOLE_FLOPS: usize = 8 * 1024 * 1024;
 pub(super) const PLANES_BYTES: usize = 4 * 1024 * 1024;
 
 /// The operands of a program.
+#[derive(Clone, Copy)]
 struct Operands<'a, A> {
     /// The coefficients, which lie as the program says.
     weight: &'a [A],
@@ -55,7 +57,7 @@ pub(super) fn run<A: Computing>(
     let out = blank.bytes();
     let operands = Operands { weight, bias, groups };
     if program.turned.is_some() {
-        let rows = (BLOCK_ROWS + 1).saturating_mul(program.out_len());
+        let rows = (2 * BLOCK_ROWS + 1).saturating_mul(program.out_len());
         storage::ensure_for_tasks(op, rows.saturating_mul(size_of::<A>()), usize::MAX)?;
     }
     if units == 0 || unit_out == 0 {
@@ -242,8 +244,9 @@ impl Program {
     ) {
         let Some(lanes) = self.turned else {
             // Planes that stay in the cache are read again for each block of rows, so that the coefficients
-            // of a block are read once. Otherwise a run stays in the cache.
-            let rows = if self.planes.len() <= RUN_ELEMENTS { BLOCK_ROWS } else { pieces.len().max(1) };
+            // of a block are read once for all passes. Otherwise a run stays in the cache.
+            let by_rows = self.passes.len() > 1 && self.planes.len() <= RUN_ELEMENTS;
+            let rows = if by_rows { BLOCK_ROWS } else { pieces.len().max(1) };
             for (k, pieces) in pieces.chunks_mut(rows).enumerate() {
                 self.multiply_rows(operands, p, part, part.row + k * rows, pieces, temp);
             }
@@ -252,12 +255,24 @@ impl Program {
         let len = self.out_len();
         let mut rows = Scratch::<A>::for_task(BLOCK_ROWS * len);
         let mut turned = Scratch::<A>::for_task(if pieces[0].values::<A>().is_some() { 0 } else { len });
+        let parts = self.planes.channels / self.summed.max(1);
+        let mut part_rows = Scratch::<A>::for_task(if parts > 1 { BLOCK_ROWS * len } else { 0 });
         for (k, pieces) in pieces.chunks_mut(BLOCK_ROWS).enumerate() {
             let row = part.row + k * BLOCK_ROWS;
-            let channels = rows.chunks_exact_mut(len).take(pieces.len());
-            let mut sinks: Vec<Sink<'_>> = storage::list(pieces.len());
-            sinks.extend(channels.map(|row| Sink::new(bytemuck::cast_slice_mut(row), A::DTYPE)));
-            self.multiply_rows(operands, p, part, row, &mut sinks, temp);
+            for summed in 0..parts {
+                let target: &mut [A] = if summed == 0 { &mut rows } else { &mut part_rows };
+                let channels = target.chunks_exact_mut(len).take(pieces.len());
+                let mut sinks: Vec<Sink<'_>> = storage::list(pieces.len());
+                sinks.extend(channels.map(|row| Sink::new(bytemuck::cast_slice_mut(row), A::DTYPE)));
+                let first = summed * self.summed;
+                let p = &p[first * self.planes.channel_len()..];
+                let weight = &operands.weight[first * self.coefficients.channel..];
+                self.multiply_rows(&Operands { weight, ..*operands }, p, part, row, &mut sinks, temp);
+                if summed > 0 {
+                    let used = pieces.len() * len;
+                    add(&part_rows[..used], &mut rows[..used]);
+                }
+            }
             for (piece, row) in pieces.iter_mut().zip(rows.chunks_exact(len)) {
                 match piece.values::<A>() {
                     Some(piece) => turn(row, lanes, piece),
@@ -370,6 +385,14 @@ impl Pass {
             |end: usize| end.saturating_sub(self.first[axis]).div_ceil(self.step[axis]).min(self.count[axis]);
         below(band.start)..below(band.end)
     }
+}
+
+/// `to += from`.
+fn add<A: Computing>(from: &[A], to: &mut [A]) {
+    vectorize_lean(
+        #[inline(always)]
+        || to.iter_mut().zip(from).for_each(|(to, &from)| *to += from),
+    );
 }
 
 /// Writes `src`, positions of `lanes` elements each, with the positions of an element as neighbours.

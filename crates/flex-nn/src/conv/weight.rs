@@ -58,7 +58,7 @@ pub(super) fn weight_gradient<A: Computing>(
 ) -> Result<()> {
     let program = Program::gather(op, g, [false; 3])?;
     let [pass] = &program.passes[..] else { return Ok(()) };
-    let (taps, channel) = (pass.of_a_channel(), program.planes.channel_len());
+    let (taps, channel) = (&pass.taps, program.planes.channel_len());
     let columns = program.planes.channels.saturating_mul(taps.len());
     let mut offsets = storage::try_list(op, columns)?;
     (0..program.planes.channels).for_each(|c| offsets.extend(taps.iter().map(|tap| c * channel + tap.p)));

@@ -53,8 +53,8 @@ fn transposed_images_with_few_pixels() {
     }
 }
 
-/// The shapes of ResNet-18 at 64x64 and of the last stage of ResNet-50 take the programs for few pixels; large
-/// images do not.
+/// The shapes of ResNet-18 at 64x64 and of the last stage of ResNet-50 take the programs for few pixels;
+/// large images do not.
 #[test]
 fn the_choice_follows_from_the_shape() {
     let choose = |x: [usize; 4], w: [usize; 4], stride, padding, direction| {
@@ -68,6 +68,17 @@ fn the_choice_follows_from_the_shape() {
         assert_eq!(choose([8, 512, 7, 7], [2048, 512, 1, 1], 1, 0, direction), (8, true));
         assert_eq!(choose([2, 3, 224, 224], [64, 3, 7, 7], 2, 3, direction), (1, false));
         assert_eq!(choose([1, 256, 14, 14], [256, 256, 3, 3], 1, 1, direction).0, 1);
+    }
+}
+
+/// Gradients of weights whose images are summed in parts, and of a batch that cannot be cut.
+#[test]
+fn gradients_of_many_images() {
+    for (batch, summed) in [(12, 6), (13, 13)] {
+        let (x, w) = ([batch, 64, 16, 17], [9, 64, 3, 3]);
+        let g = Geometry::conv("t", &x, &w, &options::<2>(1, 1, 1, 1)).unwrap();
+        assert_eq!(choice::along_channels("t", &g).unwrap().unwrap().summed, summed);
+        check_conv::<f32, 2>(&x, &w, &options(1, 1, 1, 1));
     }
 }
 
