@@ -54,6 +54,9 @@ struct Args {
     /// threads of the machine; with --full, a section on one thread and a section on all.
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..))]
     threads: Vec<u16>,
+    /// Measure in this many processes, one after the other, and tell how much their times differ.
+    #[arg(long, value_name = "COUNT", conflicts_with_all = ["alone", "check", "full", "from", "publish", "svg"], value_parser = clap::value_parser!(u16).range(1..))]
+    processes: Option<u16>,
     /// Do not measure: report the measurements in these JSON files.
     #[arg(long, value_name = "JSON", num_args = 1.., conflicts_with_all = ["filter", "full", "alone", "threads"])]
     from: Vec<PathBuf>,
@@ -105,6 +108,12 @@ fn run(args: &Args) -> Result<(), String> {
     }
     if args.check {
         return compare(args);
+    }
+    if let Some(count) = args.processes {
+        let reports = (0..count).map(|_| measure_apart(args, threads[0])).collect::<Result<_, _>>()?;
+        let report = Report::merge(reports)?;
+        println!("{count} processes, {} threads\n\n{}", threads[0], markdown::processes(&report));
+        return args.json.as_ref().map_or(Ok(()), |path| write(path, &json(&report)));
     }
     let report = if !args.from.is_empty() {
         Report::merge(args.from.iter().map(|path| read(path)).collect::<Result<_, _>>()?)?

@@ -98,6 +98,29 @@ pub fn compact(report: &Report, [table, json]: [&str; 2], charts: &[String]) -> 
     text
 }
 
+/// How much the sections of a report differ, which measured the same cases in one process each: for each peer
+/// the fastest and the slowest median, and the slowest over the fastest.
+pub fn processes(report: &Report) -> String {
+    let heads = report.peers.iter().flat_map(|peer| [format!("{peer} us"), "slowest / fastest".into()]);
+    let rows = report.sections.first().map_or(&[][..], |section| &section.rows[..]);
+    let cells = rows.iter().enumerate().map(|(row, of)| {
+        let spread = |peer: usize| {
+            let medians = report.sections.iter().map(|section| section.rows[row].seconds[peer]);
+            let mut medians = medians.collect::<Option<Vec<f64>>>()?;
+            medians.sort_by(f64::total_cmp);
+            Some((*medians.first()?, *medians.last()?))
+        };
+        let cells = (0..report.peers.len()).flat_map(|peer| match spread(peer) {
+            Some((fastest, slowest)) => {
+                [format!("{:.2} to {:.2}", fastest * 1e6, slowest * 1e6), format!("{:.2}", slowest / fastest)]
+            }
+            None => ["-".to_string(), "-".to_string()],
+        });
+        first(&of.name, cells)
+    });
+    table(first("op", heads), cells)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,6 +142,18 @@ mod tests {
         assert!(text.contains("| all | 2.0 (add_1: 1.0) |"), "{text}");
         assert!(text.contains("2 threads](chart.svg)"), "{text}");
         assert!(!text.contains("| add_2"), "{text}");
+    }
+
+    #[test]
+    fn the_table_of_processes_tells_how_much_they_differ() {
+        let (one, mut two) = (sample(), sample());
+        two.sections[0].rows[0].seconds = vec![Some(1.5), Some(4.0)];
+        let table = processes(&Report::merge(vec![one, two]).unwrap());
+        assert!(
+            table.contains("| exp_1 | 1000000.00 to 1500000.00 | 1.50 | 4000000.00 to 4000000.00 | 1.00 |"),
+            "{table}"
+        );
+        assert!(table.contains("| add_2 | 1000000.00 to 1000000.00 | 1.00 | - | - |"), "{table}");
     }
 
     #[test]
