@@ -110,7 +110,7 @@ impl<T: Real> Product<'_, T> {
                         } else {
                             a.pointer(at, term)
                         };
-                        let in_place = !pack_right && !(keep && first > 0);
+                        let in_place = !(pack_right || keep && first > 0);
                         let packed = right_packed.as_mut_ptr();
                         let strip = Strip {
                             terms,
