@@ -152,7 +152,9 @@ pub(crate) fn gemv(
     let block = if n >= 4 * AXPY_TILE { k } else { k_block(k, TASK_BYTES / size / n) };
     let tasks = if work.is_parallel() { TASKS_PER_THREAD * parallel::threads() } else { 1 };
     let tasks = tasks.min(bytes / TASK_BYTES).min(n / MIN_COLUMNS).max(1);
-    if block >= k || tasks > 1 {
+    // Many blocks are tasks enough, and read whole columns.
+    let few_blocks = k.div_ceil(block) < 2 * tasks;
+    if block >= k || (tasks > 1 && few_blocks) {
         // A task sums all columns into a part of `y`, block after block.
         let tile = n.div_ceil(tasks).next_multiple_of(COLUMNS_UNIT).min(AXPY_TILE);
         parallel::for_each_chunk(y, tile * size, work, |task, y| {

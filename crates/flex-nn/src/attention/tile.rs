@@ -4,7 +4,7 @@ use super::plan::{AttentionPlan, KEY_BLOCK};
 use crate::float::Real;
 use crate::matmul::gemm::{MatLayout, MatMut, MatRef, Threads, gemm_into};
 use crate::norm::lanes::{max_of, sum_of};
-use crate::storage;
+use crate::storage::{self, Bytes};
 use crate::stored::{Computing, Sink, Source};
 use crate::walk::gather_row;
 use alloc::vec;
@@ -14,7 +14,8 @@ use flex_math::{Exp, Tanh, map_in_place};
 
 /// Buffers of a task, allocated once and used for all its tiles.
 pub(super) struct TileScratch<F> {
-    scores: Vec<F>,
+    /// A block of the pool: nothing sets it to zeros, and the system need not map it for each task.
+    scores: Bytes,
     /// Largest score of each query so far.
     max: Vec<F>,
     /// Sum of the exponentials of each query's scores so far.
@@ -29,7 +30,7 @@ impl<F: Real> TileScratch<F> {
     pub fn new(plan: &AttentionPlan) -> Self {
         let rows = plan.query_block.min(plan.queries);
         Self {
-            scores: storage::room(rows * KEY_BLOCK.min(plan.keys), F::ZERO),
+            scores: storage::alloc(rows * KEY_BLOCK.min(plan.keys) * size_of::<F>()),
             max: storage::room(rows, F::ZERO),
             sum: storage::room(rows, F::ZERO),
             query: Vec::new(),
@@ -133,6 +134,7 @@ fn attend_in<A: Computing>(
     result: &mut [A],
 ) {
     let TileScratch { scores, max, sum, query, operand, .. } = scratch;
+    let all_scores: &mut [A] = bytemuck::cast_slice_mut(scores);
     let (zero, one) = (A::ZERO, A::ONE);
     let rows = result.len() / plan.value_depth;
     let (max, sum) = (&mut max[..rows], &mut sum[..rows]);
@@ -148,7 +150,7 @@ fn attend_in<A: Computing>(
     }
     for start in (0..visible).step_by(KEY_BLOCK) {
         let keys = KEY_BLOCK.min(visible - start);
-        let scores = &mut scores[..rows * keys];
+        let scores = &mut all_scores[..rows * keys];
         let layout = MatLayout::row_major(rows, keys);
         let key = inputs.key.cols(start, keys).convert(operand);
         let scale = A::from_f64(plan.scale);
@@ -215,18 +217,30 @@ fn adjust<A: Computing>(
         scores.iter_mut().for_each(|x| *x = *x * cap);
     }
     if let (Some(layout), Some(data)) = (&plan.mask, mask) {
+        // All queries share the row of a padding mask.
+        let rows = if layout.strides()[2] == 0 { scores.len() / keys } else { 1 };
         let mut row = vec![0u8; keys];
-        for (i, scores) in scores.chunks_exact_mut(keys).enumerate() {
-            gather_row(
-                data,
-                layout.position(&[head[0], head[1], at[0] + i, at[1]]),
-                layout.strides()[3],
-                &mut row,
-            );
-            let row = &row;
+        let mut marks = vec![A::ZERO; keys];
+        for (i, scores) in scores.chunks_exact_mut(rows * keys).enumerate() {
+            let start = layout.position(&[head[0], head[1], at[0] + i, at[1]]);
+            gather_row(data, start, layout.strides()[3], &mut row);
+            if row.iter().all(|&m| m == 0) {
+                continue;
+            }
+            let (row, marks) = (&row, &mut marks[..]);
             vectorize(
                 #[inline(always)]
-                || scores.iter_mut().zip(row).for_each(|(x, &m)| *x = if m != 0 { hidden } else { *x }),
+                move || {
+                    // Marks are as wide as scores, so that the loop over all queries converts nothing.
+                    for (mark, &m) in marks.iter_mut().zip(row) {
+                        *mark = if m != 0 { A::ONE } else { A::ZERO };
+                    }
+                    for scores in scores.chunks_exact_mut(marks.len()) {
+                        for (x, &mark) in scores.iter_mut().zip(&*marks) {
+                            *x = if mark != A::ZERO { hidden } else { *x };
+                        }
+                    }
+                },
             );
         }
     }

@@ -110,7 +110,7 @@ impl<T: Real> Product<'_, T> {
                         } else {
                             a.pointer(at, term)
                         };
-                        let in_place = !pack_right && !(keep && first > 0);
+                        let in_place = !(pack_right || keep && first > 0);
                         let packed = right_packed.as_mut_ptr();
                         let strip = Strip {
                             terms,
@@ -145,8 +145,8 @@ impl<T: Real> Product<'_, T> {
 }
 
 impl<T: Real> Strip<T> {
-    /// Multiplies the strip, of `height` rows, by all columns, and packs the right operand if it has to `keep`
-    /// it. A strip that others follow has [`ROWS`] rows.
+    /// Multiplies the strip, of `height` rows, by all columns, and packs the right operand if it has to
+    /// `keep` it. A strip that others follow has [`ROWS`] rows.
     ///
     /// # Safety
     /// As for [`columns`](Self::columns).
@@ -278,8 +278,8 @@ fn pack_panels<T: Real>(right: MatRef<'_, T>, width: usize, to: &mut [T]) {
 }
 
 /// Terms that [`pack_squares`] packs at a time: a cache line of f32. So lines are read at once, and rows of a
-/// panel are written from end to end. Square after square down the columns, every line of the panel was fetched
-/// for each square that it is in: 384 x 384 numbers took 130 us.
+/// panel are written from end to end. Square after square down the columns, every line of the panel was
+/// fetched for each square that it is in: 384 x 384 numbers took 130 us, in place of 50.
 const SQUARE_TERMS: usize = 4 * SQUARE;
 
 /// [`pack_panels`] for the first columns and terms, whole squares of them. The columns are the rows of

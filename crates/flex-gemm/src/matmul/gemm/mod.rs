@@ -382,8 +382,8 @@ mod tests {
     #[test]
     fn the_bits_do_not_depend_on_the_number_of_threads() {
         // Around the sizes of tiles, parts and blocks (6, 8, 24 and 48 rows, 64 columns, 512 terms) and of
-        // products that are computed as dot products (16 rows, 8 columns, 256 elements), and shapes that give a part
-        // few rows or columns.
+        // products that are computed as dot products (16 rows, 8 columns, 256 elements), and shapes that give
+        // a part few rows or columns.
         let sides = [2, 3, 5, 16, 17, 47, 64, 65, 128, 193];
         let mut shapes: Vec<[usize; 3]> =
             vec![[150, 170, 600], [192, 32, 1400], [100, 5, 20_000], [2, 1000, 1100]];

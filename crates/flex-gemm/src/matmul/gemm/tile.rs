@@ -131,8 +131,8 @@ impl<T: Real> Strip<T> {
         }
     }
 
-    /// Multiplies the strip by `V` vectors of columns, whose output lies in rows `out_row` apart. If it has to
-    /// `KEEP` the vectors, it also writes them to `packed`.
+    /// Multiplies the strip by `V` vectors of columns, whose output lies in rows `out_row` apart. If it has
+    /// to `KEEP` the vectors, it also writes them to `packed`.
     ///
     /// # Safety
     /// As for [`columns`](Self::columns).

@@ -156,3 +156,16 @@ fn no_task_runs_after_two_panics_whose_payloads_panic_when_dropped() {
     std::thread::sleep(Duration::from_millis(60));
     assert_eq!(after.load(Ordering::SeqCst), 0, "a task ran on after its section had returned");
 }
+
+#[test]
+fn products_that_one_thread_did_alone_wake_a_helper_for_the_next() {
+    use crate::parallel::{Work, decide, thresholds::WAKE_MULTIPLICATIONS};
+    pool(2).install(|| {
+        let pays = |n| decide(Work::Multiplications(n), |pays| pays);
+        assert!((0..1000).all(|_| !pays(1000)));
+        // Each counts as 20 us. Nothing runs, so a helper may have gone again; then the next is woken.
+        assert!((0..1000).any(|_| pays(1 << 20)));
+        assert!(pays(WAKE_MULTIPLICATIONS));
+    });
+    pool(1).install(|| assert!(!decide(Work::Multiplications(WAKE_MULTIPLICATIONS), |pays| pays)));
+}
