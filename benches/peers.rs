@@ -3,12 +3,12 @@
 
 use clap::Parser;
 use flex_benches::check::{Tally, check};
+use flex_benches::files::{json, read, write};
 use flex_benches::peers::{self, Library, Peer, Python};
-use flex_benches::{Budget, Limits, Report, Row, Section, cases, markdown, select, svg, time_in_turn};
-use indicatif::{ProgressBar, ProgressStyle};
+use flex_benches::{Budget, Report, Reported, cases, markdown, section, select, svg};
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::Duration;
 
 /// Times the same calls on Flex and its peers, in turn.
@@ -125,73 +125,34 @@ fn run(args: &Args) -> Result<(), String> {
     output(args, &report)
 }
 
-/// Runs one section in a separate process, because libraries read the number of threads from the environment
-/// when they start.
+/// Runs one section in a separate process.
 fn measure_apart(args: &Args, threads: u16) -> Result<Report, String> {
-    let program = std::env::current_exe().map_err(|e| format!("cannot find this program: {e}"))?;
-    let file = std::env::temp_dir().join(format!("flex-bench-{}-{threads}.json", std::process::id()));
     let flags = [
         (args.full, "--full"),
         (args.torch, "--torch"),
         (args.torch_cuda, "--torch-cuda"),
         (args.numpy, "--numpy"),
     ];
-    let status = Command::new(program)
-        .args(flags.into_iter().filter_map(|(set, flag)| set.then_some(flag)))
-        .args(args.without.iter().flat_map(|peer| ["--without", peer]))
-        .args(["--python", &args.python, "--threads", &threads.to_string(), "--section"])
-        .args([&file])
-        .arg("--")
-        .args(&args.filter)
-        .envs(["RAYON_NUM_THREADS", "MATMUL_NUM_THREADS"].map(|name| (name, threads.to_string())))
-        .status()
-        .map_err(|e| format!("cannot start a section: {e}"))?;
-    let report = if status.success() { read(&file) } else { Err(format!("no report on {threads} threads")) };
-    // Removing fails if the file was never written, which does not matter.
-    let _ = fs::remove_file(&file);
-    report
+    let given = (flags.into_iter().filter_map(|(set, flag)| set.then_some(flag)))
+        .chain(args.without.iter().flat_map(|peer| ["--without", peer]))
+        .chain(["--python", &args.python, "--"])
+        .chain(args.filter.iter().map(String::as_str));
+    section::apart(threads.into(), given.map(Into::into))
 }
 
 /// Measures the cases on `threads` threads, in this process.
 fn measure(args: &Args, threads: usize) -> Result<Report, String> {
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();
-    pool.map_err(|e| format!("cannot start {threads} threads: {e}"))?;
-    let budget = if args.full {
-        Budget { per_case: Duration::from_millis(1000), min_samples: 5 }
-    } else {
-        Budget { per_case: Duration::from_millis(300), min_samples: 3 }
-    };
+    section::start_threads(threads)?;
+    let (millis, min_samples) = if args.full { (1000, 5) } else { (300, 3) };
+    let budget = Budget { per_case: Duration::from_millis(millis), min_samples, reported: Reported::Median };
     let cases = cases::<burn_flex::Flex>();
     let picked = select(&cases, &args.filter, args.full)?;
     let peers = who(args, threads)?;
 
-    hide_panics();
-    let limits = Limits::measure(threads);
-    let bar = progress(picked.len());
-    let mut rows = Vec::new();
-    for case in picked.into_iter().map(|k| &cases[k]) {
-        bar.set_message(case.name.clone());
-        let mut runs: Vec<_> = peers.iter().map(|peer| peer.case(&case.name)).collect();
-        let seconds = time_in_turn(&mut runs, budget);
-        let limit = limits.seconds(case.bytes, case.flops);
-        rows.push(Row { name: case.name.clone(), family: case.family, limit, seconds });
-        bar.inc(1);
-    }
-    bar.finish_and_clear();
+    section::hide_panics();
+    let section = section::measure(picked.into_iter().map(|k| &cases[k]), &peers, budget, threads);
     let peers = peers.iter().map(|peer| peer.name().to_string()).collect();
-    Ok(Report { machine: machine(), peers, sections: vec![Section { threads, limits, rows }] })
-}
-
-/// Silences panic messages: a peer that cannot run a case panics once, while the case is set up, and the
-/// message would only clutter the output.
-fn hide_panics() {
-    std::panic::set_hook(Box::new(|_| ()));
-}
-
-/// The progress bar over the cases.
-fn progress(cases: usize) -> ProgressBar {
-    ProgressBar::new(cases as u64)
-        .with_style(ProgressStyle::with_template("{bar:40} {pos}/{len} {msg}").expect("a valid template"))
+    Ok(Report { machine: section::machine(), peers, sections: vec![section] })
 }
 
 /// Compares the results of all peers with Flex; an error if a result differs.
@@ -200,9 +161,9 @@ fn compare(args: &Args) -> Result<(), String> {
     let picked = select(&cases, &args.filter, args.full)?;
     let peers = who(args, 1)?;
     let (flex, others) = peers.split_first().expect("Flex is there");
-    hide_panics();
+    section::hide_panics();
     let mut tallies = vec![Tally::default(); others.len()];
-    let bar = progress(picked.len());
+    let bar = section::progress(picked.len());
     for case in picked.into_iter().map(|k| &cases[k]) {
         bar.set_message(case.name.clone());
         let expected = flex.numbers(&case.name);
@@ -228,10 +189,13 @@ fn who(args: &Args, threads: usize) -> Result<Vec<Box<dyn Peer>>, String> {
     let mut others = peers::cpu_backends();
     others.extend(peers::libraries());
     others.extend(peers::gpu_backends());
-    let libraries =
-        [(args.torch, Library::Torch), (args.torch_cuda, Library::TorchCuda), (args.numpy, Library::NumPy)];
-    for (asked, library) in libraries {
-        if asked {
+    let libraries = [
+        (args.torch, Library::torch()),
+        (args.torch_cuda, Library::torch_cuda()),
+        (args.numpy, Library::numpy()),
+    ];
+    for (asked, library) in &libraries {
+        if *asked {
             others.push(Box::new(Python::start(library, &args.python, threads)?));
         }
     }
@@ -243,14 +207,6 @@ fn who(args: &Args, threads: usize) -> Result<Vec<Box<dyn Peer>>, String> {
     }
     others.retain(|peer| !args.without.iter().any(|name| name == peer.name()));
     Ok([peers::flex()].into_iter().chain(others).collect())
-}
-
-/// The processor's name, if the system provides it, and the instruction set that Flex uses.
-fn machine() -> String {
-    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
-    let name = model.map_or(std::env::consts::ARCH, |(_, name)| name.trim());
-    format!("{name} ({})", flex_math::simd::isa_name())
 }
 
 /// Prints the tables and writes the files that were asked for.
@@ -272,17 +228,4 @@ fn output(args: &Args, report: &Report) -> Result<(), String> {
     write(&folder.join(table), &markdown::full(report))?;
     write(&folder.join(run), &json(report))?;
     write(&folder.join("summary.md"), &markdown::compact(report, [table, run], &charts))
-}
-
-fn json(report: &Report) -> String {
-    serde_json::to_string_pretty(report).expect("a report is made of numbers and names") + "\n"
-}
-
-fn read(path: &Path) -> Result<Report, String> {
-    let text = fs::read_to_string(path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
-    serde_json::from_str(&text).map_err(|e| format!("{} holds no report: {e}", path.display()))
-}
-
-fn write(path: &Path, text: &str) -> Result<(), String> {
-    fs::write(path, text).map_err(|e| format!("cannot write {}: {e}", path.display()))
 }

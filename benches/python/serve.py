@@ -1,83 +1,28 @@
-"""Takes the names of cases apart and answers for a peer whose file precedes this one. The names are those of src/cases:
-`op[.dtype][.layout]_size`. A peer has the tables UNARY, BINARY, MASKED, RANDOM, ALONG and MATRIX of calls by name, DTYPES,
-`values(*shape, dtype=...)`, `permutation(n)`, `special(name)` for cases with names or operands of their own,
-`finish()`, which waits until the work of all calls is done, and `version()`."""
-# Matrices of N by N that all peers write alike.
-MATRIX |= {
-    "transpose_copy": lambda a, b: a.T.reshape(-1),
-    "add_scalar.t": lambda a, b: a.T + 1.0,
-    "exp.t": lambda a, b: UNARY["exp"](a.T),
-    "add.t": lambda a, b: a + b.T,
-    "add.tt": lambda a, b: a.T + b.T,
-    "greater.t": lambda a, b: a > b.T,
-    "add.sliced": lambda a, b: a[1:-1, 1:-1] + b[:-2, 2:],
-    "exp.sliced": lambda a, b: UNARY["exp"](a[1:-1, 1:-1]),
-}
-# Sums of rows, columns and matrices.
-BROADCAST = {
-    "bcast_add_row_1024": lambda a, row, column: a + row,
-    "bcast_add_column_1024": lambda a, row, column: a + column,
-    "bcast_add_both_1024": lambda a, row, column: row + column,
-    "add_row.t_1024": lambda a, row, column: a.T + row,
-}
+"""Answers for a peer whose files precede this one. They have `setup(name, ...)`, which returns the call of a case, or the call
+and a note about it, or None; `finish()`, which waits until the work of all calls is done; and `version()`. Peers whose results
+are compared have `numbers(name)`, a NumPy array of the result or None; peers that write models for others have
+`export(name, path)`."""
 
 
-def setup(name):
-    """The call of a case, or None."""
-    if call := special(name):
-        return call
-    if call := BROADCAST.get(name):
-        a, row, column = values(N, N), values(1, N), values(N, 1)
-        return lambda: call(a, row, column)
-    if m := re.fullmatch(r"(\w+?)_dim([01])((?:\.\w+)*)_1024", name):
-        parts = [part for part in m[3].split(".") if part]
-        dtype = next((DTYPES.get(part) for part in parts if part != "t"), DTYPES["f32"])
-        if dtype is not None and m[1] in ALONG:
-            a, dim = values(N, N, dtype=dtype), int(m[2])
-            a = a.T if "t" in parts else a
-            return lambda: ALONG[m[1]](a, dim)
-    if m := re.fullmatch(r"([\w.]+?)_1024", name):
-        op, _, suffix = m[1].partition(".")
-        dtype = DTYPES.get(suffix, DTYPES["f32"])
-        call = MATRIX.get(op if suffix in DTYPES else m[1])
-        if call:
-            a, b = values(N, N, dtype=dtype), values(N, N, dtype=dtype)
-            return lambda: call(a, b)
-    if m := re.fullmatch(r"(\w+?)(?:\.(\w+))?_(\d+)", name):
-        op, dtype, n = m[1], DTYPES.get(m[2] or "f32"), int(m[3])
-        if dtype is None:
-            return None
-        if op in RANDOM:
-            return lambda: RANDOM[op](n)
-        if op in UNARY:
-            a = values(n, dtype=dtype)
-            return lambda: UNARY[op](a)
-        if op == "matmul":
-            a, b = values(n, n, dtype=dtype), values(n, n, dtype=dtype)
-            return lambda: a @ b
-        if op in BINARY or op in MASKED:
-            a, b = values(n, dtype=dtype), values(n, dtype=dtype)
-            if op in BINARY:
-                return lambda: BINARY[op](a, b)
-            mask = a > b
-            return lambda: MASKED[op](a, b, mask)
-    if m := re.fullmatch(r"gemv_1x(\d+)x(\d+)(_T)?", name):
-        a, b = values(1, int(m[1])), values(int(m[1]), int(m[2]))
-        return lambda: a @ (b.T if m[3] else b)
-    if m := re.fullmatch(r"bmm_(\d+)x(\d+)x(\d+)", name):
-        h, s, d = map(int, m.groups())
-        a, b = values(h, s, d), values(h, d, s)
-        return lambda: a @ b
-    return None
+def peak():
+    """The most bytes that this process had in memory, by Linux's account."""
+    with open("/proc/self/status") as status:
+        for line in status:
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    return "none"
 
 
 def serve():
     """Runs cases when told to on standard input, and answers on standard output.
 
-    version        -> one line about the versions
-    setup NAME     -> "ok", or "none" when there is no such case or it fails
-    run REPEATS    -> seconds that so many calls of the case took, after 5 ms of calls that are not timed; the answer comes when
-                      the threads that worked for it are asleep
+    version            -> one line about the versions
+    setup NAME ...     -> "ok" and perhaps a note, or "none" when there is no such case or it fails
+    run REPEATS        -> seconds that so many calls of the case took, after 5 ms of calls that are not timed; the answer comes
+                          when the threads that worked for it are asleep
+    numbers NAME PATH  -> "ok" when the result of the case is in the file, as f32; else "none"
+    export NAME PATH   -> "ok" when the model is in the file; else "none"
+    peak               -> bytes
 
     Calls may return before a device has done their work: `finish` waits for it, before the clock starts and before it stops.
     """
@@ -85,32 +30,50 @@ def serve():
 
     call = None
     for line in sys.stdin:
-        command, _, argument = line.strip().partition(" ")
-        if command == "version":
-            answer = version()
-        elif command == "setup":
-            try:
-                call = setup(argument)
-                answer = "none" if call is None else "ok"
-                if call:
+        command, *arguments = line.split()
+        try:
+            match command:
+                case "version":
+                    answer = version()
+                case "peak":
+                    answer = peak()
+                case "setup":
+                    found = setup(*arguments)
+                    call, note = found if isinstance(found, tuple) else (found, "")
+                    answer = "none" if call is None else f"ok {note}"
+                    if call:
+                        call()
+                        finish()
+                case "numbers":
+                    name, path = arguments
+                    result = numbers(name)
+                    answer = "none" if result is None else "ok"
+                    if result is not None:
+                        result.astype("float32").tofile(path)
+                case "export":
+                    export(*arguments)
+                    answer = "ok"
+                case "run":
+                    start = time.perf_counter()
                     call()
                     finish()
-            except Exception:
-                answer = "none"
-        else:
-            start = time.perf_counter()
-            call()
-            finish()
-            while time.perf_counter() < start + 0.005:
-                call()
-                finish()
-            start = time.perf_counter()
-            for _ in range(int(argument)):
-                call()
-            finish()
-            answer = time.perf_counter() - start
-            # Its threads spin for a while before they sleep: the next peer's turn begins when they do.
-            time.sleep(0.01)
+                    while time.perf_counter() < start + 0.005:
+                        call()
+                        finish()
+                    start = time.perf_counter()
+                    for _ in range(int(arguments[0])):
+                        call()
+                    finish()
+                    answer = time.perf_counter() - start
+                    # Its threads spin for a while before they sleep: the next peer's turn begins when they do.
+                    time.sleep(0.01)
+        except Exception as error:
+            if command == "version":
+                raise
+            # Cases that a peer does not have are no news; of whole models the reason is.
+            if command in ("numbers", "export"):
+                print(f"{command} {arguments[0]}: {error!r}", file=sys.stderr)
+            answer = "none"
         print(answer, flush=True)
 
 

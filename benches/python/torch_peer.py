@@ -127,6 +127,15 @@ def gradients(f, *inputs):
     return call
 
 
+def passes(which, f, x, *weights):
+    """A layer's forward pass, or the forward pass and gradients: of all operands (`_grad`) or of the weights (`_wgrad`)."""
+    if which == "_grad":
+        return gradients(f, x, *weights)
+    if which == "_wgrad":
+        return gradients(lambda *weights: f(x, *weights), *weights)
+    return lambda: f(x, *weights)
+
+
 def indexed(name):
     """Gathers, scatters and the like, on a matrix of N by N."""
     a, order = values(N, N), permutation(N)
@@ -164,8 +173,6 @@ def special(name):
             return gradients(lambda x: F.gelu(x) * w, values(1 << 20))
         case "maxpool_grad_4x64x112_k3s2":
             return gradients(lambda x: F.max_pool2d(x, 3, 2, 1), values(4, 64, 112, 112))
-        case "conv2d_grad_b1_c64_h56_o64_k3_s1":
-            return gradients(lambda x, w: F.conv2d(x, w, None, 1, 1), values(1, 64, 56, 56), values(64, 64, 3, 3))
         case "softmax_grad_1024" | "softmax_grad_fused_1024":
             return weighted_gradient(lambda x: torch.softmax(x, 1))
         case "log_softmax_grad_1024" | "log_softmax_grad_fused_1024":
@@ -176,10 +183,13 @@ def special(name):
         case "layer_norm_grad_1024" | "layer_norm_grad_fused_1024":
             g = values(N).requires_grad_()
             return weighted_gradient(lambda x: F.layer_norm(x, (N,), g, g))
-    if m := re.fullmatch(r"conv2d_b(\d+)_c(\d+)_h(\d+)_o(\d+)_k(\d+)_s(\d+)", name):
-        b, c, h, o, k, s = map(int, m.groups())
-        x, w = values(b, c, h, h), values(o, c, k, k)
-        return lambda: F.conv2d(x, w, None, s, k // 2)
+    if m := re.fullmatch(r"conv2d(_w?grad)?_b(\d+)_c(\d+)_h(\d+)_o(\d+)_k(\d+)_s(\d+)", name):
+        b, c, h, o, k, s = map(int, m.groups()[1:])
+        return passes(m[1], lambda x, w: F.conv2d(x, w, None, s, k // 2), values(b, c, h, h), values(o, c, k, k))
+    if m := re.fullmatch(r"linear(_w?grad)?_(\d+)x(\d+)x(\d+)(_T)?", name):
+        rows, i, o = map(int, m.groups()[1:4])
+        weights = [values(o, i)] if m[5] else [values(o, i), values(o)]
+        return passes(m[1], F.linear, values(rows, i), *weights)
     if m := re.fullmatch(r"dwconv_c(\d+)_h(\d+)_k(\d+)", name):
         c, h, k = map(int, m.groups())
         x, w = values(1, c, h, h), values(c, 1, k, k)
@@ -188,9 +198,14 @@ def special(name):
         x = values(4, 64, 112, 112)
         pool = F.max_pool2d if m[1] == "max" else F.avg_pool2d
         return lambda: pool(x, 3, 2, 1)
-    if m := re.fullmatch(r"attention_h(\d+)_s(\d+)_d(\d+)", name):
-        x = values(1, *map(int, m.groups()))
-        return lambda: F.scaled_dot_product_attention(x, x, x)
+    if m := re.fullmatch(r"attention(_causal)?(_grad)?_h(\d+)(?:_q(\d+))?_s(\d+)_d(\d+)", name):
+        h, s, d, q = int(m[3]), int(m[5]), int(m[6]), int(m[4] or m[5])
+        # PyTorch's causal mask lets the first query see one key; a single query sees all of them.
+        causal = m[1] is not None and q > 1
+        if causal and q != s:
+            return None
+        attention = lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+        return passes(m[2], attention, values(1, h, q, d), values(1, h, s, d), values(1, h, s, d))
     if m := re.fullmatch(r"rfft_16x(\d+)", name):
         x = values(16, int(m[1]))
         return lambda: torch.fft.rfft(x, dim=1)

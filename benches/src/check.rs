@@ -50,12 +50,34 @@ fn tolerance(name: &str) -> f64 {
     if name.contains("f16") { 2e-2 } else { 1e-4 }
 }
 
+/// The largest finite element.
+fn largest(numbers: &[f64]) -> f64 {
+    numbers.iter().filter(|x| x.is_finite()).fold(0.0, |m: f64, x| m.max(x.abs()))
+}
+
+/// The largest difference of an element, relative to the largest element that is expected; infinite where an
+/// element is missing or a single one of two is no number.
+pub fn relative_difference(expected: &[f64], got: &[f64]) -> f64 {
+    if expected.len() != got.len() {
+        return f64::INFINITY;
+    }
+    let distance = |(&a, &b): (&f64, &f64)| match a == b || a.is_nan() && b.is_nan() {
+        true => 0.0,
+        false if (a - b).is_nan() => f64::INFINITY,
+        false => (a - b).abs(),
+    };
+    match expected.iter().zip(got).map(distance).fold(0.0, f64::max) {
+        0.0 => 0.0,
+        distance => distance / largest(expected),
+    }
+}
+
 /// A description of the difference, if there is one.
 fn difference(expected: &[f64], got: &[f64], tolerance: f64) -> Option<String> {
     if expected.len() != got.len() {
         return Some(format!("{} elements, expected {}", got.len(), expected.len()));
     }
-    let largest = expected.iter().filter(|x| x.is_finite()).fold(0.0, |m: f64, x| m.max(x.abs()));
+    let largest = largest(expected);
     let same = |a: f64, b: f64| (a - b).abs() <= tolerance * largest || a == b || a.is_nan() && b.is_nan();
     let wrong = || expected.iter().zip(got).enumerate().filter(|(_, (a, b))| !same(**a, **b));
     let (first, (a, b)) = wrong().next()?;
@@ -76,5 +98,14 @@ mod tests {
         assert!(difference(&[1.0, 2.0], &[1.0, 2.1], 1e-4).unwrap().contains("first at 1: 2.1, expected 2"));
         assert!(difference(&[1.0], &[f64::NAN], 1e-4).is_some());
         assert!(difference(&[1.0], &[f64::INFINITY], 1e-4).is_some());
+    }
+
+    #[test]
+    fn differences_are_relative_to_the_largest_element() {
+        assert_eq!(relative_difference(&[4.0, -2.0, f64::NAN], &[4.0, -1.0, f64::NAN]), 0.25);
+        assert_eq!(relative_difference(&[0.0, 0.0], &[0.0, 0.0]), 0.0);
+        for (expected, got) in [(&[1.0][..], &[1.0, 1.0][..]), (&[1.0], &[f64::NAN]), (&[0.0], &[1.0])] {
+            assert_eq!(relative_difference(expected, got), f64::INFINITY, "{expected:?} {got:?}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 use crate::report::{Report, Section};
 
 /// A table with text in the first column and numbers in the others.
-fn table(heads: Vec<String>, rows: impl IntoIterator<Item = Vec<String>>) -> String {
+pub(crate) fn table(heads: Vec<String>, rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
     let rule: Vec<String> =
         (0..heads.len()).map(|k| if k == 0 { "---" } else { "---:" }.to_string()).collect();
@@ -11,16 +11,16 @@ fn table(heads: Vec<String>, rows: impl IntoIterator<Item = Vec<String>>) -> Str
     line(&heads) + &line(&rule) + &body
 }
 
-fn first(head: &str, others: impl Iterator<Item = String>) -> Vec<String> {
+pub(crate) fn first(head: &str, others: impl Iterator<Item = String>) -> Vec<String> {
     std::iter::once(head.to_string()).chain(others).collect()
 }
 
-fn number(value: Option<f64>, scale: f64, digits: usize) -> String {
+pub(crate) fn number(value: Option<f64>, scale: f64, digits: usize) -> String {
     value.map_or("-".to_string(), |v| format!("{:.digits$}", v * scale))
 }
 
 /// A ratio of medians with two significant digits, about its accuracy.
-fn ratio(value: f64) -> String {
+pub(crate) fn ratio(value: f64) -> String {
     let digits = [0.995, 9.95].iter().filter(|&&limit| value < limit).count();
     format!("{value:.digits$}")
 }

@@ -15,6 +15,9 @@ pub struct Row {
     pub limit: f64,
     /// Median seconds per call, in the order of the peers; `None` if a peer cannot run the case.
     pub seconds: Vec<Option<f64>>,
+    /// What the peers say about how they ran the case, in the same order; empty if none says anything.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<Option<String>>,
 }
 
 impl Row {
@@ -121,6 +124,7 @@ pub(crate) mod tests {
             family,
             limit: 0.5,
             seconds: vec![Some(a), b],
+            notes: Vec::new(),
         };
         let streams = vec![Stream { footprint: 4096, plain: 1e9, non_temporal: None }];
         let rows = vec![

@@ -7,9 +7,12 @@ mod index;
 mod matmul;
 mod modules;
 mod order;
+mod parts;
 mod reduce;
 mod rows;
 mod training;
+
+pub use parts::{Conv, Part, Pass, part_cases};
 
 use crate::call::{Call, Numbers};
 use burn_tensor::backend::Backend;
@@ -46,6 +49,8 @@ pub enum Family {
     Module,
     /// Training of a model.
     Training,
+    /// Whole models, and their parts.
+    Models,
 }
 
 impl Family {
@@ -65,6 +70,7 @@ impl Family {
             Self::Matmul => "matrix products",
             Self::Module => "convolution, pooling, attention, FFT",
             Self::Training => "training",
+            Self::Models => "models",
         }
     }
 }
@@ -180,6 +186,11 @@ fn suffix(dtype: DType) -> String {
 }
 
 impl<B: Backend> Cases<B> {
+    fn new(finish: fn()) -> Self {
+        let device = Default::default();
+        Self { list: Vec::new(), device, family: Family::Maths, short: true, finish }
+    }
+
     /// Adds a case. The result of `call` is dropped within the measured time, as a user's result would be.
     fn add<I: 'static, R: Numbers + 'static>(
         &mut self,
@@ -208,8 +219,7 @@ pub fn cases<B: Backend>() -> Vec<Case> {
 /// [`cases`] with `finish` called at the end of each call, before the call's result is dropped: for backends
 /// that never compute a result that is dropped early.
 pub fn finished_cases<B: Backend>(finish: fn()) -> Vec<Case> {
-    let device = Default::default();
-    let mut cases = Cases::<B> { list: Vec::new(), device, family: Family::Maths, short: true, finish };
+    let mut cases = Cases::<B>::new(finish);
     cases.elementwise();
     cases.layouts();
     cases.reduce();

@@ -61,23 +61,23 @@ fn peer(name: &'static str, cases: Vec<Case>, wait: Option<Wait>, vouched: Vouch
     Box::new(Burn { name, cases, wait, vouched })
 }
 
-/// A backend on the CPU, whose calls return after the work is done.
-fn cpu(name: &'static str, cases: Vec<Case>) -> Box<dyn Peer> {
+/// A backend on the CPU with these cases, whose calls return after the work is done.
+pub fn cpu_backend(name: &'static str, cases: Vec<Case>) -> Box<dyn Peer> {
     peer(name, cases, None, Box::new(|_| true))
 }
 
 /// The backend that all peers are compared with.
 pub fn flex() -> Box<dyn Peer> {
-    cpu("flex", cases::<burn_flex::Flex>())
+    cpu_backend("flex", cases::<burn_flex::Flex>())
 }
 
 /// The other CPU backends that this program was built with.
 pub fn cpu_backends() -> Vec<Box<dyn Peer>> {
     vec![
         #[cfg(feature = "upstream")]
-        cpu("upstream", cases::<upstream_flex::Flex>()),
+        cpu_backend("upstream", cases::<upstream_flex::Flex>()),
         #[cfg(feature = "ndarray")]
-        cpu("ndarray", cases::<burn_ndarray::NdArray>()),
+        cpu_backend("ndarray", cases::<burn_ndarray::NdArray>()),
     ]
 }
 

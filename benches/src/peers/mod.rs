@@ -21,7 +21,7 @@ mod name;
 mod numr;
 mod python;
 
-pub use burn::{cpu_backends, flex, gpu_backends};
+pub use burn::{cpu_backend, cpu_backends, flex, gpu_backends};
 pub use python::{Library, Python};
 
 #[cfg(any(feature = "candle", feature = "numr", feature = "upstream-22"))]
@@ -45,6 +45,11 @@ pub trait Peer {
     /// The numbers that the case of this name computes; `None` if the peer cannot run the case, or its result
     /// cannot be read.
     fn numbers(&self, _name: &str) -> Option<Vec<f64>> {
+        None
+    }
+
+    /// What there is to say about how the peer runs the case that was set up last.
+    fn note(&self) -> Option<String> {
         None
     }
 }

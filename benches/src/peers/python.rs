@@ -1,53 +1,66 @@
-//! PyTorch and NumPy as peers: Python processes that run the cases of the same names on request.
+//! PyTorch, NumPy and ONNX Runtime as peers: Python processes that run the cases of the same names on
+//! request.
 
 use super::Peer;
 use crate::timing::Run;
 #[cfg(unix)]
 use rustix::process::{Pid, Signal, kill_process};
 use std::cell::RefCell;
+use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// A library that is timed in a separate Python process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Library {
-    /// PyTorch on the CPU.
-    Torch,
-    /// PyTorch on its CUDA device.
-    TorchCuda,
-    /// NumPy.
-    NumPy,
+/// A library that is timed in a separate Python process, and what it is asked to run.
+#[derive(Clone, Debug)]
+pub struct Library {
+    name: &'static str,
+    /// What pip calls the packages.
+    packages: &'static str,
+    /// The parts of the Python script: the library's calls, and the loop that serves requests.
+    script: &'static [&'static str],
+    /// Arguments of the script after the number of threads.
+    arguments: Vec<String>,
 }
 
+const SERVE: &str = include_str!("../../python/serve.py");
+const CASES: &str = include_str!("../../python/cases.py");
+const WEIGHTS: &str = include_str!("../../python/weights.py");
+const TORCH: &[&str] = &[include_str!("../../python/torch_peer.py"), CASES, SERVE];
+const NUMPY: &[&str] = &[include_str!("../../python/numpy_peer.py"), CASES, SERVE];
+const TORCH_MODELS: &[&str] = &[WEIGHTS, include_str!("../../python/torch_models.py"), SERVE];
+const ONNX: &[&str] = &[WEIGHTS, include_str!("../../python/onnx_models.py"), SERVE];
+
 impl Library {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Torch => "torch",
-            Self::TorchCuda => "torch-cuda",
-            Self::NumPy => "numpy",
-        }
+    /// PyTorch on the CPU.
+    pub fn torch() -> Self {
+        Self { name: "torch", packages: "torch numpy", script: TORCH, arguments: vec!["cpu".into()] }
     }
 
-    /// The device of the library's tensors, by PyTorch's name.
-    fn device(self) -> &'static str {
-        match self {
-            Self::TorchCuda => "cuda",
-            Self::Torch | Self::NumPy => "cpu",
-        }
+    /// PyTorch on its CUDA device.
+    pub fn torch_cuda() -> Self {
+        Self { name: "torch-cuda", packages: "torch numpy", script: TORCH, arguments: vec!["cuda".into()] }
     }
 
-    /// The Python script: the library's calls, and the loop that serves requests.
-    fn script(self) -> &'static str {
-        match self {
-            Self::Torch | Self::TorchCuda => {
-                concat!(include_str!("../../python/torch_peer.py"), include_str!("../../python/serve.py"))
-            }
-            Self::NumPy => {
-                concat!(include_str!("../../python/numpy_peer.py"), include_str!("../../python/serve.py"))
-            }
-        }
+    /// NumPy.
+    pub fn numpy() -> Self {
+        Self { name: "numpy", packages: "numpy", script: NUMPY, arguments: vec![] }
+    }
+
+    /// PyTorch on the CPU, with whole models instead of cases. The models' weights and inputs are in
+    /// `folder`; see torch_models.py for the other arguments.
+    pub fn torch_models(folder: &Path, others: impl IntoIterator<Item = String>) -> Self {
+        let arguments = [folder.display().to_string()].into_iter().chain(others).collect();
+        Self { name: "torch", packages: "torch numpy onnx onnxscript", script: TORCH_MODELS, arguments }
+    }
+
+    /// ONNX Runtime, with the models that PyTorch exported into `folder`, and with the parts that models are
+    /// made of.
+    pub fn onnx(folder: &Path) -> Self {
+        let arguments = vec![folder.display().to_string()];
+        Self { name: "onnx", packages: "onnxruntime onnx numpy", script: ONNX, arguments }
     }
 }
 
@@ -57,8 +70,10 @@ const REST: Duration = Duration::from_millis(1);
 /// A running Python process.
 #[derive(Debug)]
 pub struct Python {
-    library: Library,
+    name: &'static str,
     process: Rc<RefCell<Process>>,
+    /// What the process said about the case that was set up last.
+    note: RefCell<Option<String>>,
 }
 
 #[derive(Debug)]
@@ -73,14 +88,16 @@ impl Python {
     ///
     /// # Errors
     /// A message that says what is missing and how to install it.
-    pub fn start(library: Library, python: &str, threads: usize) -> Result<Self, String> {
+    pub fn start(library: &Library, python: &str, threads: usize) -> Result<Self, String> {
         let hint = format!(
-            "install it with `python3 -m venv torch && torch/bin/pip install torch numpy` and name that \
-             interpreter by its full path: --python \"$PWD/torch/bin/python\" (tried {python:?})"
+            "install it with `python3 -m venv torch && torch/bin/pip install {}` and name that \
+             interpreter by its full path: --python \"$PWD/torch/bin/python\" (tried {python:?})",
+            library.packages
         );
         let threads = threads.to_string();
         let mut child = Command::new(python)
-            .args(["-c", library.script(), &threads, library.device()])
+            .args(["-c", &library.script.concat(), &threads])
+            .args(&library.arguments)
             // The math libraries of NumPy read the number of threads from these variables.
             .envs(["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"].map(|name| (name, &threads)))
             .stdin(Stdio::piped())
@@ -93,20 +110,53 @@ impl Python {
         let mut process = Process { child, ask, answer: BufReader::new(answer) };
         match process.request("version") {
             Some(version) => eprintln!("{version}"),
-            None => return Err(format!("Python has no {}, as it says above; {hint}", library.name())),
+            None => return Err(format!("Python has no {}, as it says above; {hint}", library.name)),
         }
-        Ok(Self { library, process: Rc::new(RefCell::new(process)) })
+        Ok(Self { name: library.name, process: Rc::new(RefCell::new(process)), note: RefCell::new(None) })
+    }
+
+    /// Sets up a case in one of the variants that it can be run in, by the name that [`Peer::note`] gives it.
+    pub fn variant(&self, name: &str, variant: &str) -> Option<Box<dyn Run>> {
+        let answer = self.process.borrow_mut().request(&format!("setup {name} {variant}"))?;
+        let note = answer.strip_prefix("ok")?.trim();
+        *self.note.borrow_mut() = (!note.is_empty()).then(|| note.to_string());
+        Some(Box::new(Case(self.process.clone())))
+    }
+
+    /// Writes the model of a case into a file that ONNX Runtime reads; whether that succeeded.
+    pub fn export(&self, name: &str, path: &Path) -> bool {
+        let answer = self.process.borrow_mut().request(&format!("export {name} {}", path.display()));
+        answer.as_deref() == Some("ok")
+    }
+
+    /// The most bytes that the process had in memory; `None` where the system does not tell.
+    pub fn peak(&self) -> Option<u64> {
+        self.process.borrow_mut().request("peak")?.parse().ok()
     }
 }
 
 impl Peer for Python {
     fn name(&self) -> &str {
-        self.library.name()
+        self.name
     }
 
     fn case(&self, name: &str) -> Option<Box<dyn Run>> {
-        self.process.borrow_mut().request(&format!("setup {name}")).filter(|answer| answer == "ok")?;
-        Some(Box::new(Case(self.process.clone())))
+        self.variant(name, "")
+    }
+
+    fn numbers(&self, name: &str) -> Option<Vec<f64>> {
+        let path = std::env::temp_dir().join(format!("flex-bench-{}.f32", std::process::id()));
+        let request = format!("numbers {name} {}", path.display());
+        self.process.borrow_mut().request(&request).filter(|answer| answer == "ok")?;
+        let bytes = fs::read(&path).ok()?;
+        // Removing fails if somebody else did it, which does not matter.
+        let _ = fs::remove_file(&path);
+        let numbers = bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]).into());
+        Some(numbers.collect())
+    }
+
+    fn note(&self) -> Option<String> {
+        self.note.borrow().clone()
     }
 }
 

@@ -46,6 +46,11 @@ impl<B: Backend> Cache<B> {
         self.len = 0;
     }
 
+    /// Forgets the tokens after the first `len`, and keeps the memory.
+    pub fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+
     pub(super) fn layers(&mut self) -> impl Iterator<Item = &mut LayerCache<B>> {
         self.layers.iter_mut()
     }
