@@ -7,10 +7,11 @@ use crate::array::Array;
 use crate::bad_input::refused;
 use crate::compare::{Tolerance, round_to};
 use crate::kind::{Float, Int, Kind};
+use crate::release::{self, QuantLevel, QuantParam};
 use crate::row::panic_text;
 use crate::support::{Stream, expect_float, expect_int, int_range, wrap};
 use burn_backend::ops::{AttentionModuleOptions, ConvOptions};
-use burn_backend::quantization::{QuantLevel, QuantScheme, QuantStore};
+use burn_backend::quantization::{QuantStore, QuantValue};
 use burn_backend::tensor::{FloatTensor, IndexingUpdateOp, IntTensor};
 use burn_backend::{Backend, DType, IntDType, Scalar, Shape, Slice};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -198,7 +199,8 @@ fn scatter_nan<B: Backend>(update: IndexingUpdateOp) -> Result<(), String> {
 fn quantized_argmax<B: Backend>() -> Result<(), String> {
     // The first block holds the larger code, the second the larger number.
     let array = Array::new([1, 8], vec![0.1, 0.3, 1.0, -0.2, 100.0, 10.0, 90.0, -128.0]);
-    let scheme = QuantScheme::default().with_store(QuantStore::Native).with_level(QuantLevel::block([4]));
+    let level = QuantLevel::block([4]);
+    let scheme = release::scheme(QuantValue::Q8F, QuantParam::F32, QuantStore::Native, level);
     let quantized = B::quantize_dynamic(float::<B>(&array, DType::F32), &scheme);
     let got = B::q_argmax(quantized, 1, IntDType::I32);
     expect_int::<B>(got, DType::I32, &Array::new([1, 1], vec![4]))
@@ -207,7 +209,7 @@ fn quantized_argmax<B: Backend>() -> Result<(), String> {
 fn pointwise_channels<B: Backend>() -> Result<(), String> {
     // Fewer channels than the input has, so that a backend without the check reads too little, not too much.
     let upload = |shape: &[usize]| float::<B>(&Array::from_fn(shape, |_| 1.0), DType::F32);
-    let options = ConvOptions { stride: [1, 1], padding: [0, 0], dilation: [1, 1], groups: 1 };
+    let options = ConvOptions::new([1, 1], [0, 0], [1, 1], 1);
     refused("conv", || drop(B::conv2d(upload(&[1, 4, 3, 3]), upload(&[2, 3, 1, 1]), None, options)))
 }
 

@@ -3,6 +3,7 @@
 
 use crate::array::Array;
 use crate::compare::compare;
+use crate::release::{dtype_of, shape_of, values};
 use crate::row::Context;
 use crate::samples::{Stream, bools, floats, int_range, ints};
 use crate::trace::check_dtype;
@@ -122,12 +123,12 @@ impl<B: Backend> Kind<B> for Float {
     }
 
     fn decode(data: &TensorData) -> Array<f64> {
-        let shape = data.shape.to_vec();
-        let values = match data.dtype {
-            DType::F64 => data.to_vec::<f64>().expect("f64"),
-            DType::F32 => data.to_vec::<f32>().expect("f32").into_iter().map(f64::from).collect(),
-            DType::F16 => data.to_vec::<f16>().expect("f16").into_iter().map(f64::from).collect(),
-            DType::BF16 => data.to_vec::<bf16>().expect("bf16").into_iter().map(f64::from).collect(),
+        let shape = shape_of(data).to_vec();
+        let values = match dtype_of(data) {
+            DType::F64 => values::<f64>(data),
+            DType::F32 => values::<f32>(data).into_iter().map(f64::from).collect(),
+            DType::F16 => values::<f16>(data).into_iter().map(f64::from).collect(),
+            DType::BF16 => values::<bf16>(data).into_iter().map(f64::from).collect(),
             other => panic!("a float tensor came back as {other:?}"),
         };
         Array::new(shape, values)
@@ -191,13 +192,13 @@ impl<B: Backend> Kind<B> for Int {
     }
 
     fn decode(data: &TensorData) -> Array<i128> {
-        let shape = data.shape.to_vec();
+        let shape = shape_of(data).to_vec();
         macro_rules! widen {
             ($ty:ty) => {
-                data.to_vec::<$ty>().expect("the dtype matches").into_iter().map(i128::from).collect()
+                values::<$ty>(data).into_iter().map(i128::from).collect()
             };
         }
-        let values = match data.dtype {
+        let values = match dtype_of(data) {
             DType::I64 => widen!(i64),
             DType::I32 => widen!(i32),
             DType::I16 => widen!(i16),
@@ -253,7 +254,7 @@ impl<B: Backend> Kind<B> for Bool {
     }
 
     fn decode(data: &TensorData) -> Array<bool> {
-        let shape = data.shape.to_vec();
+        let shape = shape_of(data).to_vec();
         Array::new(shape, data.iter::<bool>().collect())
     }
 

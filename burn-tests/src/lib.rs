@@ -31,6 +31,10 @@ pub mod layouts;
 pub mod operands;
 pub mod presence;
 pub mod properties;
+mod release {
+    #![allow(unused_imports, reason = "a release may need nothing of a kind")]
+    include!(concat!(env!("CARGO_MANIFEST_DIR"), "/release.rs"));
+}
 pub mod row;
 pub mod samples;
 pub mod support;

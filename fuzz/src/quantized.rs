@@ -22,6 +22,7 @@ pub fn scheme(u: &mut Unstructured<'_>) -> Result<QuantScheme> {
             true => QuantLevel::Tensor,
             false => QuantLevel::Block(BlockSize::new(&sizes[..rank])),
         },
+        tensor_scale: u.ratio(1, 4)?,
         mode: QuantMode::Symmetric,
     })
 }

@@ -2,7 +2,7 @@
 //! scope.
 
 use burn_flex::{FlexTensor, Layout};
-use burn_tensor::{DType, TensorData};
+use burn_tensor::{DType, Shape, TensorData};
 
 #[test]
 fn tensors_answer_without_traits_in_scope() {
@@ -16,6 +16,27 @@ fn tensors_answer_without_traits_in_scope() {
     assert!(!tensor.is_unique());
     assert_eq!(tensor.into_data(), data);
     assert_eq!(shared.into_data(), data);
+}
+
+#[test]
+fn kernels_of_users_read_write_and_view() {
+    let data = TensorData::from([[1.0f32, 2.0, 3.0], [4.0, 5.0, 6.0]]);
+    let mut tensor = FlexTensor::from_data(data);
+    assert_eq!(tensor.storage::<f32>(), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    assert_eq!((tensor.bytes().len(), tensor.as_slice::<f64>()), (24, None));
+    tensor.try_storage_mut::<f32>().expect("no other owner")[0] = 7.0;
+    let rows = |tensor: &FlexTensor| tensor.to_contiguous().as_slice::<f32>().expect("f32").to_vec();
+    let turned = tensor.transpose(0, 1);
+    assert!(turned.as_slice::<f32>().is_none() && tensor.try_storage_mut::<f32>().is_none());
+    assert_eq!(rows(&turned), [7.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
+    assert_eq!(rows(&tensor.permute(&[1, 0])), rows(&turned));
+    assert_eq!(rows(&tensor.narrow(1, 1, 2)), [2.0, 3.0, 5.0, 6.0]);
+    assert_eq!(tensor.reshape(Shape::new([6])).layout().shape().as_slice(), [6]);
+    for zeros in
+        [FlexTensor::zeros(Shape::new([3]), DType::I16), FlexTensor::empty(Shape::new([3]), DType::I16)]
+    {
+        assert_eq!(zeros.as_slice::<i16>(), Some(&[0i16; 3][..]));
+    }
 }
 
 #[cfg(feature = "fft")]

@@ -1,12 +1,13 @@
 //! Convolution: channels, kernels and options for which no output exists.
 
 use super::{BadCall, calls};
+use crate::release::pads;
 use burn_backend::ops::{ConvOptions, ConvTransposeOptions, UnfoldOptions};
 use burn_backend::{Backend, DType};
 
 /// Options of a plain convolution. Calls change single fields, so that bad options bypass `ConvOptions::new`.
 fn plain<const N: usize>() -> ConvOptions<N> {
-    ConvOptions { stride: [1; N], padding: [0; N], dilation: [1; N], groups: 1 }
+    ConvOptions { stride: [1; N], padding: pads([0; N]), dilation: [1; N], groups: 1 }
 }
 
 fn transposed<const N: usize>() -> ConvTransposeOptions<N> {
@@ -55,11 +56,11 @@ fn forward<B: Backend>(list: &mut Vec<BadCall<B>>) {
         "the largest number of groups": ConvOptions { groups: usize::MAX, ..plain() };
         "a dilated kernel larger than the input": ConvOptions { dilation: [3, 1], ..plain() };
         "a dilated kernel larger than the padded input":
-            ConvOptions { dilation: [1, 8], padding: [0, 5], ..plain() };
-        "a padding that overflows": ConvOptions { padding: [usize::MAX, 0], ..plain() };
-        "a padding whose double wraps": ConvOptions { padding: [1 << 63, 0], ..plain() };
+            ConvOptions { dilation: [1, 8], padding: pads([0, 5]), ..plain() };
+        "a padding that overflows": ConvOptions { padding: pads([usize::MAX, 0]), ..plain() };
+        "a padding whose double wraps": ConvOptions { padding: pads([1 << 63, 0]), ..plain() };
         "a dilation that overflows": ConvOptions { dilation: [usize::MAX, 1], ..plain() };
-        "more outputs than memory": ConvOptions { padding: [1 << 40, 1 << 40], ..plain() };
+        "more outputs than memory": ConvOptions { padding: pads([1 << 40, 1 << 40]), ..plain() };
     }
     macro_rules! shapes {
         ($($fault:literal: $method:ident($x:expr, $weight:expr);)*) => {$(

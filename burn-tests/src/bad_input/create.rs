@@ -1,9 +1,8 @@
 //! Creation: shapes too large for memory, data that does not fit its description, values outside of a dtype.
 
 use super::{BadCall, calls};
-use burn_backend::{
-    Backend, BoolStore, DType, Distribution, FloatDType as F, IntDType as I, Shape, TensorData,
-};
+use crate::release::{self, Backend};
+use burn_backend::{BoolStore, DType, Distribution, FloatDType as F, IntDType as I, Shape, TensorData};
 use burn_std::Bytes;
 
 /// Shapes whose number of elements, or of bytes, overflows; a size of zero does not hide the overflow.
@@ -18,7 +17,7 @@ const HUGE: [[usize; 3]; 4] = [
 
 /// Data whose bytes do not fit its shape and dtype.
 fn mislabelled(bytes: usize, shape: &[usize], dtype: DType) -> TensorData {
-    TensorData { bytes: Bytes::from_elems(vec![0u8; bytes]), shape: Shape::from(shape.to_vec()), dtype }
+    release::data(Bytes::from_elems(vec![0u8; bytes]), Shape::from(shape.to_vec()), dtype)
 }
 
 pub fn calls<B: Backend>() -> Vec<BadCall<B>> {
@@ -48,15 +47,8 @@ pub fn calls<B: Backend>() -> Vec<BadCall<B>> {
         "full": bool_ones(; NATIVE);
         "empty": bool_empty(; NATIVE);
     }
-    for shape in HUGE {
-        macro_rules! from_data {
-            ($($method:ident, $dtype:expr;)*) => {$(
-                list.push(BadCall::new("from_data", stringify!($method), "a shape that overflows", move |t| {
-                    drop(B::$method(mislabelled(0, &shape, $dtype), &t.device));
-                }));
-            )*};
-        }
-        from_data!(float_from_data, DType::F32; int_from_data, DType::I64; bool_from_data, DType::Bool(BoolStore::Native););
+    if release::MISLABELLED {
+        mislabelled_calls(&mut list);
     }
     calls!(list, t,
         "from_data", "integers": float_from_data(TensorData::from([1i32, 2]), &t.device);
@@ -65,13 +57,6 @@ pub fn calls<B: Backend>() -> Vec<BadCall<B>> {
         "from_data", "booleans": int_from_data(TensorData::from([true, false]), &t.device);
         "from_data", "floats": bool_from_data(TensorData::from([1f32, 2.0]), &t.device);
         "from_data", "integers": bool_from_data(TensorData::from([1i64, 2]), &t.device);
-        "from_data", "too few bytes": float_from_data(mislabelled(12, &[4], DType::F32), &t.device);
-        "from_data", "too many bytes": float_from_data(mislabelled(20, &[4], DType::F32), &t.device);
-        "from_data", "half an element": float_from_data(mislabelled(3, &[1], DType::F16), &t.device);
-        "from_data", "no bytes for a scalar": float_from_data(mislabelled(0, &[], DType::F64), &t.device);
-        "from_data", "bytes for no element": int_from_data(mislabelled(4, &[0, 3], DType::I32), &t.device);
-        "from_data", "too few bytes": int_from_data(mislabelled(7, &[1], DType::U64), &t.device);
-        "from_data", "too few bytes": bool_from_data(mislabelled(5, &[2, 3], DType::Bool(BoolStore::U8)), &t.device);
         "arange", "a step of zero": int_arange_step(0..5, 0, &t.device, I::I32);
         "arange", "values that the dtype cannot hold": int_arange(0..300, &t.device, I::I8);
         "arange", "values that the dtype cannot hold": int_arange(-1..3, &t.device, I::U32);
@@ -136,4 +121,27 @@ pub fn calls<B: Backend>() -> Vec<BadCall<B>> {
     );
     list[first..].iter_mut().for_each(|call| call.legal_with = Some(DType::Bool(BoolStore::U32)));
     list
+}
+
+/// Data whose bytes do not fit its shape and dtype.
+fn mislabelled_calls<B: Backend>(list: &mut Vec<BadCall<B>>) {
+    for shape in HUGE {
+        macro_rules! from_data {
+            ($($method:ident, $dtype:expr;)*) => {$(
+                list.push(BadCall::new("from_data", stringify!($method), "a shape that overflows", move |t| {
+                    drop(B::$method(mislabelled(0, &shape, $dtype), &t.device));
+                }));
+            )*};
+        }
+        from_data!(float_from_data, DType::F32; int_from_data, DType::I64; bool_from_data, DType::Bool(BoolStore::Native););
+    }
+    calls!(list, t,
+        "from_data", "too few bytes": float_from_data(mislabelled(12, &[4], DType::F32), &t.device);
+        "from_data", "too many bytes": float_from_data(mislabelled(20, &[4], DType::F32), &t.device);
+        "from_data", "half an element": float_from_data(mislabelled(3, &[1], DType::F16), &t.device);
+        "from_data", "no bytes for a scalar": float_from_data(mislabelled(0, &[], DType::F64), &t.device);
+        "from_data", "bytes for no element": int_from_data(mislabelled(4, &[0, 3], DType::I32), &t.device);
+        "from_data", "too few bytes": int_from_data(mislabelled(7, &[1], DType::U64), &t.device);
+        "from_data", "too few bytes": bool_from_data(mislabelled(5, &[2, 3], DType::Bool(BoolStore::U8)), &t.device);
+    );
 }

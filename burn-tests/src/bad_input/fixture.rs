@@ -3,6 +3,7 @@
 use crate::array::Array;
 use crate::compare::compare_exact;
 use crate::kind::{Bool, Float, Int, Kind};
+use crate::release::shape_of;
 use burn_backend::quantization::{QuantScheme, QuantStore};
 use burn_backend::tensor::{BoolTensor, Device, FloatTensor, IntTensor, QuantizedTensor};
 use burn_backend::{Backend, DType, Shape, TensorData};
@@ -32,10 +33,10 @@ impl<B: Backend> Kept<B> {
             Self::Bool(tensor, before) => (<Bool as Kind<B>>::into_data(tensor.clone()), before),
             Self::Quantized(tensor, before) => (quantized_data::<B>(tensor.clone()), before),
         };
-        if now.as_bytes() == before.as_bytes() && now.shape == before.shape {
+        if now.as_bytes() == before.as_bytes() && shape_of(&now) == shape_of(before) {
             Ok(())
         } else {
-            Err(format!("a tensor of shape {:?} was changed", before.shape))
+            Err(format!("a tensor of shape {:?} was changed", shape_of(before)))
         }
     }
 }

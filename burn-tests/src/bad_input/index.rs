@@ -1,8 +1,9 @@
 //! Indexing: indices outside of their axis, index tensors of the wrong shape.
 
 use super::{BadCall, calls};
+use crate::release::Backend;
 use burn_backend::tensor::IndexingUpdateOp as Update;
-use burn_backend::{Backend, DType, IntDType};
+use burn_backend::{DType, IntDType};
 use futures_lite::future::block_on;
 
 pub fn calls<B: Backend>() -> Vec<BadCall<B>> {

@@ -1,6 +1,7 @@
 //! Pooling and resampling: windows without elements, gradients and indices of another output.
 
 use super::{BadCall, calls};
+use crate::release;
 use burn_backend::ops::{GridSampleOptions, InterpolateMode, InterpolateOptions};
 use burn_backend::{Backend, DType};
 
@@ -64,11 +65,17 @@ fn max<B: Backend>(list: &mut Vec<BadCall<B>>) {
                     max_pool2d(t.f(&[1, 2, 5, 5]), $kernel, $stride, $padding, $dilation, false);
                 "max_pool", $fault:
                     max_pool1d(t.f(&[1, 2, 5]), $kernel[0], $stride[0], $padding[0], $dilation[0], false);
-                "max_pool_with_indices", $fault:
-                    max_pool2d_with_indices(t.f(&[1, 2, 5, 5]), $kernel, $stride, $padding, $dilation, false);
-                "max_pool_with_indices", $fault: max_pool1d_with_indices(
-                    t.f(&[1, 2, 5]), $kernel[0], $stride[0], $padding[0], $dilation[0], false);
             );
+            let name = "max_pool_with_indices";
+            list.push(BadCall::new(name, "max_pool2d_with_indices", $fault, |t| {
+                let x = t.f(&[1, 2, 5, 5]);
+                drop(release::max_pool2d_with_indices::<B>(x, $kernel, $stride, $padding, $dilation, false));
+            }));
+            list.push(BadCall::new(name, "max_pool1d_with_indices", $fault, |t| {
+                let (kernel, stride, padding, dilation) = ($kernel[0], $stride[0], $padding[0], $dilation[0]);
+                let x = t.f(&[1, 2, 5]);
+                drop(release::max_pool1d_with_indices::<B>(x, kernel, stride, padding, dilation, false));
+            }));
         )*};
     }
     windows! {

@@ -1,9 +1,8 @@
 //! Quantized tensors: unknown schemes, blocks that do not divide, bytes that do not fit.
 
 use super::{BadCall, calls};
-use burn_backend::quantization::{
-    QuantLevel, QuantParam, QuantScheme, QuantStore, QuantValue, QuantizationParametersPrimitive,
-};
+use crate::release::{self, QuantLevel, QuantParam, parameters};
+use burn_backend::quantization::{QuantScheme, QuantStore, QuantValue};
 use burn_backend::tensor::QuantizedTensor;
 use burn_backend::{Backend, DType, FloatDType, IntDType, Shape, Slice, TensorData};
 use burn_std::Bytes;
@@ -14,12 +13,12 @@ fn native() -> QuantScheme {
 }
 
 fn blocks(sizes: &[u8]) -> QuantScheme {
-    native().with_level(QuantLevel::block(sizes))
+    release::scheme(QuantValue::Q8F, QuantParam::F32, QuantStore::Native, QuantLevel::block(sizes))
 }
 
 fn data(bytes: usize, shape: &[usize], scheme: QuantScheme) -> TensorData {
     let bytes = Bytes::from_elems(vec![0u8; bytes]);
-    TensorData { bytes, shape: Shape::from(shape.to_vec()), dtype: DType::QFloat(scheme) }
+    release::data(bytes, Shape::from(shape.to_vec()), DType::QFloat(scheme))
 }
 
 pub fn calls<B: Backend>() -> Vec<BadCall<B>> {
@@ -51,7 +50,7 @@ pub fn calls<B: Backend>() -> Vec<BadCall<B>> {
 }
 
 fn conversion<B: Backend>(list: &mut Vec<BadCall<B>>) {
-    let schemes: [(&str, fn() -> QuantScheme, &[usize]); 10] = [
+    let schemes: [(&str, fn() -> QuantScheme, &[usize]); 8] = [
         ("words packed along another axis", || native().with_store(QuantStore::PackedU32(1)), &[4, 8]),
         ("packed native storage", || native().with_store(QuantStore::PackedNative(0)), &[4, 8]),
         (
@@ -59,31 +58,34 @@ fn conversion<B: Backend>(list: &mut Vec<BadCall<B>>) {
             || native().with_value(QuantValue::E4M3).with_store(QuantStore::PackedU32(0)),
             &[4, 8],
         ),
-        ("scales of 8 bits", || native().with_param(QuantParam::UE8M0), &[4, 8]),
-        ("scales of 8 bits with a mantissa", || native().with_param(QuantParam::UE4M3), &[4, 8]),
         ("blocks that do not divide the axis", || blocks(&[16]), &[4, 8]),
         ("blocks that do not divide another axis", || blocks(&[3, 8]), &[4, 8]),
         ("blocks of more axes than the tensor", || blocks(&[2, 2, 2]), &[4, 8]),
         ("blocks of zero", || blocks(&[0]), &[4, 8]),
         ("blocks of a scalar", || blocks(&[4]), &[]),
     ];
-    for (fault, scheme, shape) in schemes {
+    let schemes = schemes.map(|(fault, scheme, shape)| (fault, scheme(), shape)).into_iter();
+    let refused = release::REFUSED.iter().map(|&(fault, param)| {
+        let (store, level) = (QuantStore::Native, QuantLevel::Tensor);
+        (fault, release::scheme(QuantValue::Q8F, param, store, level), &[4, 8][..])
+    });
+    for (fault, scheme, shape) in schemes.chain(refused) {
         list.push(BadCall::new("quantize_dynamic", "quantize_dynamic", fault, move |t| {
-            drop(B::quantize_dynamic(t.f(shape), &scheme()));
+            drop(B::quantize_dynamic(t.f(shape), &scheme));
         }));
         list.push(BadCall::new("quantize", "quantize", fault, move |t| {
             let scales = t.f(&[1]);
-            drop(B::quantize(t.f(shape), &scheme(), QuantizationParametersPrimitive { scales }));
+            drop(B::quantize(t.f(shape), &scheme, parameters::<B>(scales)));
         }));
         list.push(BadCall::new("from_data", "q_from_data", fault, move |t| {
-            drop(B::q_from_data(data(36, shape, scheme()), &t.device));
+            drop(B::q_from_data(data(36, shape, scheme), &t.device));
         }));
     }
     calls!(list, t,
         "quantize", "more scales than one":
-            quantize(t.f(&[4, 8]), &native(), QuantizationParametersPrimitive { scales: t.f(&[2]) });
+            quantize(t.f(&[4, 8]), &native(), parameters::<B>(t.f(&[2])));
         "quantize", "fewer scales than blocks":
-            quantize(t.f(&[4, 8]), &blocks(&[4]), QuantizationParametersPrimitive { scales: t.f(&[4]) });
+            quantize(t.f(&[4, 8]), &blocks(&[4]), parameters::<B>(t.f(&[4])));
         "from_data", "floats": q_from_data(TensorData::from([1f32, 2.0]), &t.device);
         "from_data", "bytes without a scale": q_from_data(data(32, &[4, 8], native()), &t.device);
         "from_data", "too many bytes": q_from_data(data(48, &[4, 8], native()), &t.device);

@@ -1,8 +1,9 @@
 //! Fourier transforms and connectionist temporal classification.
 
 use super::{BadCall, Fixture, calls};
+use crate::release::Backend;
+use burn_backend::DType;
 use burn_backend::tensor::{FloatTensor, IntTensor};
-use burn_backend::{Backend, DType};
 
 pub fn calls<B: Backend>() -> Vec<BadCall<B>> {
     let mut list = Vec::new();

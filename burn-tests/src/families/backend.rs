@@ -3,6 +3,7 @@
 use crate::array::Array;
 use crate::compare::compare_exact;
 use crate::kind::{Bool, Float, Int, Kind};
+use crate::release::dtype_of;
 use crate::row::{Context, Row};
 use crate::support::{check_dtype, over_layouts, upload};
 use burn_backend::ops::TransactionPrimitive;
@@ -148,15 +149,15 @@ fn transaction<B: Backend>(context: &Context<'_, B>) {
             let got = [read.read_floats.len(), read.read_ints.len(), read.read_bools.len()];
             ensure(got == places, || format!("{got:?} tensors were read, expected {places:?}"))?;
             for (k, (data, &dtype)) in read.read_floats.iter().zip(&floats).enumerate() {
-                check_dtype(data.dtype, dtype)?;
+                check_dtype(dtype_of(data), dtype)?;
                 compare_exact(&<Float as Kind<B>>::decode(data), &float(k))?;
             }
             for (k, (data, &dtype)) in read.read_ints.iter().zip(&ints).enumerate() {
-                check_dtype(data.dtype, dtype)?;
+                check_dtype(dtype_of(data), dtype)?;
                 compare_exact(&<Int as Kind<B>>::decode(data), &arrays(k))?;
             }
             for (k, (data, &dtype)) in read.read_bools.iter().zip(&bools).enumerate() {
-                check_dtype(data.dtype, dtype)?;
+                check_dtype(dtype_of(data), dtype)?;
                 compare_exact(&<Bool as Kind<B>>::decode(data), &bool(k))?;
             }
             ensure(read.read_qfloats == expected_q, || "quantized tensors read differently alone".into())

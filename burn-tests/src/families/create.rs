@@ -3,10 +3,11 @@
 use crate::array::Array;
 use crate::compare::round_to;
 use crate::kind::{Bool, Float, Int, Kind};
+use crate::release::Backend;
 use crate::row::{Context, Row};
 use crate::support::{SHAPES, check_dtype, expect_int, int_range, over_layouts, upload};
 use burn_backend::tensor::{Device, IntTensor};
-use burn_backend::{Backend, DType, FloatDType, IntDType, Scalar, Shape, TensorData, TensorMetadata};
+use burn_backend::{DType, FloatDType, IntDType, Scalar, Shape, TensorData, TensorMetadata};
 use std::ops::Range;
 
 /// Rows of this family.

@@ -3,10 +3,11 @@
 use crate::array::Array;
 use crate::compare::{Tolerance, compare, is_close};
 use crate::operands::{over_operands, take};
+use crate::release::Backend;
 use crate::row::{Context, Row};
 use crate::support::{floats, read_float};
+use burn_backend::DType;
 use burn_backend::tensor::FloatTensor;
-use burn_backend::{Backend, DType};
 
 /// Rows of this family.
 pub fn rows<B: Backend>() -> Vec<Row<B>> {

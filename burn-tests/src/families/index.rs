@@ -2,10 +2,11 @@
 
 use crate::array::{Array, for_each_index};
 use crate::kind::{Bool, Float, Int, Kind};
+use crate::release::Backend;
 use crate::row::{Context, Row};
 use crate::support::{Stream, bools, floats, int_range, ints, over_layouts, over_layouts2, upload, wrap};
+use burn_backend::DType;
 use burn_backend::tensor::{IndexingUpdateOp, IntTensor};
-use burn_backend::{Backend, DType};
 
 /// Shapes to index into: short and long axes in every place, an empty one among them.
 const SHAPES: [&[usize]; 6] = [&[7], &[33], &[3, 5], &[2, 3, 17], &[2, 0, 3], &[2, 3, 2, 9]];

@@ -4,6 +4,7 @@ use crate::array::Array;
 use crate::compare::Tolerance;
 use crate::kind::{Float, Int};
 use crate::operands::{Sum, expect_sums, over_operands, sums, take};
+use crate::release;
 use crate::row::{Context, Row};
 use crate::support::{expect_float, floats, over_layouts, read_int, upload};
 use burn_backend::tensor::{FloatTensor, IntTensor};
@@ -192,7 +193,14 @@ pub fn rows<B: Backend>() -> Vec<Row<B>> {
                 },
                 max_indices: |x, w| {
                     let (kernel, stride) = ($sizes(&w.kernel), $sizes(&w.stride));
-                    let got = B::$indices(x, kernel, stride, $sizes(&w.padding), $sizes(&w.dilation), w.ceil);
+                    let got = release::$indices::<B>(
+                        x,
+                        kernel,
+                        stride,
+                        $sizes(&w.padding),
+                        $sizes(&w.dilation),
+                        w.ceil,
+                    );
                     (got.output, got.indices)
                 },
                 max_grad: |x, w, g, i| {

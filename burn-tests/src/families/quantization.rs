@@ -3,13 +3,12 @@
 
 use crate::array::Array;
 use crate::kind::{Float, Kind};
+use crate::release::{self, Backend, QuantLevel, QuantParam, dtype_of, param_of, shape_of};
 use crate::row::{Context, Row};
 use crate::support::{floats, over_layouts, read_float, upload};
-use burn_backend::quantization::{
-    QuantLevel, QuantParam, QuantScheme, QuantStore, QuantValue, QuantizationParametersPrimitive,
-};
+use burn_backend::quantization::{QuantScheme, QuantStore, QuantValue};
 use burn_backend::tensor::{FloatTensor, QuantizedTensor};
-use burn_backend::{Backend, DType, QTensorPrimitive, TensorMetadata};
+use burn_backend::{DType, TensorMetadata};
 use futures_lite::future::block_on;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -42,11 +41,9 @@ fn schemes<B: Backend>(context: &Context<'_, B>, blocks: Option<&[u8]>) -> Vec<Q
     let level = blocks.map_or(QuantLevel::Tensor, QuantLevel::block);
     let all = VALUES.into_iter().flat_map(|value| params.map(|param| (value, param)));
     let all = all.flat_map(|(value, param)| stores.map(|store| (value, param, store)));
-    all.map(|(value, param, store)| {
-        QuantScheme::default().with_value(value).with_param(param).with_store(store).with_level(level)
-    })
-    .filter(|&scheme| offered(context, scheme))
-    .collect()
+    all.map(|(value, param, store)| release::scheme(value, param, store, level))
+        .filter(|&scheme| offered(context, scheme))
+        .collect()
 }
 
 /// Whether the backend reports a scheme as supported. A panic counts as not supported: Burn's GPU backends
@@ -87,7 +84,7 @@ pub(crate) fn scale_precision(param: QuantParam, scale: f64) -> f64 {
         // Small scales, such as those of E5M2, are subnormal.
         QuantParam::F16 => 2f64.powi(-11).max(2f64.powi(-25) / scale),
         QuantParam::BF16 => 2f64.powi(-8),
-        QuantParam::UE4M3 => 2f64.powi(-3),
+        QuantParam::UE4M3 => 2f64.powi(-3).max(2f64.powi(-9) / scale),
         QuantParam::UE8M0 => 1.0,
     }
 }
@@ -171,7 +168,7 @@ fn dynamic<B: Backend>(context: &Context<'_, B>) {
                             block_maxima(x, blocks).map(|max| if max > 0.0 { max / half_range } else { 1.0 });
                         let got = numbers::<B>(q, dtype)?;
                         check_nearest(&scheme, dtype, x, &got, &scales, |scale| {
-                            scale_precision(scheme.param, scale)
+                            scale_precision(param_of(&scheme), scale)
                         })
                         .map_err(|e| format!("{scheme:?}: {e}"))
                     });
@@ -187,10 +184,10 @@ fn expect_metadata<B: Backend>(
     shape: &[usize],
 ) -> Result<(), String> {
     let dtype = DType::QFloat(*scheme);
-    if q.scheme() != scheme || q.dtype() != dtype || q.shape().to_vec() != shape {
+    if release::scheme_of::<B>(q) != *scheme || q.dtype() != dtype || q.shape().to_vec() != shape {
         return Err(format!(
             "got {:?} {:?} {:?}, expected {dtype:?} {shape:?}",
-            q.scheme(),
+            release::scheme_of::<B>(q),
             q.dtype(),
             q.shape()
         ));
@@ -202,7 +199,7 @@ fn expect_metadata<B: Backend>(
 /// codes.
 fn given<B: Backend>(context: &Context<'_, B>) {
     for (shape, blocks) in CASES {
-        for scheme in schemes(context, blocks).into_iter().filter(|s| s.param != QuantParam::UE4M3) {
+        for scheme in schemes(context, blocks).into_iter().filter(|s| param_of(s) != QuantParam::UE4M3) {
             for dtype in context.floats(&["quantize", "dequantize"]) {
                 let x = floats(dtype, shape, (-3.0, 3.0), 1);
                 let mut grid = vec![1];
@@ -224,8 +221,7 @@ fn given<B: Backend>(context: &Context<'_, B>) {
                 });
                 over_layouts::<B, Float>(context, dtype, &x, |t, x| {
                     let scales_tensor: FloatTensor<B> = upload::<B, Float>(context, &grid, DType::F32);
-                    let parameters = QuantizationParametersPrimitive { scales: scales_tensor };
-                    let q = B::quantize(t, &scheme, parameters);
+                    let q = B::quantize(t, &scheme, release::parameters::<B>(scales_tensor));
                     expect_metadata::<B>(&q, &scheme, x.shape())?;
                     check_nearest(&scheme, dtype, x, &numbers::<B>(q, dtype)?, &scales, |_| 0.0)
                         .map_err(|e| format!("{scheme:?}: {e}"))
@@ -247,8 +243,9 @@ fn data<B: Backend>(context: &Context<'_, B>) {
                     let q = B::quantize_dynamic(x, &scheme);
                     let before = numbers::<B>(q.clone(), DType::F32)?;
                     let bytes = block_on(B::q_into_data(q)).map_err(|e| format!("{e:?}"))?;
-                    if bytes.shape.to_vec() != shape || bytes.dtype != DType::QFloat(scheme) {
-                        return Err(format!("bytes of {:?} {:?}", bytes.dtype, bytes.shape));
+                    let (dtype, sizes) = (dtype_of(&bytes), shape_of(&bytes));
+                    if sizes.to_vec() != shape || dtype != DType::QFloat(scheme) {
+                        return Err(format!("bytes of {dtype:?} {sizes:?}"));
                     }
                     let q = B::q_from_data(bytes, &context.device);
                     expect_metadata::<B>(&q, &scheme, shape)?;

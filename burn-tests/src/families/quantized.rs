@@ -9,13 +9,12 @@ use super::quantization::{numbers, offered, scale_precision, spacing};
 use crate::array::Array;
 use crate::compare::{Tolerance, compare_exact, compare_floats};
 use crate::kind::{Float, Int};
+use crate::release::{self, QuantLevel, QuantParam, level_of, param_of, scheme_of};
 use crate::row::{Context, Row};
 use crate::support::{expect_bool, expect_int, floats, ints, read_float, read_int, upload};
-use burn_backend::quantization::{QuantLevel, QuantScheme, QuantStore, QuantValue};
+use burn_backend::quantization::{QuantScheme, QuantStore, QuantValue};
 use burn_backend::tensor::QuantizedTensor;
-use burn_backend::{
-    Backend, DType, QTensorPrimitive, Slice, TensorMetadata, TensorPrimitive, get_device_settings,
-};
+use burn_backend::{Backend, DType, Slice, TensorMetadata, TensorPrimitive, get_device_settings};
 
 type Q<B> = QuantizedTensor<B>;
 
@@ -130,8 +129,7 @@ const SHAPE: [usize; 2] = [6, 32];
 
 /// A selection of schemes: wide and narrow codes, packed or not, one scale or many, tiny floats.
 fn schemes<B: Backend>(context: &Context<'_, B>) -> Vec<QuantScheme> {
-    let scheme =
-        |value, store, level| QuantScheme::default().with_value(value).with_store(store).with_level(level);
+    let scheme = |value, store, level| release::scheme(value, QuantParam::F32, store, level);
     let (native, packed) = (QuantStore::Native, QuantStore::PackedU32(0));
     let all = [
         scheme(QuantValue::Q8S, native, QuantLevel::Tensor),
@@ -199,7 +197,7 @@ fn close(
         let (low, high) = (scheme.value.range().0 as f64, scheme.value.range().1 as f64);
         let half_range = (high - low) / 2.0;
         tolerance.absolute =
-            0.501 * spacing(scheme.value, half_range) / half_range + scale_precision(scheme.param, 1.0);
+            0.501 * spacing(scheme.value, half_range) / half_range + scale_precision(param_of(scheme), 1.0);
     }
     compare_floats(dtype, got, want, tolerance, largest)
 }
@@ -219,7 +217,7 @@ fn settle<B: Backend>(got: TensorPrimitive<B>, dtype: DType, want: &Array<f64>) 
     match got {
         TensorPrimitive::Float(tensor) => close(dtype, &read_float::<B>(tensor, dtype)?, want, None),
         TensorPrimitive::QFloat(tensor) => {
-            let scheme = *tensor.scheme();
+            let scheme = scheme_of::<B>(&tensor);
             close(dtype, &numbers::<B>(tensor, dtype)?, want, Some(&scheme))
         }
     }
@@ -268,7 +266,7 @@ fn moved<B: Backend>(scheme: &QuantScheme, got: Q<B>, want: &Array<f64>) -> Resu
         return Err(format!("got shape {shape:?}, expected {:?}", want.shape()));
     }
     let got = numbers::<B>(got, DType::F32)?;
-    match scheme.level {
+    match level_of(scheme) {
         QuantLevel::Tensor => compare_exact(&got, want),
         QuantLevel::Block(_) => close(DType::F32, &got, want, Some(scheme)),
     }
@@ -361,7 +359,7 @@ fn matmul<B: Backend>(context: &Context<'_, B>) {
         let turned_numbers = numbers::<B>(turned(), DType::F32)?;
         let exact = product(&a.numbers, &turned_numbers, dot);
         settle(B::q_matmul(quantized(a.tensor.clone()), quantized(turned())), a.dtype, &exact)?;
-        if a.tensor.scheme().level == QuantLevel::Tensor {
+        if level_of(&scheme_of::<B>(&a.tensor)) == QuantLevel::Tensor {
             compare_exact(&exact, &want)?;
         }
         for dtype in context.floats(&["q_matmul", "float_matmul"]) {

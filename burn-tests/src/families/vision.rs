@@ -4,6 +4,7 @@ use crate::array::Array;
 use crate::compare::{Tolerance, round_to};
 use crate::kind::Float;
 use crate::operands::{Sum, expect_sums, over_operands, sums, take};
+use crate::release;
 use crate::row::{Context, Row};
 use crate::support::{expect_float, floats, over_layouts};
 use burn_backend::ops::{
@@ -53,6 +54,9 @@ fn resize_taps(i: usize, input: usize, output: usize, mode: &InterpolateMode, al
     };
     let clamped = |k: f64| Some(k.clamp(0.0, last) as usize);
     let floor = x.floor();
+    if release::is_nearest_exact(mode) {
+        return vec![(clamped(((i as f64 + 0.5) * size / output as f64).floor()), 1.0)];
+    }
     match mode {
         InterpolateMode::Nearest => vec![(Some(i * input / output), 1.0)],
         InterpolateMode::Bilinear => {
@@ -71,6 +75,8 @@ fn resize_taps(i: usize, input: usize, output: usize, mode: &InterpolateMode, al
             let sum: f64 = all.iter().map(|(_, weight)| weight).sum();
             all.into_iter().map(|(k, weight)| (Some(k as usize), weight / sum)).collect()
         }
+        #[allow(unreachable_patterns, reason = "Burn 0.21 has no other mode")]
+        _ => unreachable!("returned above"),
     }
 }
 

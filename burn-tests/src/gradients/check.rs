@@ -268,6 +268,6 @@ fn upload<B: Backend>(array: &Array<f64>) -> FloatTensor<B> {
 
 fn read<B: Backend>(tensor: FloatTensor<B>) -> Array<f64> {
     let data = <Float as Kind<B>>::into_data(tensor);
-    assert_eq!(data.dtype, DType::F64, "computed in another dtype");
+    assert_eq!(crate::release::dtype_of(&data), DType::F64, "computed in another dtype");
     <Float as Kind<B>>::decode(&data)
 }

@@ -5,9 +5,10 @@ use super::check::Cases;
 use super::{families, smooth};
 use crate::array::Array;
 use crate::kind::{Float, Kind};
+use crate::release::Backend;
+use burn_backend::DType;
 use burn_backend::backend::AutodiffBackend;
 use burn_backend::tensor::FloatTensor;
-use burn_backend::{Backend, DType};
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

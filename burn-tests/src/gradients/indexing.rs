@@ -2,8 +2,9 @@
 
 use super::check::Cases;
 use super::{distinct, indices, mask, smooth};
+use crate::release::Backend;
+use burn_backend::IntDType;
 use burn_backend::tensor::IndexingUpdateOp;
-use burn_backend::{Backend, IntDType};
 
 const RANGE: (f64, f64) = (-2.0, 2.0);
 

@@ -2,6 +2,7 @@
 
 use super::check::Cases;
 use super::{distinct, indices, smooth};
+use crate::release;
 use burn_backend::Backend;
 use burn_backend::ops::{
     GridSampleOptions, GridSamplePaddingMode, InterpolateMode, InterpolateOptions, UnfoldOptions,
@@ -55,14 +56,14 @@ fn pools<B: Backend>(cases: &mut Cases<B>) {
                 B::max_pool1d(x, kernel, stride, padding, dilation, ceil)
             });
             cases.add(&["max_pool1d_with_indices"], name, [line()], move |[x]| {
-                B::max_pool1d_with_indices(x, kernel, stride, padding, dilation, ceil).output
+                release::max_pool1d_with_indices::<B>(x, kernel, stride, padding, dilation, ceil).output
             });
             let name2 = format!("{name2} dilation {dilations:?}");
             cases.add(&["max_pool2d"], name2.clone(), [plane()], move |[x]| {
                 B::max_pool2d(x, kernels, strides, paddings, dilations, ceil)
             });
             cases.add(&["max_pool2d_with_indices"], name2, [plane()], move |[x]| {
-                B::max_pool2d_with_indices(x, kernels, strides, paddings, dilations, ceil).output
+                release::max_pool2d_with_indices::<B>(x, kernels, strides, paddings, dilations, ceil).output
             });
         }
     }

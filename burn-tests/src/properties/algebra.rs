@@ -4,8 +4,9 @@ use super::ordering::adjoint;
 use super::{download, extent, holds, same, small, upload};
 use crate::array::Array;
 use crate::kind::Float;
+use crate::release::Backend;
+use burn_backend::DType;
 use burn_backend::ops::{ConvOptions, ConvTransposeOptions};
-use burn_backend::{Backend, DType};
 use proptest::prelude::*;
 
 /// `(2 x - 3 y) w = 2 x w - 3 y w`, and each product equals its definition. Values are small integers, so all

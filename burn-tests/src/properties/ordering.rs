@@ -3,8 +3,9 @@
 use super::{download, holds, same, upload};
 use crate::array::Array;
 use crate::kind::{Float, Int, Kind};
+use crate::release::Backend;
 use crate::support::Stream;
-use burn_backend::{Backend, DType, IntDType};
+use burn_backend::{DType, IntDType};
 use proptest::prelude::*;
 
 /// A shape of rank one to six, an axis of it, and a seed.

@@ -24,7 +24,6 @@ const LEFT_TO_DEFAULTS: &[(&str, &str, &str)] = &[
     ("FloatTensorOps", "float_is_require_grad", "only autodiff backends track gradients"),
     ("FloatTensorOps", "float_mask_select", "composed of bool_argwhere and float_select, which are native"),
     ("FloatTensorOps", "float_sum_dims", "composed of float_sum_dim, which is native"),
-    ("FloatTensorOps", "float_hypot", "composed of native operations"),
     ("FloatTensorOps", "float_pad", "composed of float_full and float_slice_assign, which are native"),
     ("IntTensorOps", "int_mask_select", "composed of bool_argwhere and int_select, which are native"),
     ("IntTensorOps", "int_pad", "composed of int_full and int_slice_assign, which are native"),

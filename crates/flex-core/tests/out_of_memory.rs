@@ -148,6 +148,7 @@ fn scheme() -> QuantScheme {
         param: QuantParam::F32,
         store: QuantStore::Native,
         level: QuantLevel::Tensor,
+        tensor_scale: false,
         mode: QuantMode::Symmetric,
     }
 }
@@ -297,10 +298,10 @@ const CASES: &[Case] = cases! {
     "ctc backward of many labels", SOME, |n| loss::ctc_loss_backward(x([2, 1, 2], F16), x([1, n], I64), Tensor::full([1], 2, I64)?, Tensor::full([1], n as i64, I64)?, x([1], F16), 1)?;
     "ctc backward of a batch", SOME, |n| loss::ctc_loss_backward(x([1, n, 2], F16), x([n, 1], I64), Tensor::full([1], 1, I64)?.expand(&[n])?, x([n], I64), x([n], F16), 1)?;
     "random", ALL, |n| random::random(&mut random::Generator::new(1), [n].into(), random::Distribution::Standard, F16)?;
-    "quantize", SOME, |n| quant::quantize(x([n], F16), x([1], F32), scheme())?;
+    "quantize", SOME, |n| quant::quantize(x([n], F16), x([1], F32), None, scheme())?;
     "quantize_dynamic", SOME, |n| quant::quantize_dynamic(x([n], F32), scheme())?;
-    "dequantize", SOME, |n| quant::dequantize(quant::quantize(x([n], F32), x([1], F32), scheme())?, F64)?;
-    "bytes of quantized", SOME, |n| quant::quantize(x([n], F32), x([1], F32), scheme())?.to_bytes()?;
+    "dequantize", SOME, |n| quant::dequantize(quant::quantize(x([n], F32), x([1], F32), None, scheme())?, F64)?;
+    "bytes of quantized", SOME, |n| quant::quantize(x([n], F32), x([1], F32), None, scheme())?.to_bytes(QuantParam::F32)?;
 };
 
 /// Names the case that a child runs.

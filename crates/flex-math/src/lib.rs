@@ -51,7 +51,7 @@ pub use hyperbolic::{Acosh, Asinh, Atanh, Cosh, Sinh, Tanh};
 pub use inverse::{Acos, Asin, Atan, Atan2};
 pub use log::{Ln, Log1p, Log2, Log10};
 pub use pow::Pow;
-pub use root::{Recip, Sqrt};
+pub use root::{Hypot, Recip, Sqrt};
 pub use slice::{
     Operand, Row2, StoredFloat, apply, apply2, apply2_rows, eval_scalar, eval2_scalar, map, map_in_place,
     map2, map2_in_place, map2_scalar_lhs, map2_scalar_lhs_in_place, map2_scalar_rhs,

@@ -171,7 +171,7 @@ fn error_functions_and_activations() {
 
 /// Every pair of interesting operands, compared with libm where the result is special.
 #[test]
-fn pow_and_atan2_follow_c() {
+fn pow_atan2_and_hypot_follow_c() {
     let values = [
         0.0,
         0.5,
@@ -206,6 +206,7 @@ fn pow_and_atan2_follow_c() {
     };
     on_each_isa2(Pow, &a, &b, |isa, got| check("pow", isa, &got, libm::pow));
     on_each_isa2(Atan2, &a, &b, |isa, got| check("atan2", isa, &got, libm::atan2));
+    on_each_isa2(Hypot, &a, &b, |isa, got| check("hypot", isa, &got, libm::hypot));
 
     let (a, b): (Vec<f32>, Vec<f32>) = pairs.iter().map(|p| (p.0 as f32, p.1 as f32)).unzip();
     let check = |name: &str, isa: &str, got: &[f32], f: fn(f32, f32) -> f32| {
@@ -218,4 +219,5 @@ fn pow_and_atan2_follow_c() {
     };
     on_each_isa2(Pow, &a, &b, |isa, got| check("pow", isa, &got, libm::powf));
     on_each_isa2(Atan2, &a, &b, |isa, got| check("atan2", isa, &got, libm::atan2f));
+    on_each_isa2(Hypot, &a, &b, |isa, got| check("hypot", isa, &got, libm::hypotf));
 }

@@ -2,16 +2,15 @@
 
 use super::adapter::{FlexDevice, FlexTensor as T};
 use super::burn_backend::ops::{
-    ActivationOps, AttentionModuleOptions, BoolTensorOps, ConvOptions, ConvTransposeOptions,
-    DeformConvOptions, FloatTensorOps, GridSampleOptions, IntTensorOps, InterpolateMode, InterpolateOptions,
-    ModuleOps, QTensorOps, UnfoldOptions,
+    ActivationOps, BoolTensorOps, ConvOptions, FloatTensorOps, IntTensorOps, ModuleOps, TransactionOps,
+    TransactionPrimitive,
 };
-use super::burn_backend::quantization::QuantScheme;
 use super::burn_backend::tensor::IndexingUpdateOp;
-use super::burn_backend::{BoolDType, Distribution, FloatDType, IntDType, Shape, Slice};
+use super::burn_backend::{BoolDType, Distribution, FloatDType, IntDType, Shape, Slice, TensorData};
 use super::{Flex, scatter, select_update};
 use crate::{Log, record};
 use flex_core::{BoolStore, DType, Tensor, elementwise};
+use futures_lite::future::block_on;
 
 const FLOATS: [(DType, FloatDType); 4] = [
     (DType::F64, FloatDType::F64),
@@ -70,12 +69,19 @@ macro_rules! pairs {
     )*};
 }
 
+#[path = "autodiff.rs"]
+mod autodiff;
+#[path = "codes.rs"]
+mod codes;
+#[path = "layers.rs"]
+mod layers;
+
 pub fn log() -> Log {
     let mut log = Log::new();
     for (dtype, named) in FLOATS {
         floats(&mut log, dtype, named);
-        modules(&mut log, dtype);
-        quantized(&mut log, dtype, named);
+        layers::log(&mut log, dtype);
+        codes::log(&mut log, dtype, named);
     }
     for (dtype, named) in INTS {
         ints(&mut log, dtype, named);
@@ -84,6 +90,8 @@ pub fn log() -> Log {
         bools(&mut log, store, named);
     }
     malformed(&mut log);
+    autodiff::log(&mut log);
+    transaction(&mut log);
     log
 }
 
@@ -207,6 +215,12 @@ fn floats(log: &mut Log, dtype: DType, named: FloatDType) {
         float_argsort(x(), 0, false, IntDType::I64);
         float_topk(x(), 1, 2);
         float_argtopk(x(), 1, 2, IntDType::I16);
+        float_powf_scalar_impl(x(), 2.0.into());
+        float_powi_scalar_impl(x(), 2.into());
+        float_to_device(x(), device);
+        float_detach(x());
+        float_set_require_grad(x(), true);
+        float_from_data(block_on(Flex::float_into_data(y())).unwrap(), device);
         relu(x());
         relu_backward(x(), y());
         leaky_relu(x(), 0.1.into());
@@ -231,72 +245,6 @@ fn floats(log: &mut Log, dtype: DType, named: FloatDType) {
     record(log, format!("select_update, {}", dtype.name()), || {
         text(select_update(x(), 0, rows(), tensor(&[2, 4], dtype)))
     });
-}
-
-fn modules(log: &mut Log, dtype: DType) {
-    let picture = || tensor(&[2, 4, 6, 5], dtype);
-    let row = || tensor(&[2, 4, 9], dtype);
-    let volume = || tensor(&[1, 2, 4, 3, 3], dtype);
-    let bias = || Some(tensor(&[4], dtype));
-    let weight = || tensor(&[4, 2, 3, 3], dtype);
-    let conv = || ConvOptions::new([2, 1], [1, 0], [1, 1], 2);
-    let heads = || tensor(&[1, 2, 4, 3], dtype);
-    calls! { log, dtype.name(),
-        embedding(tensor(&[5, 3], dtype), indices(&[4, 0, 2, 2], &[2, 2]));
-        embedding_backward(tensor(&[5, 3], dtype), tensor(&[2, 2, 3], dtype), indices(&[4, 0, 2, 2], &[2, 2]));
-        linear(tensor(&[2, 3, 4], dtype), tensor(&[4, 4], dtype), bias());
-        layer_norm(tensor(&[2, 4], dtype), tensor(&[4], dtype), bias(), 1e-5);
-        attention(heads(), heads(), heads(), None, None, AttentionModuleOptions::default());
-        conv1d(row(), tensor(&[4, 4, 3], dtype), bias(), ConvOptions::new([1], [2], [2], 1));
-        conv2d(picture(), weight(), bias(), conv());
-        conv2d_x_backward(picture(), weight(), tensor(&[2, 4, 3, 3], dtype), conv());
-        conv2d_weight_backward(picture(), weight(), tensor(&[2, 4, 3, 3], dtype), conv());
-        conv2d_bias_backward(picture(), tensor(&[4], dtype), tensor(&[2, 4, 3, 3], dtype));
-        conv3d(volume(), tensor(&[4, 2, 2, 2, 2], dtype), bias(), ConvOptions::new([1; 3], [0; 3], [1; 3], 1));
-        conv_transpose1d(row(), tensor(&[4, 4, 3], dtype), bias(), ConvTransposeOptions::new([2], [1], [1], [1], 1));
-        conv_transpose2d(
-            picture(), tensor(&[4, 2, 3, 3], dtype), None, ConvTransposeOptions::new([2; 2], [1; 2], [1; 2], [1; 2], 1),
-        );
-        deform_conv2d(
-            picture(), tensor(&[2, 18, 4, 3], dtype), tensor(&[4, 4, 3, 3], dtype), None, bias(),
-            DeformConvOptions::new([1; 2], [0; 2], [1; 2], 1, 1),
-        );
-        unfold4d(picture(), [2, 2], UnfoldOptions::new([1; 2], [0; 2], [1; 2]));
-        avg_pool1d(row(), 3, 2, 1, false, true);
-        avg_pool2d(picture(), [2, 3], [2, 1], [1, 1], true, false);
-        avg_pool2d_backward(picture(), tensor(&[2, 4, 3, 3], dtype), [2, 3], [2, 1], [0, 0], true, false);
-        adaptive_avg_pool1d(row(), 4);
-        adaptive_avg_pool2d(picture(), [2, 3]);
-        adaptive_avg_pool2d_backward(picture(), tensor(&[2, 4, 2, 3], dtype));
-        max_pool1d(row(), 3, 2, 1, 1, false);
-        max_pool2d(picture(), [2, 2], [2, 2], [0, 1], [1, 1], true);
-        interpolate(picture(), [9, 4], InterpolateOptions::new(InterpolateMode::Nearest));
-        interpolate(picture(), [9, 4], InterpolateOptions::new(InterpolateMode::Bilinear).with_align_corners(false));
-        interpolate(picture(), [9, 4], InterpolateOptions::new(InterpolateMode::Bicubic));
-        interpolate(picture(), [9, 4], InterpolateOptions::new(InterpolateMode::Lanczos3));
-        interpolate_backward(
-            picture(), tensor(&[2, 4, 9, 4], dtype), [9, 4], InterpolateOptions::new(InterpolateMode::Bilinear),
-        );
-        float_grid_sample_2d(picture(), tensor(&[2, 3, 3, 2], dtype), GridSampleOptions::new(InterpolateMode::Bilinear));
-    }
-}
-
-fn quantized(log: &mut Log, dtype: DType, named: FloatDType) {
-    use super::burn_backend::quantization::QuantStore;
-    let scheme = QuantScheme::default().with_store(QuantStore::Native);
-    let x = || Flex::quantize_dynamic(tensor(&[4, 8], dtype), &scheme);
-    calls! { log, dtype.name(),
-        dequantize(x(), named);
-        dequantize(Flex::q_transpose(x()), named);
-        dequantize(Flex::q_reshape(x(), Shape::new([8, 4])), named);
-        dequantize(Flex::q_select(x(), 0, indices(&[3, 1], &[2])), named);
-        dequantize(Flex::q_flip(x(), &[0]), named);
-        dequantize(Flex::q_cat(vec![x(), x()], 1), named);
-        dequantize(Flex::q_max_dim(x(), 1), named);
-        dequantize(Flex::q_sort(x(), 1, true), named);
-        q_argmax(x(), 1, IntDType::I32);
-        q_argsort(x(), 1, false, IntDType::I32);
-    }
 }
 
 fn ints(log: &mut Log, dtype: DType, named: IntDType) {
@@ -378,6 +326,33 @@ fn ints(log: &mut Log, dtype: DType, named: IntDType) {
         int_argsort(x(), 1, false);
         int_topk(x(), 1, 2);
         int_argtopk(x(), 1, 2);
+        bitwise_or_scalar(x(), 6.into());
+        bitwise_xor_scalar(x(), 6.into());
+        int_all(x(), BoolDType::Native);
+        int_any_dim(x(), 0, BoolDType::Native);
+        int_clamp_max(x(), 7.into());
+        int_clamp_min(x(), 3.into());
+        int_empty(Shape::new([0, 2]), device, named);
+        int_expand(Flex::int_slice(x(), &[Slice::new(0, Some(1), 1)]), Shape::new([3, 4]));
+        int_from_data(block_on(Flex::int_into_data(y())).unwrap(), device);
+        int_gather_nd(x(), indices(&[2, 1, 0, 3], &[2, 2]));
+        int_scatter_nd(x(), indices(&[2, 0], &[2, 1]), Flex::int_slice(y(), &[Slice::new(0, Some(2), 1)]), IndexingUpdateOp::Mul);
+        int_greater_elem(x(), 4.into(), BoolDType::U8);
+        int_greater_equal_elem(x(), 4.into(), BoolDType::Native);
+        int_lower_elem(x(), 4.into(), BoolDType::Native);
+        int_lower_equal(x(), y(), BoolDType::Native);
+        int_not_equal_elem(x(), 4.into(), BoolDType::Native);
+        int_max_abs_dim(x(), 1);
+        int_max_dim(x(), 0);
+        int_min(x());
+        int_permute(x(), &[1, 0]);
+        int_swap_dims(x(), 0, 1);
+        int_powi_scalar_impl(x(), 2.into());
+        int_prod_dim(x(), 1);
+        int_slice_assign(x(), &[Slice::new(1, Some(3), 1), Slice::new(0, None, 1)], Flex::int_slice(y(), &[Slice::new(0, Some(2), 1)]));
+        int_sub_scalar(x(), 3.into());
+        int_to_device(x(), device);
+        int_unfold(x(), 1, 2, 1);
     }
     pairs! { log, dtype.name(),
         int_max_dim_with_indices(x(), 1);
@@ -416,7 +391,36 @@ fn bools(log: &mut Log, store: BoolStore, named: BoolDType) {
         bool_any_dim(x(), 1);
         bool_all(x());
         bool_all_dim(x(), 0);
+        bool_empty(Shape::new([0, 2]), device, named);
+        bool_expand(Flex::bool_slice(x(), &[Slice::new(0, Some(1), 1)]), Shape::new([3, 4]));
+        bool_flip(x(), &[1]);
+        bool_from_data(block_on(Flex::bool_into_data(x())).unwrap(), device);
+        bool_not_equal_elem(x(), 1.into());
+        bool_permute(x(), &[1, 0]);
+        bool_select_or(x(), 0, indices(&[2, 0], &[2]), Flex::bool_slice(y(), &[Slice::new(0, Some(2), 1)]));
+        bool_slice_assign(x(), &[Slice::new(1, Some(3), 1)], Flex::bool_slice(y(), &[Slice::new(0, Some(2), 1)]));
+        bool_swap_dims(x(), 0, 1);
+        bool_to_device(x(), device);
+        bool_unfold(x(), 1, 2, 1);
     }
+    record(log, format!("bool_argwhere, {of}"), || text(block_on(Flex::bool_argwhere(x(), IntDType::I16))));
+}
+
+/// Tensors of every kind, read together.
+fn transaction(log: &mut Log) {
+    record(log, "tr_execute".into(), || {
+        let x = || tensor(&[2, 3], DType::F32);
+        let read = block_on(Flex::tr_execute(TransactionPrimitive::new(
+            vec![x()],
+            vec![],
+            vec![indices(&[1, 2], &[2])],
+            vec![Flex::float_greater_elem(x(), 1.into(), BoolDType::Native)],
+        )));
+        let read = read.unwrap();
+        let bytes =
+            |data: &[TensorData]| data.iter().map(|data| data.as_bytes().to_vec()).collect::<Vec<_>>();
+        format!("{:?} {:?} {:?}", bytes(&read.read_floats), bytes(&read.read_ints), bytes(&read.read_bools))
+    });
 }
 
 /// Every one of these is refused.

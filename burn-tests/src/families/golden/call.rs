@@ -1,12 +1,13 @@
 //! The trait methods of Burn for the operations of the file, and their calls.
 
 use super::Given;
+use crate::release::Backend;
+use burn_backend::IntDType;
 use burn_backend::ops::{
     AttentionModuleOptions, ConvOptions, ConvTransposeOptions, GridSampleOptions, GridSamplePaddingMode,
     InterpolateMode, InterpolateOptions, UnfoldOptions,
 };
 use burn_backend::tensor::{BoolTensor, FloatTensor, IntTensor};
-use burn_backend::{Backend, IntDType};
 use serde_json::Value;
 
 /// Calls of one float tensor: the file's name and the method.
@@ -253,7 +254,7 @@ pub(super) fn call<B: Backend>(op: &str, params: &Value, inputs: Vec<Given<B>>) 
         "max_pool2d" => {
             let (t, grad) = (x.float(), x.float());
             let [k, s, p, d] = ["kernel", "stride", "padding", "dilation"].map(|name| [size(name); 2]);
-            let pooled = B::max_pool2d_with_indices(t.clone(), k, s, p, d, flag("ceil"));
+            let pooled = crate::release::max_pool2d_with_indices::<B>(t.clone(), k, s, p, d, flag("ceil"));
             let back = B::max_pool2d_with_indices_backward(t, k, s, p, d, flag("ceil"), grad, pooled.indices);
             floats(vec![pooled.output, back.x_grad])
         }
@@ -271,7 +272,7 @@ pub(super) fn call<B: Backend>(op: &str, params: &Value, inputs: Vec<Given<B>>) 
         }
         "interpolate" => {
             let (t, grad) = (x.float(), x.float());
-            let options = || InterpolateOptions { mode: mode(params), align_corners: flag("align") };
+            let options = || InterpolateOptions::new(mode(params)).with_align_corners(flag("align"));
             let y = B::interpolate(t.clone(), pair("out"), options());
             floats(vec![y, B::interpolate_backward(t, grad, pair("out"), options())])
         }

@@ -12,8 +12,10 @@ macro_rules! quantized_ops {
         q_ops! {
             q_from_data(data: TensorData, _device: &FlexDevice) => from_quantized_data(data);
             quantize(tensor: T, scheme: &QuantScheme, qparams: QuantizationParametersPrimitive<Self>) =>
-                convert::scheme("quantize", scheme)
-                    .and_then(|scheme| quant::quantize(tensor.0, qparams.scales.0, scheme));
+                convert::scheme("quantize", scheme).and_then(|scheme| {
+                    let (scales, global) = convert::parameters(qparams)?;
+                    quant::quantize(tensor.0, scales, global, scheme)
+                });
             quantize_dynamic(tensor: T, scheme: &QuantScheme) =>
                 convert::scheme("quantize_dynamic", scheme)
                     .and_then(|scheme| quant::quantize_dynamic(tensor.0, scheme));

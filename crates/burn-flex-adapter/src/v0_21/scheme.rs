@@ -1,14 +1,16 @@
-//! Quantization schemes: Burn's and the engine's have the same fields.
+//! Quantization schemes: the engine has all fields of Burn's.
 
+use super::Flex;
+use super::backend::{FlexFloat, FlexInt};
 use burn_backend_21::quantization as burn;
-use flex_core::Result;
 use flex_core::quant::{BlockSize, QuantLevel, QuantMode, QuantParam, QuantScheme, QuantStore, QuantValue};
+use flex_core::{Error, Result, Tensor};
 
 /// Burn's scheme as the engine's.
 ///
 /// # Errors
-/// None: the engine has all schemes of this release. It checks itself which it can compute with.
-pub fn to_engine(_op: &'static str, scheme: &burn::QuantScheme) -> Result<QuantScheme> {
+/// Scales of 8 bits, which this release of Burn cannot store in bytes; the error names `op`.
+pub fn to_engine(op: &'static str, scheme: &burn::QuantScheme) -> Result<QuantScheme> {
     Ok(QuantScheme {
         value: match scheme.value {
             burn::QuantValue::Q8F => QuantValue::Q8F,
@@ -25,8 +27,11 @@ pub fn to_engine(_op: &'static str, scheme: &burn::QuantScheme) -> Result<QuantS
             burn::QuantParam::F32 => QuantParam::F32,
             burn::QuantParam::F16 => QuantParam::F16,
             burn::QuantParam::BF16 => QuantParam::BF16,
-            burn::QuantParam::UE8M0 => QuantParam::UE8M0,
-            burn::QuantParam::UE4M3 => QuantParam::UE4M3,
+            burn::QuantParam::UE8M0 | burn::QuantParam::UE4M3 => {
+                let got = alloc::format!("{:?}", scheme.param);
+                let expected = "F32, F16 or BF16";
+                return Err(Error::argument(op, "parameter precision of the scheme", got, expected));
+            }
         },
         store: match scheme.store {
             burn::QuantStore::Native => QuantStore::Native,
@@ -37,18 +42,26 @@ pub fn to_engine(_op: &'static str, scheme: &burn::QuantScheme) -> Result<QuantS
             burn::QuantLevel::Tensor => QuantLevel::Tensor,
             burn::QuantLevel::Block(sizes) => QuantLevel::Block(BlockSize::new(sizes.as_slice())),
         },
+        tensor_scale: false,
         mode: match scheme.mode {
             burn::QuantMode::Symmetric => QuantMode::Symmetric,
         },
     })
 }
 
-/// Whether the engine's bytes of such a tensor are Burn's.
+/// How Burn's bytes store scales: as `f32`, whatever their precision.
+pub fn stored_scales(_: &QuantScheme) -> QuantParam {
+    QuantParam::F32
+}
+
+/// The scales of given parameters.
 ///
 /// # Errors
-/// None: both store scales as `f32`.
-pub fn check_bytes(_op: &'static str, _scheme: &QuantScheme) -> Result<()> {
-    Ok(())
+/// None: this release has one level of scales.
+pub fn parameters<F: FlexFloat, I: FlexInt>(
+    given: burn::QuantizationParametersPrimitive<Flex<F, I>>,
+) -> Result<(Tensor, Option<f32>)> {
+    Ok((given.scales.0, None))
 }
 
 /// The engine's scheme as Burn's.

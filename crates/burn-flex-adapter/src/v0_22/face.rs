@@ -2,9 +2,10 @@
 //! burn-signal does not compile without `dtype`.
 
 use super::convert::{self, OrPanic, dtype};
-use super::{FlexDevice, FlexTensor};
-use burn_backend_22::{DType, TensorData};
-use flex_core::Layout;
+use super::{FlexDevice, FlexQTensor, FlexTensor};
+use alloc::vec::Vec;
+use burn_backend_22::{DType, Shape, TensorData};
+use flex_core::{Element, Layout, Tensor};
 
 impl FlexTensor {
     /// A tensor of these elements, without a copy of them.
@@ -47,5 +48,95 @@ impl FlexTensor {
     /// Where the tensor lies: there is one device.
     pub fn device(&self) -> FlexDevice {
         FlexDevice
+    }
+
+    /// The bytes of the buffer, of which a view shows a part: [`layout`](Self::layout) says which.
+    pub fn bytes(&self) -> &[u8] {
+        self.0.storage_bytes()
+    }
+
+    /// The elements of the buffer, of which a view shows a part: [`layout`](Self::layout) says which.
+    ///
+    /// # Panics
+    /// If the tensor has another dtype.
+    pub fn storage<E: Element>(&self) -> &[E] {
+        self.0.storage()
+    }
+
+    /// The elements of the buffer, to be written; `None` if another tensor shares them.
+    ///
+    /// # Panics
+    /// If the tensor has another dtype.
+    pub fn try_storage_mut<E: Element>(&mut self) -> Option<&mut [E]> {
+        self.0.storage_mut()
+    }
+
+    /// The elements in row-major order; `None` if they do not lie so, or the tensor has another dtype.
+    pub fn as_slice<E: Element>(&self) -> Option<&[E]> {
+        if E::DTYPE == self.0.dtype() { self.0.as_slice() } else { None }
+    }
+
+    /// The same elements, in row-major order without gaps.
+    ///
+    /// # Panics
+    /// If the system has no memory for a copy.
+    pub fn to_contiguous(&self) -> Self {
+        self.0.to_contiguous().or_panic()
+    }
+
+    /// The same elements in another shape; a view where the strides allow.
+    ///
+    /// # Panics
+    /// If the numbers of elements differ.
+    pub fn reshape(&self, shape: Shape) -> Self {
+        self.0.clone().reshape(shape).or_panic()
+    }
+
+    /// A view with two axes swapped.
+    ///
+    /// # Panics
+    /// If an axis is out of range.
+    pub fn transpose(&self, dim1: usize, dim2: usize) -> Self {
+        self.0.clone().swap_axes(dim1, dim2).or_panic()
+    }
+
+    /// A view of `len` places of an axis, from `start`.
+    ///
+    /// # Panics
+    /// If the axis or the places are out of range.
+    pub fn narrow(&self, dim: usize, start: usize, len: usize) -> Self {
+        self.0.clone().narrow(dim, start, len).or_panic()
+    }
+
+    /// A view with its axes in another order.
+    ///
+    /// # Panics
+    /// If `axes` is not a permutation.
+    pub fn permute(&self, axes: &[usize]) -> Self {
+        self.0.clone().permute(axes).or_panic()
+    }
+
+    /// A tensor of zeros, as upstream's function of this name returns.
+    ///
+    /// # Panics
+    /// If the engine does not store the dtype, or the system has no memory.
+    pub fn empty(shape: Shape, dtype: DType) -> Self {
+        Self::zeros(shape, dtype)
+    }
+
+    /// A tensor of zeros.
+    ///
+    /// # Panics
+    /// If the engine does not store the dtype, or the system has no memory.
+    pub fn zeros(shape: Shape, dtype: DType) -> Self {
+        Tensor::full(shape, 0.0, dtype::created("zeros", dtype)).or_panic()
+    }
+}
+
+impl FlexQTensor {
+    /// The scales: one for the tensor, or one for each block. In a scheme of two levels they are relative to
+    /// a scale of the tensor.
+    pub fn scales(&self) -> Vec<f32> {
+        self.as_core().scales.to_vec()
     }
 }

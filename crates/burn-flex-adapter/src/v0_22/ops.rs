@@ -14,6 +14,7 @@ impl FloatTensorOps<Self> for Flex {
             index::scatter(dim, tensor.0, indices.0, value.0, update(op));
         float_select_assign(tensor: T, dim: usize, indices: T, value: T, op: IndexingUpdateOp) =>
             index::select_update(tensor.0, dim, indices.0, value.0, update(op));
+        float_hypot(lhs: T, rhs: T) => binary(B::Hypot, lhs.0, rhs.0);
     }
 
     fn float_topk_with_indices(tensor: T, dim: usize, k: usize, out_dtype: IntDType) -> (T, T) {

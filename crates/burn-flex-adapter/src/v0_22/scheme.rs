@@ -1,26 +1,27 @@
-//! Quantization schemes. The engine has one level of scales. Burn 0.22 has up to two: scales of blocks that
-//! are relative to a scale of the tensor. The engine refuses such schemes.
+//! Quantization schemes: the engine has all fields of Burn's, but for tables of values. Burn names a mode for
+//! them, and no call passes a table.
 
+use super::Flex;
 use burn_backend_22::quantization as burn;
 use flex_core::quant::{BlockSize, QuantLevel, QuantMode, QuantParam, QuantScheme, QuantStore, QuantValue};
-use flex_core::{Error, Result};
+use flex_core::{DType, Error, Result, Tensor};
 
 /// Burn's scheme as the engine's.
 ///
 /// # Errors
-/// A scheme of two levels of scales, or one whose codes are places in a table; the error names `op`.
+/// A scheme whose codes are places in a table, or whose blocks are relative to a scale that is not `f32`;
+/// the error names `op`.
 pub fn to_engine(op: &'static str, scheme: &burn::QuantScheme) -> Result<QuantScheme> {
-    if burn::global_scale_dtype(scheme).is_some() {
-        let got = alloc::format!("{scheme:?}");
-        return Err(Error::argument(op, "scheme", got, "scales of one level"));
+    let refuse = |expected| Err(Error::argument(op, "scheme", alloc::format!("{scheme:?}"), expected));
+    if burn::global_scale_dtype(scheme).is_some_and(|dtype| dtype != burn::ScaleDtype::F32) {
+        return refuse("a scale of the tensor of dtype F32");
     }
     let mode = match scheme.mode {
         burn::QuantMode::Symmetric => QuantMode::Symmetric,
-        burn::QuantMode::Lookup => {
-            let got = alloc::format!("{scheme:?}");
-            return Err(Error::argument(op, "scheme", got, "a symmetric mode"));
-        }
+        burn::QuantMode::Lookup => return refuse("a symmetric mode"),
     };
+    // Burn reads a scheme that names no scale as one with a scale of the tensor, yet the two are not equal.
+    let tensor_scale = scheme.tensor_scale().is_some_and(|dtype| scheme.per_tensor(dtype) == *scheme);
     Ok(QuantScheme {
         value: match scheme.value {
             burn::QuantValue::Q8F => QuantValue::Q8F,
@@ -49,19 +50,29 @@ pub fn to_engine(op: &'static str, scheme: &burn::QuantScheme) -> Result<QuantSc
             None => QuantLevel::Tensor,
             Some(sizes) => QuantLevel::Block(BlockSize::new(sizes.as_slice())),
         },
+        tensor_scale,
         mode,
     })
 }
 
-/// Whether the engine's bytes of such a tensor are Burn's.
+/// How Burn's bytes store scales: in their own precision.
+pub fn stored_scales(scheme: &QuantScheme) -> QuantParam {
+    scheme.param
+}
+
+/// The scales of given parameters, and the scale of the tensor in a scheme of two levels.
 ///
 /// # Errors
-/// Scales that are not `f32`: Burn stores them in their own dtype, the engine as `f32`.
-pub fn check_bytes(op: &'static str, scheme: &QuantScheme) -> Result<()> {
-    match scheme.param {
-        QuantParam::F32 => Ok(()),
-        _ => Err(Error::argument(op, "scheme", alloc::format!("{scheme:?}"), "scales of f32")),
-    }
+/// A scale of the tensor that is not one number.
+pub fn parameters(given: burn::QuantizationParametersPrimitive<Flex>) -> Result<(Tensor, Option<f32>)> {
+    let global = match given.global {
+        Some(global) if global.0.num_elements() == 1 => {
+            Some(flex_core::elementwise::cast(global.0, DType::F32)?.to_vec::<f32>()[0])
+        }
+        Some(global) => return Err(Error::shape("quantize", global.0.shape(), "one scale of the tensor")),
+        None => None,
+    };
+    Ok((given.scales.0, global))
 }
 
 /// The engine's scheme as Burn's.
@@ -92,11 +103,13 @@ pub fn to_burn(scheme: &QuantScheme) -> burn::QuantScheme {
             QuantStore::PackedNative(axis) => burn::QuantStore::PackedNative(axis),
             QuantStore::PackedU32(axis) => burn::QuantStore::PackedU32(axis),
         });
-    match (&scheme.level, dtype) {
-        // What Burn takes a scheme for that names no scale.
-        (QuantLevel::Tensor, burn::ScaleDtype::F32) => same,
-        (QuantLevel::Tensor, dtype) => same.per_tensor(dtype),
-        (QuantLevel::Block(sizes), dtype) => same.per_block(sizes.as_slice(), dtype),
+    match (&scheme.level, scheme.tensor_scale) {
+        (QuantLevel::Tensor, false) => same,
+        (QuantLevel::Tensor, true) => same.per_tensor(dtype),
+        (QuantLevel::Block(sizes), false) => same.per_block(sizes.as_slice(), dtype),
+        (QuantLevel::Block(sizes), true) => {
+            same.per_block(sizes.as_slice(), dtype).per_tensor(burn::ScaleDtype::F32)
+        }
     }
 }
 
@@ -112,15 +125,19 @@ mod tests {
                 for store in [S::Native, S::PackedNative(1), S::PackedU32(0)] {
                     let scheme = burn::QuantScheme::default().with_value(value).with_store(store);
                     for block in [None, Some(&[8][..]), Some(&[1, 2, 3, 4, 5])] {
-                        let scheme = match (block, dtype) {
-                            (None, D::F32) => scheme,
-                            (None, dtype) => scheme.per_tensor(dtype),
-                            (Some(block), dtype) => scheme.per_block(block, dtype),
+                        let schemes = match block {
+                            None => [scheme, scheme.per_tensor(dtype)],
+                            Some(block) => {
+                                let one = scheme.per_block(block, dtype);
+                                [one, one.per_tensor(D::F32)]
+                            }
                         };
-                        let own = to_engine("a test", &scheme).unwrap();
-                        assert_eq!(to_burn(&own), scheme);
-                        assert_eq!(own.value.range(), value.range());
-                        assert_eq!(own.value.size_bits(), value.size_bits());
+                        for scheme in schemes {
+                            let own = to_engine("a test", &scheme).unwrap();
+                            assert_eq!(to_burn(&own), scheme);
+                            assert_eq!(own.value.range(), value.range());
+                            assert_eq!(own.value.size_bits(), value.size_bits());
+                        }
                     }
                 }
             }
@@ -128,9 +145,33 @@ mod tests {
     }
 
     #[test]
-    fn two_levels_of_scales_are_refused() {
-        let scheme = burn::QuantScheme::default().per_block([8], D::F16).per_tensor(D::F32);
-        let error = to_engine("quantize", &scheme).unwrap_err().to_string();
-        assert!(error.starts_with("quantize: "), "{error}");
+    fn tables_and_narrow_scales_of_the_tensor_are_refused() {
+        for scheme in [
+            burn::QuantScheme::default().per_block([8], D::F16).per_tensor(D::F16),
+            burn::QuantScheme::default().with_mode(burn::QuantMode::Lookup),
+        ] {
+            let error = to_engine("quantize", &scheme).unwrap_err().to_string();
+            assert!(error.starts_with("quantize: "), "{error}");
+        }
+    }
+
+    #[test]
+    fn scales_are_rounded_as_burn_rounds_them() {
+        use flex_core::quant::{self, QuantParam as P};
+        for (own, burn) in [(P::F16, D::F16), (P::BF16, D::BF16), (P::UE8M0, D::UE8M0), (P::UE4M3, D::UE4M3)]
+        {
+            assert_eq!(own.largest(), burn.max_representable());
+            // Every exponent, with mantissas around the steps of each precision.
+            for exponent in 1..255u32 {
+                for mantissa in
+                    (0..1 << 23).step_by(40_961).chain([0, 1, 0x1FFF, 0x2000, 0x2001, (1 << 23) - 1])
+                {
+                    let scale = f32::from_bits(exponent << 23 | mantissa);
+                    let expected = burn::scale_to_dtype(scale, burn);
+                    assert_eq!(own.round_up(scale), expected, "{scale:e} {own:?}");
+                }
+            }
+        }
+        assert_eq!(quant::QuantParam::F32.round_up(0.1), 0.1);
     }
 }

@@ -79,6 +79,8 @@ binary_table! {
     Pow = "pow", Kernels::numbers(heavy2::<flex_math::Pow>(), integers2::<Pow>()), Cost::Flops(110), integers Cost::MATH;
     /// Angle of the point `(rhs, lhs)`: the operands are y, x.
     Atan2 = "atan2", Kernels::floats(heavy2::<flex_math::Atan2>()), Cost::MATH;
+    /// Length of the vector `(lhs, rhs)`.
+    Hypot = "hypot", Kernels::floats(heavy2::<flex_math::Hypot>()), Cost::MATH;
     /// The larger one; NaN if either is NaN.
     Max = "max_pair", Kernels::numbers(light2::<Max>(), integers2::<Max>()), Cost::Memory;
     /// The smaller one; NaN if either is NaN.
@@ -106,7 +108,7 @@ binary_table! {
 /// Applies `op` to each pair of elements of two tensors of one dtype, which broadcast together.
 ///
 /// `Add`, `Sub`, `Mul`, `Div`, `Rem`, `Pow`, `Max` and `Min` take floats and integers; bitwise operations
-/// take integers; `Atan2` and the gradients take floats. Every result is defined:
+/// take integers; `Atan2`, `Hypot` and the gradients take floats. Every result is defined:
 ///
 /// * Integers wrap. `x / 0` and `x % 0` are 0, `MIN / -1` is `MIN`. `Div` of integers truncates.
 /// * `Rem` has the sign of the divisor.

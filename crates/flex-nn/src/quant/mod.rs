@@ -2,6 +2,8 @@
 //!
 //! `x = scale * value(code)`. There is one scale for the whole tensor or one per block of it
 //! ([`QuantScheme::level`]); the code is an integer or a tiny float ([`QuantScheme::value`], see `codec.rs`).
+//! The scales of blocks may be relative to a scale of the whole tensor ([`QuantScheme::tensor_scale`]), which
+//! lets them have few bits.
 //! For every scheme, the engine holds one code per byte and `f32` scales in memory; codes are packed only in
 //! the byte format ([`QTensor::to_bytes`]).
 //!
@@ -22,9 +24,10 @@ pub use views::cat;
 
 use crate::error::{Error, Result};
 use crate::movement::convert::{from_f32, into_f32};
-use crate::{DType, Shape, Tensor, bf16, f16, storage};
+use crate::{DType, Shape, Tensor, storage};
 use alloc::vec::Vec;
 use codec::Codec;
+use flex_map::elementwise;
 use kernels::Scales;
 
 /// A quantized tensor.
@@ -34,6 +37,8 @@ pub struct QTensor {
     pub values: Tensor,
     /// The scales, `f32`: of shape `[1]` for the whole tensor, otherwise one per block.
     pub scales: Tensor,
+    /// What the scales of blocks are to be multiplied by, if the scheme has two levels of scales.
+    pub global: Option<f32>,
     /// The meaning of the codes, and their byte layout.
     pub scheme: QuantScheme,
 }
@@ -42,9 +47,10 @@ impl QTensor {
     /// A quantized tensor from its parts.
     ///
     /// # Errors
-    /// Fails if the values are not `i8`, the scales are not `f32` or not one per block, or the engine does
-    /// not support the scheme.
-    pub fn new(values: Tensor, scales: Tensor, scheme: QuantScheme) -> Result<Self> {
+    /// Fails if the values are not `i8`, the scales are not `f32` or not one per block, there is a scale of
+    /// the tensor and the scheme has no second level or the reverse, or the engine does not support the
+    /// scheme.
+    pub fn new(values: Tensor, scales: Tensor, global: Option<f32>, scheme: QuantScheme) -> Result<Self> {
         const OP: &str = "quantized tensor";
         if values.dtype() != DType::I8 {
             return Err(Error::dtype(OP, values.dtype(), "values of dtype i8"));
@@ -54,7 +60,8 @@ impl QTensor {
         }
         let grid = Grid::new(OP, &scheme, values.shape())?;
         let scales = grid.check_scales(OP, scales)?;
-        Ok(Self { values, scales, scheme })
+        check_global(OP, global, &scheme)?;
+        Ok(Self { values, scales, global, scheme })
     }
 
     /// Size of each axis.
@@ -78,22 +85,28 @@ impl QTensor {
 /// from zero, as in Burn; tiny floats half to even) and clamped to the range of the codes. NaN becomes zero
 /// in integer codes.
 ///
-/// Scales are rounded to the scheme's precision. A scale that is zero or too small to divide by becomes the
-/// smallest normal number, so that a tensor of zeros stays zero.
+/// Scales are rounded up to the scheme's precision. A scale that is zero or too small to divide by becomes
+/// the smallest normal number (of that precision), so that a tensor of zeros stays zero.
+///
+/// In a scheme of two levels, `scales` are relative to `global`.
 ///
 /// # Errors
-/// Fails if an operand is not a float tensor, the scales are not one per block, the blocks do not divide the
-/// shape, or the engine does not support the scheme.
-pub fn quantize(tensor: Tensor, scales: Tensor, scheme: QuantScheme) -> Result<QTensor> {
+/// Fails if an operand is not a float tensor, the scales are not one per block, there is a `global` and the
+/// scheme has no second level or the reverse, the blocks do not divide the shape, or the engine does not
+/// support the scheme.
+pub fn quantize(tensor: Tensor, scales: Tensor, global: Option<f32>, scheme: QuantScheme) -> Result<QTensor> {
     const OP: &str = "quantize";
     let grid = Grid::new(OP, &scheme, tensor.shape())?;
     let scales = grid.check_scales(OP, into_f32(OP, scales)?)?;
-    let usable: Vec<f32> = scales.to_vec::<f32>().into_iter().map(|s| usable_scale(s, &scheme)).collect();
-    encode(OP, into_f32(OP, tensor)?, usable, grid, scheme)
+    check_global(OP, global, &scheme)?;
+    let usable = scales.to_vec::<f32>().into_iter().map(|s| usable_scale(s, scheme.param)).collect();
+    let global = global.map(|global| usable_scale(global, QuantParam::F32));
+    encode(OP, into_f32(OP, tensor)?, usable, global, grid, scheme)
 }
 
 /// [`quantize`] with the smallest scales whose codes reach every element of their block: the block's largest
-/// magnitude (NaN is skipped) divided by half the range of the codes.
+/// magnitude (NaN is skipped) divided by half the range of the codes. In a scheme of two levels, the scale of
+/// the tensor makes the largest scale of a block the largest number of its precision.
 ///
 /// # Errors
 /// The errors of [`quantize`].
@@ -105,8 +118,13 @@ pub fn quantize_dynamic(tensor: Tensor, scheme: QuantScheme) -> Result<QTensor> 
     storage::ensure(OP, grid.scales_shape().num_elements().saturating_mul(size_of::<f32>()))?;
     let mut scales =
         kernels::largest_magnitudes(tensor.as_slice::<f32>().expect("contiguous"), &grid.scales());
-    scales.iter_mut().for_each(|s| *s = usable_scale(*s / ((high - low) / 2.0), &scheme));
-    encode(OP, tensor, scales, grid, scheme)
+    scales.iter_mut().for_each(|s| *s /= (high - low) / 2.0);
+    let global = two_levels(&scheme).then(|| {
+        let peak = scales.iter().copied().fold(0.0, f32::max);
+        usable_scale(peak / scheme.param.largest(), QuantParam::F32)
+    });
+    scales.iter_mut().for_each(|s| *s = usable_scale(*s / global.unwrap_or(1.0), scheme.param));
+    encode(OP, tensor, scales, global, grid, scheme)
 }
 
 /// The numbers that a quantized tensor stands for, as a tensor of the float type `dtype`.
@@ -115,10 +133,13 @@ pub fn quantize_dynamic(tensor: Tensor, scheme: QuantScheme) -> Result<QTensor> 
 /// Fails if `dtype` is not a float type.
 pub fn dequantize(tensor: QTensor, dtype: DType) -> Result<Tensor> {
     const OP: &str = "dequantize";
-    let QTensor { values, scales, scheme } = tensor;
+    let QTensor { values, scales, global, scheme } = tensor;
     let grid = Grid::new(OP, &scheme, values.shape())?;
     let codec = Codec::new(scheme.value);
-    let scales = scales.into_contiguous()?;
+    let mut scales = scales.into_contiguous()?;
+    if let Some(global) = global {
+        scales = elementwise::binary_scalar(elementwise::Binary::Mul, scales, global.into())?;
+    }
     let scales = scales.as_slice::<f32>().expect("contiguous");
     // With one scale, elements keep their order in memory and their layout.
     let keep = scheme.level == QuantLevel::Tensor && values.layout().is_dense();
@@ -140,32 +161,46 @@ pub fn dequantize(tensor: QTensor, dtype: DType) -> Result<Tensor> {
 fn encode(
     op: &'static str,
     tensor: Tensor,
-    scales: Vec<f32>,
+    mut scales: Vec<f32>,
+    global: Option<f32>,
     grid: Grid,
     scheme: QuantScheme,
 ) -> Result<QTensor> {
     let tensor = tensor.into_contiguous()?;
     let numbers = tensor.as_slice::<f32>().expect("contiguous");
     let codec = Codec::new(scheme.value);
+    let stored = Tensor::from_slice(&scales, grid.scales_shape())?;
+    if let Some(global) = global {
+        // The product may be too small to divide by.
+        scales.iter_mut().for_each(|s| *s = (*s * global).max(f32::MIN_POSITIVE));
+    }
     let values = Tensor::build::<i8>(op, tensor.shape().clone(), DType::I8, |out| {
         kernels::encode(codec, numbers, &scales, &grid.scales(), out);
     })?;
-    Ok(QTensor { values, scales: Tensor::from_slice(&scales, grid.scales_shape())?, scheme })
+    Ok(QTensor { values, scales: stored, global, scheme })
 }
 
-/// The scale, rounded to the precision of the scheme and made safe to divide by.
-fn usable_scale(scale: f32, scheme: &QuantScheme) -> f32 {
-    let scale = match scheme.param {
-        QuantParam::F16 => f16::from_f32(scale).to_f32(),
-        QuantParam::BF16 => bf16::from_f32(scale).to_f32(),
-        _ => scale,
-    };
-    if scale.is_normal() {
-        scale
-    } else if scale == f32::INFINITY {
-        f32::MAX
-    } else {
-        f32::MIN_POSITIVE
+/// The scale, rounded up to a precision and made safe to divide by. A scale that is negative, zero or NaN
+/// becomes the smallest.
+fn usable_scale(scale: f32, precision: QuantParam) -> f32 {
+    let scale = if scale >= f32::MIN_POSITIVE { scale } else { f32::MIN_POSITIVE };
+    precision.round_up(scale.min(f32::MAX))
+}
+
+/// Whether the scales of blocks are relative to a scale of the tensor.
+fn two_levels(scheme: &QuantScheme) -> bool {
+    scheme.tensor_scale && scheme.level != QuantLevel::Tensor
+}
+
+/// # Errors
+/// Fails if there is a scale of the tensor and the scheme has no second level, or the reverse.
+fn check_global(op: &'static str, global: Option<f32>, scheme: &QuantScheme) -> Result<()> {
+    match (global, two_levels(scheme)) {
+        (Some(_), true) | (None, false) => Ok(()),
+        (got, wanted) => {
+            let expected = if wanted { "a number" } else { "none, as the scheme has one level of scales" };
+            Err(Error::argument(op, "scale of the tensor", format_args!("{got:?}"), expected))
+        }
     }
 }
 
@@ -189,10 +224,14 @@ fn check_scheme(op: &'static str, scheme: &QuantScheme) -> Result<()> {
         }
     }
     match scheme.param {
-        QuantParam::F32 | QuantParam::F16 | QuantParam::BF16 => {}
-        _ => return refuse("parameter precision of the scheme", &scheme.param, "F32, F16 or BF16"),
+        // Other precisions reach the range of `f32`, so the scale of the tensor would be subnormal.
+        QuantParam::F16 | QuantParam::UE4M3 => Ok(()),
+        _ if !two_levels(scheme) => Ok(()),
+        param => {
+            let expected = "F16 or UE4M3, relative to a scale of the tensor";
+            refuse("parameter precision of the scheme", &param, expected)
+        }
     }
-    Ok(())
 }
 
 /// The blocks of a tensor of a given shape.

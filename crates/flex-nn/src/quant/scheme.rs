@@ -15,6 +15,10 @@ pub struct QuantScheme {
     pub store: QuantStore,
     /// The part of the tensor that shares a scale.
     pub level: QuantLevel,
+    /// Whether the scheme names a scale of the whole tensor, in `f32`. With blocks, the scales of the blocks
+    /// are relative to it. Without blocks it is the one scale that there is anyway, and the field only keeps
+    /// how the scheme was written.
+    pub tensor_scale: bool,
     /// Mapping of codes to numbers apart from the scale.
     pub mode: QuantMode,
 }
@@ -109,6 +113,47 @@ pub enum QuantParam {
     UE8M0,
     /// An unsigned float of 8 bits.
     UE4M3,
+}
+
+impl QuantParam {
+    /// Bits of the mantissa, exponent of the smallest normal number, and the largest number.
+    const fn format(self) -> (i32, i32, f32) {
+        match self {
+            QuantParam::F32 => (23, -126, f32::MAX),
+            QuantParam::F16 => (10, -14, 65504.0),
+            QuantParam::BF16 => (7, -126, f32::from_bits(0x7F7F_0000)),
+            QuantParam::UE8M0 => (0, -126, f32::from_bits(0x7F00_0000)),
+            QuantParam::UE4M3 => (3, -6, 448.0),
+        }
+    }
+
+    /// The largest number of this precision.
+    pub const fn largest(self) -> f32 {
+        self.format().2
+    }
+
+    /// The smallest number of this precision that is not below a positive normal `scale`, or the
+    /// [largest](Self::largest) if there is none. A scale that is rounded down would clip the largest number
+    /// of its block.
+    pub fn round_up(self, scale: f32) -> f32 {
+        let (mantissa, smallest_exponent, largest) = self.format();
+        let exponent = ((scale.to_bits() >> 23) as i32 - 127).max(smallest_exponent);
+        // In f64, which has the steps of the smallest bf16 as normal numbers.
+        let step = f64::from_bits(((exponent - mantissa + 1023) as u64) << 52);
+        let steps = scale as f64 / step;
+        let whole = steps as u32;
+        let steps = whole + u32::from((whole as f64) < steps);
+        ((steps as f64 * step) as f32).min(largest)
+    }
+
+    /// Bytes of a scale.
+    pub const fn size(self) -> usize {
+        match self {
+            QuantParam::F32 => 4,
+            QuantParam::F16 | QuantParam::BF16 => 2,
+            QuantParam::UE8M0 | QuantParam::UE4M3 => 1,
+        }
+    }
 }
 
 /// Size of a block along each of the trailing axes, at most [`MAX_DIMS`](Self::MAX_DIMS) of them. The size is

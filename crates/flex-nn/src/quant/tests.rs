@@ -1,6 +1,6 @@
 use super::*;
 use crate::layout::coordinates;
-use crate::{Element, Slice, index, movement};
+use crate::{Element, Slice, bf16, f16, index, movement};
 use alloc::string::ToString;
 use alloc::vec;
 
@@ -13,7 +13,7 @@ fn scheme(value: QuantValue, blocks: &[u8]) -> QuantScheme {
     let level =
         if blocks.is_empty() { QuantLevel::Tensor } else { QuantLevel::Block(BlockSize::new(blocks)) };
     let (param, store, mode) = (QuantParam::F32, QuantStore::Native, QuantMode::Symmetric);
-    QuantScheme { value, param, store, level, mode }
+    QuantScheme { value, param, store, level, tensor_scale: false, mode }
 }
 
 /// Numbers of very different magnitudes.
@@ -92,7 +92,7 @@ fn dynamic_quantization_by_definition() {
             let want: Vec<f32> = codes.iter().zip(&owner).map(|(&q, &s)| q as f32 * scales[s]).collect();
             assert_eq!(floats(&got), want);
             // Quantizing again with the same scales gives the same codes.
-            let again = quantize(tensor, got.scales.clone(), scheme).unwrap();
+            let again = quantize(tensor, got.scales.clone(), None, scheme).unwrap();
             assert_eq!(again.values.to_vec::<i8>(), codes);
             assert_eq!(again.scales.to_vec::<f32>(), scales);
         }
@@ -150,7 +150,7 @@ fn zeros_infinities_and_nan() {
             assert_eq!(floats(&got), [0.0; 8]);
             let no_scale =
                 Tensor::full([got.scales.num_elements()], crate::Scalar::Int(0), DType::F32).unwrap();
-            let got = quantize(zeros.clone(), no_scale, scheme(value, blocks)).unwrap();
+            let got = quantize(zeros.clone(), no_scale, None, scheme(value, blocks)).unwrap();
             assert_eq!(floats(&got), [0.0; 8]);
         }
     }
@@ -181,7 +181,7 @@ fn every_float_dtype_and_layout() {
         let want = quantize_dynamic(rounded, scheme).unwrap();
         let scales = from_f32("test", want.scales.clone(), DType::F64).unwrap();
         for got in
-            [quantize_dynamic(other.clone(), scheme).unwrap(), quantize(other, scales, scheme).unwrap()]
+            [quantize_dynamic(other.clone(), scheme).unwrap(), quantize(other, scales, None, scheme).unwrap()]
         {
             assert_eq!(got.values.to_vec::<i8>(), want.values.to_vec::<i8>());
         }
@@ -210,19 +210,128 @@ fn every_float_dtype_and_layout() {
     assert!(!turned.is_contiguous() && turned.layout().is_dense());
 }
 
+const PRECISIONS: [QuantParam; 4] = [QuantParam::F16, QuantParam::BF16, QuantParam::UE8M0, QuantParam::UE4M3];
+
+/// The smallest number of a precision that is not below `scale`, found among all of its numbers.
+fn rounded_up(precision: QuantParam, scale: f32) -> f32 {
+    let numbers: Vec<f32> = match precision {
+        QuantParam::F32 => return scale,
+        QuantParam::F16 => (0..0x7C00).map(|bits| f16::from_bits(bits).to_f32()).collect(),
+        QuantParam::BF16 => (0..0x7F80).map(|bits| bf16::from_bits(bits).to_f32()).collect(),
+        QuantParam::UE8M0 => (-126..=127).map(|exponent| 2f32.powi(exponent)).collect(),
+        // Three bits of mantissa; the last code of the last exponent is NaN.
+        QuantParam::UE4M3 => {
+            let normal = (-6..=8).flat_map(|e| (8..16).map(move |m| m as f32 * 2f32.powi(e - 3)));
+            (0..8).map(|m| m as f32 * 2f32.powi(-9)).chain(normal).filter(|&n| n <= 448.0).collect()
+        }
+    };
+    numbers.iter().copied().find(|&n| n >= scale).unwrap_or(*numbers.last().expect("some"))
+}
+
 #[test]
-fn half_precision_scales_are_rounded() {
-    for (param, round) in [
-        (QuantParam::F16, (|s| f16::from_f32(s).to_f32()) as fn(f32) -> f32),
-        (QuantParam::BF16, |s| bf16::from_f32(s).to_f32()),
-    ] {
+fn scales_are_rounded_up_to_their_precision() {
+    for param in PRECISIONS {
         let scheme = QuantScheme { param, ..scheme(QuantValue::Q8S, &[2]) };
         let plain = quantize_dynamic(sample(&[4, 4]), self::scheme(QuantValue::Q8S, &[2])).unwrap();
         let got = quantize_dynamic(sample(&[4, 4]), scheme).unwrap();
-        let want: Vec<f32> = plain.scales.to_vec::<f32>().into_iter().map(round).collect();
+        let want: Vec<f32> = plain.scales.to_vec::<f32>().into_iter().map(|s| rounded_up(param, s)).collect();
         assert_eq!(got.scales.to_vec::<f32>(), want);
-        assert!(got.values.to_vec::<i8>().iter().all(|&q| q >= -127));
+        // So no number is clipped: all are within half a step.
+        for ((i, x), y) in sample(&[4, 4]).to_vec::<f32>().iter().enumerate().zip(floats(&got)) {
+            assert!((x - y).abs() <= want[i / 2] * 0.5001, "{param:?} {x} {y}");
+        }
+        for scale in [1e-30, 3e-5, 6.1e-5, 0.001, 0.0156, 0.0157, 1.0, 1.0001, 447.0, 449.0, 7e4, 3.4e38] {
+            assert_eq!(param.round_up(scale), rounded_up(param, scale), "{param:?} {scale}");
+        }
     }
+}
+
+fn two_levels_of(value: QuantValue, blocks: &[u8]) -> QuantScheme {
+    QuantScheme { param: QuantParam::UE4M3, tensor_scale: true, ..scheme(value, blocks) }
+}
+
+#[test]
+fn scales_of_two_levels_by_definition() {
+    for (value, param) in [
+        (QuantValue::Q8S, QuantParam::UE4M3),
+        (QuantValue::Q4F, QuantParam::F16),
+        (QuantValue::E2M1, QuantParam::UE4M3),
+    ] {
+        for (shape, blocks) in CASES.into_iter().filter(|(_, blocks)| !blocks.is_empty()) {
+            let scheme = QuantScheme { param, ..two_levels_of(value, blocks) };
+            let (low, high) = value.range();
+            let tensor = sample(shape);
+            let (numbers, owner) = (tensor.to_vec::<f32>(), scale_of(shape, blocks));
+            let got = quantize_dynamic(tensor.clone(), scheme).unwrap();
+            let mut raw = vec![0f32; got.scales.num_elements()];
+            numbers.iter().zip(&owner).for_each(|(x, &s)| raw[s] = raw[s].max(x.abs()));
+            raw.iter_mut().for_each(|s| *s = *s * 2.0 / (high - low));
+            let peak = raw.iter().copied().fold(0.0, f32::max);
+            let global = (peak / rounded_up(param, f32::MAX)).max(f32::MIN_POSITIVE);
+            assert_eq!(got.global, Some(global));
+            let relative: Vec<f32> =
+                raw.iter().map(|s| rounded_up(param, (s / global).max(f32::MIN_POSITIVE))).collect();
+            assert_eq!(got.scales.to_vec::<f32>(), relative);
+            let of_element = |s: usize| relative[s] * global;
+            let codes = got.values.to_vec::<i8>();
+            if value != QuantValue::E2M1 {
+                let expected: Vec<i8> = numbers
+                    .iter()
+                    .zip(&owner)
+                    .map(|(x, &s)| (x / of_element(s)).round().clamp(low, high) as i8)
+                    .collect();
+                assert_eq!(codes, expected, "{shape:?} {blocks:?}");
+                let expected: Vec<f32> =
+                    codes.iter().zip(&owner).map(|(&q, &s)| q as f32 * of_element(s)).collect();
+                assert_eq!(floats(&got), expected);
+            }
+            let again = quantize(tensor, got.scales.clone(), Some(global), scheme).unwrap();
+            assert_eq!((again.values.to_vec::<i8>(), again.global), (codes, Some(global)));
+            // Bytes: codes, scales in their precision, the scale of the tensor.
+            let bytes = got.to_bytes(param).unwrap();
+            assert_eq!(bytes.len(), numbers.len() + param.size() * relative.len() + 4);
+            assert_eq!(bytes[bytes.len() - 4..], global.to_ne_bytes());
+            let back = QTensor::from_bytes(&bytes, shape, scheme, param).unwrap();
+            assert_eq!((back.scales.to_vec::<f32>(), back.global), (relative, Some(global)));
+            assert_eq!(floats(&back), floats(&got));
+        }
+    }
+    // What keeps blocks whole keeps the scale of the tensor; tensors of another scale are quantized anew.
+    let scheme = two_levels_of(QuantValue::Q8S, &[4]);
+    let q = quantize_dynamic(sample(&[4, 8]), scheme).unwrap();
+    let same = cat(vec![q.clone(), q.clone().flip(&[0]).unwrap()], 0).unwrap();
+    assert_eq!(same.global, q.global);
+    let turned = q.clone().swap_axes(0, 1).unwrap();
+    assert_eq!(floats(&turned.clone().swap_axes(0, 1).unwrap()), floats(&q));
+    assert_eq!((turned.global, turned.scheme.tensor_scale), (q.global, true));
+    let small = Tensor::full([4, 8], 0.001, DType::F32).unwrap();
+    let mixed = cat(vec![q.clone(), quantize_dynamic(small, scheme).unwrap()], 0).unwrap();
+    for (got, expected) in floats(&mixed).iter().zip(floats(&q).into_iter().chain([0.001; 32])) {
+        assert!((got - expected).abs() <= expected.abs() / 8.0 + 0.02, "{got} {expected}");
+    }
+}
+
+#[test]
+fn bytes_hold_scales_in_their_precision() {
+    for param in PRECISIONS {
+        let scheme = QuantScheme { param, ..scheme(QuantValue::Q8S, &[2]) };
+        let got = quantize_dynamic(sample(&[3, 6]), scheme).unwrap();
+        let bytes = got.to_bytes(param).unwrap();
+        assert_eq!(bytes.len(), 18 + 9 * param.size());
+        let back = QTensor::from_bytes(&bytes, [3, 6], scheme, param).unwrap();
+        assert_eq!(back.scales.to_vec::<f32>(), got.scales.to_vec::<f32>());
+        assert_eq!(floats(&back), floats(&got));
+    }
+    // The ends of the formats of 8 bits.
+    let scales = |param, codes: &[u8]| {
+        let bytes = [&vec![1u8; codes.len()][..], codes].concat();
+        let scheme = QuantScheme { param, ..scheme(QuantValue::Q8S, &[1]) };
+        floats(&QTensor::from_bytes(&bytes, [codes.len()], scheme, param).unwrap())
+    };
+    let got = scales(QuantParam::UE8M0, &[0, 1, 127, 254, 255]);
+    assert_eq!(got[..4], [2f32.powi(-127), 2f32.powi(-126), 1.0, 2f32.powi(127)]);
+    assert!(got[4].is_nan());
+    assert_eq!(scales(QuantParam::UE4M3, &[0, 1, 0x38, 0x7E]), [0.0, 2f32.powi(-9), 1.0, 448.0]);
 }
 
 /// Codes of `bits` bits, packed into as few `u32` as possible with the first code lowest, followed by the
@@ -242,11 +351,11 @@ fn bytes_are_codes_and_scales_one_after_another() {
         for (shape, blocks) in CASES {
             let scheme = scheme(value, blocks);
             let got = quantize_dynamic(sample(shape), scheme).unwrap();
-            let bytes = got.to_bytes().unwrap();
+            let bytes = got.to_bytes(QuantParam::F32).unwrap();
             let (codes, scales) = (got.values.to_vec::<i8>(), got.scales.to_vec::<f32>());
             let want = [bytemuck::cast_slice::<i8, u8>(&codes), bytemuck::cast_slice(&scales)].concat();
             assert_eq!(bytes[..], want[..]);
-            let back = QTensor::from_bytes(&bytes, shape, scheme).unwrap();
+            let back = QTensor::from_bytes(&bytes, shape, scheme, QuantParam::F32).unwrap();
             assert_eq!(back.values.to_vec::<i8>(), codes);
             assert_eq!(back.scales.to_vec::<f32>(), scales);
             assert_eq!(back.scales.shape(), got.scales.shape());
@@ -262,24 +371,27 @@ fn packed_bytes_are_words_of_codes_then_scales() {
             let scheme = packed(&[]);
             let got = quantize_dynamic(sample(&[count]), scheme).unwrap();
             let (codes, scales) = (got.values.to_vec::<i8>(), got.scales.to_vec::<f32>());
-            let bytes = got.to_bytes().unwrap();
+            let bytes = got.to_bytes(QuantParam::F32).unwrap();
             let mut want = packed_bytes(&codes, value.size_bits(), &scales);
             if value.size_bits() == 8 {
                 // One byte per code; the padding of the last word is optional.
                 want.drain(count..want.len() - 4);
             }
             assert_eq!(bytes[..], want[..], "{value:?} {count}");
-            let back = QTensor::from_bytes(&bytes, [count], scheme).unwrap();
+            let back = QTensor::from_bytes(&bytes, [count], scheme, QuantParam::F32).unwrap();
             assert_eq!((back.values.to_vec::<i8>(), back.scales.to_vec::<f32>()), (codes, scales));
         }
         let got = quantize_dynamic(sample(&[3, 16]), packed(&[8])).unwrap();
         let (codes, scales) = (got.values.to_vec::<i8>(), got.scales.to_vec::<f32>());
-        assert_eq!(got.to_bytes().unwrap()[..], packed_bytes(&codes, value.size_bits(), &scales)[..]);
+        assert_eq!(
+            got.to_bytes(QuantParam::F32).unwrap()[..],
+            packed_bytes(&codes, value.size_bits(), &scales)[..]
+        );
     }
     // A padded last word of 8-bit codes.
     let scheme = QuantScheme { store: QuantStore::PackedU32(0), ..scheme(QuantValue::Q8S, &[]) };
     let bytes = [&[1u8, 2, 255, 4, 5, 0, 0, 0][..], &0.5f32.to_ne_bytes()].concat();
-    let got = QTensor::from_bytes(&bytes, [5], scheme).unwrap();
+    let got = QTensor::from_bytes(&bytes, [5], scheme, QuantParam::F32).unwrap();
     assert_eq!(floats(&got), [0.5, 1.0, -0.5, 2.0, 2.5]);
 }
 
@@ -294,9 +406,11 @@ fn moves_that_keep_blocks_whole_are_exact() {
             assert_eq!(got.shape(), want.shape());
             assert_eq!(floats(&got), want.to_vec::<f32>(), "{blocks:?}");
             // The result is still a well-formed tensor of its scheme, through bytes and back.
-            let back = QTensor::from_bytes(&got.to_bytes().unwrap(), got.shape(), got.scheme).unwrap();
+            use QuantParam::F32;
+            let back =
+                QTensor::from_bytes(&got.to_bytes(F32).unwrap(), got.shape(), got.scheme, F32).unwrap();
             assert_eq!(floats(&back), want.to_vec::<f32>());
-            QTensor::new(got.values, got.scales, got.scheme).unwrap();
+            QTensor::new(got.values, got.scales, got.global, got.scheme).unwrap();
         };
         for axes in [[0, 2, 1], [2, 1, 0], [1, 2, 0]] {
             exact(q.clone().permute(&axes), f.clone().permute(&axes));
@@ -369,27 +483,39 @@ fn what_does_not_fit_is_refused() {
         quantize_dynamic(Tensor::from_slice(&[1i32], [1]).unwrap(), q8(&[])),
         "quantize_dynamic: dtype i32",
     );
-    starts(quantize(t(), sample(&[2]), q8(&[])), "quantize: got a tensor of shape [2]");
-    starts(quantize(t(), sample(&[4]), q8(&[2])), "quantize: got a tensor of shape [4]");
+    starts(quantize(t(), sample(&[2]), None, q8(&[])), "quantize: got a tensor of shape [2]");
+    starts(quantize(t(), sample(&[4]), None, q8(&[2])), "quantize: got a tensor of shape [4]");
     let stored = |store| QuantScheme { store, ..q8(&[]) };
     let store = "quantize_dynamic: store of the scheme";
     starts(quantize_dynamic(t(), stored(QuantStore::PackedU32(1))), store);
     starts(quantize_dynamic(t(), stored(QuantStore::PackedNative(0))), store);
     let packed = QuantScheme { value: QuantValue::E4M3, ..stored(QuantStore::PackedU32(0)) };
     starts(quantize_dynamic(t(), packed), store);
-    let param = QuantScheme { param: QuantParam::UE8M0, ..q8(&[]) };
-    starts(quantize_dynamic(t(), param), "quantize_dynamic: parameter precision");
+    // A scale of the tensor would be subnormal.
+    let two = |param| QuantScheme { param, ..two_levels_of(QuantValue::Q8S, &[2]) };
+    for param in [QuantParam::F32, QuantParam::BF16, QuantParam::UE8M0] {
+        starts(quantize_dynamic(t(), two(param)), "quantize_dynamic: parameter precision");
+    }
+    let global = "quantize: scale of the tensor is";
+    starts(quantize(t(), sample(&[4, 3]), None, two(QuantParam::F16)), global);
+    starts(quantize(t(), sample(&[4, 3]), Some(1.0), q8(&[2])), global);
     let bytes = |len: usize| vec![0; len];
-    starts(QTensor::from_bytes(&bytes(27), [4, 6], q8(&[])), "quantized from_data: number of bytes is 27");
-    starts(QTensor::from_bytes(&bytes(28), [4, 6], q8(&[2])), "quantized from_data: number of bytes is 28");
     starts(
-        QTensor::from_bytes(&bytes(28), [usize::MAX, 2], q8(&[])),
+        QTensor::from_bytes(&bytes(27), [4, 6], q8(&[]), QuantParam::F32),
+        "quantized from_data: number of bytes is 27",
+    );
+    starts(
+        QTensor::from_bytes(&bytes(28), [4, 6], q8(&[2]), QuantParam::F32),
+        "quantized from_data: number of bytes is 28",
+    );
+    starts(
+        QTensor::from_bytes(&bytes(28), [usize::MAX, 2], q8(&[]), QuantParam::F32),
         "quantized from_data: a tensor of shape",
     );
-    starts(QTensor::new(t(), sample(&[1]), q8(&[])), "quantized tensor: dtype f32");
+    starts(QTensor::new(t(), sample(&[1]), None, q8(&[])), "quantized tensor: dtype f32");
     let codes = Tensor::from_slice(&[1i8], [1]).unwrap();
-    starts(QTensor::new(codes.clone(), codes.clone(), q8(&[])), "quantized tensor: dtype i8");
-    starts(QTensor::new(codes, sample(&[2]), q8(&[])), "quantized tensor: got a tensor of shape [2]");
+    starts(QTensor::new(codes.clone(), codes.clone(), None, q8(&[])), "quantized tensor: dtype i8");
+    starts(QTensor::new(codes, sample(&[2]), None, q8(&[])), "quantized tensor: got a tensor of shape [2]");
     starts(cat(vec![], 0), "cat: number of tensors");
     let q = quantize_dynamic(t(), q8(&[])).unwrap();
     assert!(dequantize(q.clone(), DType::I32).unwrap_err().to_string().starts_with("dequantize: dtype i32"));

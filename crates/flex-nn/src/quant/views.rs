@@ -58,7 +58,7 @@ impl QTensor {
             let sizes: Vec<u8> = blocks.into_iter().map(|b| b as u8).collect();
             scheme.level = QuantLevel::Block(BlockSize::new_trim(sizes));
         }
-        Ok(Self { values: values(self.values)?, scales: scales(self.scales)?, scheme })
+        Ok(Self { values: values(self.values)?, scales: scales(self.scales)?, global: self.global, scheme })
     }
 
     /// Block size along each axis; `None` if one scale holds for all elements.
@@ -228,7 +228,7 @@ fn fitting_blocks(sizes: &BlockSize, shape: &Shape) -> BlockSize {
 }
 
 /// Concatenates tensors along `axis`, in the scheme of the first one. The result is exact if all tensors have
-/// the same scheme with blocks, or share the same single scale.
+/// the same scheme with blocks and the same scale of the tensor, or share the same single scale.
 ///
 /// # Errors
 /// The errors of [`movement::cat`].
@@ -236,19 +236,20 @@ pub fn cat(tensors: Vec<QTensor>, axis: usize) -> Result<QTensor> {
     let Some(first) = tensors.first() else {
         return Err(Error::argument("cat", "number of tensors", 0, "at least 1"));
     };
-    let scheme = first.scheme;
-    let one_scheme = tensors.iter().all(|t| t.scheme == scheme);
+    let (scheme, global) = (first.scheme, first.global);
+    let one_scheme = tensors.iter().all(|t| t.scheme == scheme && t.global == global);
     let scale = |t: &QTensor| t.scales.to_vec::<f32>()[0].to_bits();
     if first.is_per_tensor() && one_scheme && tensors.iter().all(|t| scale(t) == scale(first)) {
         let scales = first.scales.clone();
         let values = movement::cat(tensors.into_iter().map(|t| t.values).collect(), axis)?;
-        return Ok(QTensor { values, scales, scheme });
+        return Ok(QTensor { values, scales, global, scheme });
     }
     if !first.is_per_tensor() && one_scheme {
         let (values, scales): (Vec<_>, Vec<_>) = tensors.into_iter().map(|t| (t.values, t.scales)).unzip();
         return Ok(QTensor {
             values: movement::cat(values, axis)?,
             scales: movement::cat(scales, axis)?,
+            global,
             scheme,
         });
     }

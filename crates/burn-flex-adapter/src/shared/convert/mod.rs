@@ -3,7 +3,8 @@
 mod bytes;
 pub(super) mod dtype;
 
-pub(super) use super::scheme::{to_burn as burn_scheme, to_engine as scheme};
+use super::scheme::stored_scales;
+pub(super) use super::scheme::{parameters, to_burn as burn_scheme, to_engine as scheme};
 
 use super::data::parts;
 use super::{FlexQTensor, FlexTensor, burn_backend, burn_std};
@@ -156,8 +157,7 @@ pub(super) fn from_quantized_data(data: TensorData) -> Result<QTensor> {
     let (bytes, shape, dtype) = parts(data);
     match dtype {
         burn_backend::DType::QFloat(burn) => scheme("quantized from_data", &burn)
-            .and_then(|scheme| super::scheme::check_bytes("quantized from_data", &scheme).map(|()| scheme))
-            .and_then(|scheme| QTensor::from_bytes(&bytes, shape, scheme)),
+            .and_then(|scheme| QTensor::from_bytes(&bytes, shape, scheme, stored_scales(&scheme))),
         other => Err(dtype::refusal("q_from_data", other, "a quantized dtype")),
     }
 }
@@ -165,8 +165,8 @@ pub(super) fn from_quantized_data(data: TensorData) -> Result<QTensor> {
 /// The data of a quantized tensor.
 pub(super) fn into_quantized_data(tensor: FlexQTensor) -> core::result::Result<TensorData, ExecutionError> {
     let (shape, dtype) = (tensor.shape(), tensor.dtype());
-    super::scheme::check_bytes("quantized into_data", &tensor.as_core().scheme).map_err(execution_error)?;
-    let bytes = tensor.as_core().to_bytes().map_err(execution_error)?;
+    let tensor = tensor.into_core();
+    let bytes = tensor.to_bytes(stored_scales(&tensor.scheme)).map_err(execution_error)?;
     Ok(TensorData::from_bytes(bytes::to_burn(bytes), shape, dtype))
 }
 

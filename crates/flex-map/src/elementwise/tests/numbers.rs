@@ -189,6 +189,7 @@ fn floats<T: Element>() {
         (Binary::Min, f64::min, 0.0),
         (Binary::Pow, libm::pow, 4.0),
         (Binary::Atan2, libm::atan2, 4.0),
+        (Binary::Hypot, libm::hypot, 2.0),
         (Binary::ReluGrad, |a, b| if a <= 0.0 { 0.0 } else { b }, 0.0),
         (Binary::SigmoidGrad, |a, b| a * (1.0 - a) * b, 4.0),
         (Binary::LogSigmoidGrad, |a, b| b / (1.0 + libm::exp(a)), 4.0),
