@@ -40,6 +40,9 @@ pub(super) struct Choice {
 /// compare costs some 3.
 const COMPARED: usize = 4 * 1024 * 1024;
 
+/// Images and grids with more positions are computed in one way: to compare costs takes a step for each run.
+const MOST_COMPARED: usize = 1 << 24;
+
 /// [`COMPARED`] for gradients of weights, which gain more: that of a kernel of 3x3 from 64 to 64 channels at
 /// 7x7 takes 53 us instead of 150.
 const GRADIENT: usize = 1024 * 1024;
@@ -84,7 +87,8 @@ impl Choice {
         };
         let plain = g.clone().merged();
         let first = build(&plain, [false; 3])?;
-        if g.flops() < COMPARED {
+        let large = |size: [usize; 3]| size.iter().fold(1usize, |n, &k| n.saturating_mul(k)) > MOST_COMPARED;
+        if g.flops() < COMPARED || large(g.image) || large(g.grid) {
             return Ok(Self { program: first.listed(op)?, images: Images(1), winograd: None });
         }
         let images = interleaved(g);

@@ -118,3 +118,13 @@ fn infinities_stay_in_their_windows_with_few_pixels() {
     products(&[16, 40, 4, 4], &[40, 40, 3, 3], &[16, 40, 4, 4], &o, |i, w, g| want[w] += xv[i] * grad[g]);
     assert!(dw.iter().zip(&want).all(|(got, want)| got.is_finite() == want.is_finite()));
 }
+
+/// To compare programs takes no time that grows with a padding.
+#[test]
+fn huge_paddings_are_refused_at_once() {
+    for padding in [700_001, 3 << 20] {
+        let (x, w) = (random::<f32>(&[1, 1, 4, 4], 1), random::<f32>(&[2, 1, 3, 3], 2));
+        let error = conv(x, w, None, &options::<2>(1, padding, 1, 1)).unwrap_err().to_string();
+        assert!(error.starts_with("conv: "), "{error}");
+    }
+}
