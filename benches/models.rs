@@ -169,7 +169,7 @@ fn given(args: &Args, step: Step, names: &[&str]) -> Vec<OsString> {
     let step = step.to_possible_value().expect("every step has a name").get_name().to_string();
     let seconds = args.seconds.to_string();
     let mut given: Vec<OsString> = vec!["--data".into(), args.data.clone().into()];
-    given.extend(flags.into_iter().filter_map(|(set, flag)| set.then(|| flag.into())));
+    given.extend(flags.into_iter().filter(|(set, _)| *set).map(|(_, flag)| OsString::from(flag)));
     given.extend(["--python", &args.python, "--seconds", &seconds, "--step", &step].map(Into::into));
     given.extend(args.peer.iter().flat_map(|peer| ["--peer", peer]).map(OsString::from));
     given.push("--".into());
