@@ -1,5 +1,6 @@
-// What Burn 0.21 calls by other names than later releases. The rows are written in the names that stand here; the
-// package for another release, such as `burn-0.22/burn-tests`, has a file of this name with its own.
+// What Burn 0.21 calls by other names than later releases. The rows are written in the names that stand
+// here; the package for another release, such as `burn-0.22/burn-tests`, has a file of this name with its
+// own.
 
 use burn_backend::ops::{InterpolateMode, MaxPool1dWithIndices, MaxPool2dWithIndices};
 pub(crate) use burn_backend::quantization::{QuantLevel, QuantParam};

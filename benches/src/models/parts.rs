@@ -124,8 +124,8 @@ mod tests {
         let (flops, parts) = count(Task::ResNet50 { batch: 1, folded: false });
         assert!((flops / 2.0 - 4.09e9).abs() < 0.01e9, "{flops}");
         assert_eq!(parts, 54);
-        // torchvision: 1.814 billion for 224 x 224, of which the stem has 0.118. Convolutions scale by the pixels, and
-        // gradients triple them, but images have none.
+        // torchvision: 1.814 billion for 224 x 224, of which the stem has 0.118. Convolutions scale by the
+        // pixels, and gradients triple them, but images have none.
         let (flops, parts) = count(Task::TrainResNet18);
         let of_large_image = flops / 6.0 / 16.0 * (224.0f64 / 64.0).powi(2);
         assert!((of_large_image - (1.814e9 - 0.118e9 / 3.0)).abs() < 0.01e9, "{flops}");

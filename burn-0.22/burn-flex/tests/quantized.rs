@@ -1,5 +1,5 @@
-//! Quantized tensors of Burn 0.22: schemes of one and of two levels of scales in every dtype of scales, and their
-//! bytes, by Burn's own reader and writer.
+//! Quantized tensors of Burn 0.22: schemes of one and of two levels of scales in every dtype of scales, and
+//! their bytes, by Burn's own reader and writer.
 
 use burn_backend::ops::QTensorOps;
 use burn_backend::quantization::{
@@ -67,8 +67,8 @@ fn parts(tensor: &FlexQTensor) -> (Vec<i8>, Vec<f32>, Option<f32>) {
 
 #[test]
 fn all_schemes_that_burn_can_quantize_are_taken() {
-    // The codes of 9 kinds; one scale of 5 dtypes, named or not; 2 blocks of scales of 5 dtypes, and of the 2 that fit
-    // a scale of the tensor.
+    // The codes of 9 kinds; one scale of 5 dtypes, named or not; 2 blocks of scales of 5 dtypes, and of the
+    // 2 that fit a scale of the tensor.
     assert_eq!(schemes(QuantStore::Native).len(), 9 * (1 + 5 + 2 * (5 + 2)));
     // Integers are packed too.
     assert_eq!(schemes(QuantStore::PackedU32(0)).len(), 6 * (1 + 5 + 2 * (5 + 2)));

@@ -1,5 +1,5 @@
-//! What Burn 0.22's traits have beyond Burn 0.21's, against loops written from the definitions; and that no method of
-//! 0.22's traits is forgotten.
+//! What Burn 0.22's traits have beyond Burn 0.21's, against loops written from the definitions; and that no
+//! method of 0.22's traits is forgotten.
 #![allow(missing_docs)]
 
 use burn_backend::ops::{
@@ -436,8 +436,8 @@ fn output_shape(x: &[usize; 4], weight: &[usize; 4], options: &ConvOptions<2>) -
     [x[0], weight[0], size(0), size(1)]
 }
 
-/// Visits the terms of a convolution with a padding for each end, from the definition: the places of the result, the
-/// input and the weight.
+/// Visits the terms of a convolution with a padding for each end, from the definition: the places of the
+/// result, the input and the weight.
 fn padded_conv(
     x: &[usize; 4],
     weight: &[usize; 4],

@@ -1,12 +1,12 @@
-//! This project's backend for Burn 0.22 under the suite: the rows, the laws, the malformed calls and the gradients
-//! that Burn 0.21 has, through the traits of Burn 0.22.
+//! This project's backend for Burn 0.22 under the suite: the rows, the laws, the malformed calls and the
+//! gradients that Burn 0.21 has, through the traits of Burn 0.22.
 #![allow(missing_docs)]
 
 use burn_flex::Flex;
 use burn_tests::Capabilities;
 
-/// All of Burn, but for the Fourier transforms, which are no methods of 0.22's traits. `burn-flex/tests/face.rs` tests
-/// them by name.
+/// All of Burn, but for the Fourier transforms, which are no methods of 0.22's traits.
+/// `burn-flex/tests/face.rs` tests them by name.
 fn capabilities() -> Capabilities {
     let reason = "Burn 0.22 calls a function of the backend's crate";
     Capabilities::full().without("rfft", &[], reason).without("irfft", &[], reason)

@@ -25,7 +25,8 @@ pub fn log(log: &mut Log) {
     assert!(!kept.is_empty() && kept == again, "recomputed gradients differ");
 }
 
-/// The loss of a convolution, pooling, attention, a norm and a linear layer, and the gradients of their operands.
+/// The loss of a convolution, pooling, attention, a norm and a linear layer, and the gradients of their
+/// operands.
 fn network<A>(dtype: DType) -> String
 where
     A: AutodiffBackend<InnerBackend = Flex>,

@@ -387,17 +387,17 @@ pub const OPERATIONS: &[(&str, Operation)] = &[
         let ([rows, blocks], value) =
             (d.dims(8000), d.pick(&[QuantValue::Q8S, QuantValue::Q4F, QuantValue::E4M3]));
         let level = if d.flag() { QuantLevel::Tensor } else { QuantLevel::Block(BlockSize::new([32])) };
-        let scheme = QuantScheme {
-            value,
-            param: QuantParam::F32,
-            store: QuantStore::Native,
-            level,
-            mode: QuantMode::Symmetric,
-        };
+        let (param, tensor_scale) = d.pick(&[
+            (QuantParam::F32, false),
+            (QuantParam::BF16, false),
+            (QuantParam::UE4M3, matches!(level, QuantLevel::Block(_))),
+        ]);
+        let (store, mode) = (QuantStore::Native, QuantMode::Symmetric);
+        let scheme = QuantScheme { value, param, store, level, tensor_scale, mode };
         let x = d.values(&[rows, 32 * blocks], F32)?;
         run(move || {
             let codes = quant::quantize_dynamic(x.clone(), scheme)?;
-            let again = quant::quantize(x, codes.scales.clone(), scheme)?;
+            let again = quant::quantize(x, codes.scales.clone(), codes.global, scheme)?;
             Ok(vec![again.values, codes.scales.clone(), quant::dequantize(codes, F64)?])
         })
     }),

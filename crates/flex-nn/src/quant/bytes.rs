@@ -1,5 +1,5 @@
-//! Byte layout of quantized tensors, the same as Burn's `QuantizedBytes`: the codes, then the scales, in native
-//! byte order and without padding in between. A scale of the tensor comes last, as `f32`.
+//! Byte layout of quantized tensors, the same as Burn's `QuantizedBytes`: the codes, then the scales, in
+//! native byte order and without padding in between. A scale of the tensor comes last, as `f32`.
 //!
 //! Burn 0.21 writes all scales as `f32`, later releases in the precision of the scheme. So the callers say
 //! how scales are stored.
