@@ -5,7 +5,7 @@ use core::fmt;
 /// The meaning of the codes of a quantized tensor, and their byte layout.
 ///
 /// A scheme may describe more than the engine supports; see [`is_supported`](super::is_supported).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct QuantScheme {
     /// Value type of a code.
     pub value: QuantValue,
@@ -21,6 +21,19 @@ pub struct QuantScheme {
     pub tensor_scale: bool,
     /// Mapping of codes to numbers apart from the scale.
     pub mode: QuantMode,
+}
+
+/// A scheme of one level of scales reads as Burn 0.21's, which has no other: errors print schemes.
+impl fmt::Debug for QuantScheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { value, param, store, level, tensor_scale, mode } = self;
+        let mut fields = f.debug_struct("QuantScheme");
+        fields.field("value", value).field("param", param).field("store", store).field("level", level);
+        if *tensor_scale {
+            fields.field("tensor_scale", tensor_scale);
+        }
+        fields.field("mode", mode).finish()
+    }
 }
 
 /// Value type of a code: an integer that uses the full range of its bits (`F`) or a range symmetric around
