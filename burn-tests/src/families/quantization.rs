@@ -77,13 +77,14 @@ pub(crate) fn spacing(value: QuantValue, x: f64) -> f64 {
     2f64.powi(exponent - mantissa)
 }
 
-/// Relative precision of a scale.
+/// Relative precision of a scale: one unit in the last place, since Burn 0.22 rounds scales up, so that no
+/// number is clipped.
 pub(crate) fn scale_precision(param: QuantParam, scale: f64) -> f64 {
     match param {
         QuantParam::F32 => 2f64.powi(-22),
         // Small scales, such as those of E5M2, are subnormal.
-        QuantParam::F16 => 2f64.powi(-11).max(2f64.powi(-25) / scale),
-        QuantParam::BF16 => 2f64.powi(-8),
+        QuantParam::F16 => 2f64.powi(-10).max(2f64.powi(-24) / scale),
+        QuantParam::BF16 => 2f64.powi(-7),
         QuantParam::UE4M3 => 2f64.powi(-3).max(2f64.powi(-9) / scale),
         QuantParam::UE8M0 => 1.0,
     }
