@@ -100,3 +100,6 @@ pub(crate) const REFUSED: &[(&str, QuantParam)] = &[
     ("scales of 8 bits", QuantParam::UE8M0),
     ("scales of 8 bits with a mantissa", QuantParam::UE4M3),
 ];
+
+/// Methods of which Burn's autodiff computes some derivatives wrong.
+pub(crate) const WRONG_DERIVATIVES: &[&str] = &["float_repeat_dim", "float_cumprod"];

@@ -183,3 +183,6 @@ pub(crate) fn parameters<B: Backend>(scales: FloatTensor<B>) -> QuantizationPara
 
 /// Schemes that Burn has and a backend of this release refuses.
 pub(crate) const REFUSED: &[(&str, QuantParam)] = &[];
+
+/// Methods of which Burn's autodiff computes some derivatives wrong.
+pub(crate) const WRONG_DERIVATIVES: &[&str] = &[];

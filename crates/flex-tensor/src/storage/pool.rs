@@ -253,12 +253,14 @@ impl Pool {
     }
 
     fn stats(&self) -> PoolStats {
-        let misses = self.misses.load(Relaxed);
+        let (misses, limit) = (self.misses.load(Relaxed), self.limit());
+        // Beyond the limit are only reservations of threads that find no room and take them back.
+        let behind_locks = self.cached.load(Relaxed).min(behind_locks(limit).unwrap_or(limit));
         let mut stats = PoolStats {
-            cached_bytes: self.cached.load(Relaxed),
+            cached_bytes: behind_locks,
             peak_cached_bytes: 0,
             live_bytes: 0,
-            limit: self.limit(),
+            limit,
             hits: 0,
             misses,
             evictions: self.evictions.load(Relaxed),
