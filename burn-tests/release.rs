@@ -102,4 +102,4 @@ pub(crate) const REFUSED: &[(&str, QuantParam)] = &[
 ];
 
 /// Methods of which Burn's autodiff computes some derivatives wrong.
-pub(crate) const WRONG_DERIVATIVES: &[&str] = &["float_repeat_dim", "float_cumprod"];
+pub(crate) const WRONG_DERIVATIVES: &[&str] = &["float_div_scalar", "float_repeat_dim", "float_cumprod"];

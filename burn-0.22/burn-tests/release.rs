@@ -185,4 +185,4 @@ pub(crate) fn parameters<B: Backend>(scales: FloatTensor<B>) -> QuantizationPara
 pub(crate) const REFUSED: &[(&str, QuantParam)] = &[];
 
 /// Methods of which Burn's autodiff computes some derivatives wrong.
-pub(crate) const WRONG_DERIVATIVES: &[&str] = &[];
+pub(crate) const WRONG_DERIVATIVES: &[&str] = &["float_div_scalar"];
