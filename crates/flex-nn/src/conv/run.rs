@@ -297,13 +297,18 @@ impl Program {
     ) {
         let group = part.unit % operands.groups;
         let at = self.coefficients;
-        let weight = &operands.weight[group * at.group..];
         let bias = &operands.bias[group * self.rows + first..][..pieces.len()];
-        if !self.is_complete() {
+        let empty = operands.weight.is_empty();
+        if empty || !self.is_complete() {
             for (piece, &bias) in pieces.iter_mut().zip(bias) {
                 piece.fill(bias);
             }
         }
+        if empty {
+            // Sums over no channels.
+            return;
+        }
+        let weight = &operands.weight[group * at.group..];
         let axis = self.band_axis();
         let band_start = part.band.start * self.out[axis + 1..].iter().product::<usize>();
         let ordered = self.passes.len() == 1 && self.passes[0].step == [1; 3];

@@ -388,6 +388,17 @@ fn empty_batches_and_channels() {
     assert_eq!(y.shape().to_vec(), [1, 4, 1, 3]);
 }
 
+/// In several groups, with more output channels than a block has.
+#[test]
+fn sums_over_no_channels_are_the_bias() {
+    let o = ConvTransposeOptions { stride: [1], padding: [0], padding_out: [0], dilation: [1], groups: 2 };
+    let bias = random::<f32>(&[24], 1);
+    let (x, weight) = (tensor::<f32>(&[], &[1, 0, 5]), tensor::<f32>(&[], &[0, 12, 3]));
+    let y = conv_transpose(x, weight, Some(bias.clone()), &o).unwrap();
+    let (y, bias) = (to_f64::<f32>(&y), to_f64::<f32>(&bias));
+    assert!(y.len() == 24 * 7 && y.iter().enumerate().all(|(i, &y)| y == bias[i / 7]));
+}
+
 #[test]
 fn large_problems_take_the_parallel_paths() {
     // Few images with much work: planes are packed first, then blocks of rows are multiplied, in bands where
