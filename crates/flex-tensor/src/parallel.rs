@@ -24,6 +24,7 @@ pub mod thresholds;
 
 use core::ops::Range;
 use parts::Parts;
+use smallvec::SmallVec;
 use thresholds::{
     AWAKE_BYTES, AWAKE_FLOPS, AWAKE_MULTIPLICATIONS, MULTIPLICATIONS_PER_NANOSECOND, PER_NANOSECOND,
     TASK_BYTES, WAKE_BYTES, WAKE_FLOPS, WAKE_MULTIPLICATIONS,
@@ -164,6 +165,33 @@ fn each_chunk2<A: Send, B: Send>(
     let (a, b) = (Parts::new(a, chunk_a), Parts::new(b, chunk_b));
     // SAFETY: as in `for_each_chunk`, for both outputs.
     each_task(a.count(), work, &|k: usize| f.run(k, unsafe { a.take(k) }, unsafe { b.take(k) }));
+}
+
+/// [`for_each_chunk`] over any number of outputs of bytes, each given with the size of its chunks: `f(k,
+/// chunks)` gets chunk `k` of every output.
+///
+/// # Panics
+/// When a chunk size is zero or the outputs have different numbers of chunks.
+pub fn for_each_chunks(
+    outs: &mut [(&mut [u8], usize)],
+    work: Work,
+    f: impl Fn(usize, &mut [&mut [u8]]) + Sync,
+) {
+    let parts: SmallVec<[Parts<'_, u8>; 4]> = outs
+        .iter_mut()
+        .map(|(out, chunk)| {
+            assert!(*chunk > 0, "for_each_chunks: a chunk size is zero");
+            Parts::new(out, *chunk)
+        })
+        .collect();
+    let count = parts.first().map_or(0, Parts::count);
+    let equal = parts.iter().all(|part| part.count() == count);
+    assert!(equal, "for_each_chunks: the outputs have different numbers of chunks");
+    each_task(count, work, &|k: usize| {
+        // SAFETY: as in `for_each_chunk`, for every output.
+        let mut chunks: SmallVec<[&mut [u8]; 4]> = parts.iter().map(|part| unsafe { part.take(k) }).collect();
+        f(k, &mut chunks);
+    });
 }
 
 /// Tasks with numbers. A trait of its own because `dyn Fn` has a table with a copy of the closure's code for

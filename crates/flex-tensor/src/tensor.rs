@@ -4,8 +4,10 @@ use crate::dtype::{BoolStore, DType, Element, Scalar, stores};
 use crate::error::{Error, Result};
 use crate::layout::{Layout, Shape, Slice, checked_num_elements};
 use crate::parallel::{self, Work};
-use crate::storage::{self, Buffer, Bytes};
+use crate::storage::{self, Buffer, Bytes, Deferred, Fold};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::any::Any;
 
 /// An n-dimensional array of any rank.
 ///
@@ -182,6 +184,12 @@ impl Tensor {
         Ok(Self { data: Buffer::new(bytes), layout, dtype })
     }
 
+    /// A row-major tensor of `count` elements whose bytes `computation` provides when they are first read.
+    pub fn deferred(shape: Shape, count: usize, dtype: DType, computation: Arc<dyn Deferred>) -> Self {
+        let data = Buffer::new(Bytes::deferred(count * dtype.size(), computation));
+        Self { data, layout: Layout::contiguous(shape), dtype }
+    }
+
     /// A tensor of one element, of shape `[1]`.
     ///
     /// # Panics
@@ -266,9 +274,8 @@ impl Tensor {
     /// # Errors
     /// [`Error::Memory`] when a copy is needed and the system has no room for it.
     pub fn into_bytes(self) -> Result<Bytes> {
-        let whole = self.layout.is_contiguous()
-            && self.layout.offset() == 0
-            && self.data.bytes().len() == self.num_bytes();
+        let whole =
+            self.layout.is_contiguous() && self.layout.offset() == 0 && self.data.len() == self.num_bytes();
         let tensor = if whole { self } else { self.materialise()? };
         tensor.data.into_bytes()
     }
@@ -323,6 +330,49 @@ impl Tensor {
     /// only: writing to it could copy it whole.
     pub fn is_unique(&self) -> bool {
         self.data.is_unique(|| self.num_bytes())
+    }
+
+    /// The computation of type `T` that provides the buffer's bytes, also when it has run.
+    #[inline]
+    pub fn computation<T: Deferred>(&self) -> Option<&T> {
+        (self.data.computation()? as &dyn Any).downcast_ref()
+    }
+
+    /// Computes the buffer's bytes, if they are [deferred](Self::deferred) and nobody has read them yet.
+    ///
+    /// # Errors
+    /// Those of the computation.
+    pub fn evaluate(&self) -> Result<()> {
+        self.data.computation().map_or(Ok(()), |computation| computation.bytes().map(|_| ()))
+    }
+
+    /// Whether the buffer's bytes are [deferred](Self::deferred) and not computed yet.
+    #[inline]
+    pub fn waits(&self) -> bool {
+        self.data.computation().is_some_and(Deferred::waits)
+    }
+
+    /// Folds the bytes of a tensor that [waits](Self::waits) and is contiguous while they are computed; see
+    /// [`Deferred::fold`]. They are stored if another tensor shares the buffer.
+    ///
+    /// # Errors
+    /// Those of the computation.
+    pub fn fold_while_computing(&self, unit: usize, out: &mut [u8], fold: Fold<'_>) -> Result<bool> {
+        let whole = self.is_contiguous() && self.data.len() == self.num_bytes();
+        match self.data.computation() {
+            Some(computation) if whole => computation.fold(self.data.holders() > 1, unit, out, fold),
+            _ => Ok(false),
+        }
+    }
+
+    /// Number of tensors that share the buffer, this one included.
+    pub fn holders(&self) -> usize {
+        self.data.holders()
+    }
+
+    /// Size of the buffer in bytes.
+    pub fn storage_len(&self) -> usize {
+        self.data.len()
     }
 
     /// Number of bytes that the elements take.
@@ -439,7 +489,7 @@ impl Tensor {
     /// # Panics
     /// When the new layout leaves the buffer.
     pub fn with_layout(mut self, layout: Layout) -> Self {
-        let capacity = self.data.bytes().len() / self.dtype.size();
+        let capacity = self.data.len() / self.dtype.size();
         let empty = layout.shape().contains(&0);
         assert!(empty || layout.span().end <= capacity, "layout leaves the buffer");
         self.layout = layout;

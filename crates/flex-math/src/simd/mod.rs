@@ -142,6 +142,19 @@ pub fn prefetch(at: *const u8, len: usize) {
     let _ = (at, len);
 }
 
+/// [`prefetch`] to the second-level cache, for memory that is needed after other work in the first.
+#[inline(always)]
+pub fn prefetch_far(at: *const u8, len: usize) {
+    #[cfg(target_arch = "x86_64")]
+    for byte in (0..len).step_by(CACHE_LINE) {
+        use core::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        // SAFETY: as in `prefetch`.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast::<i8>().wrapping_add(byte)) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (at, len);
+}
+
 /// The name of this process's [`Level`], for logs and benchmarks.
 pub fn isa_name() -> &'static str {
     level().name()

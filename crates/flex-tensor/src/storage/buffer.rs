@@ -1,6 +1,6 @@
 //! The handle of the memory that tensors share.
 
-use super::Bytes;
+use super::{Bytes, Deferred};
 use alloc::sync::Arc;
 
 /// The memory of a tensor, shared with its clones and views. No other part of the engine knows how the memory
@@ -43,6 +43,23 @@ impl Buffer {
         Arc::get_mut(&mut self.0).map(|bytes| &mut bytes[..])
     }
 
+    /// Number of bytes.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The computation that provides the bytes, also when it has run.
+    #[inline]
+    pub fn computation(&self) -> Option<&dyn Deferred> {
+        self.0.computation()
+    }
+
+    /// Number of handles of the buffer, this one included.
+    pub fn holders(&self) -> usize {
+        Arc::strong_count(&self.0)
+    }
+
     /// Whether both handles refer to one buffer.
     #[inline]
     pub fn shares(&self, other: &Self) -> bool {
@@ -52,8 +69,15 @@ impl Buffer {
     /// The bytes; a copy when there are other references to the buffer.
     ///
     /// # Errors
-    /// [`Error::Memory`](crate::Error::Memory) when the system has no room for the copy.
+    /// [`Error::Memory`](crate::Error::Memory) when the system has no room for the copy; the error of a
+    /// computation that provides the bytes.
     pub fn into_bytes(self) -> crate::Result<Bytes> {
-        Arc::try_unwrap(self.0).or_else(|shared| super::copy_of("into_data", &shared))
+        match Arc::try_unwrap(self.0) {
+            Ok(mut bytes) => bytes.settle().map(|()| bytes),
+            Err(shared) => {
+                shared.computation().map_or(Ok(()), |c| c.bytes().map(|_| ()))?;
+                super::copy_of("into_data", &shared)
+            }
+        }
     }
 }

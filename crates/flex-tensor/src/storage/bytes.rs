@@ -1,9 +1,12 @@
 //! Owned bytes, whoever allocated them.
 
 use super::block::Block;
+use super::deferred::Deferred;
 #[cfg(feature = "std")]
 use super::pool;
+use crate::error::Result;
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytemuck::Pod;
 use core::any::Any;
@@ -54,7 +57,7 @@ pub struct Bytes {
     len: usize,
 }
 
-/// The owner of bytes. The first three variants have room for at least `len` bytes.
+/// The owner of bytes. The variants that are the engine's memory have room for at least `len` bytes.
 enum Owner {
     /// Up to the size of a number, stored inline.
     OneNumber(OneNumber),
@@ -65,6 +68,8 @@ enum Owner {
     Block(Pooled),
     /// Memory of another owner.
     Adopted(Box<dyn Adopted>),
+    /// Bytes that are computed when they are first read.
+    Deferred(Arc<dyn Deferred>),
 }
 
 /// Aligned for pairs of numbers too, which sorting uses.
@@ -99,6 +104,43 @@ impl Bytes {
         let mut number = [0xA5; NUMBER];
         number[..bytes.len()].copy_from_slice(bytes);
         Self { owner: Owner::OneNumber(OneNumber(number)), len: bytes.len() }
+    }
+
+    /// `len` bytes that `computation` provides when they are first read.
+    pub(crate) fn deferred(len: usize, computation: Arc<dyn Deferred>) -> Self {
+        Self { owner: Owner::Deferred(computation), len }
+    }
+
+    /// The computation that provides the bytes, also when it has run.
+    #[inline]
+    pub(crate) fn computation(&self) -> Option<&dyn Deferred> {
+        match &self.owner {
+            Owner::Deferred(computation) => Some(&**computation),
+            _ => None,
+        }
+    }
+
+    /// Puts the result of the computation, if there is one, in its place.
+    ///
+    /// # Errors
+    /// Those of [`Deferred`]. The bytes are empty afterwards.
+    pub(super) fn settle(&mut self) -> Result<()> {
+        if let Owner::Deferred(_) = self.owner
+            && let Owner::Deferred(computation) = core::mem::replace(self, Self::number(&[])).owner
+        {
+            *self = computation.into_bytes()?;
+        }
+        Ok(())
+    }
+
+    /// Number of bytes. Does not run a computation that provides them.
+    #[inline]
+    #[expect(
+        clippy::len_without_is_empty,
+        reason = "the slice has `is_empty`, and nobody asks a computation"
+    )]
+    pub fn len(&self) -> usize {
+        self.len
     }
 
     /// Takes over the memory of another owner.
@@ -150,19 +192,33 @@ impl Deref for Bytes {
             Owner::Small(small) => &small.0[..],
             Owner::Block(pooled) => pooled.0.as_slice(),
             Owner::Adopted(owner) => owner.bytes(),
+            Owner::Deferred(computation) => computed(&**computation),
         };
         &all[..self.len]
     }
 }
 
+/// The result of a computation. Not inlined, since every operation reads bytes.
+///
+/// # Panics
+/// With the computation's error.
+#[inline(never)]
+fn computed(computation: &dyn Deferred) -> &[u8] {
+    computation.bytes().unwrap_or_else(|error| panic!("{error}"))
+}
+
 impl DerefMut for Bytes {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
+        if let Owner::Deferred(_) = self.owner {
+            self.settle().unwrap_or_else(|error| panic!("{error}"));
+        }
         let all = match &mut self.owner {
             Owner::OneNumber(number) => &mut number.0[..],
             Owner::Small(small) => &mut small.0[..],
             Owner::Block(pooled) => pooled.0.as_mut_slice(),
             Owner::Adopted(owner) => owner.bytes_mut(),
+            Owner::Deferred(_) => unreachable!("the result of a computation is not one"),
         };
         &mut all[..self.len]
     }
@@ -175,6 +231,7 @@ impl fmt::Debug for Bytes {
             Owner::Small(_) => "box",
             Owner::Block(_) => "pool",
             Owner::Adopted(_) => "adopted",
+            Owner::Deferred(_) => "deferred",
         };
         f.debug_struct("Bytes").field("len", &self.len).field("owner", &owner).finish()
     }

@@ -10,12 +10,13 @@ mod available;
 mod block;
 mod buffer;
 mod bytes;
+mod deferred;
 #[cfg(all(test, loom))]
 mod loom_models;
 #[cfg(feature = "std")]
 pub mod pool;
 #[cfg(feature = "std")]
-mod process;
+pub mod process;
 mod room;
 #[cfg(feature = "std")]
 mod slots;
@@ -27,6 +28,7 @@ mod sync {
 
 pub(crate) use buffer::Buffer;
 pub use bytes::{Adopted, Bytes};
+pub use deferred::{Deferred, Fold};
 pub use room::{
     ensure, ensure_for_tasks, grow, list, reserve, room, scratch, try_collect, try_list, try_room,
 };

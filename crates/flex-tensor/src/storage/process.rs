@@ -2,13 +2,13 @@
 
 use core::sync::atomic::{AtomicU32, Ordering, fence};
 
-/// The process that first locked a class of the pool; zero before that.
+/// The process that first took one of the engine's locks; zero before that.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
 /// Notes the process. Called before each lock, so that a process whose copy of the memory has a locked lock
 /// also has this note.
 #[inline]
-pub(super) fn remember() {
+pub fn remember() {
     if PROCESS.load(Ordering::Relaxed) == 0 {
         note();
     }
@@ -24,6 +24,6 @@ fn note() {
 /// Whether this process is not the one that was noted, but a copy of it. A question to the system, so it is
 /// asked only about a lock that is locked.
 #[cold]
-pub(super) fn is_forked() -> bool {
+pub fn is_forked() -> bool {
     PROCESS.load(Ordering::Relaxed) != std::process::id()
 }

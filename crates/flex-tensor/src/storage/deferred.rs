@@ -1,0 +1,41 @@
+//! Bytes that are computed when somebody first reads them.
+
+use super::Bytes;
+use crate::error::Result;
+use alloc::sync::Arc;
+use core::any::Any;
+
+/// A computation whose result is the bytes of a tensor. It runs when somebody first reads the bytes, and
+/// never if nobody does. [`Tensor::deferred`](crate::Tensor::deferred) makes a tensor of it.
+pub trait Deferred: Any + Send + Sync {
+    /// Whether the bytes are not computed yet.
+    fn waits(&self) -> bool;
+
+    /// The bytes. The first call computes them; calls of other threads wait meanwhile.
+    ///
+    /// # Errors
+    /// The error of the computation, at each call.
+    fn bytes(&self) -> Result<&[u8]>;
+
+    /// The bytes, apart from the computation.
+    ///
+    /// # Errors
+    /// The error of the computation, or [`Error::Memory`](crate::Error::Memory) when another thread holds
+    /// the computation and the system has no room for a copy.
+    fn into_bytes(self: Arc<Self>) -> Result<Bytes>;
+
+    /// Computes the bytes piece by piece, and folds each piece while it is in the cache; does not store the
+    /// bytes unless `is_held`, that is, unless somebody will read them.
+    ///
+    /// The bytes are units of `unit` bytes, and `out` has as many units of another size. `fold` gets
+    /// consecutive units of the bytes, and the same units of `out`.
+    ///
+    /// Returns whether it did so. If not, `out` is as before and the bytes can be read.
+    ///
+    /// # Errors
+    /// The error of the computation.
+    fn fold(&self, is_held: bool, unit: usize, out: &mut [u8], fold: Fold<'_>) -> Result<bool>;
+}
+
+/// Folds units of bytes into units of another size.
+pub type Fold<'a> = &'a (dyn Fn(&[u8], &mut [u8]) + Sync);
