@@ -4,6 +4,8 @@
 #![deny(missing_docs)]
 
 extern crate alloc;
+#[cfg(any(feature = "std", test))]
+extern crate std;
 
 #[macro_use]
 extern crate flex_tensor;

@@ -7,6 +7,8 @@
 //! `TensorIterator`. In each case the output is written from its first to its last element in memory, in
 //! chunks that are distributed over threads.
 
+#[cfg(feature = "std")]
+use super::deferred;
 use super::kernel::Kernel;
 use super::runs;
 use crate::error::{Error, Result};
@@ -51,6 +53,15 @@ impl Cost {
     /// Arithmetic that does not vectorise, such as 64-bit integer division.
     pub(crate) const SCALAR: Self = Cost::Flops(8);
 
+    /// Operations per element, besides moving it.
+    #[cfg(feature = "std")]
+    pub(super) fn flops(self) -> usize {
+        match self {
+            Cost::Memory => 1,
+            Cost::Flops(flops) => flops,
+        }
+    }
+
     /// The work on `n` elements, each of which moves `bytes` bytes.
     pub(crate) fn work(self, n: usize, bytes: usize) -> Work {
         match self {
@@ -90,7 +101,7 @@ impl ScalarBytes {
         Self { bits, len }
     }
 
-    fn as_slice(&self) -> &[u8] {
+    pub(super) fn as_slice(&self) -> &[u8] {
         &bytemuck::bytes_of(&self.bits)[..self.len]
     }
 }
@@ -112,7 +123,7 @@ fn number_bits(name: &'static str, dtype: DType, value: Scalar) -> Option<u64> {
 }
 
 impl Input {
-    fn tensor(&self) -> Option<&Tensor> {
+    pub(super) fn tensor(&self) -> Option<&Tensor> {
         match self {
             Input::Tensor(tensor) => Some(tensor),
             _ => None,
@@ -120,13 +131,29 @@ impl Input {
     }
 }
 
-/// Runs a kernel over operands that broadcast together; at least one is a tensor. Returns the output.
+/// Runs a kernel over operands that broadcast together; at least one is a tensor. Returns the output, whose
+/// bytes may be [deferred].
 ///
 /// # Errors
 /// Shapes that do not broadcast.
-pub(crate) fn run<const N: usize>(op: Op<N>, mut inputs: [Input; N]) -> Result<Tensor> {
+pub(crate) fn run<const N: usize>(op: Op<N>, inputs: [Input; N]) -> Result<Tensor> {
+    run_when(op, inputs, true)
+}
+
+/// [`run`], now.
+#[cfg(feature = "std")]
+pub(super) fn run_now<const N: usize>(op: Op<N>, inputs: [Input; N]) -> Result<Tensor> {
+    run_when(op, inputs, false)
+}
+
+/// [`run`]; `may_wait` says whether the output may be deferred.
+fn run_when<const N: usize>(op: Op<N>, mut inputs: [Input; N], may_wait: bool) -> Result<Tensor> {
     // Passed on by reference: moving several tensors costs as much as a small operation.
-    if is_flat(&inputs) { run_flat(op, &mut inputs) } else { run_general(op, &mut inputs) }
+    if is_flat(&inputs) {
+        run_flat(op, &mut inputs, may_wait)
+    } else {
+        run_general(op, &mut inputs, may_wait)
+    }
 }
 
 /// Whether all tensors have one shape and are contiguous.
@@ -138,11 +165,15 @@ fn is_flat<const N: usize>(inputs: &[Input; N]) -> bool {
 }
 
 /// [`run`] for tensors that need no look at their layouts; its overhead dominates the cost of small tensors.
-fn run_flat<const N: usize>(op: Op<N>, inputs: &mut [Input; N]) -> Result<Tensor> {
+fn run_flat<const N: usize>(op: Op<N>, inputs: &mut [Input; N], may_wait: bool) -> Result<Tensor> {
     let (mut count, mut bytes) = (0, moved(op.dtype));
     for tensor in inputs.iter().filter_map(Input::tensor) {
         count = tensor.num_elements();
         bytes += moved(tensor.dtype());
+    }
+    #[cfg(feature = "std")]
+    if may_wait && let Some(output) = deferred::defer(&op, inputs, None, count, bytes) {
+        return Ok(output);
     }
     let work = op.cost.work(count, bytes);
     let fill = |out: &mut [u8], inputs: &[Input; N]| {
@@ -183,14 +214,19 @@ fn run_flat<const N: usize>(op: Op<N>, inputs: &mut [Input; N]) -> Result<Tensor
 }
 
 /// [`run`] for any layouts.
-fn run_general<const N: usize>(op: Op<N>, inputs: &mut [Input; N]) -> Result<Tensor> {
+fn run_general<const N: usize>(op: Op<N>, inputs: &mut [Input; N], may_wait: bool) -> Result<Tensor> {
     let shape = common_shape(op.name, inputs)?;
     let count = checked_num_elements(op.name, &shape)?;
     if count == 0 {
         return Tensor::try_build_bytes(op.name, Layout::contiguous(shape), 0, op.dtype, |_| Ok(()));
     }
     let bytes: usize = inputs.iter().filter_map(Input::tensor).map(|t| moved(t.dtype())).sum();
-    let work = op.cost.work(count, bytes + moved(op.dtype));
+    let bytes = bytes + moved(op.dtype);
+    #[cfg(feature = "std")]
+    if may_wait && let Some(output) = deferred::defer(&op, inputs, Some(&shape), count, bytes) {
+        return Ok(output);
+    }
+    let work = op.cost.work(count, bytes);
 
     let reusable = |input: &Input| {
         input.tensor().is_some_and(|t| {

@@ -13,6 +13,8 @@ mod activation;
 mod binary;
 mod cast;
 mod compare;
+#[cfg(feature = "std")]
+pub mod deferred;
 mod driver;
 mod element;
 mod float;

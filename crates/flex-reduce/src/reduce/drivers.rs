@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::layout::{Layout, checked_num_elements};
 use crate::parallel::{self, Work};
 use crate::walk::Walk;
-use crate::{DType, Shape, Tensor};
+use crate::{Blank, DType, Shape, Tensor};
 use core::ops::Range;
 
 /// Shortest inner rows that a full reduction of a tensor with gaps reads in place; a tensor of shorter rows
@@ -151,6 +151,11 @@ pub(super) fn reduce_axis(
         shape[axis] = 1;
         return build_bytes(op, shape, dtype, &mut |out| fill_with_nothing(kernel, out));
     }
+    if tensor.waits()
+        && let Some(result) = reduce_while_computing(op, &tensor, axis, kernel, dtype)?
+    {
+        return Ok(result);
+    }
     let traversal = Traversal::unordered(tensor, axis)?;
     let output = build_bytes(op, traversal.output_shape(), dtype, &mut |out| match traversal.path {
         AccessPath::AlongRows => reduce_rows(&traversal, kernel, out),
@@ -170,6 +175,30 @@ pub(super) fn reduce_axis(
         }
     })?;
     traversal.restore(output)
+}
+
+/// Reduces the rows of a tensor that waits for its reader, while they are computed. `None` if the axis is not
+/// the last, or its rows would be split among tasks.
+fn reduce_while_computing(
+    op: &'static str,
+    tensor: &Tensor,
+    axis: usize,
+    kernel: &dyn ReduceKernel,
+    dtype: DType,
+) -> Result<Option<Tensor>> {
+    let (n, facts) = (tensor.shape()[axis], kernel.facts());
+    let is_last = tensor.shape()[axis + 1..].iter().all(|&size| size == 1);
+    if !is_last || n < 2 || n > facts.longest || n >= LONG_ROW {
+        return Ok(None);
+    }
+    let mut shape = tensor.shape().clone();
+    shape[axis] = 1;
+    let mut result = Blank::new(op, shape, dtype)?;
+    let fold = |src: &[u8], out: &mut [u8]| {
+        fold_batches(kernel, src, RowStarts { first: 0, stride: n as isize }, n, 1, out);
+    };
+    let done = tensor.fold_while_computing(n * facts.element, result.bytes(), &fold)?;
+    Ok(done.then(|| result.finish()))
 }
 
 /// Writes the results of reducing no elements.
@@ -205,21 +234,34 @@ fn reduce_rows(traversal: &Traversal, kernel: &dyn ReduceKernel, out: &mut [u8])
     let (each, result) = (facts.accumulator, facts.result);
     let sizes = ReductionSizes { n, element: facts.element, output: result };
     for_each_output(&traversal.walk, sizes, out, &|_, starts, out| {
-        let rows = out.len() / result;
-        with_scratch(rows.min(BATCH) * each, &mut |acc| {
-            if n > facts.longest || n >= LONG_ROW {
-                for (i, out) in out.chunks_exact_mut(result).enumerate() {
-                    fold_long(kernel, src, starts.at(i), n, &mut acc[..each]);
-                    kernel.finish(&acc[..each], n, copies, out);
-                }
-                return;
-            }
-            for (b, out) in out.chunks_mut(BATCH * result).enumerate() {
-                let acc = &mut acc[..out.len() / result * each];
-                kernel.fold_rows(src, starts.skip(b * BATCH), n, acc);
+        if n <= facts.longest && n < LONG_ROW {
+            return fold_batches(kernel, src, starts, n, copies, out);
+        }
+        with_scratch(each, &mut |acc| {
+            for (i, out) in out.chunks_exact_mut(result).enumerate() {
+                fold_long(kernel, src, starts.at(i), n, acc);
                 kernel.finish(acc, n, copies, out);
             }
         });
+    });
+}
+
+/// Reduces rows of `n` elements that are not split, each to its own result in `out`.
+fn fold_batches(
+    kernel: &dyn ReduceKernel,
+    src: &[u8],
+    starts: RowStarts,
+    n: usize,
+    copies: usize,
+    out: &mut [u8],
+) {
+    let (each, result) = (kernel.facts().accumulator, kernel.facts().result);
+    with_scratch((out.len() / result).min(BATCH) * each, &mut |acc| {
+        for (b, out) in out.chunks_mut(BATCH * result).enumerate() {
+            let acc = &mut acc[..out.len() / result * each];
+            kernel.fold_rows(src, starts.skip(b * BATCH), n, acc);
+            kernel.finish(acc, n, copies, out);
+        }
     });
 }
 

@@ -1,0 +1,123 @@
+//! Results that wait for their readers, through the engine's face: reductions that fold them, the switch,
+//! computing on demand, forked processes.
+#![cfg(feature = "std")]
+
+#[cfg(unix)]
+#[path = "../../flex-tensor/tests/common/mod.rs"]
+#[allow(dead_code, reason = "another test uses the rest")]
+mod common;
+
+use flex_core::elementwise::{Binary, Unary, binary, binary_scalar, cast, deferred, unary};
+use flex_core::{DType, Result, Scalar, Tensor, reduce};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Held by each test: the switch, and computing on demand, are the whole process's.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn values(shape: &[usize]) -> Tensor {
+    let count = shape.iter().product();
+    let values: Vec<f32> = (0..count).map(|k: usize| (k * 37 % 1009) as f32 / 252.0 - 2.0).collect();
+    Tensor::from_slice(&values, shape).unwrap()
+}
+
+fn times(x: Tensor, by: f64) -> Tensor {
+    binary_scalar(Binary::Mul, x, Scalar::Float(by)).unwrap()
+}
+
+fn bits(tensor: Tensor) -> Vec<u8> {
+    tensor.into_bytes().unwrap().to_vec()
+}
+
+#[test]
+fn reductions_fold_what_waits() {
+    let _alone = alone();
+    type Reduction = fn(Tensor, usize) -> Result<Tensor>;
+    let reductions: [Reduction; 5] =
+        [reduce::sum_dim, reduce::mean_dim, reduce::max_dim, reduce::min_dim, reduce::prod_dim];
+    // Rows shorter and longer than a tile, than an accumulator's block, and than a fold takes.
+    for [rows, n] in [[40_000, 3], [1000, 101], [70, 1500], [33, 4096], [31, 4097], [5, 20_000], [2, 140_000]]
+    {
+        for dtype in [DType::F32, DType::F64, DType::F16, DType::I32] {
+            let x = cast(values(&[rows, n]), dtype).unwrap();
+            x.evaluate().unwrap();
+            let chain = || {
+                let y = binary(Binary::Mul, x.clone(), x.clone()).unwrap();
+                binary_scalar(Binary::Add, y, Scalar::Int(1)).unwrap()
+            };
+            for (k, reduce) in reductions.iter().enumerate() {
+                let ready = chain();
+                ready.evaluate().unwrap();
+                let want = bits(reduce(ready.clone(), 1).unwrap());
+                let unheld = chain();
+                assert!(unheld.waits());
+                let what = format!("reduction {k} of {rows} rows of {n} {dtype:?}");
+                assert!(bits(reduce(unheld, 1).unwrap()) == want, "{what}");
+                let held = chain();
+                assert!(bits(reduce(held.clone(), 1).unwrap()) == want, "{what}, held");
+                assert!(bits(held) == bits(ready), "{what}: what is held");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_reduction_within_a_chain() {
+    let _alone = alone();
+    // The gradient of softmax: y (g - sum(g y)).
+    let run = || {
+        let (y, g) = (values(&[300, 1024]), unary(Unary::Neg, values(&[300, 1024])).unwrap());
+        let sum = reduce::sum_dim(binary(Binary::Mul, g.clone(), y.clone()).unwrap(), 1).unwrap();
+        binary(Binary::Mul, y, binary(Binary::Sub, g, sum).unwrap()).unwrap()
+    };
+    let waited = bits(run());
+    deferred::set_least_bytes(usize::MAX);
+    let at_once = run();
+    assert!(!at_once.waits());
+    deferred::set_least_bytes(deferred::LEAST_BYTES);
+    assert!(waited == bits(at_once));
+}
+
+#[test]
+fn everything_that_waits_is_computed_on_demand() {
+    let _alone = alone();
+    let below = times(values(&[100_000]), 2.0);
+    let (a, b) = (times(below.clone(), 3.0), unary(Unary::Exp, below).unwrap());
+    assert!(a.waits() && b.waits());
+    deferred::evaluate_all().unwrap();
+    assert!(!a.waits() && !b.waits());
+    deferred::evaluate_all().unwrap();
+}
+
+#[test]
+#[cfg(unix)]
+fn a_forked_process_computes_what_waits() {
+    let _alone = alone();
+    let x = values(&[100_000]);
+    let want = bits(times(x.clone(), 3.0));
+    let end = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // Threads that may hold any lock, and have claimed any chain, at the time of the fork.
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !end.load(std::sync::atomic::Ordering::Relaxed) {
+                    times(times(x.clone(), 2.0), 0.5).evaluate().unwrap();
+                }
+            });
+        }
+        let ok = (0..100).all(|_| {
+            let waiting = times(x.clone(), 3.0);
+            common::forked(|| {
+                let chains = (0..4).all(|_| {
+                    times(times(x.clone(), 3.0), 1.0).evaluate().is_ok() && deferred::evaluate_all().is_ok()
+                });
+                chains && bits(waiting.clone()) == want
+            }) == Some(true)
+        });
+        end.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(ok, "a forked process hung, or computed something wrong");
+    });
+}

@@ -1,0 +1,233 @@
+//! Operations that wait for a reader, so that a chain of them is one pass through memory.
+//!
+//! An operation on large tensors returns a tensor without bytes: a [`Node`](node::Node) with the operation
+//! and its operands. Whoever reads the bytes runs the chain of operations below: tile by tile, so that
+//! intermediate results stay in the first cache. Each operand is read once, and a result is written if
+//! somebody else still holds it.
+//!
+//! Kernels are the same as without waiting, and are called once per tile, so results have the same bits. What
+//! an operation refuses, it refuses at its call; only memory can turn out to be missing later.
+//!
+//! * `node.rs`: what waits, and which thread computes it;
+//! * `program.rs`: from a chain to a list of steps over registers;
+//! * `tiles.rs`: runs the steps.
+
+mod node;
+mod program;
+mod tiles;
+
+#[cfg(test)]
+mod tests;
+
+use super::driver::{Input, Op};
+use super::kernel::Src;
+use crate::error::Result;
+use crate::layout::{Layout, stretched_stride};
+use crate::storage::Deferred;
+use crate::walk::Walk;
+use crate::{DType, Shape, Tensor};
+use alloc::boxed::Box;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use node::{Call, Node};
+use smallvec::SmallVec;
+
+/// Bytes that an operation moves, from which on it waits, unless [`set_least_bytes`] sets another number.
+/// Waiting costs some 0.3 us; moving so many bytes takes 10 us. Chains of smaller tensors stay in the
+/// second-level cache anyway.
+pub const LEAST_BYTES: usize = 512 * 1024;
+
+/// Most operations of a chain.
+const MAX_NODES: usize = 32;
+
+/// Most tensors that a chain reads. So much memory may a chain keep alive. Adam's update reads four.
+const MAX_LEAVES: usize = 8;
+
+/// What a chain consists of.
+#[derive(Clone, Copy, Debug)]
+struct Extent {
+    nodes: usize,
+    leaves: usize,
+}
+
+/// Bytes from which on operations wait; 0 until the environment was read.
+static LEAST: AtomicUsize = AtomicUsize::new(0);
+
+/// The number of bytes that an operation moves, from which on it waits for a reader of its result:
+/// [`LEAST_BYTES`], unless the environment variable `FLEX_DEFER` or [`set_least_bytes`] says otherwise.
+/// `FLEX_DEFER` is a number of bytes, or `off`.
+///
+/// # Panics
+/// When `FLEX_DEFER` is something else.
+pub fn least_bytes() -> usize {
+    match LEAST.load(Ordering::Relaxed) {
+        0 => {
+            let least = match std::env::var("FLEX_DEFER") {
+                Err(_) => LEAST_BYTES,
+                Ok(off) if off == "off" => usize::MAX,
+                Ok(bytes) => bytes.parse().unwrap_or_else(|_| {
+                    panic!("FLEX_DEFER is {bytes:?}, expected a number of bytes, or off")
+                }),
+            };
+            set_least_bytes(least);
+            least_bytes()
+        }
+        least => least,
+    }
+}
+
+/// Lets operations that move at least so many bytes wait for a reader of their results; with `usize::MAX`, all
+/// operations compute at once. For measuring, and for finding faults; results have the same bits. Operations
+/// that wait already go on waiting.
+pub fn set_least_bytes(bytes: usize) {
+    LEAST.store(bytes.max(1), Ordering::Relaxed);
+}
+
+/// Computes every result that waits and that a tensor still holds, of all threads.
+///
+/// # Errors
+/// The error of the first computation that fails; its readers get it too.
+pub fn evaluate_all() -> Result<()> {
+    node::evaluate_all()
+}
+
+/// An operation on any number of operands.
+trait AnyOp: Send + Sync {
+    /// Computes a run of the output.
+    fn run(&self, out: &mut [u8], src: &[Src<'_>]);
+    /// Computes the whole output.
+    fn run_alone(&self, operands: Operands) -> Result<Tensor>;
+    fn name(&self) -> &'static str;
+    fn dtype(&self) -> DType;
+    /// Operations that an element costs, besides moving it.
+    fn flops(&self) -> usize;
+}
+
+type Operands = SmallVec<[Input; 3]>;
+
+impl<const N: usize> AnyOp for Op<N> {
+    fn run(&self, out: &mut [u8], src: &[Src<'_>]) {
+        self.kernel.run(out, core::array::from_fn(|n| src[n]));
+    }
+
+    fn run_alone(&self, operands: Operands) -> Result<Tensor> {
+        let mut operands = operands.into_iter();
+        let inputs = core::array::from_fn(|_| operands.next().expect("as many operands as at the call"));
+        super::driver::run_now(*self, inputs)
+    }
+
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    fn flops(&self) -> usize {
+        self.cost.flops()
+    }
+}
+
+/// The operation's result as a tensor that waits, if the operation moves enough bytes and its operands allow
+/// it; then the operands are taken. The output is contiguous and has `count` elements of `shape`, or of the
+/// shape of all tensors. Each of these elements moves `bytes` bytes.
+#[inline]
+pub(super) fn defer<const N: usize>(
+    op: &Op<N>,
+    inputs: &mut [Input; N],
+    shape: Option<&Shape>,
+    count: usize,
+    bytes: usize,
+) -> Option<Tensor> {
+    let bytes = count.saturating_mul(bytes);
+    if bytes < LEAST.load(Ordering::Relaxed) { None } else { wait(op, inputs, shape, count, bytes) }
+}
+
+#[inline(never)]
+fn wait<const N: usize>(
+    op: &Op<N>,
+    inputs: &mut [Input; N],
+    shape: Option<&Shape>,
+    count: usize,
+    bytes: usize,
+) -> Option<Tensor> {
+    if bytes < least_bytes() || count == 0 {
+        return None;
+    }
+    let shape = match shape {
+        Some(shape) => shape.clone(),
+        None => inputs.iter().find_map(Input::tensor)?.shape().clone(),
+    };
+    if !fit(inputs, op.dtype, &shape, count) {
+        return None;
+    }
+    let extent = extent(inputs, count);
+    let operands = inputs.iter_mut().map(|input| core::mem::replace(input, Input::Output)).collect();
+    let call = Call { op: Box::new(*op), operands, shape: shape.clone() };
+    Some(Tensor::deferred(shape, count, op.dtype, Node::new(call, count, extent)))
+}
+
+/// Whether the operands can be read tile by tile, in the order of a contiguous output.
+fn fit(inputs: &[Input], dtype: DType, shape: &Shape, count: usize) -> bool {
+    let mut full = false;
+    for input in inputs {
+        let Input::Tensor(tensor) = input else { continue };
+        let contiguous = tensor.is_contiguous() && tensor.num_elements() == count;
+        full |= contiguous;
+        // Without waiting, a part of a buffer that nothing else shares is overwritten. A result that waits
+        // has a buffer of its own.
+        let size = tensor.dtype().size();
+        if size == dtype.size() && tensor.storage_len() != tensor.num_elements() * size && tensor.is_unique()
+        {
+            return false;
+        }
+        if !contiguous && tensor.num_elements() != 1 {
+            let inner = walk(tensor.layout(), shape).inner();
+            if !matches!(inner.strides[0], 0 | 1) {
+                return false;
+            }
+        }
+    }
+    full
+}
+
+/// The rows of an operand that broadcasts to `shape`, in the order of a contiguous output.
+fn walk(operand: &Layout, shape: &Shape) -> Walk<1> {
+    let output = Layout::contiguous_like(shape);
+    Walk::following(&output, [operand.offset()], |_, axis| stretched_stride(operand, shape, axis))
+}
+
+/// The node that a tensor waits for, if it is one of `count` elements, all of which the tensor has in order.
+fn waiting(tensor: &Tensor, count: usize) -> Option<&Node> {
+    let node = tensor.computation::<Node>().filter(|node| node.waits())?;
+    (node.count() == count && tensor.is_contiguous() && tensor.num_elements() == count).then_some(node)
+}
+
+/// What the chain of an operation with these operands consists of. Operands that wait and do not fit into the
+/// chain are computed.
+fn extent(inputs: &[Input], count: usize) -> Extent {
+    let mut extent = Extent { nodes: 1, leaves: 0 };
+    let tensors = || inputs.iter().filter_map(Input::tensor);
+    for tensor in tensors() {
+        match waiting(tensor, count) {
+            Some(node) => {
+                extent.nodes += node.extent().nodes;
+                extent.leaves += node.extent().leaves;
+            }
+            None => {
+                evaluate(tensor);
+                extent.leaves += 1;
+            }
+        }
+    }
+    if extent.nodes <= MAX_NODES && extent.leaves <= MAX_LEAVES {
+        return extent;
+    }
+    tensors().for_each(evaluate);
+    Extent { nodes: 1, leaves: tensors().count() }
+}
+
+/// Computes what a tensor waits for; the tensor's reader gets the error.
+fn evaluate(tensor: &Tensor) {
+    let _ = tensor.evaluate();
+}

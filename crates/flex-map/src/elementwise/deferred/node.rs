@@ -1,0 +1,291 @@
+//! What waits, and which thread computes it.
+//!
+//! A thread that reads bytes which are not there claims the chain below them: it takes the calls out of the
+//! nodes. Claims happen under one lock, so a thread that finds a node without its call knows that the node
+//! was claimed before; it waits for the node as for any operand. Threads wait for earlier claims alone, so
+//! they never wait for each other. Nothing is computed under the lock.
+
+use super::program::{MAX_UNIT, Program, Visit};
+use super::{AnyOp, Extent, Operands, waiting};
+use crate::error::{Error, Result};
+use crate::storage::{Deferred, Fold, process};
+use crate::{Bytes, Shape, Tensor};
+use alloc::boxed::Box;
+use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+
+/// An operation and its operands.
+pub(super) struct Call {
+    pub op: Box<dyn AnyOp>,
+    pub operands: Operands,
+    /// The shape of the output.
+    pub shape: Shape,
+}
+
+/// A result that waits, or has been computed.
+pub(super) struct Node {
+    /// Until a thread claims it.
+    call: Mutex<Option<Call>>,
+    result: OnceLock<Result<Bytes>>,
+    /// Number of elements.
+    count: usize,
+    extent: Extent,
+    /// The process that claimed the node; 0 before that.
+    process: AtomicU32,
+    this: Weak<Node>,
+}
+
+/// Held while a thread claims nodes.
+static CLAIMS: Mutex<()> = Mutex::new(());
+
+/// Nodes that may wait, the latest last.
+static NODES: Mutex<Vec<Weak<Node>>> = Mutex::new(Vec::new());
+
+/// Length of [`NODES`], to be read without its lock.
+static LISTED: AtomicUsize = AtomicUsize::new(0);
+
+/// Attempts to take a lock in a forked process. Its own threads hold these locks for microseconds.
+const ATTEMPTS: usize = 1000;
+
+/// Locks; no panic leaves any of these values half-changed. `None` in a forked process if another thread held
+/// the lock at the fork, which nobody will release.
+fn lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    process::remember();
+    for _ in 0..ATTEMPTS {
+        match mutex.try_lock() {
+            Ok(guard) => return Some(guard),
+            Err(TryLockError::Poisoned(error)) => return Some(error.into_inner()),
+            Err(TryLockError::WouldBlock) if process::is_forked() => core::hint::spin_loop(),
+            Err(TryLockError::WouldBlock) => {
+                return Some(mutex.lock().unwrap_or_else(PoisonError::into_inner));
+            }
+        }
+    }
+    None
+}
+
+impl Node {
+    pub(super) fn new(call: Call, count: usize, extent: Extent) -> Arc<Self> {
+        let node = Arc::new_cyclic(|this| Self {
+            call: Mutex::new(Some(call)),
+            result: OnceLock::new(),
+            count,
+            extent,
+            process: AtomicU32::new(0),
+            this: this.clone(),
+        });
+        let Some(mut nodes) = lock(&NODES) else { return node };
+        if nodes.len() == nodes.capacity() {
+            nodes.retain(|node| node.upgrade().is_some_and(|node| node.waits()));
+            let room = nodes.len().max(16);
+            nodes.reserve(room);
+        }
+        nodes.push(Arc::downgrade(&node));
+        LISTED.store(nodes.len(), Ordering::Release);
+        node
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    pub(super) fn extent(&self) -> Extent {
+        self.extent
+    }
+
+    /// Takes the call. `None` if a thread has taken it before.
+    fn take(&self) -> Option<Call> {
+        let mut call = lock(&self.call)?;
+        if call.is_some() {
+            self.process.store(std::process::id(), Ordering::Relaxed);
+        }
+        call.take()
+    }
+
+    /// Waits for the thread that claimed the node.
+    ///
+    /// # Errors
+    /// The error of its computation; an error if the thread is not of this process, which was forked
+    /// meanwhile.
+    fn wait(&self) -> Result<&Bytes> {
+        if self.waits() && self.process.load(Ordering::Relaxed) != std::process::id() {
+            let why = "computed by a thread of the process that this one was forked from";
+            return Err(Error::argument("deferred", "result", why, "a result"));
+        }
+        self.result.wait().as_ref().map_err(Error::clone)
+    }
+
+    /// Claims the node's chain; `None` if another thread did so before.
+    fn claim(&self, is_held: bool) -> Option<Chain> {
+        // In a forked process there may be no lock, and there is no other thread that it would keep out.
+        let _claims = lock(&CLAIMS);
+        let call = self.take()?;
+        let mut chain = Chain(Vec::new());
+        chain.claim(self.this.upgrade()?, call);
+        chain.find_holders(is_held);
+        Some(chain)
+    }
+}
+
+impl Deferred for Node {
+    fn waits(&self) -> bool {
+        self.result.get().is_none()
+    }
+
+    fn bytes(&self) -> Result<&[u8]> {
+        if self.waits()
+            && let Some(chain) = self.claim(true)
+        {
+            // The error is in the result.
+            let _ = chain.compute();
+        }
+        self.wait().map(|bytes| &bytes[..])
+    }
+
+    fn into_bytes(self: Arc<Self>) -> Result<Bytes> {
+        self.bytes()?;
+        match Arc::try_unwrap(self) {
+            Ok(node) => node.result.into_inner().expect("computed"),
+            Err(shared) => crate::storage::copy_of("into_data", shared.bytes()?),
+        }
+    }
+
+    fn fold(&self, is_held: bool, unit: usize, out: &mut [u8], fold: Fold<'_>) -> Result<bool> {
+        let elements = |call: &Call| unit / call.op.dtype().size();
+        let fits =
+            |call: &Call| elements(call) <= MAX_UNIT && self.count.is_multiple_of(elements(call).max(1));
+        if unit == 0 || !lock(&self.call).is_some_and(|call| call.as_ref().is_some_and(fits)) {
+            return Ok(false);
+        }
+        let Some(mut chain) = self.claim(is_held) else { return Ok(false) };
+        let mut program = Program::new(&mut chain.0);
+        program.visit(unit);
+        let each = out.len() / (self.count / program.unit());
+        chain.finish(program.run(Some(Visit { out, each, fold }))).map(|()| true)
+    }
+}
+
+/// A node that this thread computes.
+pub(super) struct Claimed {
+    node: Arc<Node>,
+    /// Until the program is made of it.
+    pub call: Option<Call>,
+    /// Whether a tensor outside of the chain holds the result, so that it has to be stored.
+    pub is_held: bool,
+}
+
+impl Claimed {
+    /// Whether this is the node that the tensor waits for.
+    pub(super) fn is(&self, node: &Node) -> bool {
+        core::ptr::eq(&*self.node, node)
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.node.count
+    }
+}
+
+/// The nodes that a thread computes, operands before their users; the last is the one that is read. Every
+/// node has a result afterwards, also after a panic: other threads wait for it.
+struct Chain(Vec<Claimed>);
+
+impl Chain {
+    /// Claims a node, whose call was taken, after the nodes below it.
+    fn claim(&mut self, node: Arc<Node>, call: Call) {
+        for tensor in call.operands.iter().filter_map(super::Input::tensor) {
+            if let Some(below) = waiting(tensor, node.count)
+                && let Some(call) = below.take()
+                && let Some(below) = below.this.upgrade()
+            {
+                self.claim(below, call);
+            }
+        }
+        self.0.push(Claimed { node, call: Some(call), is_held: false });
+    }
+
+    /// Finds the nodes whose results tensors outside of the chain hold. Nobody can get hold of another one
+    /// meanwhile, since only its holders can pass a result on. A holder may go away meanwhile; then the
+    /// result is stored for nobody.
+    ///
+    /// `is_held` says so of the node that is read.
+    fn find_holders(&mut self, is_held: bool) {
+        for k in 0..self.0.len() {
+            let node = &*self.0[k].node;
+            let calls = self.0.iter().filter_map(|claimed| claimed.call.as_ref());
+            let mut uses =
+                calls.flat_map(|call| call.operands.iter().filter_map(super::Input::tensor)).filter(
+                    |tensor| tensor.computation::<Node>().is_some_and(|other| core::ptr::eq(other, node)),
+                );
+            let is_held = match uses.next() {
+                Some(tensor) => tensor.holders() > 1 + uses.count(),
+                None => is_held,
+            };
+            self.0[k].is_held = is_held;
+        }
+    }
+
+    fn compute(mut self) -> Result<()> {
+        let results = match &mut self.0[..] {
+            [only] => {
+                let call = only.call.take().expect("claimed with its call");
+                call.op.run_alone(call.operands).and_then(Tensor::into_bytes).map(|bytes| alloc::vec![bytes])
+            }
+            claimed => Program::new(claimed).run(None),
+        };
+        self.finish(results)
+    }
+
+    /// Hands the results of the nodes that are held to them, or the error to all nodes.
+    fn finish(&self, results: Result<Vec<Bytes>>) -> Result<()> {
+        match results {
+            Ok(results) => {
+                let held = self.0.iter().filter(|claimed| claimed.is_held);
+                for (claimed, bytes) in held.zip(results) {
+                    let _ = claimed.node.result.set(Ok(bytes));
+                }
+                Ok(())
+            }
+            Err(error) => {
+                for claimed in &self.0 {
+                    let _ = claimed.node.result.set(Err(error.clone()));
+                }
+                Err(error)
+            }
+        }
+    }
+}
+
+impl Drop for Chain {
+    fn drop(&mut self) {
+        for claimed in &self.0 {
+            // Nobody holds a result that was not stored, unless its computation panicked.
+            if claimed.node.waits() {
+                let error = Error::argument("deferred", "result", "lost in a panic", "a result");
+                let _ = claimed.node.result.set(Err(error));
+            }
+        }
+    }
+}
+
+pub(super) fn evaluate_all() -> Result<()> {
+    if LISTED.load(Ordering::Acquire) == 0 {
+        return Ok(());
+    }
+    let nodes = {
+        let Some(mut nodes) = lock(&NODES) else { return Ok(()) };
+        LISTED.store(0, Ordering::Release);
+        core::mem::take(&mut *nodes)
+    };
+    // The latest first: it is a user of the others, some of which nobody else holds.
+    let mut result = Ok(());
+    for node in nodes.iter().rev().filter_map(Weak::upgrade) {
+        match node.claim(true) {
+            Some(chain) => result = result.and(chain.compute()),
+            // Its error belongs to the thread that computes it.
+            None => drop(node.wait()),
+        }
+    }
+    result
+}

@@ -1,0 +1,387 @@
+//! From a chain of operations to a list of steps over registers.
+//!
+//! A register holds one tile of an intermediate result. A step is an operation whose operands are registers,
+//! tiles of the tensors that the chain reads (its leaves), tiles of outputs, and scalars.
+
+use super::node::{Claimed, Node};
+use super::{AnyOp, Operands, walk};
+use crate::elementwise::driver::{Input, ScalarBytes};
+use crate::error::{Error, Result};
+use crate::parallel::Work;
+use crate::storage::Fold;
+use crate::walk::Walk;
+use crate::{Bytes, Shape, Tensor, storage};
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+use smallvec::SmallVec;
+
+/// Elements per tile, about. Two registers of 2,048 f32 are half of a first cache of 32 KiB; in half as many
+/// elements, the calls of the kernels would take as long as their work.
+const TILE: usize = 2048;
+
+/// Rows from this length on have tiles of their own. Filling a register with a row's element takes 10 ns per
+/// 256 elements; a tile more takes some 100 ns.
+const LONG_ROW: usize = 512;
+
+/// Most elements of a unit that is folded while it is computed: a register of 64 KiB of f32.
+pub(super) const MAX_UNIT: usize = 16 * 1024;
+
+/// What is done with the last result, tile by tile.
+pub(super) struct Visit<'a> {
+    /// Bytes for all units.
+    pub out: &'a mut [u8],
+    /// Bytes per unit.
+    pub each: usize,
+    pub fold: Fold<'a>,
+}
+
+/// Where a step finds an operand.
+pub(super) enum Place {
+    /// A leaf, by number.
+    Leaf(usize),
+    /// A register, and the size of an element in it.
+    Register(usize, usize),
+    /// An output, and the size of its elements.
+    Output(usize, usize),
+    /// Where the result goes.
+    Target,
+    Scalar(ScalarBytes),
+}
+
+/// Where a step puts its result.
+#[derive(Clone, Copy)]
+pub(super) enum Target {
+    Register(usize),
+    Output(usize),
+}
+
+pub(super) struct Step {
+    pub op: Box<dyn AnyOp>,
+    pub src: SmallVec<[Place; 3]>,
+    pub target: Target,
+    /// The size of an element of the result.
+    pub size: usize,
+}
+
+/// A tensor that the chain reads.
+pub(super) struct Leaf {
+    /// `None` once an output has taken over its buffer.
+    pub tensor: Option<Tensor>,
+    /// The size of an element.
+    pub size: usize,
+    pub form: Form,
+}
+
+/// How the elements of a leaf lie.
+pub(super) enum Form {
+    /// One after the other.
+    Flat,
+    /// One stands for all.
+    One,
+    /// In rows, each of which is a slice or one element that stands for all. Rows that are shorter than a
+    /// tile are gathered in a register, and once per task if they are the same for each tile.
+    Rows { walk: Walk<1>, register: usize, repeats: bool },
+    /// In an output that overwrites them too early: each tile is copied to a register first.
+    Copied { output: usize, register: usize },
+    /// In an output, where the steps read them before they are overwritten.
+    Moved,
+}
+
+/// A chain as a list of steps.
+pub(super) struct Program {
+    /// Number of elements of every result.
+    pub count: usize,
+    /// Elements per tile: a multiple of `unit`.
+    pub tile: usize,
+    /// Tiles end where rows of this length end, too.
+    row: usize,
+    /// Elements per unit of the last result, if units are folded.
+    unit: usize,
+    pub leaves: Vec<Leaf>,
+    pub steps: Vec<Step>,
+    /// The sizes of an element of each output.
+    pub outputs: Vec<usize>,
+    pub registers: usize,
+    /// The size of the largest element in a register.
+    pub widest: usize,
+}
+
+/// The operand of a step, before registers are assigned.
+enum Source {
+    Leaf(usize),
+    /// The result of another step.
+    Step(usize),
+    Scalar(ScalarBytes),
+}
+
+impl Program {
+    /// The program of claimed nodes, operands before their users. Takes their calls.
+    pub(super) fn new(claimed: &mut [Claimed]) -> Self {
+        let mut leaves = Vec::new();
+        let mut sources: Vec<SmallVec<[Source; 3]>> = Vec::new();
+        let mut ops = Vec::new();
+        for k in 0..claimed.len() {
+            let call = claimed[k].call.take().expect("claimed with its call");
+            sources.push(sources_of(call.operands, &call.shape, &claimed[..k], &mut leaves));
+            ops.push(call.op);
+        }
+        let mut last_use = vec![0; ops.len()];
+        for (k, sources) in sources.iter().enumerate() {
+            for source in sources {
+                if let Source::Step(step) = *source {
+                    last_use[step] = k;
+                }
+            }
+        }
+        let mut program = Self {
+            count: claimed[0].count(),
+            tile: TILE,
+            row: usize::MAX,
+            unit: 1,
+            leaves,
+            steps: Vec::new(),
+            outputs: Vec::new(),
+            registers: 0,
+            widest: 1,
+        };
+        let mut free = Vec::new();
+        for (k, (op, sources)) in ops.into_iter().zip(&sources).enumerate() {
+            let size = op.dtype().size();
+            let mut src: SmallVec<[Place; 3]> = sources.iter().map(|source| program.place(source)).collect();
+            let mut dying: SmallVec<[usize; 3]> = (0..k)
+                .filter(|&step| last_use[step] == k)
+                .filter_map(|step| match program.steps[step].target {
+                    Target::Register(register) => Some(register),
+                    Target::Output(_) => None,
+                })
+                .collect();
+            let target = if claimed[k].is_held {
+                program.outputs.push(size);
+                Target::Output(program.outputs.len() - 1)
+            } else if let Some(at) = dying.iter().position(|&register| overwrites(&mut src, register, size)) {
+                Target::Register(dying.swap_remove(at))
+            } else {
+                Target::Register(free.pop().unwrap_or_else(|| program.new_register(size)))
+            };
+            // After the target is chosen: a kernel reads its other operands while it writes.
+            free.extend(dying);
+            program.widest = program.widest.max(size);
+            program.steps.push(Step { op, src, target, size });
+        }
+        for k in 0..program.leaves.len() {
+            if let Form::Rows { .. } = program.leaves[k].form {
+                let new = program.new_register(program.leaves[k].size);
+                if let Form::Rows { register, .. } = &mut program.leaves[k].form {
+                    *register = new;
+                }
+            }
+        }
+        program.cut();
+        program
+    }
+
+    /// Prepares for folding units of `bytes` bytes of the last result.
+    pub(super) fn visit(&mut self, bytes: usize) {
+        self.unit = bytes / self.steps.last().expect("at least one step").size;
+        self.cut();
+    }
+
+    /// The end of the tile that starts at `start`, in a task that ends at `end`.
+    pub(super) fn tile_end(&self, start: usize, end: usize) -> usize {
+        let row_end = (start / self.row).saturating_add(1).saturating_mul(self.row);
+        (start + self.tile).min(row_end).min(end)
+    }
+
+    /// Elements per unit.
+    pub(super) fn unit(&self) -> usize {
+        self.unit
+    }
+
+    fn place(&self, source: &Source) -> Place {
+        match *source {
+            Source::Leaf(leaf) => Place::Leaf(leaf),
+            Source::Scalar(value) => Place::Scalar(value),
+            Source::Step(step) => {
+                let Step { target, size, .. } = self.steps[step];
+                match target {
+                    Target::Register(register) => Place::Register(register, size),
+                    Target::Output(output) => Place::Output(output, size),
+                }
+            }
+        }
+    }
+
+    /// A register for elements of `size` bytes.
+    fn new_register(&mut self, size: usize) -> usize {
+        self.widest = self.widest.max(size);
+        self.registers += 1;
+        self.registers - 1
+    }
+
+    /// Chooses the length of tiles. Units that are folded are not split. Long rows of leaves end where tiles
+    /// end, so that a row's tile is a slice or one element; short rows are not split.
+    fn cut(&mut self) {
+        let tile = TILE.min(TILE * size_of::<f32>() / self.widest);
+        let row = self.leaves.iter().find_map(|leaf| match &leaf.form {
+            Form::Rows { walk, .. } => Some(walk.inner().size),
+            _ => None,
+        });
+        (self.tile, self.row) = match row {
+            _ if self.unit >= LONG_ROW => (self.unit, usize::MAX),
+            _ if self.unit > 1 => (tile / self.unit * self.unit, usize::MAX),
+            Some(row) if row < LONG_ROW => (tile / row * row, usize::MAX),
+            // One tile a little longer costs less than two.
+            Some(row) if row <= 2 * tile => (row, usize::MAX),
+            Some(row) => (tile, row),
+            None => (tile, usize::MAX),
+        };
+        for leaf in &mut self.leaves {
+            if let Form::Rows { walk, repeats, .. } = &mut leaf.form {
+                let inner = walk.inner();
+                let outer = &walk.axes()[..walk.axes().len() - 1];
+                *repeats = inner.strides[0] == 1
+                    && outer.iter().all(|axis| axis.strides[0] == 0)
+                    && self.tile.is_multiple_of(inner.size);
+            }
+        }
+    }
+
+    /// Computes the outputs, in the order of their nodes, and visits the last result.
+    ///
+    /// # Errors
+    /// An operand that could not be computed, or too little memory.
+    pub(super) fn run(mut self, visit: Option<Visit<'_>>) -> Result<Vec<Bytes>> {
+        for leaf in &self.leaves {
+            leaf.tensor.as_ref().map_or(Ok(()), Tensor::evaluate)?;
+        }
+        let op = self.steps.last().expect("at least one step").op.name();
+        let mut results = Vec::new();
+        for output in 0..self.outputs.len() {
+            let bytes = self.count * self.outputs[output];
+            let result = match self.take_over(output)? {
+                Some(taken) => taken,
+                None => {
+                    storage::try_alloc(bytes).ok_or(Error::Memory { op, shape: vec![self.count], bytes })?
+                }
+            };
+            results.push(result);
+        }
+        self.run_tiles(&mut results, visit);
+        Ok(results)
+    }
+
+    /// The buffer of a leaf that nothing else holds, for an output with elements of the same size. A leaf that
+    /// no step reads after the output is written is preferred.
+    fn take_over(&mut self, output: usize) -> Result<Option<Bytes>> {
+        let size = self.outputs[output];
+        let writes = |step: &Step| matches!(step.target, Target::Output(o) if o == output);
+        let writer = self.steps.iter().position(writes).expect("a step for each output");
+        let is_in_time = |k: usize| {
+            let uses = |step: &Step| {
+                step.src.iter().filter(|p| matches!(p, Place::Leaf(leaf) if *leaf == k)).count()
+            };
+            uses(&self.steps[writer]) <= 1 && self.steps[writer + 1..].iter().all(|step| uses(step) == 0)
+        };
+        let fits = |leaf: &Leaf| {
+            matches!(leaf.form, Form::Flat)
+                && leaf.size == size
+                && leaf.tensor.as_ref().is_some_and(|t| t.is_unique() && t.storage_len() == self.count * size)
+        };
+        let fitting = || (0..self.leaves.len()).filter(|&k| fits(&self.leaves[k]));
+        let Some((k, in_time)) = fitting()
+            .find(|&k| is_in_time(k))
+            .map(|k| (k, true))
+            .or_else(|| fitting().next().map(|k| (k, false)))
+        else {
+            return Ok(None);
+        };
+        self.leaves[k].form = if in_time {
+            for (number, step) in self.steps.iter_mut().enumerate() {
+                for place in step.src.iter_mut().filter(|p| matches!(p, Place::Leaf(leaf) if *leaf == k)) {
+                    *place = if number == writer { Place::Target } else { Place::Output(output, size) };
+                }
+            }
+            Form::Moved
+        } else {
+            Form::Copied { output, register: self.new_register(size) }
+        };
+        self.leaves[k].tensor.take().map(Tensor::into_bytes).transpose()
+    }
+
+    /// What all steps cost.
+    pub(super) fn work(&self) -> Work {
+        let read: usize =
+            self.leaves.iter().filter(|leaf| !matches!(leaf.form, Form::One)).map(|l| l.size).sum();
+        let bytes = self.count.saturating_mul(read + self.outputs.iter().sum::<usize>());
+        let flops: usize = self.steps.iter().map(|step| step.op.flops()).sum();
+        let flops = self.count.saturating_mul(flops);
+        if flops > bytes { Work::Flops(flops) } else { Work::Bytes(bytes) }
+    }
+}
+
+/// Whether a step may write its result, of elements of `size` bytes, to `register`, which one of its operands
+/// is the last to need. Then that operand is where the result goes.
+fn overwrites(src: &mut [Place], register: usize, size: usize) -> bool {
+    let reads = |place: &Place| matches!(place, Place::Register(number, _) if *number == register);
+    let fits = |place: &Place| matches!(place, Place::Register(_, each) if *each == size);
+    let mut places = src.iter_mut().filter(|place| reads(place));
+    match (places.next(), places.next()) {
+        (Some(place), None) if fits(place) => {
+            *place = Place::Target;
+            true
+        }
+        _ => false,
+    }
+}
+
+/// Where the operands of a call come from; adds those that are not results of `below` to the leaves.
+fn sources_of(
+    operands: Operands,
+    shape: &Shape,
+    below: &[Claimed],
+    leaves: &mut Vec<Leaf>,
+) -> SmallVec<[Source; 3]> {
+    let source = |input| match input {
+        Input::Scalar(value) => Source::Scalar(value),
+        Input::Output => unreachable!("an operation that waits has no output yet"),
+        Input::Tensor(tensor) => {
+            let node = tensor.computation::<Node>();
+            match below.iter().position(|claimed| node.is_some_and(|node| claimed.is(node))) {
+                Some(step) => Source::Step(step),
+                None => Source::Leaf(leaf(tensor, shape, leaves)),
+            }
+        }
+    };
+    operands.into_iter().map(source).collect()
+}
+
+/// The number of the leaf that reads `tensor` as an operand of an output of this shape.
+fn leaf(tensor: Tensor, shape: &Shape, leaves: &mut Vec<Leaf>) -> usize {
+    let size = tensor.dtype().size();
+    let count: usize = shape.iter().product();
+    let form = if tensor.num_elements() == 1 {
+        Form::One
+    } else if tensor.is_contiguous() && tensor.num_elements() == count {
+        Form::Flat
+    } else {
+        Form::Rows { walk: walk(tensor.layout(), shape), register: 0, repeats: false }
+    };
+    let same = |leaf: &Leaf| {
+        let same_form = match (&leaf.form, &form) {
+            (Form::One, Form::One) | (Form::Flat, Form::Flat) => true,
+            (Form::Rows { walk: a, .. }, Form::Rows { walk: b, .. }) => a.axes() == b.axes(),
+            _ => false,
+        };
+        same_form
+            && leaf.size == size
+            && leaf.tensor.as_ref().is_some_and(|other| {
+                other.shares_storage(&tensor) && other.layout().offset() == tensor.layout().offset()
+            })
+    };
+    // A second handle of a leaf is dropped here, so that its buffer may still be taken over.
+    leaves.iter().position(same).unwrap_or_else(|| {
+        leaves.push(Leaf { tensor: Some(tensor), size, form });
+        leaves.len() - 1
+    })
+}

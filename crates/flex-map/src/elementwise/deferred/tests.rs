@@ -1,0 +1,311 @@
+//! Chains against the same operations one by one, bit for bit. A result that is read at once is computed by
+//! the operation alone, so reading each result is the oracle of the results that wait.
+
+use super::*;
+use crate::elementwise::{
+    Binary, Compare, Unary, binary, binary_scalar, cast, clamp, compare, compare_scalar, mask_fill,
+    mask_where, unary,
+};
+use crate::{BoolStore, Scalar};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ops::Range;
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+const NATIVE: BoolStore = BoolStore::Native;
+
+/// A tensor of values between -2 and 2 that repeat after 1,009 elements.
+fn values(shape: &[usize], seed: usize) -> Tensor {
+    let count = shape.iter().product();
+    let value = |k: usize| ((k * 37 + seed * 101) % 1009) as f32 / 252.0 - 2.0;
+    Tensor::from_slice(&(0..count).map(value).collect::<Vec<_>>(), Shape::from(shape)).unwrap()
+}
+
+fn waits(tensor: &Tensor) -> bool {
+    tensor.computation::<Node>().is_some_and(Node::waits)
+}
+
+/// The bits of the elements, in row-major order.
+fn bits(tensor: &Tensor) -> Vec<u8> {
+    tensor.to_contiguous().unwrap().into_bytes().unwrap().to_vec()
+}
+
+/// Images of 4 channels, large enough to wait for a reader.
+const IMAGES: [usize; 4] = [3, 4, 100, 101];
+
+fn scaled(x: Tensor, by: f64) -> Tensor {
+    binary_scalar(Binary::Mul, x, Scalar::Float(by)).unwrap()
+}
+
+#[test]
+fn a_chain_is_computed_when_it_is_read() {
+    let x = values(&IMAGES, 1);
+    let scale = values(&[1, 4, 1, 1], 2);
+    let y = binary(Binary::Mul, x.clone(), scale.clone()).unwrap();
+    let z = unary(Unary::Relu, binary(Binary::Add, y, x.clone()).unwrap()).unwrap();
+    assert!(waits(&z));
+    let (x, scale, got) = (x.to_vec::<f32>(), scale.to_vec::<f32>(), z.to_vec::<f32>());
+    assert!(!waits(&z));
+    for (k, &got) in got.iter().enumerate() {
+        let want = (x[k] * scale[k / (100 * 101) % 4] + x[k]).max(0.0);
+        assert_eq!(got, want, "element {k}");
+    }
+}
+
+#[test]
+fn small_tensors_do_not_wait() {
+    assert!(!waits(&unary(Unary::Neg, values(&[100, 100], 1)).unwrap()));
+}
+
+#[test]
+fn results_that_somebody_holds_are_stored_by_the_same_pass() {
+    let x = values(&IMAGES, 1);
+    let held = scaled(x.clone(), 3.0);
+    let dropped = scaled(held.clone(), 0.5);
+    let top = unary(Unary::Neg, dropped.clone()).unwrap();
+    drop(dropped);
+    top.evaluate().unwrap();
+    assert!(!waits(&held));
+    let want: Vec<f32> = x.to_vec::<f32>().iter().map(|x| x * 3.0).collect();
+    assert_eq!(held.to_vec::<f32>(), want);
+}
+
+#[test]
+fn a_buffer_that_only_the_chain_holds_is_taken_over() {
+    let x = values(&IMAGES, 1);
+    let address = x.storage_bytes().as_ptr();
+    let kept = values(&IMAGES, 2);
+    let y = scaled(binary(Binary::Sub, x, kept.clone()).unwrap(), 2.0);
+    assert_eq!(y.storage_bytes().as_ptr(), address);
+    let mut y = y;
+    assert_eq!(y.dense_bytes_mut().unwrap().as_ptr(), address, "the result is a plain buffer");
+    assert_eq!(y.into_bytes().unwrap().as_ptr(), address);
+    assert_eq!(bits(&kept), bits(&values(&IMAGES, 2)));
+}
+
+#[test]
+fn shapes_and_dtypes_are_refused_at_the_call() {
+    let waiting = unary(Unary::Exp, values(&IMAGES, 1)).unwrap();
+    assert!(binary(Binary::Add, waiting.clone(), values(&[7], 1)).is_err());
+    assert!(binary(Binary::Add, waiting.clone(), cast(waiting, DType::F64).unwrap()).is_err());
+}
+
+#[test]
+fn long_chains_are_computed_on_the_way() {
+    let start = values(&[70_000], 1);
+    let mut x = start.clone();
+    for _ in 0..3 * MAX_NODES {
+        x = binary_scalar(Binary::Add, x, Scalar::Float(1.0)).unwrap();
+        assert!(x.computation::<Node>().unwrap().extent().nodes <= MAX_NODES);
+    }
+    let mut sum = start.clone();
+    for k in 0..3 * MAX_LEAVES {
+        sum = binary(Binary::Add, sum, values(&[70_000], k)).unwrap();
+        assert!(sum.computation::<Node>().unwrap().extent().leaves <= MAX_LEAVES);
+    }
+    let one_by_one = (0..3 * MAX_NODES).fold(start, |x, _| {
+        let x = binary_scalar(Binary::Add, x, Scalar::Float(1.0)).unwrap();
+        x.evaluate().unwrap();
+        x
+    });
+    assert_eq!(bits(&x), bits(&one_by_one));
+}
+
+/// Threads that read results of overlapping chains at once.
+#[test]
+fn threads_that_read_one_result_compute_it_once() {
+    for round in 0..20 {
+        let x = values(&IMAGES, round);
+        let shared = unary(Unary::Exp, scaled(x.clone(), 0.5)).unwrap();
+        let tops: Vec<Tensor> = (0..4).map(|k| scaled(shared.clone(), 1.0 + k as f64)).collect();
+        let address = |t: &Tensor| t.storage_bytes().as_ptr() as usize;
+        let read = || tops.iter().map(|t| (address(t), address(&shared))).collect::<Vec<_>>();
+        let found = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4)
+                .map(|k| {
+                    let read = &read;
+                    let top = &tops[k];
+                    scope.spawn(move || {
+                        top.evaluate().unwrap();
+                        read()
+                    })
+                })
+                .collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+        });
+        assert!(found.iter().all(|addresses| *addresses == found[0]));
+        let want: Vec<f32> = shared.to_vec::<f32>().iter().map(|x| x * 3.0).collect();
+        assert_eq!(tops[2].to_vec::<f32>(), want);
+    }
+}
+
+/// A step of a random program over a list of tensors.
+#[derive(Clone, Debug)]
+enum Action {
+    Unary(usize, Index),
+    Binary(usize, Index, Index),
+    /// With a tensor that broadcasts: which, and whether it is the left operand.
+    Broadcast(usize, Index, usize, bool),
+    Scalar(usize, Index),
+    Cast(usize, Index),
+    Compare(Index, Index),
+    Where(Index, Index, Index),
+    Fill(Index),
+    Clamp(Index),
+    /// A view of another layout.
+    View(usize, Index),
+    Drop(Index),
+    Read(Index),
+}
+
+fn action() -> impl Strategy<Value = Action> {
+    let index = any::<Index>;
+    prop_oneof![
+        3 => (0..6usize, index()).prop_map(|(op, a)| Action::Unary(op, a)),
+        4 => (0..5usize, index(), index()).prop_map(|(op, a, b)| Action::Binary(op, a, b)),
+        3 => (0..5usize, index(), 0..5usize, any::<bool>()).prop_map(|(op, a, with, left)| Action::Broadcast(op, a, with, left)),
+        3 => (0..5usize, index()).prop_map(|(op, a)| Action::Scalar(op, a)),
+        1 => (0..5usize, index()).prop_map(|(to, a)| Action::Cast(to, a)),
+        1 => (index(), index()).prop_map(|(a, b)| Action::Compare(a, b)),
+        1 => (index(), index(), index()).prop_map(|(a, b, c)| Action::Where(a, b, c)),
+        1 => index().prop_map(Action::Fill),
+        1 => index().prop_map(Action::Clamp),
+        1 => (0..5usize, index()).prop_map(|(view, a)| Action::View(view, a)),
+        4 => index().prop_map(Action::Drop),
+        1 => index().prop_map(Action::Read),
+    ]
+}
+
+/// A shape of 60,000 to 80,000 elements, with rows shorter and longer than a tile.
+const SHAPE: [usize; 4] = [2, 5, 70, 101];
+
+/// Runs a program; `read` sees each new result. Returns the tensors that are left.
+fn execute(program: &[Action], shape: [usize; 4], read: impl Fn(&Tensor)) -> Vec<Tensor> {
+    let [n, c, h, w] = shape;
+    let patterns: Vec<Vec<usize>> =
+        vec![vec![1, c, 1, 1], vec![w], vec![n, c, 1, 1], vec![1, 1, 1, 1], vec![1, c, h, w]];
+    let others: Vec<Tensor> = patterns.iter().enumerate().map(|(k, shape)| values(shape, k)).collect();
+    let mut live: Vec<Tensor> = (0..3).map(|k| values(&shape, k)).collect();
+    let binaries = [Binary::Add, Binary::Sub, Binary::Mul, Binary::Div, Binary::Max];
+    let unaries = [Unary::Neg, Unary::Abs, Unary::Exp, Unary::Relu, Unary::Tanh, Unary::Floor];
+    let dtypes = [DType::F32, DType::F64, DType::F16, DType::BF16, DType::I32];
+    let as_float = |t: Tensor, d: DType| cast(t, if d.is_float() { d } else { DType::F32 }).unwrap();
+    for action in program {
+        if live.is_empty() {
+            live.push(values(&shape, 3));
+        }
+        let pick = |index: &Index, live: &Vec<Tensor>| live[index.index(live.len())].clone();
+        let new = match action {
+            Action::Unary(op, a) => {
+                let a = pick(a, &live);
+                let dtype = a.dtype();
+                Some(unary(unaries[*op], as_float(a, dtype)).unwrap())
+            }
+            Action::Binary(op, a, b) => {
+                let (a, b) = (pick(a, &live), pick(b, &live));
+                let dtype = a.dtype();
+                Some(
+                    binary(
+                        binaries[*op],
+                        as_float(a, dtype),
+                        cast(as_float(b, dtype), if dtype.is_float() { dtype } else { DType::F32 }).unwrap(),
+                    )
+                    .unwrap(),
+                )
+            }
+            Action::Broadcast(op, a, with, left) => {
+                let a = pick(a, &live);
+                let dtype = a.dtype();
+                let a = as_float(a, dtype);
+                let other = cast(others[*with].clone(), a.dtype()).unwrap();
+                let (a, b) = if *left { (other, a) } else { (a, other) };
+                Some(binary(binaries[*op], a, b).unwrap())
+            }
+            Action::Scalar(op, a) => {
+                let a = pick(a, &live);
+                let dtype = a.dtype();
+                Some(binary_scalar(binaries[*op], as_float(a, dtype), Scalar::Float(1.3)).unwrap())
+            }
+            Action::Cast(to, a) => Some(cast(pick(a, &live), dtypes[*to]).unwrap()),
+            Action::Compare(a, b) => {
+                let (a, b) = (pick(a, &live), pick(b, &live));
+                Some(compare(Compare::Lt, as_float(a, DType::F32), as_float(b, DType::F32), NATIVE).unwrap())
+            }
+            Action::Where(a, b, c) => {
+                let (a, b, c) = (pick(a, &live), pick(b, &live), pick(c, &live));
+                let mask = compare_scalar(Compare::Ge, as_float(b, DType::F32), Scalar::Float(0.1), NATIVE);
+                let dtype = a.dtype();
+                Some(mask_where(a, mask.unwrap(), cast(c, dtype).unwrap()).unwrap())
+            }
+            Action::Fill(a) => {
+                let a = pick(a, &live);
+                let mask =
+                    compare_scalar(Compare::Lt, as_float(a.clone(), DType::F32), Scalar::Float(0.0), NATIVE);
+                Some(mask_fill(a, mask.unwrap(), Scalar::Int(1)).unwrap())
+            }
+            Action::Clamp(a) => {
+                let a = pick(a, &live);
+                let dtype = a.dtype();
+                let (min, max) = (Some(Scalar::Float(-1.0)), Some(Scalar::Float(1.5)));
+                Some(clamp(as_float(a, dtype), min, max).unwrap())
+            }
+            Action::View(view, a) => {
+                let a = pick(a, &live);
+                Some(match view {
+                    0 => a.swap_axes(2, 3).unwrap().reshape(shape).unwrap(),
+                    1 => a.flip(&[1]).unwrap(),
+                    2 => a.reshape([n * c, h * w]).unwrap().reshape(shape).unwrap(),
+                    3 => a.narrow(0, 0, 1).unwrap().expand(&shape).unwrap(),
+                    _ => a,
+                })
+            }
+            Action::Drop(a) => {
+                live.remove(a.index(live.len()));
+                None
+            }
+            Action::Read(a) => {
+                pick(a, &live).evaluate().unwrap();
+                None
+            }
+        };
+        if let Some(new) = new {
+            read(&new);
+            live.push(new);
+        }
+    }
+    live
+}
+
+fn check(program: &[Action], shape: [usize; 4], readers: Range<usize>) {
+    let want = execute(program, shape, |tensor| tensor.evaluate().unwrap());
+    let got = execute(program, shape, |_| ());
+    std::thread::scope(|scope| {
+        for reader in readers {
+            let got = &got;
+            scope.spawn(move || {
+                for k in 0..got.len() {
+                    got[(k + reader * 7) % got.len()].evaluate().unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(got.len(), want.len());
+    for (k, (got, want)) in got.iter().zip(&want).enumerate() {
+        assert_eq!((got.shape(), got.dtype()), (want.shape(), want.dtype()), "tensor {k}");
+        assert!(bits(got) == bits(want), "tensor {k} differs");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_programs_give_the_same_bits(
+        program in prop::collection::vec(action(), 1..40),
+        shape in prop::sample::select(vec![SHAPE, [5, 3, 17, 300], [300, 240, 1, 1], [1, 2, 1, 36_000], [16, 64, 7, 10]]),
+        readers in 1..4usize,
+    ) {
+        check(&program, shape, 0..readers);
+    }
+}

@@ -1,0 +1,241 @@
+//! Runs the steps of a program, tile by tile.
+
+use super::MAX_LEAVES;
+use super::program::{Form, Leaf, Place, Program, Step, Target, Visit};
+use crate::elementwise::kernel::Src;
+use crate::walk::Walk;
+use crate::{Bytes, Tensor, parallel, storage};
+use bytemuck::Pod;
+use core::ops::Range;
+use flex_math::simd::prefetch_far;
+use smallvec::SmallVec;
+
+/// Least number of elements that one task computes: 64 KiB of f32, as in operations that do not wait.
+const TASK: usize = 16 * 1024;
+
+/// A tile of a leaf.
+#[derive(Clone, Copy)]
+enum LeafTile<'a> {
+    Each(&'a [u8]),
+    Same(&'a [u8]),
+    /// In this register, with elements of this size.
+    Register(usize, usize),
+}
+
+impl Program {
+    /// Writes every element of the outputs, and visits each tile of the last result.
+    pub(super) fn run_tiles(&self, outputs: &mut [Bytes], visit: Option<Visit<'_>>) {
+        let chunk = TASK.div_ceil(self.tile) * self.tile;
+        let buffers: SmallVec<[&[u8]; 8]> = self
+            .leaves
+            .iter()
+            .map(|leaf| leaf.tensor.as_ref().map_or(&[][..], Tensor::storage_bytes))
+            .collect();
+        // Whole cache lines.
+        let register = (self.tile * self.widest).next_multiple_of(storage::ALIGN);
+        let mut outs: SmallVec<[(&mut [u8], usize); 4]> =
+            outputs.iter_mut().zip(&self.outputs).map(|(out, size)| (&mut out[..], chunk * size)).collect();
+        let fold = visit.map(|Visit { out, each, fold }| {
+            outs.push((out, chunk / self.unit() * each));
+            (each, fold)
+        });
+        parallel::for_each_chunks(&mut outs, self.work(), |k, outs| {
+            let mut block = storage::alloc(register * self.registers);
+            let mut registers: SmallVec<[&mut [u8]; 8]> = block.chunks_exact_mut(register).collect();
+            let (start, end) = (k * chunk, ((k + 1) * chunk).min(self.count));
+            let mut next = start;
+            while next < end {
+                let range = next..self.tile_end(next, end);
+                next = range.end;
+                self.run_tile(&buffers, range.clone(), start, outs, &mut registers);
+                if let Some((each, fold)) = fold {
+                    let units =
+                        (range.start - start) / self.unit() * each..(range.end - start) / self.unit() * each;
+                    let (out, outs) = outs.split_last_mut().expect("the output of the visit");
+                    fold(self.last(range, start, outs, &registers), &mut out[units]);
+                }
+            }
+        });
+    }
+
+    /// The elements `range` of the last result.
+    fn last<'a>(
+        &self,
+        range: Range<usize>,
+        start: usize,
+        outs: &'a [&mut [u8]],
+        registers: &'a [&mut [u8]],
+    ) -> &'a [u8] {
+        let Step { target, size, .. } = self.steps.last().expect("at least one step");
+        match *target {
+            Target::Register(register) => &registers[register][..range.len() * size],
+            Target::Output(output) => &outs[output][(range.start - start) * size..(range.end - start) * size],
+        }
+    }
+
+    /// Computes the elements `range` of the outputs, of which `outs` holds those from `start` on.
+    fn run_tile(
+        &self,
+        buffers: &[&[u8]],
+        range: Range<usize>,
+        start: usize,
+        outs: &mut [&mut [u8]],
+        registers: &mut [&mut [u8]],
+    ) {
+        let len = range.len();
+        // Where the tile lies in the outputs of this task.
+        let here = |size: usize| (range.start - start) * size..(range.end - start) * size;
+        let ahead = self.ahead(buffers, &range, start, outs);
+        let mut leaves = [LeafTile::Each(&[]); MAX_LEAVES];
+        for ((tile, leaf), &buffer) in leaves.iter_mut().zip(&self.leaves).zip(buffers) {
+            *tile = match &leaf.form {
+                Form::Copied { output, register } => {
+                    registers[*register][..len * leaf.size].copy_from_slice(&outs[*output][here(leaf.size)]);
+                    LeafTile::Register(*register, leaf.size)
+                }
+                _ => leaf.tile(buffer, range.clone(), range.start == start, registers),
+            };
+        }
+        for (k, step) in self.steps.iter().enumerate() {
+            ahead.prefetch(k, self.steps.len());
+            // The target is taken out of its list while the step runs, since the operands are in these lists.
+            match step.target {
+                Target::Register(register) => {
+                    let target = core::mem::take(&mut registers[register]);
+                    step.run(&mut target[..len * step.size], &leaves, here, outs, registers);
+                    registers[register] = target;
+                }
+                Target::Output(output) => {
+                    let target = core::mem::take(&mut outs[output]);
+                    step.run(&mut target[here(step.size)], &leaves, here, outs, registers);
+                    outs[output] = target;
+                }
+            }
+        }
+    }
+
+    /// The memory of the tile after `range`, as long as that one.
+    fn ahead(&self, buffers: &[&[u8]], range: &Range<usize>, start: usize, outs: &[&mut [u8]]) -> Ahead {
+        let mut spans = [(core::ptr::null(), 0); 2 * MAX_LEAVES];
+        let flat = self.leaves.iter().zip(buffers).filter(|(leaf, _)| matches!(leaf.form, Form::Flat));
+        let flat =
+            flat.map(|(leaf, buffer)| (buffer.as_ptr().wrapping_add(leaf.start()), leaf.size, range.end));
+        let outs = outs.iter().zip(&self.outputs).map(|(out, &size)| (out.as_ptr(), size, range.end - start));
+        for (span, (at, size, first)) in spans.iter_mut().zip(flat.chain(outs)) {
+            *span = (at.wrapping_add(first * size), range.len() * size);
+        }
+        Ahead(spans)
+    }
+}
+
+/// Memory that the next tile reads or writes. It is prefetched while the steps of a tile run, a part per step:
+/// most steps read registers, and memory would be idle meanwhile.
+struct Ahead([(*const u8, usize); 2 * MAX_LEAVES]);
+
+impl Ahead {
+    /// Prefetches part `k` of `parts`.
+    fn prefetch(&self, k: usize, parts: usize) {
+        for &(at, len) in self.0.iter().take_while(|(_, len)| *len > 0) {
+            let (first, end) = (len * k / parts, len * (k + 1) / parts);
+            prefetch_far(at.wrapping_add(first), end - first);
+        }
+    }
+}
+
+impl Step {
+    /// Computes one tile. `here` says where the tile lies in an output of elements of a given size.
+    fn run(
+        &self,
+        out: &mut [u8],
+        leaves: &[LeafTile<'_>],
+        here: impl Fn(usize) -> Range<usize>,
+        outs: &[&mut [u8]],
+        registers: &[&mut [u8]],
+    ) {
+        let tile =
+            |register: usize, size: usize| Src::Each(&registers[register][..out.len() / self.size * size]);
+        let mut src = [Src::Out; 3];
+        for (src, place) in src.iter_mut().zip(&self.src) {
+            *src = match place {
+                Place::Target => Src::Out,
+                Place::Scalar(value) => Src::Same(value.as_slice()),
+                Place::Register(register, size) => tile(*register, *size),
+                Place::Output(output, size) => Src::Each(&outs[*output][here(*size)]),
+                Place::Leaf(leaf) => match leaves[*leaf] {
+                    LeafTile::Each(bytes) => Src::Each(bytes),
+                    LeafTile::Same(bytes) => Src::Same(bytes),
+                    LeafTile::Register(register, size) => tile(register, size),
+                },
+            };
+        }
+        self.op.run(out, &src);
+    }
+}
+
+impl Leaf {
+    /// The position of the first byte in the buffer.
+    fn start(&self) -> usize {
+        self.tensor.as_ref().map_or(0, |tensor| tensor.layout().offset()) * self.size
+    }
+
+    /// A tile of a leaf with a buffer. `is_first` says whether it is the first of its task.
+    fn tile<'a>(
+        &self,
+        buffer: &'a [u8],
+        range: Range<usize>,
+        is_first: bool,
+        registers: &mut [&mut [u8]],
+    ) -> LeafTile<'a> {
+        let size = self.size;
+        let start = self.start();
+        match &self.form {
+            Form::Flat => LeafTile::Each(&buffer[start + range.start * size..start + range.end * size]),
+            Form::One => LeafTile::Same(&buffer[start..start + size]),
+            // No step reads it here.
+            Form::Moved | Form::Copied { .. } => LeafTile::Each(&[]),
+            Form::Rows { walk, register, repeats } => {
+                let inner = walk.inner();
+                let rows = range.start / inner.size..range.end.div_ceil(inner.size);
+                if rows.len() == 1 {
+                    let mut first = 0;
+                    walk.for_each_row(rows.clone(), |[at]| first = at);
+                    if inner.strides[0] == 0 {
+                        return LeafTile::Same(&buffer[first * size..][..size]);
+                    }
+                    let from = (first + range.start - rows.start * inner.size) * size;
+                    return LeafTile::Each(&buffer[from..][..range.len() * size]);
+                }
+                if is_first || !repeats {
+                    let out = &mut registers[*register][..range.len() * size];
+                    match size {
+                        1 => gather::<u8>(buffer, walk, range, out),
+                        2 => gather::<u16>(buffer, walk, range, out),
+                        4 => gather::<u32>(buffer, walk, range, out),
+                        _ => gather::<u64>(buffer, walk, range, out),
+                    }
+                }
+                LeafTile::Register(*register, size)
+            }
+        }
+    }
+}
+
+/// Copies the elements `range` of an operand in rows.
+fn gather<T: Pod>(buffer: &[u8], walk: &Walk<1>, range: Range<usize>, out: &mut [u8]) {
+    let (buffer, mut out): (&[T], &mut [T]) = (bytemuck::cast_slice(buffer), bytemuck::cast_slice_mut(out));
+    let inner = walk.inner();
+    let mut row = range.start / inner.size;
+    walk.for_each_row(row..range.end.div_ceil(inner.size), |[at]| {
+        // The tile may begin and end inside of a row.
+        let skip = range.start.saturating_sub(row * inner.size);
+        let len = (inner.size - skip).min(out.len());
+        let (piece, rest) = core::mem::take(&mut out).split_at_mut(len);
+        if inner.strides[0] == 0 {
+            piece.fill(buffer[at]);
+        } else {
+            piece.copy_from_slice(&buffer[at + skip..][..len]);
+        }
+        out = rest;
+        row += 1;
+    });
+}
