@@ -159,9 +159,36 @@ def indexed(name):
     }.get(name)
 
 
+def adam(x, m, v, g):
+    m = m * 0.9 + g * 0.1
+    v = v * 0.999 + g * g * 0.001
+    return x - m * 0.3 / (v.sqrt() + 1e-8) * 1e-3, m, v
+
+
 def special(name):
     """Modules, gradients, gathers and the FFT."""
     match name:
+        case "chain_add_8x256x56":
+            x, y = values(8, 256, 56, 56), values(8, 256, 56, 56)
+            return lambda: x + y
+        case "chain_bn_add_relu_8x256x56":
+            x, y, c = values(8, 256, 56, 56), values(8, 256, 56, 56), values(1, 256, 1, 1)
+            return lambda: torch.relu((x - c) / c * c + c + y)
+        case "chain_one_16777216":
+            x = values(1 << 24)
+            return lambda: x * 1.5
+        case "chain_eight_16777216":
+            x = values(1 << 24)
+            return lambda: -(torch.relu((x * 1.5 + 0.5).abs() - 1.0) * 0.25).clamp(0.0, 0.5)
+        case "chain_adam_11534336":
+            state = [values(11 << 20) for _ in range(4)]
+            return lambda: adam(*state)
+        case "chain_add_11534336":
+            x, y = values(11 << 20), values(11 << 20)
+            return lambda: x + y
+        case "chain_softmax_grad_4096x1024":
+            y, g = values(4096, 1024), values(4096, 1024)
+            return lambda: y * (g - (g * y).sum(1, keepdim=True))
         case "embedding_4096x512":
             w, order = values(8192, 512), permutation(4096)[None, :]
             return lambda: F.embedding(order, w)

@@ -58,3 +58,10 @@ impl<A: Numbers, B> Numbers for (A, B) {
         self.0.numbers()
     }
 }
+
+/// The numbers of all results.
+impl<A: Numbers, B: Numbers, C: Numbers> Numbers for (A, B, C) {
+    fn numbers(&self) -> Option<Vec<f64>> {
+        Some([self.0.numbers()?, self.1.numbers()?, self.2.numbers()?].concat())
+    }
+}

@@ -2,6 +2,7 @@
 //! without a dtype it is f32, without a layout contiguous. Peers that are not Burn backends find their call
 //! by the name.
 
+mod chains;
 mod elementwise;
 mod index;
 mod matmul;
@@ -47,6 +48,8 @@ pub enum Family {
     Matmul,
     /// Convolution, pooling, attention, Fourier transforms.
     Module,
+    /// Chains of elementwise operations.
+    Chains,
     /// Training of a model.
     Training,
     /// Whole models, and their parts.
@@ -69,6 +72,7 @@ impl Family {
             Self::Index => "gather, scatter, concatenate",
             Self::Matmul => "matrix products",
             Self::Module => "convolution, pooling, attention, FFT",
+            Self::Chains => "chains of elementwise operations",
             Self::Training => "training",
             Self::Models => "models",
         }
@@ -228,6 +232,7 @@ pub fn finished_cases<B: Backend>(finish: fn()) -> Vec<Case> {
     cases.index();
     cases.matmul();
     cases.modules();
+    cases.chains();
     cases.training();
     cases.list
 }

@@ -3,6 +3,7 @@
 use super::data::INPUTS;
 use super::{CONTEXT, Task, Workload};
 use crate::call::{Call, Numbers};
+use crate::peers::wait;
 use burn::backend::Autodiff;
 use burn::module::AutodiffModule;
 use burn::nn::loss::CrossEntropyLossConfig;
@@ -40,13 +41,13 @@ pub fn call<B: Backend>(workload: &Workload, folder: &Path) -> Call {
     match workload.task {
         Task::MiniLm { .. } => {
             let inputs = (files.lent(MiniLmConfig::new().blank::<B>(device)), files.ids::<B, 2>(0));
-            Call::new(inputs, |(model, ids)| model.forward(ids.clone(), None), || ())
+            Call::new(inputs, |(model, ids)| model.forward(ids.clone(), None), wait::<B>)
         }
         Task::ResNet50 { folded, .. } => {
             let model = files.lent(ResNetConfig::resnet50().blank::<B>(device));
             let model = if folded { model.fold_batch_norms() } else { model };
             let inputs = (model, files.floats::<B, 4>(0));
-            Call::new(inputs, |(model, images)| model.forward(images.clone()), || ())
+            Call::new(inputs, |(model, images)| model.forward(images.clone()), wait::<B>)
         }
         Task::Prefill => {
             let model = files.lent(Gpt2Config::new().blank::<B>(device));
@@ -58,7 +59,7 @@ pub fn call<B: Backend>(workload: &Workload, folder: &Path) -> Call {
                     cache.truncate(0);
                     model.forward_last(ids.clone(), &mut cache)
                 },
-                || (),
+                wait::<B>,
             )
         }
         Task::Token => {
@@ -72,12 +73,12 @@ pub fn call<B: Backend>(workload: &Workload, folder: &Path) -> Call {
                     cache.truncate(CONTEXT);
                     model.forward_last(ids.clone(), &mut cache)
                 },
-                || (),
+                wait::<B>,
             )
         }
         Task::Lstm => {
             let inputs = (files.lent(LstmModelConfig::new().blank::<B>(device)), files.floats::<B, 3>(0));
-            Call::new(inputs, |(model, steps)| model.forward(steps.clone(), None).0, || ())
+            Call::new(inputs, |(model, steps)| model.forward(steps.clone(), None).0, wait::<B>)
         }
         Task::TrainResNet18 => training::<Autodiff<B>, _, _>(
             workload,
@@ -190,7 +191,11 @@ fn training<B: AutodiffBackend, M: AutodiffModule<B> + 'static, I: Clone + 'stat
     };
     let mut timed = start();
     Call {
-        run: Box::new(move || drop(black_box(timed.step(HARDLY_LEARNS)))),
+        run: Box::new(move || {
+            let loss = black_box(timed.step(HARDLY_LEARNS));
+            wait::<B>();
+            drop(loss);
+        }),
         numbers: Box::new(move || {
             let mut trained = start();
             let losses = (0..STEPS).map(|_| trained.step(LEARNS).numbers());

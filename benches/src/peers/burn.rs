@@ -3,12 +3,11 @@
 #[cfg(any(feature = "wgpu", feature = "cuda"))]
 use super::name::Name;
 use super::{Peer, attempt};
-#[cfg(any(feature = "wgpu", feature = "cuda"))]
-use crate::cases::finished_cases;
-use crate::cases::{Case, cases};
+use crate::cases::{Case, cases, finished_cases};
 use crate::timing::{Queued, Run};
 #[cfg(any(feature = "wgpu", feature = "cuda"))]
-use burn_tensor::{DType, backend::Backend};
+use burn_tensor::DType;
+use burn_tensor::backend::Backend;
 use std::collections::HashMap;
 
 /// Waits until a device is idle.
@@ -66,9 +65,10 @@ pub fn cpu_backend(name: &'static str, cases: Vec<Case>) -> Box<dyn Peer> {
     peer(name, cases, None, Box::new(|_| true))
 }
 
-/// The backend that all peers are compared with.
+/// The backend that all peers are compared with. Its operations may wait until their results are read, so
+/// every call ends when its results are computed.
 pub fn flex() -> Box<dyn Peer> {
-    cpu_backend("flex", cases::<burn_flex::Flex>())
+    cpu_backend("flex", finished_cases::<burn_flex::Flex>(wait::<burn_flex::Flex>))
 }
 
 /// The other CPU backends that this program was built with.
@@ -129,8 +129,7 @@ fn vouched_by(right: impl Fn(DType) -> bool + 'static) -> Vouched {
 }
 
 /// Panics on an error, because then the case was not computed.
-#[cfg(any(feature = "wgpu", feature = "cuda"))]
-fn wait<B: Backend>() {
+pub(crate) fn wait<B: Backend>() {
     let device = Default::default();
     B::sync(&device).unwrap_or_else(|e| panic!("{}: {e}", B::name(&device)));
 }

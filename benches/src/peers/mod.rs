@@ -21,6 +21,7 @@ mod name;
 mod numr;
 mod python;
 
+pub(crate) use burn::wait;
 pub use burn::{cpu_backend, cpu_backends, flex, gpu_backends};
 pub use python::{Library, Python};
 

@@ -20,7 +20,7 @@
 #![cfg_attr(not(feature = "std"), no_std)]
 #![deny(missing_docs)]
 
-pub use burn_flex_adapter::memory;
+pub use burn_flex_adapter::{deferred, memory};
 #[doc(inline)]
 pub use burn_flex_adapter::v0_22::{Flex, FlexDevice, FlexQTensor, FlexTensor};
 pub use flex_core::Layout;

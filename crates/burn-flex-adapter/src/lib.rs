@@ -22,6 +22,7 @@ extern crate alloc;
 #[macro_use]
 mod shared;
 
+pub mod deferred;
 pub mod memory;
 #[cfg(any(feature = "v0_21", feature = "v0_22"))]
 mod stream;

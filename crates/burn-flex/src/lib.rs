@@ -25,6 +25,6 @@
 #[cfg(feature = "autodiff")]
 pub mod autodiff;
 
-pub use burn_flex_adapter::memory;
 #[doc(inline)]
 pub use burn_flex_adapter::v0_21::{Flex, FlexDevice, FlexFloat, FlexInt, FlexQTensor, FlexTensor};
+pub use burn_flex_adapter::{deferred, memory};

@@ -5,7 +5,8 @@ use crate::stream;
 use alloc::string::String;
 use burn_backend_21::ops::TransactionOps;
 use burn_backend_21::{
-    Backend, BackendTypes, DType, DTypeUsage, DTypeUsageSet, Device, DeviceId, DeviceOps, Element, bf16, f16,
+    Backend, BackendTypes, DType, DTypeUsage, DTypeUsageSet, Device, DeviceId, DeviceOps, Element,
+    ExecutionError, bf16, f16,
 };
 use core::fmt;
 use core::marker::PhantomData;
@@ -96,6 +97,10 @@ impl<F: FlexFloat, I: FlexInt> Backend for Flex<F, I> {
 
     fn memory_cleanup(_: &FlexDevice) {
         crate::memory::cleanup();
+    }
+
+    fn sync(_: &FlexDevice) -> Result<(), ExecutionError> {
+        crate::deferred::evaluate_all().map_err(convert::execution_error)
     }
 
     fn device_count(_: u16) -> usize {

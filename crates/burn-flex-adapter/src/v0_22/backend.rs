@@ -80,7 +80,11 @@ impl Backend for Flex {
         crate::memory::cleanup();
     }
 
-    /// Operations are done when they return.
+    fn sync(_: &FlexDevice) -> Result<(), ExecutionError> {
+        crate::deferred::evaluate_all().map_err(convert::execution_error)
+    }
+
+    /// There is no queue. A result that waits is computed by its reader, or by `sync`.
     fn flush(_: &FlexDevice) -> Result<(), ExecutionError> {
         Ok(())
     }
