@@ -1,11 +1,12 @@
 //! When operations compute: at once, or when their results are read.
 //!
-//! An elementwise operation that moves 512 KiB and more returns a tensor that waits for its reader. A chain of such operations is then one pass through memory, in which intermediate results
-//! never leave the cache. Results have the same bits, and shapes and dtypes are checked at each call. Reading
-//! a tensor computes it; so does `Backend::sync`, which computes every result that a tensor still holds.
+//! An elementwise operation that moves 512 KiB and more returns a tensor that waits for its reader. A chain
+//! of such operations is then one pass through memory, in which intermediate results never leave the cache.
+//! Results have the same bits, and shapes and dtypes are checked at each call. Reading a tensor computes it;
+//! so does `Backend::sync`, which computes every result that a tensor still holds.
 //!
-//! Times measured around single operations therefore need a `sync` before the clock stops. [`set_least_bytes`],
-//! or `FLEX_DEFER=off` in the environment, lets operations compute at their calls.
+//! Times measured around single operations therefore need a `sync` before the clock stops.
+//! [`set_least_bytes`], or `FLEX_DEFER=off` in the environment, lets operations compute at their calls.
 
 #[cfg(feature = "std")]
 pub use flex_core::elementwise::deferred::{LEAST_BYTES, least_bytes, set_least_bytes};

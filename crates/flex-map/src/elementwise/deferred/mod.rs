@@ -75,9 +75,9 @@ pub fn least_bytes() -> usize {
     }
 }
 
-/// Lets operations that move at least so many bytes wait for a reader of their results; with `usize::MAX`, all
-/// operations compute at once. For measuring, and for finding faults; results have the same bits. Operations
-/// that wait already go on waiting.
+/// Lets operations that move at least so many bytes wait for a reader of their results; with `usize::MAX`,
+/// all operations compute at once. For measuring, and for finding faults; results have the same bits.
+/// Operations that wait already go on waiting.
 pub fn set_least_bytes(bytes: usize) {
     LEAST.store(bytes.max(1), Ordering::Relaxed);
 }

@@ -271,8 +271,8 @@ impl Program {
         Ok(results)
     }
 
-    /// The buffer of a leaf that nothing else holds, for an output with elements of the same size. A leaf that
-    /// no step reads after the output is written is preferred.
+    /// The buffer of a leaf that nothing else holds, for an output with elements of the same size. A leaf
+    /// that no step reads after the output is written is preferred.
     fn take_over(&mut self, output: usize) -> Result<Option<Bytes>> {
         let size = self.outputs[output];
         let writes = |step: &Step| matches!(step.target, Target::Output(o) if o == output);

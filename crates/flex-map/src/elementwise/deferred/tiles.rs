@@ -128,8 +128,8 @@ impl Program {
     }
 }
 
-/// Memory that the next tile reads or writes. It is prefetched while the steps of a tile run, a part per step:
-/// most steps read registers, and memory would be idle meanwhile.
+/// Memory that the next tile reads or writes. It is prefetched while the steps of a tile run, a part per
+/// step: most steps read registers, and memory would be idle meanwhile.
 struct Ahead([(*const u8, usize); 2 * MAX_LEAVES]);
 
 impl Ahead {
