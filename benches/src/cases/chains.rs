@@ -46,7 +46,7 @@ impl<B: Backend> Cases<B> {
         let rows =
             |d: &B::Device| (tensor::<B, 2>([4096, 1024], d), other::<B, 2>([4096, 1024], DType::F32, d));
         // The gradient of softmax, written with plain operations: a reduction within a chain.
-        self.add("chain_softmax_grad_4096x1024", 3 * 16 << 20, rows, |(y, g)| {
+        self.add("chain_softmax_grad_4096x1024", 3 * (16 << 20), rows, |(y, g)| {
             let sum = (g.clone() * y.clone()).sum_dim(1);
             y.clone() * (g.clone() - sum)
         });
