@@ -207,11 +207,21 @@ fn computed(computation: &dyn Deferred) -> &[u8] {
     computation.bytes().unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// Puts the result of a computation in its place. Not inlined, as [`computed`].
+///
+/// # Panics
+/// With the computation's error.
+#[cold]
+#[inline(never)]
+fn settle(bytes: &mut Bytes) {
+    bytes.settle().unwrap_or_else(|error| panic!("{error}"));
+}
+
 impl DerefMut for Bytes {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
         if let Owner::Deferred(_) = self.owner {
-            self.settle().unwrap_or_else(|error| panic!("{error}"));
+            settle(self);
         }
         let all = match &mut self.owner {
             Owner::OneNumber(number) => &mut number.0[..],
