@@ -12,10 +12,12 @@ pub use macerator::{
     VSub, VToFloat, VTrunc, VTruncToInt, Vector, WithSimd,
 };
 
+mod lanes;
 mod level;
 mod proof;
 mod transpose;
 
+pub use lanes::{WIDEST, lane_sums, row_sum};
 pub use level::{Level, LevelError, Levels, level, set_level};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use proof::Avx2;

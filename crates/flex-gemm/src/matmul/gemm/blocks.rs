@@ -9,6 +9,7 @@
 //! is packed into panels where its columns are not neighbours. Otherwise the first strip reads it where it
 //! lies, and packs it on the way if several strips follow: the stores cost nothing beside the sums.
 
+use super::grid::Blocks;
 use super::tile::{ROWS, Strip, TALL, has_32_registers, lanes};
 use super::{MatLayout, MatRef, Part, Scales};
 use crate::float::Real;
@@ -86,18 +87,17 @@ impl<T: Real> Product<'_, T> {
             &mut []
         };
         let (left_packed, right_packed) = packed.split_at_mut(left_len);
+        let blocks = Blocks::new(k, self.blocks);
         for row in (0..m).step_by(down) {
             let rows = down.min(m - row);
             // With more rows than this the first strip is a full one, and others follow.
             let keep = keep && rows > TALL;
-            for block in 0..self.blocks {
-                // Blocks whose sizes differ by one at most.
-                let at = |i: usize| i * (k / self.blocks) + i.min(k % self.blocks);
-                let (term, terms) = (at(block), at(block + 1) - at(block));
+            for index in 0..self.blocks {
+                let (term, terms) = (blocks.start(index), blocks.len(index));
                 if pack_left {
                     pack_strips(a.part(row..row + rows, term..term + terms), heights, left_packed);
                 }
-                let beta = if block == 0 { scales.beta } else { T::ONE };
+                let beta = if index == 0 { scales.beta } else { T::ONE };
                 for col in (0..n).step_by(across) {
                     let cols = across.min(n - col);
                     if pack_right {

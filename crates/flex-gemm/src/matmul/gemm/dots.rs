@@ -1,13 +1,53 @@
 //! Products whose operands are both contiguous along the terms, and of which one has few rows or columns: dot
-//! products of runs. Packing the right operand would cost more than the product.
+//! products of runs. Packing an operand would cost more than the sums of lanes that dot products end with.
+//!
+//! The right operand is read once, a few columns at a time; the left operand has few rows, and stays in the
+//! second-level cache. The sum of an element has the same order wherever the element lies: in a block of
+//! terms, each lane of a vector adds up terms of its own, and then the lanes are added.
 
+use super::grid::Blocks;
 use super::tile::has_32_registers;
-use super::{MatRef, Part};
+use super::{MatLayout, MatRef, Part, Scales};
 use crate::float::Real;
-use flex_math::simd::{Simd, Vector, WithSimd, has_vectors};
+use flex_math::simd::{SQUARE, Simd, Vector, WIDEST, WithSimd, has_vectors};
+use flex_math::simd::{lane_sums, prefetch, row_sum, transposed};
+
+/// Columns of a tile: the lanes of as many sums are added together.
+const COLS: usize = SQUARE;
+
+/// Least number of terms: those of a vector.
+const TERMS: usize = WIDEST;
+
+/// Most rows of a product that is computed as dot products. Packed tiles are faster if there are more rows
+/// than three quarters of the terms: each row ends with sums of lanes, and packing costs as much for all
+/// terms. The rows and a block of terms have to fit the second-level cache.
+///
+/// On Zen 4 with AVX-512, with terms x columns, packed and as dot products, in us: 16 rows by 64x256 10.2 and
+/// 7.1, 64 by 64x256 23.8 and 26.0, 1024 by 64x48 57 and 82, 16 by 384x384 87 and 43, 128 by 384x384 372 and
+/// 347, 512 by 384x384 1,348 and 1,475, 32 by 1024x1024 932 and 609, 256 by 1024x1024 5,134 and 5,097. At
+/// AVX2, 8 by 256x256 30.5 and 11.3, 128 by 384x384 376 both ways.
+const ROWS: usize = 128;
+
+/// Most columns of a product that is computed as dot products whatever its rows: fewer than half a vector of
+/// f32. Panels have whole vectors of columns: 1000 rows by 384x8 took 112 us, as dot products 57.
+const NARROW: usize = 8;
+
+/// Whether dot products are faster than tiles where the terms of both operands are neighbours.
+pub(super) fn pay(rows: usize, cols: usize, terms: usize) -> bool {
+    terms >= TERMS && (rows <= ROWS.min(terms / 4 * 3) || cols <= NARROW)
+}
+
+/// Bytes of the left operand that stay in the second-level cache. A larger one is read block by block of
+/// terms, for all columns; otherwise the right operand is read from end to end, which takes 39.8 us instead
+/// of 47.3 for 8 rows by 1024x256.
+const LEFT_BYTES: usize = 512 * 1024;
 
 /// A part of a product of operands whose terms are neighbours.
-pub(super) struct Dots<'a, T>(pub Part<'a, T>);
+pub(super) struct Dots<'a, T> {
+    pub part: Part<'a, T>,
+    /// Number of blocks of terms, at least one. Their sums are added up in order.
+    pub blocks: usize,
+}
 
 impl<T: Real> WithSimd for Dots<'_, T> {
     type Output = ();
@@ -15,82 +55,195 @@ impl<T: Real> WithSimd for Dots<'_, T> {
     #[inline(always)]
     fn with_simd<S: Simd>(self) {
         if const { has_32_registers::<S>() } {
-            self.by_tiles::<S, 4, 4>();
+            self.by_tiles::<S, 4>();
         } else {
-            self.by_tiles::<S, 2, 4>();
+            self.by_tiles::<S, 2>();
         }
     }
 }
 
 impl<T: Real> Dots<'_, T> {
-    /// Computes `R` rows and `C` columns at a time. Where there are fewer, the last ones stand in for the
-    /// others.
+    /// Computes `R` rows and [`COLS`] columns at a time. Where there are fewer, the last ones stand in for
+    /// the others.
     #[inline(always)]
-    fn by_tiles<S: Simd, const R: usize, const C: usize>(self) {
-        let Part { target, d, a, b, scales } = self.0;
+    fn by_tiles<S: Simd, const R: usize>(self) {
+        let Part { target, d, a, b, scales } = self.part;
+        let b = b.transposed();
         let (m, n, k) = (d.rows, d.cols, a.layout().cols);
-        let columns = b.transposed();
-        let run = |matrix: &MatRef<'_, T>, line: usize| {
-            matrix.row_run(line, 0, k).expect("dots: the terms are neighbours").as_ptr()
-        };
-        for j in (0..n).step_by(C) {
-            let right: [*const T; C] = core::array::from_fn(|c| run(&columns, (j + c).min(n - 1)));
-            for i in (0..m).step_by(R) {
-                let left: [*const T; R] = core::array::from_fn(|r| run(&a, (i + r).min(m - 1)));
-                // SAFETY: `row_run` returned slices of `k` elements.
-                let sums = unsafe { dots::<S, T, R, C>(left, right, k) };
-                for (r, sums) in sums.iter().enumerate().take(m - i) {
-                    for (c, sum) in sums.iter().enumerate().take(n - j) {
-                        let out = target.wrapping_add(d.position(i + r, j + c));
-                        // SAFETY: every position of `d` may be read and written, as `Part::new` asks.
-                        unsafe { scales.store(*sum, out) };
+        assert!(a.layout().col_stride == 1 && b.layout().col_stride == 1, "dots: the terms are neighbours");
+        assert!(k / self.blocks >= TERMS, "dots: fewer terms than a vector has");
+        let blocks = Blocks::new(k, self.blocks);
+        let by_columns = m * k * size_of::<T>() <= LEFT_BYTES;
+        let passes = m.div_ceil(R);
+        // Each pass over the columns fetches one or two of the next ones. A single pass reads new columns all
+        // the time, which the hardware foresees.
+        let each = if passes == 1 { 0 } else { COLS.div_ceil(passes).min(2) };
+        let (mut j, mut index) = (0, 0);
+        while j < n && index < self.blocks {
+            let (next_j, next_index) = match (by_columns, index + 1 < self.blocks, j + COLS < n) {
+                (true, true, _) | (false, _, false) => (if by_columns { j } else { 0 }, index + 1),
+                (true, false, _) => (j + COLS, 0),
+                (false, _, true) => (j + COLS, index),
+            };
+            let (term, terms) = (blocks.start(index), blocks.len(index));
+            let scales = if index == 0 { scales } else { Scales { beta: T::ONE, ..scales } };
+            let right = lines::<T, COLS>(&b, j, term);
+            let next = lines::<T, COLS>(&b, next_j, blocks.start(next_index));
+            for pass in 0..passes {
+                let ahead = |c: usize| if c < COLS && each > 0 { next[c] } else { right[0] };
+                let ahead = [ahead(pass * each), ahead(pass * each + each.saturating_sub(1))];
+                let i = pass * R;
+                let left = lines::<T, R>(&a, i, term);
+                // SAFETY: the lines are those of rows of `a` and columns of `b`, in which the terms
+                // `term..term + terms` are neighbours. There are at least as many as a vector has lanes.
+                let sums = unsafe { dots::<S, T, R>(left, right, ahead, terms) };
+                let tile = d.part(&(i..m.min(i + R)), &(j..n.min(j + COLS)));
+                let whole = (tile.rows, tile.cols) == (R, COLS);
+                let out = target.wrapping_add(tile.offset);
+                // SAFETY: every position of `d` may be read and written, as `Part::new` asks. Where a stride
+                // is 1, the elements of a whole tile along that axis are neighbours.
+                unsafe {
+                    if whole && d.col_stride == 1 {
+                        for (r, sums) in sums.iter().enumerate() {
+                            scales.store_run(*sums, out.wrapping_offset(r as isize * d.row_stride));
+                        }
+                    } else if whole && d.row_stride == 1 {
+                        for c in 0..COLS {
+                            let sums: [T; R] = core::array::from_fn(|r| sums[r][c]);
+                            scales.store_run(sums, out.wrapping_offset(c as isize * d.col_stride));
+                        }
+                    } else {
+                        store_each(scales, &sums, target, tile);
                     }
                 }
             }
+            (j, index) = (next_j, next_index);
         }
     }
 }
 
-/// The dot products of runs of `k` elements.
+/// Stores a tile element by element. Not inlined: no instruction set speeds it up.
+///
+/// # Safety
+/// The positions of `tile`, which is no larger than `sums`, must be valid for reads and writes.
+#[inline(never)]
+unsafe fn store_each<T: Real>(scales: Scales<T>, sums: &[[T; COLS]], target: *mut T, tile: MatLayout) {
+    for (i, sums) in sums.iter().enumerate().take(tile.rows) {
+        for (j, sum) in sums.iter().enumerate().take(tile.cols) {
+            // SAFETY: as the caller vouches.
+            unsafe { scales.store(*sum, target.wrapping_add(tile.position(i, j))) };
+        }
+    }
+}
+
+/// Where lines `first..first + N` of a matrix have the term `term`. The last line stands in for lines that
+/// the matrix does not have.
+#[inline(always)]
+fn lines<T, const N: usize>(matrix: &MatRef<'_, T>, first: usize, term: usize) -> [*const T; N] {
+    let last = matrix.layout().rows - 1;
+    core::array::from_fn(|i| matrix.pointer((first + i).min(last), term))
+}
+
+/// The dot products of runs of `k` elements. Lines of cache that are as far from `ahead` as the terms from
+/// their start are prefetched.
+///
+/// # Safety
+/// The runs must be valid for reads, and at least as long as a vector.
+#[inline(always)]
+unsafe fn dots<S: Simd, T: Real, const R: usize>(
+    left: [*const T; R],
+    right: [*const T; COLS],
+    ahead: [*const T; 2],
+    k: usize,
+) -> [[T; COLS]; R] {
+    if const { !has_vectors::<S>() } {
+        // SAFETY: as the caller vouches.
+        return unsafe { plain_dots(left, right, k) };
+    }
+    let lanes = T::lanes::<S>();
+    let mut sums: [[Vector<S, T>; COLS]; R] = [[T::ZERO.splat(); COLS]; R];
+    let mut p = 0;
+    // SAFETY: `p + lanes` is at most `k`. The last vector ends at the last term, and `lanes` is at most `k`.
+    unsafe {
+        while p + lanes <= k {
+            let mut vectors: [Vector<S, T>; COLS] = [T::ZERO.splat(); COLS];
+            for (vector, right) in vectors.iter_mut().zip(right) {
+                *vector = T::vload_unaligned(right.add(p));
+            }
+            for (sums, left) in sums.iter_mut().zip(left) {
+                let left: Vector<S, T> = T::vload_unaligned(left.add(p));
+                for (sum, vector) in sums.iter_mut().zip(vectors) {
+                    *sum = left.mul_add(vector, *sum);
+                }
+            }
+            ahead.iter().for_each(|ahead| prefetch(ahead.wrapping_add(p).cast(), 1));
+            p += lanes;
+        }
+        if p < k {
+            // Terms that were added already are zeros in both operands, so that no infinity comes back.
+            let last = k - lanes;
+            let zero: Vector<S, T> = T::ZERO.splat();
+            let marks: Vector<S, T> = T::vload_unaligned(T::NEW.as_ptr().add(WIDEST - (p - last)));
+            let mut vectors: [Vector<S, T>; COLS] = [zero; COLS];
+            for (vector, right) in vectors.iter_mut().zip(right) {
+                *vector = marks.gt(zero).select(T::vload_unaligned(right.add(last)), zero);
+            }
+            for (sums, left) in sums.iter_mut().zip(left) {
+                let left = marks.gt(zero).select(T::vload_unaligned(left.add(last)), zero);
+                for (sum, vector) in sums.iter_mut().zip(vectors) {
+                    *sum = left.mul_add(vector, *sum);
+                }
+            }
+        }
+    }
+    lane_sums::<S, T, R>(sums)
+}
+
+/// Zeros and ones.
+trait Marks: Real {
+    /// As many ones as the widest vector has elements, after as many zeros.
+    const NEW: [Self; 2 * WIDEST] = {
+        let mut marks = [Self::ZERO; 2 * WIDEST];
+        let mut i = WIDEST;
+        while i < 2 * WIDEST {
+            marks[i] = Self::ONE;
+            i += 1;
+        }
+        marks
+    };
+}
+
+impl<T: Real> Marks for T {}
+
+/// Elements of the arrays that stand in for vectors at the baseline: a register of f32 on x86-64.
+const PLAIN: usize = SQUARE;
+
+/// [`dots`] in loops over arrays, which the compiler keeps in vectors.
 ///
 /// # Safety
 /// The runs must be valid for reads.
 #[inline(always)]
-unsafe fn dots<S: Simd, T: Real, const R: usize, const C: usize>(
+unsafe fn plain_dots<T: Real, const R: usize>(
     left: [*const T; R],
-    right: [*const T; C],
+    right: [*const T; COLS],
     k: usize,
-) -> [[T; C]; R] {
-    let mut result = [[T::ZERO; C]; R];
+) -> [[T; COLS]; R] {
+    let mut sums = [[[T::ZERO; PLAIN]; COLS]; R];
     let mut p = 0;
-    if const { has_vectors::<S>() } {
-        let lanes = T::lanes::<S>();
-        let mut sums: [[Vector<S, T>; C]; R] = [[T::ZERO.splat(); C]; R];
-        while p + lanes <= k {
-            // SAFETY: `p + lanes` is at most `k`.
-            unsafe {
-                let mut vectors: [Vector<S, T>; C] = [T::ZERO.splat(); C];
-                for (vector, right) in vectors.iter_mut().zip(right) {
-                    *vector = T::vload_unaligned(right.add(p));
-                }
-                for (sums, left) in sums.iter_mut().zip(left) {
-                    let left: Vector<S, T> = T::vload_unaligned(left.add(p));
-                    for (sum, vector) in sums.iter_mut().zip(vectors) {
-                        *sum = left.mul_add(vector, *sum);
-                    }
+    while p + PLAIN <= k {
+        // SAFETY: `p + PLAIN` is at most `k`.
+        unsafe {
+            let vectors = right.map(|right| right.add(p).cast::<[T; PLAIN]>().read_unaligned());
+            for (sums, left) in sums.iter_mut().zip(left) {
+                let left = left.add(p).cast::<[T; PLAIN]>().read_unaligned();
+                for (sum, vector) in sums.iter_mut().zip(vectors) {
+                    *sum = core::array::from_fn(|i| sum[i] + left[i] * vector[i]);
                 }
             }
-            p += lanes;
         }
-        for (result, sums) in result.iter_mut().zip(sums) {
-            for (result, sum) in result.iter_mut().zip(sums) {
-                let mut lanes = [T::ZERO; 16];
-                // SAFETY: no vector has more than 16 elements.
-                unsafe { T::vstore_unaligned(lanes.as_mut_ptr(), sum) };
-                *result = lanes.iter().fold(T::ZERO, |sum, lane| sum + *lane);
-            }
-        }
+        p += PLAIN;
     }
+    let mut result = sums.map(|sums| row_sum(transposed(sums)));
     while p < k {
         for (result, left) in result.iter_mut().zip(left) {
             for (result, right) in result.iter_mut().zip(right) {

@@ -69,6 +69,32 @@ fn cut(len: usize, unit: usize, parts: usize, index: usize) -> Range<usize> {
     units * index / parts * unit..end
 }
 
+/// Blocks of terms, whose sizes differ by one at most.
+#[derive(Clone, Copy)]
+pub(super) struct Blocks {
+    len: usize,
+    longer: usize,
+}
+
+impl Blocks {
+    /// `blocks` blocks of `terms` terms.
+    pub fn new(terms: usize, blocks: usize) -> Self {
+        Self { len: terms / blocks, longer: terms % blocks }
+    }
+
+    /// The first term of block `index`.
+    #[inline(always)]
+    pub fn start(&self, index: usize) -> usize {
+        index * self.len + index.min(self.longer)
+    }
+
+    /// Number of terms of block `index`.
+    #[inline(always)]
+    pub fn len(&self, index: usize) -> usize {
+        self.len + usize::from(index < self.longer)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,7 +1,7 @@
 //! Products of matrices of floats, with any strides.
 //!
 //! The [`grid`] cuts a product into parts for threads. [`blocks`] computes a part by blocks, packs them and
-//! calls the kernels of [`tile`]; [`dots`] computes products that are too narrow for packing.
+//! calls the kernels of [`tile`]; [`dots`] computes products that are too narrow for packing an operand.
 
 mod blocks;
 mod dots;
@@ -108,11 +108,10 @@ fn real_into<T: Real>(call: Call<'_, T>) {
     } else {
         (d.transposed(), b.transposed(), a.transposed())
     };
+    let dots = a.layout().col_stride == 1 && b.layout().row_stride == 1 && dots::pay(d.rows, d.cols, k);
+    // Dot products pass over the longer operand once.
+    let (d, a, b) = if dots && m > n { (d.transposed(), b.transposed(), a.transposed()) } else { (d, a, b) };
     let (m, n) = (d.rows, d.cols);
-    let dots = a.layout().col_stride == 1
-        && b.layout().row_stride == 1
-        && k >= DOT_TERMS
-        && (m <= DOT_ROWS || n <= DOT_COLS || m * n <= DOT_ELEMENTS);
     let threads = if threads == Threads::Pool { parallel::threads() } else { 1 };
     let grid = Grid::new(m, n, k, threads);
     let target = Target { start: data.as_mut_ptr(), data: PhantomData };
@@ -126,21 +125,12 @@ fn real_into<T: Real>(call: Call<'_, T>) {
         // part.
         let part = unsafe { Part::new(target.start(), d, a, b, scales) };
         if dots {
-            dispatch(Dots(part));
+            dispatch(Dots { part, blocks: grid.blocks });
         } else {
             dispatch(Product { part, blocks: grid.blocks });
         }
     });
 }
-
-/// Least number of terms, and most rows, columns or elements of the output, of products that are computed as
-/// dot products where the terms of both operands are neighbours. Packing costs as much as some rows of tiles:
-/// on Zen 4, 16 rows by the transpose of a square of 384 took 58 us, and 95 packed; 32 rows by a transpose of
-/// 768, 573 us and 620.
-const DOT_TERMS: usize = 64;
-const DOT_ROWS: usize = 16;
-const DOT_COLS: usize = 8;
-const DOT_ELEMENTS: usize = 256;
 
 /// What a product does with its sums: `alpha * sum + beta * old`. With `beta` zero the old value is not read.
 #[derive(Clone, Copy)]
@@ -159,6 +149,27 @@ impl<T: Real> Scales<T> {
         let Self { alpha, beta } = self;
         // SAFETY: as the caller vouches.
         unsafe { *out = if beta == T::ZERO { alpha * sum } else { beta * *out + alpha * sum } };
+    }
+
+    /// [`store`](Self::store) for neighbours, from `out` on.
+    ///
+    /// # Safety
+    /// The elements must be valid for reads and writes.
+    #[inline(always)]
+    unsafe fn store_run<const N: usize>(self, sums: [T; N], out: *mut T) {
+        let Self { alpha, beta } = self;
+        let out = out.cast::<[T; N]>();
+        let mut new = [T::ZERO; N];
+        // SAFETY: as the caller vouches.
+        unsafe {
+            if beta == T::ZERO {
+                (0..N).for_each(|i| new[i] = alpha * sums[i]);
+            } else {
+                let old = out.read_unaligned();
+                (0..N).for_each(|i| new[i] = beta * old[i] + alpha * sums[i]);
+            }
+            out.write_unaligned(new);
+        }
     }
 }
 
@@ -346,6 +357,50 @@ mod tests {
     }
 
     #[test]
+    fn dot_products_match_the_definition() {
+        // Around whole vectors, tiles of 4x4 and 2x4, blocks of 512 terms, and a left operand that exceeds
+        // its share of the cache.
+        let terms = [15, 16, 17, 31, 33, 100, 511, 512, 513, 1030];
+        let mut shapes: Vec<[usize; 3]> = vec![[128, 9, 1400], [128, 96, 200], [9, 127, 3000], [130, 7, 200]];
+        for (i, k) in terms.into_iter().enumerate() {
+            shapes.extend([[2 + i % 4, 3 + i, k], [11, 2 + i % 5, k], [8, 12, k]]);
+        }
+        for [m, n, k] in shapes {
+            let (mut a, mut b) = (noise::<f64>(m * k, 1), noise::<f64>(k * n, 2));
+            // Numbers that a vector reads twice at the end must not count twice, nor become NaN.
+            let again = k.saturating_sub(k % 16 + 1);
+            (a[again], b[again]) = (f64::INFINITY, 1.0);
+            let multiply = |wide: bool| -> Vec<f64> {
+                let (l, r) = (MatLayout::row_major(m, k), MatLayout::col_major(k, n));
+                let (out, one, zero) = (MatLayout::row_major(m, n), 1.0, 0.0);
+                if wide {
+                    let mut d = vec![f64::NAN; m * n];
+                    let (a, b) = (MatRef::new(&a, l), MatRef::new(&b, r));
+                    gemm_into(MatMut::new(&mut d, out), a, b, one, zero, Threads::One);
+                    return d;
+                }
+                let narrow = |v: &[f64]| v.iter().map(|v| *v as f32).collect::<Vec<_>>();
+                let (a, b, mut d) = (narrow(&a), narrow(&b), vec![f32::NAN; m * n]);
+                let (a, b) = (MatRef::new(&a, l), MatRef::new(&b, r));
+                gemm_into(MatMut::new(&mut d, out), a, b, 1.0, 0.0, Threads::One);
+                d.into_iter().map(f64::from).collect()
+            };
+            for (wide, tolerance) in [(true, 1e-15), (false, 1e-6)] {
+                for (at, got) in multiply(wide).into_iter().enumerate() {
+                    let (i, j) = (at / n, at % n);
+                    let want: f64 = (0..k).map(|p| a[i * k + p] * b[j * k + p]).sum();
+                    let close = if want.is_finite() {
+                        (got - want).abs() <= tolerance * k as f64
+                    } else {
+                        got == want
+                    };
+                    assert!(close, "{m}x{n}x{k} {i},{j}: {got} {want}");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn the_bits_of_a_row_do_not_depend_on_the_rows_beside_it() {
         for (n, k) in [(33, 20), (96, 300), (272, 513)] {
             let (a, b) = (noise::<f32>(40 * k, 1), noise::<f32>(k * n, 2));
@@ -382,8 +437,8 @@ mod tests {
     #[test]
     fn the_bits_do_not_depend_on_the_number_of_threads() {
         // Around the sizes of tiles, parts and blocks (6, 8, 24 and 48 rows, 64 columns, 512 terms) and of
-        // products that are computed as dot products (16 rows, 8 columns, 256 elements), and shapes that give
-        // a part few rows or columns.
+        // products that are computed as dot products (128 rows, 8 columns), and shapes that give a part few
+        // rows or columns.
         let sides = [2, 3, 5, 16, 17, 47, 64, 65, 128, 193];
         let mut shapes: Vec<[usize; 3]> =
             vec![[150, 170, 600], [192, 32, 1400], [100, 5, 20_000], [2, 1000, 1100]];

@@ -5,7 +5,7 @@
 
 use super::Scales;
 use crate::float::Real;
-use flex_math::simd::{Simd, Vector, has_vectors, prefetch};
+use flex_math::simd::{Simd, Vector, WIDEST, has_vectors, prefetch};
 
 /// Rows of a full tile. With four vectors of columns, 24 of the 32 registers of AVX-512 hold sums, which
 /// hides the latency of the additions (4 clocks, two units); with two, 12 of the 16 of AVX2.
@@ -220,9 +220,6 @@ impl<T: Real> Strip<T> {
         }
     }
 }
-
-/// Elements of the widest vector: 16 numbers of f32.
-const WIDEST: usize = 16;
 
 /// Copies a block of rows of up to [`WIDEST`] elements; the strides are those of rows and of columns. Rows of
 /// neighbours are copied in runs of constant lengths. Not inlined: no instruction set speeds it up.
