@@ -46,7 +46,7 @@ macro_rules! impl_accumulate {
         impl Accumulate for $ty {
             type Acc = $acc;
             #[inline(always)]
-            fn raise(self) -> $acc { self.widen() as $acc }
+            fn raise(self) -> $acc { Lift::widen(self) as $acc }
             #[inline(always)]
             fn lower(acc: $acc) -> Self { Self::narrow(acc as <Self as Lift>::Wide) }
         }
