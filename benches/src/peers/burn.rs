@@ -3,7 +3,9 @@
 #[cfg(any(feature = "wgpu", feature = "cuda"))]
 use super::name::Name;
 use super::{Peer, attempt};
-use crate::cases::{Case, cases, finished_cases};
+#[cfg(any(feature = "wgpu", feature = "cuda"))]
+use crate::cases::cases;
+use crate::cases::{Case, finished_cases};
 use crate::timing::{Queued, Run};
 #[cfg(any(feature = "wgpu", feature = "cuda"))]
 use burn_tensor::DType;
@@ -75,9 +77,9 @@ pub fn flex() -> Box<dyn Peer> {
 pub fn cpu_backends() -> Vec<Box<dyn Peer>> {
     vec![
         #[cfg(feature = "upstream")]
-        cpu_backend("upstream", cases::<upstream_flex::Flex>()),
+        cpu_backend("upstream", finished_cases::<upstream_flex::Flex>(wait::<upstream_flex::Flex>)),
         #[cfg(feature = "ndarray")]
-        cpu_backend("ndarray", cases::<burn_ndarray::NdArray>()),
+        cpu_backend("ndarray", finished_cases::<burn_ndarray::NdArray>(wait::<burn_ndarray::NdArray>)),
     ]
 }
 

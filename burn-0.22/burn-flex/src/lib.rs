@@ -20,9 +20,9 @@
 #![cfg_attr(not(feature = "std"), no_std)]
 #![deny(missing_docs)]
 
-pub use burn_flex_adapter::{deferred, memory};
 #[doc(inline)]
 pub use burn_flex_adapter::v0_22::{Flex, FlexDevice, FlexQTensor, FlexTensor};
+pub use burn_flex_adapter::{deferred, memory};
 pub use flex_core::Layout;
 
 /// Operations that Burn's crates call by name.

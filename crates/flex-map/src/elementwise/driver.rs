@@ -136,24 +136,20 @@ impl Input {
 ///
 /// # Errors
 /// Shapes that do not broadcast.
-pub(crate) fn run<const N: usize>(op: Op<N>, inputs: [Input; N]) -> Result<Tensor> {
-    run_when(op, inputs, true)
+pub(crate) fn run<const N: usize>(op: Op<N>, mut inputs: [Input; N]) -> Result<Tensor> {
+    run_when(op, &mut inputs, true)
 }
 
 /// [`run`], now.
 #[cfg(feature = "std")]
-pub(super) fn run_now<const N: usize>(op: Op<N>, inputs: [Input; N]) -> Result<Tensor> {
-    run_when(op, inputs, false)
+pub(super) fn run_now<const N: usize>(op: Op<N>, mut inputs: [Input; N]) -> Result<Tensor> {
+    run_when(op, &mut inputs, false)
 }
 
-/// [`run`]; `may_wait` says whether the output may be deferred.
-fn run_when<const N: usize>(op: Op<N>, mut inputs: [Input; N], may_wait: bool) -> Result<Tensor> {
-    // Passed on by reference: moving several tensors costs as much as a small operation.
-    if is_flat(&inputs) {
-        run_flat(op, &mut inputs, may_wait)
-    } else {
-        run_general(op, &mut inputs, may_wait)
-    }
+/// [`run`]; `may_wait` says whether the output may be deferred. The operands come by reference, since moving
+/// several tensors costs as much as a small operation.
+fn run_when<const N: usize>(op: Op<N>, inputs: &mut [Input; N], may_wait: bool) -> Result<Tensor> {
+    if is_flat(inputs) { run_flat(op, inputs, may_wait) } else { run_general(op, inputs, may_wait) }
 }
 
 /// Whether all tensors have one shape and are contiguous.
