@@ -112,7 +112,10 @@ fn quantized(u: &mut Unstructured<'_>, shape: &[usize]) -> Result<()> {
     let global = if scheme.tensor_scale && scales != Some(1) { 4 } else { 0 };
     let padding = if u.ratio(1, 8)? { packed.map_or(0, |n| n.wrapping_neg() % 4) } else { 0 };
     let needed = packed.zip(scales).map(|(codes, scales)| {
-        codes.saturating_add(padding).saturating_add(scales.saturating_mul(stored.size())).saturating_add(global)
+        codes
+            .saturating_add(padding)
+            .saturating_add(scales.saturating_mul(stored.size()))
+            .saturating_add(global)
     });
     let bytes = contents(u, needed)?;
     let Ok(tensor) = QTensor::from_bytes(&bytes, shape, scheme, stored) else { return Ok(()) };
