@@ -5,6 +5,12 @@ use core::sync::atomic::{AtomicU32, Ordering, fence};
 /// The process that first took one of the engine's locks; zero before that.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
+/// The number of this process. Where no process is forked it is 1: WebAssembly has no numbers of processes,
+/// and asking for one ends the program.
+pub fn current() -> u32 {
+    if cfg!(unix) { std::process::id() } else { 1 }
+}
+
 /// Notes the process. Called before each lock, so that a process whose copy of the memory has a locked lock
 /// also has this note.
 #[inline]
@@ -16,7 +22,7 @@ pub fn remember() {
 
 #[cold]
 fn note() {
-    let _ = PROCESS.compare_exchange(0, std::process::id(), Ordering::SeqCst, Ordering::Relaxed);
+    let _ = PROCESS.compare_exchange(0, current(), Ordering::SeqCst, Ordering::Relaxed);
     // The note is in memory before the lock is.
     fence(Ordering::SeqCst);
 }
@@ -25,5 +31,5 @@ fn note() {
 /// asked only about a lock that is locked.
 #[cold]
 pub fn is_forked() -> bool {
-    PROCESS.load(Ordering::Relaxed) != std::process::id()
+    PROCESS.load(Ordering::Relaxed) != current()
 }

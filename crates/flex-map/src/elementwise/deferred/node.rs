@@ -99,7 +99,7 @@ impl Node {
     fn take(&self) -> Option<Call> {
         let mut call = lock(&self.call)?;
         if call.is_some() {
-            self.process.store(std::process::id(), Ordering::Relaxed);
+            self.process.store(process::current(), Ordering::Relaxed);
         }
         call.take()
     }
@@ -110,7 +110,7 @@ impl Node {
     /// The error of its computation; an error if the thread is not of this process, which was forked
     /// meanwhile.
     fn wait(&self) -> Result<&Bytes> {
-        if self.waits() && self.process.load(Ordering::Relaxed) != std::process::id() {
+        if self.waits() && self.process.load(Ordering::Relaxed) != process::current() {
             let why = "computed by a thread of the process that this one was forked from";
             return Err(Error::argument("deferred", "result", why, "a result"));
         }
