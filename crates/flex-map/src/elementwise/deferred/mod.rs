@@ -1,6 +1,6 @@
 //! Operations that wait for a reader, so that a chain of them is one pass through memory.
 //!
-//! An operation on large tensors returns a tensor without bytes: a [`Node`](node::Node) with the operation
+//! An operation on large tensors returns a tensor without bytes: a [`Node`] with the operation
 //! and its operands. Whoever reads the bytes runs the chain of operations below: tile by tile, so that
 //! intermediate results stay in the first cache. Each operand is read once, and a result is written if
 //! somebody else still holds it.
