@@ -168,7 +168,10 @@ fn run_flat<const N: usize>(op: Op<N>, inputs: &mut [Input; N], may_wait: bool) 
         bytes += moved(tensor.dtype());
     }
     #[cfg(feature = "std")]
-    if may_wait && let Some(output) = deferred::defer(&op, inputs, None, count, bytes) {
+    if may_wait
+        && deferred::pays(count, bytes)
+        && let Some(output) = deferred::wait(&op, inputs, None, count)
+    {
         return Ok(output);
     }
     let work = op.cost.work(count, bytes);
@@ -219,7 +222,10 @@ fn run_general<const N: usize>(op: Op<N>, inputs: &mut [Input; N], may_wait: boo
     let bytes: usize = inputs.iter().filter_map(Input::tensor).map(|t| moved(t.dtype())).sum();
     let bytes = bytes + moved(op.dtype);
     #[cfg(feature = "std")]
-    if may_wait && let Some(output) = deferred::defer(&op, inputs, Some(&shape), count, bytes) {
+    if may_wait
+        && deferred::pays(count, bytes)
+        && let Some(output) = deferred::wait(&op, inputs, Some(&shape), count)
+    {
         return Ok(output);
     }
     let work = op.cost.work(count, bytes);

@@ -128,32 +128,23 @@ impl<const N: usize> AnyOp for Op<N> {
     }
 }
 
-/// The operation's result as a tensor that waits, if the operation moves enough bytes and its operands allow
-/// it; then the operands are taken. The output is contiguous and has `count` elements of `shape`, or of the
-/// shape of all tensors. Each of these elements moves `bytes` bytes.
+/// Whether an operation on `count` elements, each of which moves `bytes` bytes, moves enough to wait.
 #[inline]
-pub(super) fn defer<const N: usize>(
-    op: &Op<N>,
-    inputs: &mut [Input; N],
-    shape: Option<&Shape>,
-    count: usize,
-    bytes: usize,
-) -> Option<Tensor> {
+pub(super) fn pays(count: usize, bytes: usize) -> bool {
     let bytes = count.saturating_mul(bytes);
-    if bytes < LEAST.load(Ordering::Relaxed) { None } else { wait(op, inputs, shape, count, bytes) }
+    // One comparison for small operations: the first operation of a process reads the environment.
+    bytes >= LEAST.load(Ordering::Relaxed) && bytes >= least_bytes()
 }
 
+/// The operation's result as a tensor that waits, if its operands allow it; then the operands are taken. The
+/// output is contiguous and has `count` elements of `shape`, or of the shape of all tensors.
 #[inline(never)]
-fn wait<const N: usize>(
+pub(super) fn wait<const N: usize>(
     op: &Op<N>,
     inputs: &mut [Input; N],
     shape: Option<&Shape>,
     count: usize,
-    bytes: usize,
 ) -> Option<Tensor> {
-    if bytes < least_bytes() || count == 0 {
-        return None;
-    }
     let shape = match shape {
         Some(shape) => shape.clone(),
         None => inputs.iter().find_map(Input::tensor)?.shape().clone(),
@@ -172,8 +163,8 @@ fn fit(inputs: &[Input], dtype: DType, shape: &Shape, count: usize) -> bool {
     let mut full = false;
     for input in inputs {
         let Input::Tensor(tensor) = input else { continue };
-        let contiguous = tensor.is_contiguous() && tensor.num_elements() == count;
-        full |= contiguous;
+        let in_order = is_in_order(tensor, count);
+        full |= in_order;
         // Without waiting, a part of a buffer that nothing else shares is overwritten. A result that waits
         // has a buffer of its own.
         let size = tensor.dtype().size();
@@ -181,7 +172,7 @@ fn fit(inputs: &[Input], dtype: DType, shape: &Shape, count: usize) -> bool {
         {
             return false;
         }
-        if !contiguous && tensor.num_elements() != 1 {
+        if !in_order && tensor.num_elements() != 1 {
             let inner = walk(tensor.layout(), shape).inner();
             if !matches!(inner.strides[0], 0 | 1) {
                 return false;
@@ -189,6 +180,11 @@ fn fit(inputs: &[Input], dtype: DType, shape: &Shape, count: usize) -> bool {
         }
     }
     full
+}
+
+/// Whether a tensor has `count` elements, which lie in row-major order without gaps.
+fn is_in_order(tensor: &Tensor, count: usize) -> bool {
+    tensor.is_contiguous() && tensor.num_elements() == count
 }
 
 /// The rows of an operand that broadcasts to `shape`, in the order of a contiguous output.
@@ -200,7 +196,7 @@ fn walk(operand: &Layout, shape: &Shape) -> Walk<1> {
 /// The node that a tensor waits for, if it is one of `count` elements, all of which the tensor has in order.
 fn waiting(tensor: &Tensor, count: usize) -> Option<&Node> {
     let node = tensor.computation::<Node>().filter(|node| node.waits())?;
-    (node.count() == count && tensor.is_contiguous() && tensor.num_elements() == count).then_some(node)
+    (node.count() == count && is_in_order(tensor, count)).then_some(node)
 }
 
 /// What the chain of an operation with these operands consists of. Operands that wait and do not fit into the

@@ -160,10 +160,8 @@ impl Deferred for Node {
             return Ok(false);
         }
         let Some(mut chain) = self.claim(is_held) else { return Ok(false) };
-        let mut program = Program::new(&mut chain.0);
-        program.visit(unit);
-        let each = out.len() / (self.count / program.unit());
-        chain.finish(program.run(Some(Visit { out, each, fold }))).map(|()| true)
+        let results = Program::new(&mut chain.0).run(Some(Visit { unit, out, fold }));
+        chain.finish(results).map(|()| true)
     }
 }
 
@@ -177,9 +175,9 @@ pub(super) struct Claimed {
 }
 
 impl Claimed {
-    /// Whether this is the node that the tensor waits for.
-    pub(super) fn is(&self, node: &Node) -> bool {
-        core::ptr::eq(&*self.node, node)
+    /// Whether this is the node that provides the tensor's bytes.
+    pub(super) fn provides(&self, tensor: &Tensor) -> bool {
+        tensor.computation::<Node>().is_some_and(|node| core::ptr::eq(&*self.node, node))
     }
 
     pub(super) fn count(&self) -> usize {
@@ -212,12 +210,9 @@ impl Chain {
     /// `is_held` says so of the node that is read.
     fn find_holders(&mut self, is_held: bool) {
         for k in 0..self.0.len() {
-            let node = &*self.0[k].node;
             let calls = self.0.iter().filter_map(|claimed| claimed.call.as_ref());
-            let mut uses =
-                calls.flat_map(|call| call.operands.iter().filter_map(super::Input::tensor)).filter(
-                    |tensor| tensor.computation::<Node>().is_some_and(|other| core::ptr::eq(other, node)),
-                );
+            let tensors = calls.flat_map(|call| call.operands.iter().filter_map(super::Input::tensor));
+            let mut uses = tensors.filter(|tensor| self.0[k].provides(tensor));
             let is_held = match uses.next() {
                 Some(tensor) => tensor.holders() > 1 + uses.count(),
                 None => is_held,

@@ -3,8 +3,8 @@
 //! A register holds one tile of an intermediate result. A step is an operation whose operands are registers,
 //! tiles of the tensors that the chain reads (its leaves), tiles of outputs, and scalars.
 
-use super::node::{Claimed, Node};
-use super::{AnyOp, Operands, walk};
+use super::node::Claimed;
+use super::{AnyOp, Operands, is_in_order, walk};
 use crate::elementwise::driver::{Input, ScalarBytes};
 use crate::error::{Error, Result};
 use crate::parallel::Work;
@@ -29,10 +29,10 @@ pub(super) const MAX_UNIT: usize = 16 * 1024;
 
 /// What is done with the last result, tile by tile.
 pub(super) struct Visit<'a> {
+    /// Bytes of the last result per unit.
+    pub unit: usize,
     /// Bytes for all units.
     pub out: &'a mut [u8],
-    /// Bytes per unit.
-    pub each: usize,
     pub fold: Fold<'a>,
 }
 
@@ -97,7 +97,7 @@ pub(super) struct Program {
     /// Tiles end where rows of this length end, too.
     row: usize,
     /// Elements per unit of the last result, if units are folded.
-    unit: usize,
+    pub unit: usize,
     pub leaves: Vec<Leaf>,
     pub steps: Vec<Step>,
     /// The sizes of an element of each output.
@@ -169,33 +169,20 @@ impl Program {
             program.widest = program.widest.max(size);
             program.steps.push(Step { op, src, target, size });
         }
-        for k in 0..program.leaves.len() {
-            if let Form::Rows { .. } = program.leaves[k].form {
-                let new = program.new_register(program.leaves[k].size);
-                if let Form::Rows { register, .. } = &mut program.leaves[k].form {
-                    *register = new;
-                }
+        for leaf in &mut program.leaves {
+            if let Form::Rows { register, .. } = &mut leaf.form {
+                *register = program.registers;
+                program.registers += 1;
+                program.widest = program.widest.max(leaf.size);
             }
         }
-        program.cut();
         program
-    }
-
-    /// Prepares for folding units of `bytes` bytes of the last result.
-    pub(super) fn visit(&mut self, bytes: usize) {
-        self.unit = bytes / self.steps.last().expect("at least one step").size;
-        self.cut();
     }
 
     /// The end of the tile that starts at `start`, in a task that ends at `end`.
     pub(super) fn tile_end(&self, start: usize, end: usize) -> usize {
         let row_end = (start / self.row).saturating_add(1).saturating_mul(self.row);
         (start + self.tile).min(row_end).min(end)
-    }
-
-    /// Elements per unit.
-    pub(super) fn unit(&self) -> usize {
-        self.unit
     }
 
     fn place(&self, source: &Source) -> Place {
@@ -252,6 +239,10 @@ impl Program {
     /// # Errors
     /// An operand that could not be computed, or too little memory.
     pub(super) fn run(mut self, visit: Option<Visit<'_>>) -> Result<Vec<Bytes>> {
+        if let Some(Visit { unit, .. }) = visit {
+            self.unit = unit / self.steps.last().expect("at least one step").size;
+        }
+        self.cut();
         for leaf in &self.leaves {
             leaf.tensor.as_ref().map_or(Ok(()), Tensor::evaluate)?;
         }
@@ -277,28 +268,24 @@ impl Program {
         let size = self.outputs[output];
         let writes = |step: &Step| matches!(step.target, Target::Output(o) if o == output);
         let writer = self.steps.iter().position(writes).expect("a step for each output");
+        let reads = |place: &Place, k: usize| matches!(place, Place::Leaf(leaf) if *leaf == k);
         let is_in_time = |k: usize| {
-            let uses = |step: &Step| {
-                step.src.iter().filter(|p| matches!(p, Place::Leaf(leaf) if *leaf == k)).count()
-            };
+            let uses = |step: &Step| step.src.iter().filter(|place| reads(place, k)).count();
             uses(&self.steps[writer]) <= 1 && self.steps[writer + 1..].iter().all(|step| uses(step) == 0)
         };
-        let fits = |leaf: &Leaf| {
+        let fits = |k: &usize| {
+            let leaf = &self.leaves[*k];
             matches!(leaf.form, Form::Flat)
                 && leaf.size == size
                 && leaf.tensor.as_ref().is_some_and(|t| t.is_unique() && t.storage_len() == self.count * size)
         };
-        let fitting = || (0..self.leaves.len()).filter(|&k| fits(&self.leaves[k]));
-        let Some((k, in_time)) = fitting()
-            .find(|&k| is_in_time(k))
-            .map(|k| (k, true))
-            .or_else(|| fitting().next().map(|k| (k, false)))
-        else {
+        let fitting = || (0..self.leaves.len()).filter(fits);
+        let Some(k) = fitting().find(|&k| is_in_time(k)).or_else(|| fitting().next()) else {
             return Ok(None);
         };
-        self.leaves[k].form = if in_time {
+        self.leaves[k].form = if is_in_time(k) {
             for (number, step) in self.steps.iter_mut().enumerate() {
-                for place in step.src.iter_mut().filter(|p| matches!(p, Place::Leaf(leaf) if *leaf == k)) {
+                for place in step.src.iter_mut().filter(|place| reads(place, k)) {
                     *place = if number == writer { Place::Target } else { Place::Output(output, size) };
                 }
             }
@@ -345,13 +332,10 @@ fn sources_of(
     let source = |input| match input {
         Input::Scalar(value) => Source::Scalar(value),
         Input::Output => unreachable!("an operation that waits has no output yet"),
-        Input::Tensor(tensor) => {
-            let node = tensor.computation::<Node>();
-            match below.iter().position(|claimed| node.is_some_and(|node| claimed.is(node))) {
-                Some(step) => Source::Step(step),
-                None => Source::Leaf(leaf(tensor, shape, leaves)),
-            }
-        }
+        Input::Tensor(tensor) => match below.iter().position(|claimed| claimed.provides(&tensor)) {
+            Some(step) => Source::Step(step),
+            None => Source::Leaf(leaf(tensor, shape, leaves)),
+        },
     };
     operands.into_iter().map(source).collect()
 }
@@ -362,7 +346,7 @@ fn leaf(tensor: Tensor, shape: &Shape, leaves: &mut Vec<Leaf>) -> usize {
     let count: usize = shape.iter().product();
     let form = if tensor.num_elements() == 1 {
         Form::One
-    } else if tensor.is_contiguous() && tensor.num_elements() == count {
+    } else if is_in_order(&tensor, count) {
         Form::Flat
     } else {
         Form::Rows { walk: walk(tensor.layout(), shape), register: 0, repeats: false }

@@ -35,8 +35,9 @@ impl Program {
         let register = (self.tile * self.widest).next_multiple_of(storage::ALIGN);
         let mut outs: SmallVec<[(&mut [u8], usize); 4]> =
             outputs.iter_mut().zip(&self.outputs).map(|(out, size)| (&mut out[..], chunk * size)).collect();
-        let fold = visit.map(|Visit { out, each, fold }| {
-            outs.push((out, chunk / self.unit() * each));
+        let fold = visit.map(|Visit { out, fold, .. }| {
+            let each = out.len() / (self.count / self.unit);
+            outs.push((out, chunk / self.unit * each));
             (each, fold)
         });
         parallel::for_each_chunks(&mut outs, self.work(), |k, outs| {
@@ -49,10 +50,12 @@ impl Program {
                 next = range.end;
                 self.run_tile(&buffers, range.clone(), start, outs, &mut registers);
                 if let Some((each, fold)) = fold {
-                    let units =
-                        (range.start - start) / self.unit() * each..(range.end - start) / self.unit() * each;
+                    let units = (range.start - start) / self.unit..(range.end - start) / self.unit;
                     let (out, outs) = outs.split_last_mut().expect("the output of the visit");
-                    fold(self.last(range, start, outs, &registers), &mut out[units]);
+                    fold(
+                        self.last(range, start, outs, &registers),
+                        &mut out[units.start * each..units.end * each],
+                    );
                 }
             }
         });
