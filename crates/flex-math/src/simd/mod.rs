@@ -134,24 +134,27 @@ pub const CACHE_LINE: usize = 64;
 /// nothing where the machine has no such instruction.
 #[inline(always)]
 pub fn prefetch(at: *const u8, len: usize) {
-    #[cfg(target_arch = "x86_64")]
-    for byte in (0..len).step_by(CACHE_LINE) {
-        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch may name any address, mapped or not; SSE is part of x86-64.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast::<i8>().wrapping_add(byte)) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (at, len);
+    prefetch_to::<FIRST_CACHE>(at, len);
 }
 
 /// [`prefetch`] to the second-level cache, for memory that is needed after other work in the first.
 #[inline(always)]
 pub fn prefetch_far(at: *const u8, len: usize) {
+    prefetch_to::<SECOND_CACHE>(at, len);
+}
+
+/// `_MM_HINT_T0` of x86-64.
+const FIRST_CACHE: i32 = 3;
+/// `_MM_HINT_T1` of x86-64.
+const SECOND_CACHE: i32 = 2;
+
+#[inline(always)]
+fn prefetch_to<const CACHE: i32>(at: *const u8, len: usize) {
     #[cfg(target_arch = "x86_64")]
     for byte in (0..len).step_by(CACHE_LINE) {
-        use core::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-        // SAFETY: as in `prefetch`.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast::<i8>().wrapping_add(byte)) };
+        use core::arch::x86_64::_mm_prefetch;
+        // SAFETY: a prefetch may name any address, mapped or not; SSE is part of x86-64.
+        unsafe { _mm_prefetch::<CACHE>(at.cast::<i8>().wrapping_add(byte)) };
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (at, len);
