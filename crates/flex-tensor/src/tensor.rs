@@ -343,7 +343,7 @@ impl Tensor {
     /// # Errors
     /// Those of the computation.
     pub fn evaluate(&self) -> Result<()> {
-        self.data.computation().map_or(Ok(()), |computation| computation.bytes().map(|_| ()))
+        self.data.evaluate()
     }
 
     /// Whether the buffer's bytes are [deferred](Self::deferred) and not computed yet.

@@ -55,6 +55,14 @@ impl Buffer {
         self.0.computation()
     }
 
+    /// Computes the bytes, if a computation provides them and nobody has read them yet.
+    ///
+    /// # Errors
+    /// Those of the computation.
+    pub fn evaluate(&self) -> crate::Result<()> {
+        self.computation().map_or(Ok(()), |computation| computation.bytes().map(|_| ()))
+    }
+
     /// Number of handles of the buffer, this one included.
     pub fn holders(&self) -> usize {
         Arc::strong_count(&self.0)
@@ -75,8 +83,9 @@ impl Buffer {
         match Arc::try_unwrap(self.0) {
             Ok(mut bytes) => bytes.settle().map(|()| bytes),
             Err(shared) => {
-                shared.computation().map_or(Ok(()), |c| c.bytes().map(|_| ()))?;
-                super::copy_of("into_data", &shared)
+                let shared = Self(shared);
+                shared.evaluate()?;
+                super::copy_of("into_data", shared.bytes())
             }
         }
     }
