@@ -24,6 +24,8 @@ const TASKS_PER_THREAD: usize = 2;
 /// read. And the number that it is a multiple of: a cache line of f32.
 const MIN_COLUMNS: usize = 192;
 const COLUMNS_UNIT: usize = 16;
+/// Least number of terms of a block of a long sum.
+pub(crate) const MIN_BLOCK: usize = 128;
 /// Number of rows whose dot products are computed in one pass over `x`.
 pub(crate) const DOT_ROWS: usize = 4;
 /// Number of dot products that a kernel is asked for at a time.
@@ -153,7 +155,7 @@ pub(crate) fn gemv(
     let tasks = if work.is_parallel() { TASKS_PER_THREAD * parallel::threads() } else { 1 };
     let tasks = tasks.min(bytes / TASK_BYTES).min(n / MIN_COLUMNS).max(1);
     // Many blocks are tasks enough, and read whole columns.
-    let few_blocks = k.div_ceil(block) < 2 * tasks;
+    let few_blocks = k.div_ceil(block) < tasks;
     if block >= k || (tasks > 1 && few_blocks) {
         // A task sums all columns into a part of `y`, block after block.
         let tile = n.div_ceil(tasks).next_multiple_of(COLUMNS_UNIT).min(AXPY_TILE);
@@ -215,9 +217,9 @@ fn zeros(buffer: &mut Vec<u64>, len: usize) -> &mut [u8] {
     &mut bytemuck::cast_slice_mut(buffer)[..len]
 }
 
-/// Length of the blocks of a sum of `k` terms: about `target`, and at least 256, so that adding up the blocks
-/// costs almost nothing in comparison.
+/// Length of the blocks of a sum of `k` terms: about `target`, and at least [`MIN_BLOCK`], so that adding up
+/// the blocks costs almost nothing in comparison.
 fn k_block(k: usize, target: usize) -> usize {
-    let target = target.max(256);
+    let target = target.max(MIN_BLOCK);
     if k < 2 * target { k.max(1) } else { target.next_multiple_of(AXPY_COLUMNS) }
 }

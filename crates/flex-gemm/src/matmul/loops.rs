@@ -6,7 +6,9 @@ use crate::dtype::Element;
 use crate::walk::gather_row;
 use bytemuck::{cast_slice, cast_slice_mut};
 use core::marker::PhantomData;
-use flex_math::simd::{Scalar, Simd, Vector, WithSimd, dispatch, vectorize, vectorize_lean};
+use flex_math::simd::{
+    CACHE_LINE, Scalar, Simd, Vector, WithSimd, dispatch, prefetch_far, vectorize, vectorize_lean,
+};
 
 /// Number of vectors of partial sums of a dot product; with [`DOT_ROWS`] rows they keep both multiply-add
 /// units busy.
@@ -135,6 +137,7 @@ impl<A: Wide> WithSimd for Dots<'_, A> {
     #[inline(always)]
     fn with_simd<S: Simd>(self) {
         let Self { sums, w, first, p, x, mut carried } = self;
+        let ahead = DOT_ROWS as isize * w.row;
         for (group, sums) in sums.chunks_mut(DOT_ROWS).enumerate() {
             let i = first + group * DOT_ROWS;
             if let [a, b, c, d] = sums {
@@ -144,21 +147,22 @@ impl<A: Wide> WithSimd for Dots<'_, A> {
                     w.run(i + 2, p, x.len()),
                     w.run(i + 3, p, x.len()),
                 ];
-                [*a, *b, *c, *d] = dot::<S, A, DOT_ROWS>(rows, x, 0, &mut carried);
+                [*a, *b, *c, *d] = dot::<S, A, DOT_ROWS>(rows, x, ahead, 0, &mut carried);
             } else {
                 for (r, sum) in sums.iter_mut().enumerate() {
-                    [*sum] = dot::<S, A, 1>([w.run(i + r, p, x.len())], x, r, &mut carried);
+                    [*sum] = dot::<S, A, 1>([w.run(i + r, p, x.len())], x, ahead, r, &mut carried);
                 }
             }
         }
     }
 }
 
-/// Dot products of `R` rows with `x`. The carried vectors of the first of them have number `first`.
+/// Dot products of `R` rows with `x`. The rows that are `ahead` elements away are prefetched. The carried vectors of the first of them have number `first`.
 #[inline(always)]
 fn dot<S: Simd, A: Wide, const R: usize>(
     mut rows: [&[A]; R],
     x: &[A],
+    ahead: isize,
     first: usize,
     carried: &mut Option<Carried<'_>>,
 ) -> [A; R] {
@@ -181,6 +185,8 @@ fn dot<S: Simd, A: Wide, const R: usize>(
     while p < whole {
         let group: [Vector<S, A>; DOT_VECTORS] = [load(&x[p..]), load(&x[p + lanes..])];
         for (row, sums) in rows.iter().zip(sums.iter_mut()) {
+            let next = row.as_ptr().wrapping_add(p).wrapping_offset(ahead);
+            prefetch_far(next.cast(), lanes * DOT_VECTORS * size_of::<A>());
             for (v, sum) in sums.iter_mut().enumerate() {
                 *sum = A::mul_add_lanes(load(&row[p + v * lanes..]), group[v], *sum);
             }
@@ -256,14 +262,15 @@ fn wide_axpys<A: Wide>(sums: &mut [A], w: Matrix<'_, A>, first: usize, start: us
                         *column = w.run(i, start + group * AXPY_COLUMNS + c, sums.len());
                     }
                     let columns = &columns[..x.len()];
+                    let ahead = AXPY_COLUMNS as isize * w.col;
                     // A match on a constant: the other loops are not compiled.
                     let done = match size_of::<A>() {
-                        2 => add_columns::<A, 128>(sums, columns, x, 0),
-                        4 => add_columns::<A, 64>(sums, columns, x, 0),
-                        _ => add_columns::<A, 32>(sums, columns, x, 0),
+                        2 => add_columns::<A, 128>(sums, columns, x, ahead, 0),
+                        4 => add_columns::<A, 64>(sums, columns, x, ahead, 0),
+                        _ => add_columns::<A, 32>(sums, columns, x, ahead, 0),
                     };
-                    let done = add_columns::<A, FEW_SUMS>(sums, columns, x, done);
-                    add_columns::<A, 1>(sums, columns, x, core::hint::black_box(done));
+                    let done = add_columns::<A, FEW_SUMS>(sums, columns, x, ahead, done);
+                    add_columns::<A, 1>(sums, columns, x, ahead, core::hint::black_box(done));
                 }
             }
         },
@@ -276,13 +283,22 @@ const FEW_SUMS: usize = 8;
 /// Adds the scaled columns to the sums from `done` on, `N` sums at a time. Returns how many sums are done
 /// then.
 #[inline(always)]
-fn add_columns<A: Wide, const N: usize>(sums: &mut [A], columns: &[&[A]], x: &[A], done: usize) -> usize {
+fn add_columns<A: Wide, const N: usize>(
+    sums: &mut [A],
+    columns: &[&[A]],
+    x: &[A],
+    ahead: isize,
+    done: usize,
+) -> usize {
     let mut at = done;
     while at + N <= sums.len() {
         // The terms are added up separately first, so that the long sum is rounded less often.
         let mut terms = [A::ZERO; N];
         for (column, x) in columns.iter().zip(x) {
             let column: &[A; N] = column[at..].first_chunk().expect("a column is as long as the sums");
+            if N * size_of::<A>() >= CACHE_LINE {
+                prefetch_far(column.as_ptr().wrapping_offset(ahead).cast(), N * size_of::<A>());
+            }
             for l in 0..N {
                 terms[l] = A::mul_add(column[l], *x, terms[l]);
             }

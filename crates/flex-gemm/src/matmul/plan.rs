@@ -1,6 +1,7 @@
 //! Shape arithmetic of a matrix product: the operands, the number of products, and the algorithm. Computes no
 //! values.
 
+use super::gemv::MIN_BLOCK;
 use crate::error::{Error, Result};
 use crate::layout::{Layout, broadcast_shapes, checked_num_elements, stretched_stride};
 use crate::parallel::thresholds::WAKE_MULTIPLICATIONS;
@@ -169,9 +170,9 @@ impl ProductPlan {
         let (m, n, k) = (self.m, self.n, self.k);
         let area = |rows: usize, cols: usize, bytes: usize| rows.saturating_mul(cols).saturating_mul(bytes);
         let one = if m == 1 || n == 1 {
-            // The vector and the sums as accumulators, and a row of sums for each block of 256 terms or more.
+            // The vector and the sums as accumulators, and a row of sums for each block of terms.
             let sums = m.max(n);
-            area(k, 1, 8).saturating_add(area(sums, k / 256 + 2, 8))
+            area(k, 1, 8).saturating_add(area(sums, k / MIN_BLOCK + 2, 8))
         } else {
             match dtype {
                 DType::F32 | DType::F64 => 0,
