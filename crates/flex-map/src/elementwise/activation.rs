@@ -4,6 +4,7 @@ use super::driver::{Cost, Input, Op, ScalarBytes, number, run};
 use super::element::{Fn2, Fn3, integers3};
 use super::float::{FloatFn3, light2, light3, number_fn, selecting3};
 use super::kernel::Kernels;
+use super::light::Light;
 use super::number::{Arithmetic, Selection};
 use crate::error::{Error, Result, check_same_dtype};
 use crate::layout::broadcast_shapes;
@@ -40,7 +41,14 @@ pub fn clamp(tensor: Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result
         return Tensor::full(tensor.shape().clone(), f64::NAN, dtype);
     }
     let kernel = CLAMP.get(name, dtype)?;
-    let op = Op { name, kernel, dtype, cost: Cost::Memory, reuse: [true, false, false] };
+    let op = Op {
+        name,
+        kernel,
+        dtype,
+        cost: Cost::Memory,
+        reuse: [true, false, false],
+        light: Some(Light::Clamp),
+    };
     run(op, [Input::Tensor(tensor), Input::Scalar(low), Input::Scalar(high)])
 }
 
@@ -52,7 +60,7 @@ pub fn leaky_relu(tensor: Tensor, slope: f64) -> Result<Tensor> {
     let dtype = tensor.dtype();
     let kernel = PRELU.get("leaky_relu", dtype)?;
     let slope = number("leaky_relu", dtype, slope.into())?;
-    let op = Op { name: "leaky_relu", kernel, dtype, cost: Cost::Memory, reuse: [true, false] };
+    let op = Op { name: "leaky_relu", kernel, dtype, cost: Cost::Memory, reuse: [true, false], light: None };
     run(op, [Input::Tensor(tensor), Input::Scalar(slope)])
 }
 
@@ -69,7 +77,7 @@ pub fn prelu(tensor: Tensor, alpha: Tensor) -> Result<Tensor> {
         let expected = "a slope that broadcasts to the shape of the input";
         return Err(Error::shapes("prelu", tensor.shape(), alpha.shape(), expected));
     }
-    let op = Op { name: "prelu", kernel, dtype, cost: Cost::Memory, reuse: [true; 2] };
+    let op = Op { name: "prelu", kernel, dtype, cost: Cost::Memory, reuse: [true; 2], light: None };
     run(op, [Input::Tensor(tensor), Input::Tensor(alpha)])
 }
 
@@ -82,7 +90,7 @@ pub fn hard_sigmoid(tensor: Tensor, alpha: f64, beta: f64) -> Result<Tensor> {
     let dtype = tensor.dtype();
     let kernel = HARD_SIGMOID.get(name, dtype)?;
     let (alpha, beta) = (number(name, dtype, alpha.into())?, number(name, dtype, beta.into())?);
-    let op = Op { name, kernel, dtype, cost: Cost::Memory, reuse: [true, false, false] };
+    let op = Op { name, kernel, dtype, cost: Cost::Memory, reuse: [true, false, false], light: None };
     run(op, [Input::Tensor(tensor), Input::Scalar(alpha), Input::Scalar(beta)])
 }
 

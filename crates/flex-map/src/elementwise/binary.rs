@@ -12,6 +12,7 @@ use super::element::{Fn1, Fn2, integers2, wrapping2};
 use super::float::{heavy2, light1, light2, number_fn};
 use super::integer::{BitAnd, BitOr, BitXor, Pow, Quotient, Rem, Shl, Shr};
 use super::kernel::Kernels;
+use super::light::Light;
 use super::number::{Arithmetic, Selection};
 use super::remainder::REMAINDER;
 use super::unary::{Unary, unary};
@@ -29,12 +30,14 @@ struct Definition {
     cost: Cost,
     /// The cost per integer.
     integer_cost: Cost,
+    /// The function, if it is light.
+    light: Option<Light>,
 }
 
-/// The operations. A row has the variant, the name in errors, the kernels, and the cost per element (and per
-/// integer if it differs).
+/// The operations. A row has the variant, the name in errors, the kernels, the cost per element (and per
+/// integer if it differs), and the name of a function that is light.
 macro_rules! binary_table {
-    ($($(#[$doc:meta])* $op:ident = $name:literal, $kernels:expr, $cost:expr $(, integers $integer_cost:expr)?;)*) => {
+    ($($(#[$doc:meta])* $op:ident = $name:literal, $kernels:expr, $cost:expr $(, integers $integer_cost:expr)? $(, light $light:ident)?;)*) => {
         /// Two-operand operations. See [`binary()`] for the results in edge cases.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Binary {
@@ -52,6 +55,7 @@ macro_rules! binary_table {
                             kernels: $kernels,
                             cost: $cost,
                             integer_cost: binary_table!(@first $($integer_cost,)? $cost),
+                            light: binary_table!(@first $(Some(Light::$light),)? None),
                         };
                         &DEFINITION
                     })*
@@ -66,13 +70,13 @@ macro_rules! binary_table {
 
 binary_table! {
     /// Sum.
-    Add = "add", Kernels::numbers(light2::<Add>(), wrapping2::<Add>()), Cost::Memory;
+    Add = "add", Kernels::numbers(light2::<Add>(), wrapping2::<Add>()), Cost::Memory, light Add;
     /// Difference.
-    Sub = "sub", Kernels::numbers(light2::<Sub>(), wrapping2::<Sub>()), Cost::Memory;
+    Sub = "sub", Kernels::numbers(light2::<Sub>(), wrapping2::<Sub>()), Cost::Memory, light Sub;
     /// Product.
-    Mul = "mul", Kernels::numbers(light2::<Mul>(), wrapping2::<Mul>()), Cost::Memory;
+    Mul = "mul", Kernels::numbers(light2::<Mul>(), wrapping2::<Mul>()), Cost::Memory, light Mul;
     /// Quotient, truncated for integers.
-    Div = "div", Kernels::numbers(light2::<Div>(), integers2::<Quotient>()), Cost::Memory, integers Cost::SCALAR;
+    Div = "div", Kernels::numbers(light2::<Div>(), integers2::<Quotient>()), Cost::Memory, integers Cost::SCALAR, light Div;
     /// Remainder, with the sign of the divisor as in Python.
     Rem = "remainder", Kernels::numbers(REMAINDER, integers2::<Rem>()), Cost::SCALAR;
     /// `lhs` to the power `rhs`.
@@ -82,9 +86,9 @@ binary_table! {
     /// Length of the vector `(lhs, rhs)`.
     Hypot = "hypot", Kernels::floats(heavy2::<flex_math::Hypot>()), Cost::MATH;
     /// The larger one; NaN if either is NaN.
-    Max = "max_pair", Kernels::numbers(light2::<Max>(), integers2::<Max>()), Cost::Memory;
+    Max = "max_pair", Kernels::numbers(light2::<Max>(), integers2::<Max>()), Cost::Memory, light Max;
     /// The smaller one; NaN if either is NaN.
-    Min = "min_pair", Kernels::numbers(light2::<Min>(), integers2::<Min>()), Cost::Memory;
+    Min = "min_pair", Kernels::numbers(light2::<Min>(), integers2::<Min>()), Cost::Memory, light Min;
     /// Bitwise and.
     BitAnd = "bitwise_and", Kernels::integers(wrapping2::<BitAnd>()), Cost::Memory;
     /// Bitwise or.
@@ -96,7 +100,7 @@ binary_table! {
     /// Right shift; arithmetic for signed integers.
     Shr = "bitwise_right_shift", Kernels::integers(integers2::<Shr>()), Cost::Memory;
     /// `(output of relu, gradient)`: the gradient where the output is above zero.
-    ReluGrad = "relu_backward", Kernels::floats(light2::<ReluGrad>()), Cost::Memory;
+    ReluGrad = "relu_backward", Kernels::floats(light2::<ReluGrad>()), Cost::Memory, light ReluGrad;
     /// `(output of sigmoid, gradient)`: `output * (1 - output) * gradient`.
     SigmoidGrad = "sigmoid_backward", Kernels::floats(light2::<SigmoidGrad>()), Cost::Memory;
     /// `(input of gelu, gradient)`: the exact derivative times the gradient.
@@ -165,7 +169,7 @@ fn scalar_binary_by(op: &'static Definition, lhs: Scalar, rhs: Tensor) -> Result
 fn run_op(op: &'static Definition, dtype: DType, inputs: [Input; 2]) -> Result<Tensor> {
     let kernel = op.kernels.get(op.name, dtype)?;
     let cost = if dtype.is_float() { op.cost } else { op.integer_cost };
-    run(Op { name: op.name, kernel, dtype, cost, reuse: [true; 2] }, inputs)
+    run(Op { name: op.name, kernel, dtype, cost, reuse: [true; 2], light: op.light }, inputs)
 }
 
 /// Powers with one exponent; of floats to -1, 1, 2 and 3 by arithmetic.
@@ -183,15 +187,16 @@ fn power(base: Tensor, exponent: Scalar) -> Result<Tensor> {
         }
         return binary_scalar_by(op, base, representable_exponent(exponent, dtype));
     }
-    let kernels = match exponent.to_f64() {
+    let (kernels, light) = match exponent.to_f64() {
         1.0 => return Ok(base),
         -1.0 => return unary(Unary::Recip, base),
-        2.0 => &SQUARE,
-        3.0 => &CUBE,
+        2.0 => (&SQUARE, Some(Light::Square)),
+        3.0 => (&CUBE, None),
         _ => return binary_scalar_by(op, base, exponent),
     };
     let kernel = kernels.get(op.name, dtype)?;
-    run(Op { name: op.name, kernel, dtype, cost: Cost::Memory, reuse: [true] }, [Input::Tensor(base)])
+    let op = Op { name: op.name, kernel, dtype, cost: Cost::Memory, reuse: [true], light };
+    run(op, [Input::Tensor(base)])
 }
 
 /// An exponent that an integer dtype can hold and that gives the same powers.

@@ -32,7 +32,7 @@ pub fn cast(tensor: Tensor, dtype: DType) -> Result<Tensor> {
         return Ok(tensor.with_dtype(dtype));
     }
     let kernel = kernel(from, dtype)?;
-    let op = Op { name: "cast", kernel, dtype, cost: Cost::Memory, reuse: [true] };
+    let op = Op { name: "cast", kernel, dtype, cost: Cost::Memory, reuse: [true], light: None };
     run(op, [Input::Tensor(tensor)])
 }
 

@@ -59,7 +59,7 @@ pub fn logical(op: Logical, lhs: Tensor, rhs: Tensor) -> Result<Tensor> {
     };
     let dtype = check_bool(name, lhs.dtype())?;
     check_bool(name, rhs.dtype())?;
-    let op = Op { name, kernel, dtype, cost: Cost::Memory, reuse: [true; 2] };
+    let op = Op { name, kernel, dtype, cost: Cost::Memory, reuse: [true; 2], light: None };
     run(op, [Input::Tensor(lhs), Input::Tensor(rhs)])
 }
 
@@ -71,7 +71,7 @@ pub fn logical_not(tensor: Tensor) -> Result<Tensor> {
     let name = "logical_not";
     let dtype = check_bool(name, tensor.dtype())?;
     let kernel = Map2::<u8, BitXor>::KERNEL;
-    let op = Op { name, kernel, dtype, cost: Cost::Memory, reuse: [true; 2] };
+    let op = Op { name, kernel, dtype, cost: Cost::Memory, reuse: [true; 2], light: None };
     run(op, [Input::Tensor(tensor), Input::Scalar(ScalarBytes::new(1u8))])
 }
 
@@ -103,7 +103,7 @@ fn test(
     tensor: Tensor,
     store: BoolStore,
 ) -> Result<Tensor> {
-    let op = Op { name, kernel, dtype: DType::Bool(store), cost: Cost::Memory, reuse: [false] };
+    let op = Op { name, kernel, dtype: DType::Bool(store), cost: Cost::Memory, reuse: [false], light: None };
     run(op, [Input::Tensor(tensor)])
 }
 
@@ -122,7 +122,8 @@ fn compare_inputs(op: Compare, dtype: DType, [lhs, rhs]: [Input; 2], store: Bool
     let kernel = kernels.get(name, number)?;
     let inputs = if swap { [rhs, lhs] } else { [lhs, rhs] };
     // A boolean is one byte: a comparison of bytes may be written over an operand.
-    let op = Op { name, kernel, dtype: DType::Bool(store), cost: Cost::Memory, reuse: [true; 2] };
+    let op =
+        Op { name, kernel, dtype: DType::Bool(store), cost: Cost::Memory, reuse: [true; 2], light: None };
     run(op, inputs)
 }
 

@@ -10,6 +10,7 @@
 #[cfg(feature = "std")]
 use super::deferred;
 use super::kernel::Kernel;
+use super::light::Light;
 use super::runs;
 use crate::error::{Error, Result};
 use crate::layout::{
@@ -30,6 +31,9 @@ pub(crate) struct Op<const N: usize> {
     pub cost: Cost,
     /// Operands whose buffer the output may take over, if the element sizes are equal.
     pub reuse: [bool; N],
+    /// The function, if it is light.
+    #[cfg_attr(not(feature = "std"), allow(dead_code, reason = "read where operations wait"))]
+    pub light: Option<Light>,
 }
 
 /// Bytes that an element counts as in [`Cost::Memory`]. Halves are converted, which takes about as long as

@@ -40,7 +40,7 @@ fn select(name: &'static str, tensor: Tensor, mask: Tensor, value: Input) -> Res
     }
     let dtype = tensor.dtype();
     let kernel: &'static dyn Kernel<3> = dispatch!(bits name, dtype, T => Ok(Blend::<T>::KERNEL))?;
-    let op = Op { name, kernel, dtype, cost: Cost::Memory, reuse: [true, false, true] };
+    let op = Op { name, kernel, dtype, cost: Cost::Memory, reuse: [true, false, true], light: None };
     run(op, [Input::Tensor(tensor), Input::Tensor(mask), value])
 }
 

@@ -20,6 +20,7 @@ mod element;
 mod float;
 mod integer;
 mod kernel;
+mod light;
 mod mask;
 mod number;
 mod remainder;

@@ -7,6 +7,7 @@ use super::driver::{Cost, Input, Op, run};
 use super::element::{Fn1, integers1, wrapping1};
 use super::float::{heavy1, light1, number_fn, selecting1};
 use super::kernel::Kernels;
+use super::light::Light;
 use super::number::{Arithmetic, Selection};
 use crate::error::Result;
 use crate::{DType, Element, Tensor};
@@ -23,12 +24,15 @@ struct Definition {
     cost: Cost,
     /// The cost per element of f64.
     cost_f64: Cost,
+    /// The function, if it is light.
+    light: Option<Light>,
 }
 
 /// The operations. A row has the variant, the name in errors, the kernels, the cost per element (and per
-/// element of f64 if it differs), and the function in f64 that the tests compare with.
+/// element of f64 if it differs), the name of a function that is light, and the function in f64 that the
+/// tests compare with.
 macro_rules! unary_table {
-    ($($(#[$doc:meta])* $op:ident = $name:literal, $kernels:expr, $cost:expr $(, $cost_f64:expr)? => $reference:expr;)*) => {
+    ($($(#[$doc:meta])* $op:ident = $name:literal, $kernels:expr, $cost:expr $(, f64 $cost_f64:expr)? $(, light $light:ident)? => $reference:expr;)*) => {
         /// One-operand operations.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Unary {
@@ -46,6 +50,7 @@ macro_rules! unary_table {
                             kernels: $kernels,
                             cost: $cost,
                             cost_f64: unary_table!(@first $($cost_f64,)? $cost),
+                            light: unary_table!(@first $(Some(Light::$light),)? None),
                         };
                         &DEFINITION
                     })*
@@ -76,15 +81,15 @@ const DIVIDER: Cost = Cost::Flops(64);
 
 unary_table! {
     /// Absolute value; wraps for the smallest integer.
-    Abs = "abs", Kernels::numbers(selecting1::<Abs>(), integers1::<Abs>()), Cost::Memory => |x| x.abs();
+    Abs = "abs", Kernels::numbers(selecting1::<Abs>(), integers1::<Abs>()), Cost::Memory, light Abs => |x| x.abs();
     /// Negation; wraps for integers.
-    Neg = "neg", Kernels::numbers(selecting1::<Neg>(), wrapping1::<Neg>()), Cost::Memory => |x| -x;
+    Neg = "neg", Kernels::numbers(selecting1::<Neg>(), wrapping1::<Neg>()), Cost::Memory, light Neg => |x| -x;
     /// -1, 0 or 1; 0 for NaN.
     Sign = "sign", Kernels::numbers(light1::<Sign>(), integers1::<Sign>()), Cost::Memory => |x| (x > 0.0) as i8 as f64 - (x < 0.0) as i8 as f64;
     /// `1 / x`.
-    Recip = "recip", Kernels::floats(light1::<m::Recip>()), Cost::Memory, DIVIDER => |x| 1.0 / x;
+    Recip = "recip", Kernels::floats(light1::<m::Recip>()), Cost::Memory, f64 DIVIDER, light Recip => |x| 1.0 / x;
     /// Square root.
-    Sqrt = "sqrt", Kernels::floats(light1::<m::Sqrt>()), Cost::Flops(16), DIVIDER => libm::sqrt;
+    Sqrt = "sqrt", Kernels::floats(light1::<m::Sqrt>()), Cost::Flops(16), f64 DIVIDER, light Sqrt => libm::sqrt;
     /// `e^x`.
     Exp = "exp", Kernels::floats(heavy1::<m::Exp>()), Cost::MATH => libm::exp;
     /// `e^x - 1`, accurate near zero.
@@ -128,7 +133,7 @@ unary_table! {
     /// Nearest integer, ties to even.
     Round = "round", Kernels::floats(light1::<Round>()), Cost::Memory => libm::rint;
     /// `max(x, 0)`; NaN stays.
-    Relu = "relu", Kernels::floats(selecting1::<Relu>()), Cost::Memory => |x| if x < 0.0 { 0.0 } else { x };
+    Relu = "relu", Kernels::floats(selecting1::<Relu>()), Cost::Memory, light Relu => |x| if x < 0.0 { 0.0 } else { x };
     /// `1 / (1 + e^-x)`.
     Sigmoid = "sigmoid", Kernels::floats(heavy1::<m::Sigmoid>()), Cost::Flops(22) => |x| 1.0 / (1.0 + libm::exp(-x));
     /// `ln(sigmoid(x))`, without overflow.
@@ -162,7 +167,7 @@ fn apply(op: &'static Definition, tensor: Tensor) -> Result<Tensor> {
     let dtype = tensor.dtype();
     let kernel = op.kernels.get(op.name, dtype)?;
     let cost = if dtype == DType::F64 { op.cost_f64 } else { op.cost };
-    run(Op { name: op.name, kernel, dtype, cost, reuse: [true] }, [Input::Tensor(tensor)])
+    run(Op { name: op.name, kernel, dtype, cost, reuse: [true], light: op.light }, [Input::Tensor(tensor)])
 }
 
 number_fn! {

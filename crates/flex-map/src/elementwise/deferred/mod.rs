@@ -10,9 +10,11 @@
 //!
 //! * `node.rs`: what waits, and which thread computes it;
 //! * `program.rs`: from a chain to a list of steps over registers;
-//! * `tiles.rs`: runs the steps.
+//! * `tiles.rs`: runs the steps;
+//! * `pass.rs`: runs several steps of light functions in one pass over a tile.
 
 mod node;
+mod pass;
 mod program;
 mod tiles;
 
@@ -21,6 +23,7 @@ mod tests;
 
 use super::driver::{Input, Op};
 use super::kernel::Src;
+use super::light::Light;
 use crate::error::Result;
 use crate::layout::{Layout, stretched_stride};
 use crate::storage::Deferred;
@@ -100,6 +103,8 @@ trait AnyOp: Send + Sync {
     fn dtype(&self) -> DType;
     /// Operations that an element costs, besides moving it.
     fn flops(&self) -> usize;
+    /// The function, if it is a light one of f32.
+    fn light(&self) -> Option<Light>;
 }
 
 type Operands = SmallVec<[Input; 3]>;
@@ -125,6 +130,10 @@ impl<const N: usize> AnyOp for Op<N> {
 
     fn flops(&self) -> usize {
         self.cost.flops()
+    }
+
+    fn light(&self) -> Option<Light> {
+        self.light.filter(|_| self.dtype == DType::F32)
     }
 }
 

@@ -87,6 +87,13 @@ impl Node {
         node
     }
 
+    /// The number of passes of the chain below, which is not computed afterwards.
+    #[cfg(test)]
+    pub(super) fn passes(&self) -> usize {
+        let mut chain = self.claim(true).expect("nobody else claims it");
+        Program::new(&mut chain.0).steps.iter().filter(|step| !step.continues).count()
+    }
+
     pub(super) fn count(&self) -> usize {
         self.count
     }

@@ -50,10 +50,20 @@ pub(super) enum Place {
 }
 
 /// Where a step puts its result.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Target {
     Register(usize),
     Output(usize),
+}
+
+impl Target {
+    /// The number of the output.
+    pub(super) fn output(self) -> Option<usize> {
+        match self {
+            Self::Output(output) => Some(output),
+            Self::Register(_) => None,
+        }
+    }
 }
 
 pub(super) struct Step {
@@ -62,6 +72,9 @@ pub(super) struct Step {
     pub target: Target,
     /// The size of an element of the result.
     pub size: usize,
+    /// Whether the step belongs to the pass of the step before: both functions are light, and the result of
+    /// the step before is an operand that no later step reads from a register.
+    pub continues: bool,
 }
 
 /// A tensor that the chain reads.
@@ -167,7 +180,12 @@ impl Program {
             // After the target is chosen: a kernel reads its other operands while it writes.
             free.extend(dying);
             program.widest = program.widest.max(size);
-            program.steps.push(Step { op, src, target, size });
+            let continues = k > 0
+                && op.light().is_some()
+                && program.steps[k - 1].op.light().is_some()
+                && (claimed[k - 1].is_held || last_use[k - 1] == k)
+                && sources.iter().any(|source| matches!(source, Source::Step(step) if *step == k - 1));
+            program.steps.push(Step { op, src, target, size, continues });
         }
         for leaf in &mut program.leaves {
             if let Form::Rows { register, .. } = &mut leaf.form {

@@ -84,6 +84,80 @@ fn a_buffer_that_only_the_chain_holds_is_taken_over() {
     assert_eq!(bits(&kept), bits(&values(&IMAGES, 2)));
 }
 
+/// Images of 4 channels whose rows end within groups of vectors.
+const ODD: [usize; 4] = [3, 4, 97, 61];
+
+/// Functions of a pass, with a second operand that is a tensor, a channel's number or a constant.
+fn light(which: usize, x: Tensor) -> Tensor {
+    const BINARY: [Binary; 7] =
+        [Binary::Add, Binary::Sub, Binary::Mul, Binary::Div, Binary::Max, Binary::Min, Binary::ReluGrad];
+    const UNARY: [Unary; 5] = [Unary::Abs, Unary::Neg, Unary::Recip, Unary::Sqrt, Unary::Relu];
+    let number = Scalar::Float(-0.75);
+    let shape = x.shape().clone();
+    if let Some(&op) = UNARY.get(which) {
+        return unary(op, x).unwrap();
+    }
+    match which - UNARY.len() {
+        0 => binary_scalar(Binary::Pow, x, Scalar::Float(2.0)).unwrap(),
+        1 => clamp(x, Some(Scalar::Float(-0.5)), Some(Scalar::Float(1.5))).unwrap(),
+        2 => binary(Binary::Mul, x.clone(), x).unwrap(),
+        k => {
+            let (op, way) = (BINARY[(k - 3) / 5], (k - 3) % 5);
+            match way {
+                0 => binary(op, x, values(&shape, 3)).unwrap(),
+                1 => binary(op, values(&shape, 4), x).unwrap(),
+                2 => binary(op, x, values(&[1, 4, 1, 1], 5)).unwrap(),
+                3 => binary(op, values(&[4, 1, 61], 6), x).unwrap(),
+                _ => binary_scalar(op, x, number).unwrap(),
+            }
+        }
+    }
+}
+
+#[test]
+fn functions_in_one_pass_have_the_bits_of_single_ones() {
+    const FUNCTIONS: usize = 5 + 3 + 7 * 5;
+    let special = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.0, 0.0, 1e-40, f32::MAX];
+    let mut start = values(&ODD, 1).to_vec::<f32>();
+    start.iter_mut().step_by(5).zip(special.iter().cycle()).for_each(|(x, &value)| *x = value);
+    let start = Tensor::from_slice(&start, Shape::from(&ODD[..])).unwrap();
+    for first in 0..FUNCTIONS {
+        let one = light(first, start.clone());
+        one.evaluate().unwrap();
+        for (second, third) in (0..FUNCTIONS).map(|second| (second, (first + 7 * second) % FUNCTIONS)) {
+            let two = light(second, one.clone());
+            two.evaluate().unwrap();
+            let want = light(third, two.clone());
+            want.evaluate().unwrap();
+            let held = light(second, light(first, start.clone()));
+            let got = light(third, held.clone());
+            assert!(waits(&got));
+            assert_eq!(bits(&got), bits(&want), "{first}, {second}, {third}");
+            assert_eq!(bits(&held), bits(&two), "{first}, {second}");
+            let got = light(third, light(second, light(first, start.clone())));
+            assert_eq!(bits(&got), bits(&want), "{first}, {second}, {third}");
+        }
+    }
+}
+
+#[test]
+fn light_functions_are_computed_in_one_pass() {
+    let passes = |x: Tensor| x.computation::<Node>().unwrap().passes();
+    let (x, y, channel) = (values(&IMAGES, 1), values(&IMAGES, 2), values(&[1, 4, 1, 1], 3));
+    let op = |op, a: &Tensor, b: &Tensor| binary(op, a.clone(), b.clone()).unwrap();
+    let norm = op(Binary::Div, &op(Binary::Sub, &x, &channel), &channel);
+    let norm = op(Binary::Add, &op(Binary::Mul, &norm, &channel), &channel);
+    let sum = op(Binary::Add, &y, &norm);
+    drop(norm);
+    assert_eq!(passes(unary(Unary::Relu, sum).unwrap()), 1);
+    // A function that is not light, and a value that two functions read.
+    let exp = unary(Unary::Exp, scaled(x.clone(), 2.0)).unwrap();
+    assert_eq!(passes(scaled(exp, 3.0)), 3);
+    let double = scaled(x, 2.0);
+    let (a, b) = (scaled(double.clone(), 3.0), scaled(double, 4.0));
+    assert_eq!(passes(op(Binary::Add, &a, &b)), 3);
+}
+
 #[test]
 fn shapes_and_dtypes_are_refused_at_the_call() {
     let waiting = unary(Unary::Exp, values(&IMAGES, 1)).unwrap();

@@ -1,6 +1,7 @@
 //! Runs the steps of a program, tile by tile.
 
 use super::MAX_LEAVES;
+use super::pass::{Link, Operand, Pass};
 use super::program::{Form, Leaf, Place, Program, Step, Target, Visit};
 use crate::elementwise::kernel::Src;
 use crate::walk::Walk;
@@ -99,8 +100,16 @@ impl Program {
                 _ => leaf.tile(buffer, range.clone(), range.start == start, registers),
             };
         }
-        for (k, step) in self.steps.iter().enumerate() {
-            ahead.prefetch(k, self.steps.len());
+        let mut k = 0;
+        while k < self.steps.len() {
+            let end = k + 1 + self.steps[k + 1..].iter().take_while(|step| step.continues).count();
+            let (first, steps) = (k, &self.steps[k..end]);
+            k = end;
+            let [step] = steps else {
+                run_pass(steps, len, &leaves, here, outs, registers);
+                continue;
+            };
+            ahead.prefetch(first, self.steps.len());
             // The target is taken out of its list while the step runs, since the operands are in these lists.
             match step.target {
                 Target::Register(register) => {
@@ -172,6 +181,76 @@ impl Step {
             };
         }
         self.op.run(out, &src);
+    }
+}
+
+/// Computes one tile by several steps, of which each but the first continues the one before.
+fn run_pass(
+    steps: &[Step],
+    len: usize,
+    leaves: &[LeafTile<'_>],
+    here: impl Fn(usize) -> Range<usize>,
+    outs: &mut [&mut [u8]],
+    registers: &mut [&mut [u8]],
+) {
+    let (tile, here) = (0..len * size_of::<f32>(), here(size_of::<f32>()));
+    let (last, before) = steps.split_last().expect("at least one step");
+    // What is stored: outputs, and the result of the last step.
+    let outputs: SmallVec<[usize; 4]> = steps.iter().filter_map(|step| step.target.output()).collect();
+    // Targets are taken out of their lists while the steps run, since the operands are in these lists.
+    let mut written: SmallVec<[&mut [u8]; 4]> =
+        outputs.iter().map(|&output| core::mem::take(&mut outs[output])).collect();
+    let result = match last.target {
+        Target::Register(register) => core::mem::take(&mut registers[register]),
+        Target::Output(_) => &mut [],
+    };
+    {
+        let number_of = |target: Target| match target {
+            Target::Output(output) => outputs.iter().position(|&other| other == output),
+            Target::Register(_) => (target == last.target).then_some(outputs.len()),
+        };
+        let mut links: SmallVec<[Link<'_>; 8]> = SmallVec::new();
+        for (k, step) in steps.iter().enumerate() {
+            let value = (k > 0).then(|| before[k - 1].target);
+            let located = |target: Target| match (target, number_of(target)) {
+                _ if value == Some(target) => Operand::Value,
+                (_, Some(number)) => Operand::Target(number),
+                (Target::Register(register), _) => {
+                    Operand::Each(bytemuck::cast_slice(&registers[register][tile.clone()]))
+                }
+                (Target::Output(output), _) => {
+                    Operand::Each(bytemuck::cast_slice(&outs[output][here.clone()]))
+                }
+            };
+            let operand = |place: &Place| match place {
+                Place::Target => located(step.target),
+                Place::Register(register, _) => located(Target::Register(*register)),
+                Place::Output(output, _) => located(Target::Output(*output)),
+                Place::Scalar(value) => Operand::Same(bytemuck::pod_read_unaligned(value.as_slice())),
+                Place::Leaf(leaf) => match leaves[*leaf] {
+                    LeafTile::Each(bytes) => Operand::Streamed(bytemuck::cast_slice(bytes)),
+                    LeafTile::Same(bytes) => Operand::Same(bytemuck::pod_read_unaligned(bytes)),
+                    LeafTile::Register(register, _) => located(Target::Register(register)),
+                },
+            };
+            let number = |n: usize| step.src.get(n).map_or(Operand::Same(0.0), operand);
+            let Operand::Same(third) = number(2) else { unreachable!("bounds are constants") };
+            let is_last = k == before.len();
+            let target = number_of(step.target).filter(|_| is_last || step.target.output().is_some());
+            let light = step.op.light().expect("the functions of a pass are light");
+            links.push(Link { light, operands: [number(0), number(1)], third, target });
+        }
+        let outputs = written.iter_mut().map(|bytes| &mut bytes[here.clone()]);
+        let result = (!result.is_empty()).then(|| &mut result[tile.clone()]);
+        let mut targets: SmallVec<[&mut [f32]; 4]> =
+            outputs.chain(result).map(bytemuck::cast_slice_mut).collect();
+        Pass { links: &links, targets: &mut targets }.run();
+    }
+    for (bytes, output) in written.into_iter().zip(outputs) {
+        outs[output] = bytes;
+    }
+    if let Target::Register(register) = last.target {
+        registers[register] = result;
     }
 }
 

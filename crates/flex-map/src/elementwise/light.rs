@@ -1,0 +1,72 @@
+//! Light functions by name: those of f32 that take a few instructions. A chain of operations applies them to
+//! values in vector registers.
+
+#[cfg(feature = "std")]
+use super::activation::Clamp;
+#[cfg(feature = "std")]
+use super::binary::{Add, Div, Max, Min, Mul, ReluGrad, Square, Sub};
+#[cfg(feature = "std")]
+use super::float::FloatFn3;
+#[cfg(feature = "std")]
+use super::unary::{Abs, Neg, Relu};
+#[cfg(feature = "std")]
+use flex_math::simd::{Simd, Vector};
+#[cfg(feature = "std")]
+use flex_math::{BinaryFn, Recip, Sqrt, UnaryFn};
+
+/// A light function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Light {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Max,
+    Min,
+    ReluGrad,
+    Abs,
+    Neg,
+    Recip,
+    Sqrt,
+    Relu,
+    Square,
+    /// The bounds are constants.
+    Clamp,
+}
+
+#[cfg(feature = "std")]
+impl Light {
+    /// Replaces each vector of `a` by the function of it, of the vector of `b` and of `c`, as far as the
+    /// function has so many operands: what its kernel computes.
+    #[inline(always)]
+    pub(super) fn eval<S: Simd, const N: usize>(
+        self,
+        a: &mut [Vector<S, f32>; N],
+        b: &[Vector<S, f32>; N],
+        c: Vector<S, f32>,
+    ) {
+        macro_rules! each {
+            (|$n:ident| $value:expr) => {
+                for $n in 0..N {
+                    a[$n] = $value;
+                }
+            };
+        }
+        match self {
+            Self::Add => each!(|n| BinaryFn::eval(Add, a[n], b[n])),
+            Self::Sub => each!(|n| BinaryFn::eval(Sub, a[n], b[n])),
+            Self::Mul => each!(|n| BinaryFn::eval(Mul, a[n], b[n])),
+            Self::Div => each!(|n| BinaryFn::eval(Div, a[n], b[n])),
+            Self::Max => each!(|n| BinaryFn::eval(Max, a[n], b[n])),
+            Self::Min => each!(|n| BinaryFn::eval(Min, a[n], b[n])),
+            Self::ReluGrad => each!(|n| BinaryFn::eval(ReluGrad, a[n], b[n])),
+            Self::Abs => each!(|n| UnaryFn::eval(Abs, a[n])),
+            Self::Neg => each!(|n| UnaryFn::eval(Neg, a[n])),
+            Self::Recip => each!(|n| UnaryFn::eval(Recip, a[n])),
+            Self::Sqrt => each!(|n| UnaryFn::eval(Sqrt, a[n])),
+            Self::Relu => each!(|n| UnaryFn::eval(Relu, a[n])),
+            Self::Square => each!(|n| UnaryFn::eval(Square, a[n])),
+            Self::Clamp => each!(|n| FloatFn3::eval(Clamp, a[n], b[n], c)),
+        }
+    }
+}
