@@ -162,7 +162,8 @@ pub fn check_indices(op: &'static str, tensor: &Tensor, axis: usize, size: usize
     let values = integer_range(op, dtype)?;
     // Read as unsigned numbers, the negative numbers of a signed dtype are those above its largest one.
     let limit = (size as i128).min(values.end() + 1) as u64;
-    let outside = dispatch!(bits op, dtype, T => Ok(first_outside::<T>(tensor, limit)))?;
+    let search = dispatch!(bits op, dtype, T => Ok(first_in_row::<T> as Search))?;
+    let outside = first_outside(tensor, limit, search);
     match outside {
         None => Ok(()),
         Some(bits) if i128::from(bits) > *values.end() => {
@@ -173,12 +174,42 @@ pub fn check_indices(op: &'static str, tensor: &Tensor, axis: usize, size: usize
     }
 }
 
+/// Finds the first element of a row, read as an unsigned number, that is not below the limit.
+type Search = fn(&[u8], Row, u64) -> Option<u64>;
+
+/// Elements of a buffer: `len` elements, `stride` apart, from element `start` on.
+struct Row {
+    start: usize,
+    stride: isize,
+    len: usize,
+}
+
+/// [`Search`] for one width.
+fn first_in_row<T: Element>(data: &[u8], Row { start, stride, len }: Row, limit: u64) -> Option<u64> {
+    let data: &[T] = bytemuck::cast_slice(data);
+    let outside = |v: &u64| *v >= limit;
+    if stride == 1 {
+        let row = &data[start..start + len];
+        // The largest element, which is found in vectors of `T`, in place of a comparison of each with
+        // `limit`, which would widen them to 64 bits.
+        let largest = vectorize_lean(
+            #[inline(always)]
+            || row.iter().fold(T::ZERO, |largest, &v| if v > largest { v } else { largest }),
+        );
+        if !outside(&(largest.to_i64() as u64)) {
+            return None;
+        }
+    }
+    let element = |i| data[start.wrapping_add_signed(i as isize * stride)].to_i64() as u64;
+    (0..len).map(element).find(outside)
+}
+
 /// The first element in row-major order, read as an unsigned number, that is not below `limit`.
-fn first_outside<T: Element>(tensor: &Tensor, limit: u64) -> Option<u64> {
+fn first_outside(tensor: &Tensor, limit: u64, search: Search) -> Option<u64> {
     if tensor.num_elements() == 0 {
         return None;
     }
-    let data = tensor.storage::<T>();
+    let (data, size) = (tensor.storage_bytes(), tensor.dtype().size());
     // Axes that only repeat elements are checked once.
     let mut layout = tensor.layout().clone();
     for axis in 0..layout.rank() {
@@ -188,36 +219,18 @@ fn first_outside<T: Element>(tensor: &Tensor, limit: u64) -> Option<u64> {
     }
     let walk = Walk::new([&Layout::contiguous(layout.shape().clone()), &layout]);
     let inner = walk.inner();
-    let outside = |v: &u64| *v >= limit;
-    let row_outside = |start: usize, len: usize| {
-        let stride = inner.strides[1];
-        if stride == 1 {
-            let row = &data[start..start + len];
-            // The largest element, which is found in vectors of `T`, in place of a comparison of each with
-            // `limit`, which would widen them to 64 bits.
-            let largest = vectorize_lean(
-                #[inline(always)]
-                || row.iter().fold(T::ZERO, |largest, &v| if v > largest { v } else { largest }),
-            );
-            return if outside(&(largest.to_i64() as u64)) {
-                row.iter().map(|&v| v.to_i64() as u64).find(outside)
-            } else {
-                None
-            };
-        }
-        let element = |i| data[start.wrapping_add_signed(i as isize * stride)].to_i64() as u64;
-        (0..len).map(element).find(outside)
-    };
-    let work = Work::Bytes(layout.num_elements() * size_of::<T>());
+    let stride = inner.strides[1];
+    let row_outside = |start: usize, len: usize| search(data, Row { start, stride, len }, limit);
+    let work = Work::Bytes(layout.num_elements() * size);
     if walk.rows() == 1 {
-        let block = parallel::rows_per_task(size_of::<T>());
+        let block = parallel::rows_per_task(size);
         let found = parallel::map_blocks(inner.size, block, work, |range| {
-            let start = walk.offsets()[1].wrapping_add_signed(range.start as isize * inner.strides[1]);
+            let start = walk.offsets()[1].wrapping_add_signed(range.start as isize * stride);
             row_outside(start, range.len())
         });
         return found.into_iter().flatten().next();
     }
-    let block = parallel::rows_per_task(inner.size * size_of::<T>());
+    let block = parallel::rows_per_task(inner.size * size);
     let found = parallel::map_blocks(walk.rows(), block, work, |rows| {
         let mut found = None;
         walk.for_each_row(rows, |[_, start]| {

@@ -143,11 +143,36 @@ impl<const N: usize> Walk<N> {
     }
 
     /// Calls `f` for each row in `range`, in order, with the position at which each operand's row starts.
+    #[inline]
     pub fn for_each_row(&self, range: Range<usize>, mut f: impl FnMut([usize; N])) {
-        let outer = &self.axes[..self.axes.len() - 1];
+        let mut cursor = Cursor::new(self, range.start);
+        for _ in range {
+            f(cursor.position);
+            cursor.step();
+        }
+    }
+}
+
+/// A row of a walk. Compiled apart from what is done with the rows, but for the steps along an axis.
+struct Cursor<'a, const N: usize> {
+    /// All axes but the innermost.
+    outer: &'a [Axis<N>],
+    index: SmallVec<[usize; 6]>,
+    /// Where each operand's row starts.
+    position: [usize; N],
+    /// Steps that are left along the last of the outer axes, and what a step adds to the position.
+    left: usize,
+    stride: [isize; N],
+}
+
+impl<'a, const N: usize> Cursor<'a, N> {
+    /// Row number `row`.
+    #[inline(never)]
+    fn new(walk: &'a Walk<N>, row: usize) -> Self {
+        let outer = &walk.axes[..walk.axes.len() - 1];
         let mut index: SmallVec<[usize; 6]> = SmallVec::from_elem(0, outer.len());
-        let mut position = self.offsets;
-        let mut rest = range.start;
+        let mut position = walk.offsets;
+        let mut rest = row;
         for (i, axis) in index.iter_mut().zip(outer).rev() {
             *i = rest % axis.size.max(1);
             rest /= axis.size.max(1);
@@ -155,22 +180,49 @@ impl<const N: usize> Walk<N> {
                 position[n] = position[n].wrapping_add_signed(*i as isize * axis.strides[n]);
             }
         }
-        for _ in range {
-            f(position);
-            for (i, axis) in index.iter_mut().zip(outer).rev() {
-                *i += 1;
-                if *i < axis.size {
-                    for n in 0..N {
-                        position[n] = position[n].wrapping_add_signed(axis.strides[n]);
-                    }
-                    break;
-                }
-                *i = 0;
+        let (left, stride) = match (index.last(), outer.last()) {
+            (Some(i), Some(axis)) => (axis.size.saturating_sub(i + 1), axis.strides),
+            _ => (0, [0; N]),
+        };
+        Self { outer, index, position, left, stride }
+    }
+
+    /// Goes to the next row.
+    #[inline(always)]
+    fn step(&mut self) {
+        if self.left == 0 {
+            return self.carry();
+        }
+        self.left -= 1;
+        for n in 0..N {
+            self.position[n] = self.position[n].wrapping_add_signed(self.stride[n]);
+        }
+    }
+
+    /// Goes to the next row where the last of the outer axes ends.
+    #[inline(never)]
+    fn carry(&mut self) {
+        let Some((last, outer)) = self.outer.split_last() else { return };
+        self.left = last.size.saturating_sub(1);
+        self.back(last);
+        for (k, axis) in outer.iter().enumerate().rev() {
+            self.index[k] += 1;
+            if self.index[k] < axis.size {
                 for n in 0..N {
-                    let back = (axis.size as isize - 1) * axis.strides[n];
-                    position[n] = position[n].wrapping_add_signed(-back);
+                    self.position[n] = self.position[n].wrapping_add_signed(axis.strides[n]);
                 }
+                return;
             }
+            self.index[k] = 0;
+            self.back(axis);
+        }
+    }
+
+    /// Goes from the end of an axis to its begin.
+    fn back(&mut self, axis: &Axis<N>) {
+        for n in 0..N {
+            let back = (axis.size as isize - 1) * axis.strides[n];
+            self.position[n] = self.position[n].wrapping_add_signed(-back);
         }
     }
 }

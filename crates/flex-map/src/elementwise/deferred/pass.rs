@@ -5,8 +5,8 @@
 //! them.
 
 use super::super::light::Light;
+use alloc::vec::Vec;
 use flex_math::simd::{Scalar, Simd, Vector, WIDEST, WithSimd, dispatch, prefetch_far};
-use smallvec::SmallVec;
 
 /// Vectors that go through the steps together.
 const VECTORS: usize = 4;
@@ -63,7 +63,7 @@ impl Pass<'_, '_> {
             block[..len - done].copy_from_slice(&from[done..]);
             block
         };
-        let mut sources: SmallVec<[[f32; MOST]; 4]> = SmallVec::new();
+        let mut sources = Vec::new();
         for operand in links.iter().flat_map(|link| link.operands) {
             if let Operand::Each(from) | Operand::Streamed(from) = operand {
                 sources.push(block(from));
@@ -76,13 +76,13 @@ impl Pass<'_, '_> {
             }
             other => other,
         };
-        let links: SmallVec<[Link<'_>; 8]> = links
+        let links: Vec<Link<'_>> = links
             .iter()
             .map(|link| Link { operands: [place(link.operands[0]), place(link.operands[1])], ..*link })
             .collect();
-        let mut ends: SmallVec<[[f32; MOST]; 2]> = targets.iter().map(|target| block(target)).collect();
+        let mut ends: Vec<[f32; MOST]> = targets.iter().map(|target| block(target)).collect();
         {
-            let mut blocks: SmallVec<[&mut [f32]; 2]> = ends.iter_mut().map(|end| &mut end[..]).collect();
+            let mut blocks: Vec<&mut [f32]> = ends.iter_mut().map(|end| &mut end[..]).collect();
             dispatch(Whole { links: &links, targets: &mut blocks });
         }
         for (target, end) in targets.iter_mut().zip(&ends) {
