@@ -80,7 +80,7 @@ impl FileTypes {
         &self.config.target_labels_space
     }
 
-    /// The score of each type for each of some tokens of files: `[files, types]`, where each row sums up to 1.
+    /// The score of each type for each of some tokens of files, `[files, types]`; a row sums up to 1.
     pub fn scores(&self, tokens: &[&[i32]]) -> Tensor<2> {
         let shape = [tokens.len(), self.config.sizes.first + self.config.sizes.last];
         let data = TensorData::new(tokens.concat(), shape);

@@ -51,9 +51,9 @@ fn scores_are_those_of_the_model() {
         .collect();
     // Each file alone, and all of them in one batch.
     for (golden, tokens) in golden.iter().zip(&tokens) {
-        equals_golden(golden, &types.scores(&[tokens]).into_data().to_vec::<f32>().expect("floats"));
+        equals_golden(golden, &types.scores(&[tokens]).into_data().try_to_vec::<f32>().expect("floats"));
     }
-    let scores = types.scores(&tokens).into_data().to_vec::<f32>().expect("floats");
+    let scores = types.scores(&tokens).into_data().try_to_vec::<f32>().expect("floats");
     assert_eq!(scores.len(), golden.len() * types.labels().len());
     for (golden, scores) in golden.iter().zip(scores.chunks(types.labels().len())) {
         equals_golden(golden, scores);
