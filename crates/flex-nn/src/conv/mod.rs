@@ -14,7 +14,7 @@
 //!   and so are weight gradients with vectors along channels;
 //! * `planes` lays out the padded input that the passes read;
 //! * `run` cuts a program into tasks and runs it; `weight` does the same for weight gradients that are sums
-//!   along rows; `winograd` computes 3x3 kernels with fewer multiplications;
+//!   along rows; `winograd` computes some kernels with fewer multiplications;
 //! * `product` holds the two kernels that do all the arithmetic.
 //!
 //! No column matrix (im2col) is written: each tap of a window is a constant shift in the planes, so the

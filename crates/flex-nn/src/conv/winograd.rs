@@ -1,10 +1,11 @@
-//! Convolutions with kernels of 3x3 and stride 1 by Winograd's method, in f32.
+//! Convolutions with kernels of 3x3, or of 3 or 5 along one axis, and stride 1 by Winograd's method, in f32.
 //!
 //! The output is cut into tiles of 4x4. A tile depends on 6x6 inputs, and is a sum over the channels of 36
 //! products instead of 144: both the inputs and the kernel are transformed to 36 *points*, which are
 //! multiplied one by one, and the sums are transformed back (Lavin and Gray, "Fast Algorithms for
 //! Convolutional Neural Networks", 2015). Along one axis the method evaluates polynomials at 0, 1, -1, 2,
-//! -1/2 and infinity, multiplies, and interpolates. With these points errors are smaller than with the usual
+//! -1/2 and infinity, multiplies, and interpolates. Along one axis six points also serve for two outputs of a
+//! kernel of 5, with 6 products instead of 10. With these points errors are smaller than with the usual
 //! 2 and -2 (Barabasz et al., "Error Analysis and Improving the Accuracy of Winograd Convolution for Deep
 //! Neural Networks", 2020). For 3 to 512 channels of uniform random values they are 2 to 5 times those of
 //! the direct sum (root mean square), and at most 1.4e-6, 5.5e-7 and 2.6e-7 of the sum of the magnitudes for
@@ -29,11 +30,8 @@ use crate::stored::Source;
 use crate::{Blank, Shape, Tensor, storage};
 use flex_math::simd::{vectorize, vectorize_lean};
 
-/// Outputs of a tile along an axis, and inputs that they depend on.
-const TILE: usize = 4;
-const SIDE: usize = TILE + 2;
-/// Points of a tile.
-const POINTS: usize = SIDE * SIDE;
+/// Inputs that the outputs of a tile depend on, along an axis with a kernel.
+const SIDE: usize = 6;
 /// Tiles that are transformed at a time: a vector of AVX-512.
 const LANES: usize = max_lanes::<f32>();
 /// Output channels that a task computes at a time, and tiles whose sums are kept: 36 x 8 x 192 sums take 221
@@ -43,22 +41,66 @@ const KEPT: usize = 192;
 /// Bytes of transformed inputs that are kept at a time.
 const POINT_BYTES: usize = 4 * 1024 * 1024;
 
-/// Costs, in multiply-adds of a vector: transforming a kernel, and the inputs and the sums of a vector of
-/// tiles. A kernel's cost is 36 writes: one image of 512 channels at 7x7, which are four tiles, takes 7.3 ms
-/// for 512 outputs, and 2.7 ms without tiles.
-const KERNEL: f64 = 60.0;
-const INPUTS: f64 = 300.0;
-const SUMS: f64 = 500.0;
+/// Costs for each of the points, in multiply-adds of a vector: transforming a kernel, and the inputs and the
+/// sums of a vector of tiles. A kernel's cost is its writes: one image of 512 channels at 7x7, which are four
+/// tiles, takes 7.3 ms for 512 outputs, and 2.7 ms without tiles.
+const KERNEL: f64 = 1.7;
+const INPUTS: f64 = 8.3;
+const SUMS: f64 = 13.9;
 
 /// A value for each tile of a block.
 type Lanes = [f32; LANES];
 
-/// A square of values for each tile of a block.
-type Square<const N: usize> = [[Lanes; N]; N];
+/// Rows of values for each tile of a block.
+type Rows<const H: usize, const W: usize> = [[Lanes; W]; H];
+
+/// A kernel that the method is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kernel {
+    Square3,
+    Row3,
+    Row5,
+}
+
+impl Kernel {
+    /// The kernel of a convolution with stride 1, if there is one.
+    fn of(g: &Geometry) -> Option<Self> {
+        let kernel = match g.kernel {
+            [1, 3, 3] => Self::Square3,
+            [1, 1, 3] => Self::Row3,
+            [1, 1, 5] => Self::Row5,
+            _ => return None,
+        };
+        // Merged axes have a dilation, which an axis of one tap does not use.
+        let close = g.dilation.iter().zip(g.kernel).all(|(&dilation, taps)| dilation == 1 || taps == 1);
+        let plain = close && g.stride == [1; 3] && g.image[0] == 1 && !g.image.contains(&0);
+        let padded = g.padding.iter().zip(g.kernel).all(|(&padding, taps)| padding < taps);
+        (plain && padded).then_some(kernel)
+    }
+
+    /// Outputs of a tile along both axes.
+    fn tile(self) -> [usize; 2] {
+        match self {
+            Self::Square3 => [4, 4],
+            Self::Row3 => [1, 4],
+            Self::Row5 => [1, 2],
+        }
+    }
+
+    /// Points of a tile along both axes: as many as it has inputs.
+    fn side(self) -> [usize; 2] {
+        if self == Self::Square3 { [SIDE, SIDE] } else { [1, SIDE] }
+    }
+
+    fn points(self) -> usize {
+        self.side().iter().product()
+    }
+}
 
 /// A convolution that is computed by tiles.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Winograd {
+    kernel: Kernel,
     /// The planes and windows of the tiles' inputs.
     tiles: Program,
     /// Interleaved images.
@@ -74,55 +116,50 @@ pub(super) struct Winograd {
     reversed: bool,
 }
 
-/// Whether this is a convolution over two axes with a kernel of 3x3 and stride 1.
-fn applies(g: &Geometry) -> bool {
-    let plain = g.kernel == [1, 3, 3] && g.stride == [1; 3] && g.dilation == [1; 3];
-    plain && g.padding.iter().all(|&padding| padding <= 2) && !g.image.contains(&0) && g.image[0] == 1
-}
-
 /// Cost of the method with so many interleaved images, in multiply-adds of a vector; `None` where it does not
 /// apply.
 pub(super) fn cost(g: &Geometry, images: usize, reversed: bool) -> Option<f64> {
-    if !applies(g) || !g.batch.is_multiple_of(images) {
-        return None;
-    }
+    let g = &g.clone().merged();
+    let kernel = Kernel::of(g).filter(|_| g.batch.is_multiple_of(images))?;
+    let (tile, points) = (kernel.tile(), kernel.points());
     let (channels, rows) =
         if reversed { (g.grid_channels, g.image_channels) } else { (g.image_channels, g.grid_channels) };
     let out = if reversed { g.image } else { g.grid };
-    let (tile_rows, row) = (out[1].div_ceil(TILE), out[2].div_ceil(TILE) * images);
+    let (tile_rows, row) = (out[1].div_ceil(tile[0]), out[2].div_ceil(tile[1]) * images);
     let units = (g.batch / images * g.groups) as f64;
     let vectors = (tile_rows * row.div_ceil(LANES)) as f64;
-    let products = (POINTS * (tile_rows * row).div_ceil(LANES)) as f64;
+    let products = (points * (tile_rows * row).div_ceil(LANES)) as f64;
     let elements = g.batch * g.groups * (channels + rows) * out[1] * out[2];
-    let (channels, rows) = (channels as f64, rows as f64);
-    let unit = rows * channels * (products + KERNEL) + channels * vectors * INPUTS + rows * vectors * SUMS;
+    let (channels, rows, points) = (channels as f64, rows as f64, points as f64);
+    let transforms = rows * channels * KERNEL + channels * vectors * INPUTS + rows * vectors * SUMS;
+    let unit = rows * channels * products + points * transforms;
     Some(units * unit + if images > 1 { turn(elements) } else { 0.0 })
 }
 
 impl Winograd {
-    /// The tiles of the geometry of `images` interleaved images, before axes are merged; `reversed` for a
-    /// spread. `None` if the geometry is not one of a kernel of 3x3 with stride 1.
+    /// The tiles of the geometry of `images` interleaved images; `reversed` for a spread. `None` if the
+    /// method is not for the geometry's kernel.
     ///
     /// # Errors
     /// Fails if the planes are too large to address.
     pub fn new(op: &'static str, g: &Geometry, images: usize, reversed: bool) -> Result<Option<Self>> {
-        if !applies(g) || !g.batch.is_multiple_of(images) {
-            return Ok(None);
-        }
+        let g = &g.clone().merged();
+        let Some(kernel) = Kernel::of(g).filter(|_| g.batch.is_multiple_of(images)) else { return Ok(None) };
+        let ([tile_height, tile_width], [side_height, side_width]) = (kernel.tile(), kernel.side());
         let coefficients = if reversed { Coefficients::spread(g) } else { Coefficients::gather(g) };
         let (image, grid) = if reversed { (g.grid, g.image) } else { (g.image, g.grid) };
         let (channels, rows) =
             if reversed { (g.grid_channels, g.image_channels) } else { (g.image_channels, g.grid_channels) };
-        let padding = |k: usize| if reversed { 2 - g.padding[k] } else { g.padding[k] };
+        let padding = |k: usize| if reversed { g.kernel[k] - 1 - g.padding[k] } else { g.padding[k] };
         let mut tiles = Geometry {
             batch: g.batch / images,
             groups: g.groups,
             image_channels: channels,
             grid_channels: rows,
             image,
-            grid: [1, grid[1].div_ceil(TILE), grid[2].div_ceil(TILE)],
-            kernel: [1, SIDE, SIDE],
-            stride: [1, TILE, TILE],
+            grid: [1, grid[1].div_ceil(tile_height), grid[2].div_ceil(tile_width)],
+            kernel: [1, side_height, side_width],
+            stride: [1, tile_height, tile_width],
             padding: [0, padding(1), padding(2)],
             dilation: [1; 3],
         };
@@ -135,6 +172,7 @@ impl Winograd {
         let [_, middle, inner] = [0, 1, 2].map(|k| tiles.planes.axes[k].len);
         let plane_row = if images > 1 { middle * inner } else { inner };
         Ok(Some(Self {
+            kernel,
             tiles,
             images,
             out: [grid[1], grid[2]],
@@ -159,25 +197,25 @@ impl Winograd {
         bias: &[f32],
         shape: Shape,
     ) -> Result<Tensor> {
-        let tiles = &self.tiles;
+        let (tiles, all_points) = (&self.tiles, self.kernel.points());
         let (channels, rows, [tile_rows, row]) = (tiles.planes.channels, tiles.rows, self.grid);
         let [height, width] = self.out;
         let (source, unit) = (tiles.planes.source_len(), rows * height * width * self.images);
         let mut blank = Blank::new(op, shape, crate::DType::F32)?;
         let out: &mut [f32] = bytemuck::cast_slice_mut(blank.bytes());
         // Rows of tiles whose points are kept.
-        let band = (POINT_BYTES / (size_of::<f32>() * POINTS * channels * row)).clamp(1, tile_rows);
+        let band = (POINT_BYTES / (size_of::<f32>() * all_points * channels * row)).clamp(1, tile_rows);
         let mut planes = Scratch::<f32>::new(op, tiles.planes.len() + slack::<f32>())?;
         planes[tiles.planes.len()..].fill(0.0);
         let pitch = band * row;
-        let mut points = Scratch::<f32>::new(op, channels * POINTS * pitch + slack::<f32>())?;
-        points[channels * POINTS * pitch..].fill(0.0);
-        let kernel = POINTS * kernel_pitch(channels);
-        let sums = POINTS * sums_pitch(KEPT);
+        let mut points = Scratch::<f32>::new(op, channels * all_points * pitch + slack::<f32>())?;
+        points[channels * all_points * pitch..].fill(0.0);
+        let kernel = all_points * kernel_pitch(channels);
+        let sums = all_points * sums_pitch(KEPT);
         storage::ensure_for_tasks(op, (kernel + sums) * size_of::<f32>(), rows.div_ceil(ROWS))?;
         let block = Terms::BLOCK.min(channels);
-        let taps = (0..block).map(|c| Tap { a: c, p: c * POINTS * pitch }).collect();
-        let terms = Terms::new(taps, channels, block, block * POINTS * pitch);
+        let taps = (0..block).map(|c| Tap { a: c, p: c * all_points * pitch }).collect();
+        let terms = Terms::new(taps, channels, block, block * all_points * pitch);
         for (unit, out) in out.chunks_exact_mut(unit).enumerate() {
             let group = unit % groups;
             let weight = &weight[group * self.coefficients.group..];
@@ -186,28 +224,53 @@ impl Winograd {
             pack_all(tiles, src, &mut planes[..tiles.planes.len()]);
             for first in (0..tile_rows).step_by(band) {
                 let here = band.min(tile_rows - first);
-                let all = channels * POINTS * pitch;
-                let work = Work::Flops(8 * channels * here * row * POINTS);
-                for_each_chunk(&mut points[..all], POINTS * pitch, work, |channel, points| {
-                    self.transform_inputs(
-                        &planes[channel * tiles.planes.channel_len()..],
-                        first,
-                        here,
-                        points,
-                    );
+                let all = channels * all_points * pitch;
+                let work = Work::Flops(8 * channels * here * row * all_points);
+                for_each_chunk(&mut points[..all], all_points * pitch, work, |channel, points| {
+                    let planes = &planes[channel * tiles.planes.channel_len()..];
+                    match self.kernel {
+                        Kernel::Square3 => {
+                            self.transform_inputs(
+                                planes,
+                                first,
+                                here,
+                                points,
+                                evaluate_input,
+                                evaluate_input,
+                            );
+                        }
+                        Kernel::Row3 | Kernel::Row5 => {
+                            self.transform_inputs(planes, first, here, points, same, evaluate_input);
+                        }
+                    }
                 });
-                let work = product_work(2 * POINTS * channels * rows * here * row);
+                let work = product_work(2 * all_points * channels * rows * here * row);
                 for_each_chunk(out, ROWS * height * width * self.images, work, |block, out| {
                     let start = block * ROWS;
                     let bias = &bias[start..rows.min(start + ROWS)];
                     let mut kernel = Scratch::<f32>::for_task(kernel);
                     let mut sums = Scratch::<f32>::for_task(sums);
                     let weight = &weight[start * self.coefficients.row..];
-                    self.transform_kernels(weight, bias.len(), &mut kernel);
+                    let coefficients = &mut kernel[..];
+                    match self.kernel {
+                        Kernel::Square3 => self.transform_kernels(
+                            weight,
+                            bias.len(),
+                            coefficients,
+                            evaluate_kernel,
+                            evaluate_kernel,
+                        ),
+                        Kernel::Row3 => {
+                            self.transform_kernels(weight, bias.len(), coefficients, same, evaluate_kernel);
+                        }
+                        Kernel::Row5 => {
+                            self.transform_kernels(weight, bias.len(), coefficients, same, evaluate_kernel_5);
+                        }
+                    }
                     for tile in (0..here * row).step_by(KEPT) {
                         let count = KEPT.min(here * row - tile);
                         let row_pitch = count + slack::<f32>();
-                        let each = sums.chunks_exact_mut(sums_pitch(count)).take(POINTS);
+                        let each = sums.chunks_exact_mut(sums_pitch(count)).take(all_points);
                         for (point, sums) in each.enumerate() {
                             let a = &kernel[point * kernel_pitch(channels)..];
                             let zeros = &[0.0; ROWS][..bias.len()];
@@ -217,7 +280,26 @@ impl Winograd {
                         for (r, (out, &bias)) in
                             out.chunks_exact_mut(height * width * self.images).zip(bias).enumerate()
                         {
-                            self.transform_sums(&sums[r * row_pitch..], bias, first * row + tile, count, out);
+                            let (sums, first) = (&sums[r * row_pitch..], first * row + tile);
+                            match self.kernel {
+                                Kernel::Square3 => {
+                                    self.transform_sums(
+                                        sums,
+                                        bias,
+                                        first,
+                                        count,
+                                        out,
+                                        interpolate,
+                                        interpolate,
+                                    );
+                                }
+                                Kernel::Row3 => {
+                                    self.transform_sums(sums, bias, first, count, out, same, interpolate);
+                                }
+                                Kernel::Row5 => {
+                                    self.transform_sums(sums, bias, first, count, out, same, interpolate_5);
+                                }
+                            }
                         }
                     }
                 });
@@ -228,15 +310,23 @@ impl Winograd {
 
     /// Writes the points of `count` rows of tiles of a channel from row `first` on: for each point a value
     /// per tile.
-    fn transform_inputs(&self, planes: &[f32], first: usize, count: usize, points: &mut [f32]) {
+    fn transform_inputs<const H: usize, const W: usize>(
+        &self,
+        planes: &[f32],
+        first: usize,
+        count: usize,
+        points: &mut [f32],
+        down: impl Fn([Lanes; H]) -> [Lanes; H],
+        along: impl Fn([Lanes; W]) -> [Lanes; W],
+    ) {
         let [pass] = &self.tiles.passes[..] else { return };
-        let taps: &[Tap; POINTS] = pass.taps[..].try_into().expect("a tap per input of a tile");
-        let pitch = points.len() / POINTS;
+        let taps = &pass.taps[..];
+        let pitch = points.len() / (H * W);
         let [_, row] = self.grid;
         vectorize(
             #[inline(always)]
             || {
-                let mut tile: Square<SIDE> = [[[0.0; LANES]; SIDE]; SIDE];
+                let mut tile: Rows<H, W> = [[[0.0; LANES]; W]; H];
                 let (mut between, mut transformed) = (tile, tile);
                 for y in 0..count {
                     let start = (first + y) * self.plane_row;
@@ -249,7 +339,7 @@ impl Winograd {
                                 None => lanes[..len].copy_from_slice(&from[..len]),
                             }
                         }
-                        both_axes(&tile, &mut between, &mut transformed, evaluate_input);
+                        both_axes(&tile, &mut between, &mut transformed, &down, &along);
                         for (point, lanes) in transformed.as_flattened().iter().enumerate() {
                             let to = &mut points[point * pitch + y * row + x..];
                             // Lanes after the last tile of a row are overwritten by the next row.
@@ -266,25 +356,32 @@ impl Winograd {
 
     /// Writes the points of the kernels of `rows` output channels: for each point a row of coefficients per
     /// channel.
-    fn transform_kernels(&self, weight: &[f32], rows: usize, out: &mut [f32]) {
+    fn transform_kernels<const H: usize, const W: usize, const OH: usize, const OW: usize>(
+        &self,
+        weight: &[f32],
+        rows: usize,
+        out: &mut [f32],
+        down: impl Fn([Lanes; H]) -> [Lanes; OH],
+        along: impl Fn([Lanes; W]) -> [Lanes; OW],
+    ) {
         let channels = self.tiles.planes.channels;
         let Coefficients { row, channel, .. } = self.coefficients;
         vectorize_lean(
             #[inline(always)]
             || {
-                let mut kernel: Square<3> = [[[0.0; LANES]; 3]; 3];
-                let mut between = [[[0.0; LANES]; 3]; SIDE];
-                let mut transformed: Square<SIDE> = [[[0.0; LANES]; SIDE]; SIDE];
+                let mut kernel: Rows<H, W> = [[[0.0; LANES]; W]; H];
+                let mut between: Rows<OH, W> = [[[0.0; LANES]; W]; OH];
+                let mut transformed: Rows<OH, OW> = [[[0.0; LANES]; OW]; OH];
                 for r in 0..rows {
                     for c in (0..channels).step_by(LANES) {
                         let len = LANES.min(channels - c);
                         let from = &weight[r * row + c * channel..];
                         if self.reversed {
-                            load_kernels::<true>(from, channel, len, &mut kernel);
+                            load_kernels::<true>(from, channel, len, kernel.as_flattened_mut());
                         } else {
-                            load_kernels::<false>(from, channel, len, &mut kernel);
+                            load_kernels::<false>(from, channel, len, kernel.as_flattened_mut());
                         }
-                        both_axes(&kernel, &mut between, &mut transformed, evaluate_kernel);
+                        both_axes(&kernel, &mut between, &mut transformed, &down, &along);
                         for (point, lanes) in transformed.as_flattened().iter().enumerate() {
                             let to = &mut out[point * kernel_pitch(channels) + r * channels + c..];
                             match to.first_chunk_mut() {
@@ -299,35 +396,58 @@ impl Winograd {
     }
 
     /// Writes the outputs of `count` tiles from number `first` on of one output channel.
-    fn transform_sums(&self, sums: &[f32], bias: f32, first: usize, count: usize, out: &mut [f32]) {
+    fn transform_sums<const H: usize, const W: usize, const OH: usize, const OW: usize>(
+        &self,
+        sums: &[f32],
+        bias: f32,
+        first: usize,
+        count: usize,
+        out: &mut [f32],
+        down: impl Fn([Lanes; H]) -> [Lanes; OH],
+        along: impl Fn([Lanes; W]) -> [Lanes; OW],
+    ) {
         let ([_, row], images) = (self.grid, self.images);
         let [height, width] = self.out;
         vectorize(
             #[inline(always)]
             || {
-                let mut points: Square<SIDE> = [[[0.0; LANES]; SIDE]; SIDE];
-                let mut between = [[[0.0; LANES]; SIDE]; TILE];
-                let mut tile: Square<TILE> = [[[0.0; LANES]; TILE]; TILE];
+                let mut points: Rows<H, W> = [[[0.0; LANES]; W]; H];
+                let mut between: Rows<OH, W> = [[[0.0; LANES]; W]; OH];
+                let mut tile: Rows<OH, OW> = [[[0.0; LANES]; OW]; OH];
                 for block in (0..count).step_by(LANES) {
                     for (point, lanes) in points.as_flattened_mut().iter_mut().enumerate() {
                         *lanes =
                             *sums[point * sums_pitch(count) + block..].first_chunk().expect("padded sums");
                     }
-                    both_axes(&points, &mut between, &mut tile, interpolate);
+                    both_axes(&points, &mut between, &mut tile, &down, &along);
                     let len = LANES.min(count - block);
                     let mut lane = 0;
                     while lane < len {
                         let at = first + block + lane;
-                        let (y, x) = (at / row * TILE, at % row / images * TILE);
+                        let (y, x) = (at / row * OH, at % row / images * OW);
+                        if images == 1 {
+                            // Neighbouring tiles of a row.
+                            let run = (len - lane).min(row - at % row);
+                            let columns = x..width.min(x + run * OW);
+                            for (lanes, y) in tile.iter().zip(y..height.min(y + OH)) {
+                                let to = &mut out[y * width..][columns.clone()];
+                                for (k, to) in to.chunks_mut(OW).enumerate() {
+                                    for (to, lanes) in to.iter_mut().zip(lanes) {
+                                        *to = lanes[lane + k] + bias;
+                                    }
+                                }
+                            }
+                            lane += run;
+                            continue;
+                        }
                         // Neighbouring images of one tile.
                         let image = at % row % images;
                         let run = (len - lane).min(images - image);
-                        for (i, y) in (y..height.min(y + TILE)).enumerate() {
-                            for (j, x) in (x..width.min(x + TILE)).enumerate() {
+                        for (i, y) in (y..height.min(y + OH)).enumerate() {
+                            for (j, x) in (x..width.min(x + OW)).enumerate() {
                                 let to = &mut out[(y * width + x) * images + image..];
                                 let from = &tile[i][j][lane..];
                                 match run {
-                                    1 => to[0] = from[0] + bias,
                                     8 => add::<8>(from, bias, to),
                                     16 => add::<16>(from, bias, to),
                                     _ => to
@@ -347,12 +467,13 @@ impl Winograd {
 
 /// Reads the kernels of `len` channels, which are `channel` apart.
 #[inline(always)]
-fn load_kernels<const REVERSED: bool>(from: &[f32], channel: usize, len: usize, to: &mut Square<3>) {
+fn load_kernels<const REVERSED: bool>(from: &[f32], channel: usize, len: usize, to: &mut [Lanes]) {
+    let count = to.len();
     for lane in 0..len {
-        let taps: &[f32; 9] = from[lane * channel..].first_chunk().expect("a kernel of 3x3");
-        for tap in 0..9 {
-            let at = if REVERSED { 8 - tap } else { tap };
-            to[at / 3][at % 3][lane] = taps[tap];
+        let taps = &from[lane * channel..][..count];
+        for (tap, &value) in taps.iter().enumerate() {
+            let at = if REVERSED { count - 1 - tap } else { tap };
+            to[at][lane] = value;
         }
     }
 }
@@ -376,16 +497,17 @@ fn sums_pitch(tiles: usize) -> usize {
     ROWS * (tiles + slack::<f32>()) + LANES
 }
 
-/// Transforms the columns and then the rows of a square. `between` holds the transformed columns.
+/// Transforms the columns and then the rows. `between` holds the transformed columns.
 #[inline(always)]
-fn both_axes<const I: usize, const O: usize>(
-    from: &Square<I>,
-    between: &mut [[Lanes; I]; O],
-    to: &mut Square<O>,
-    along: impl Fn([Lanes; I]) -> [Lanes; O],
+fn both_axes<const H: usize, const W: usize, const OH: usize, const OW: usize>(
+    from: &Rows<H, W>,
+    between: &mut Rows<OH, W>,
+    to: &mut Rows<OH, OW>,
+    down: &impl Fn([Lanes; H]) -> [Lanes; OH],
+    along: &impl Fn([Lanes; W]) -> [Lanes; OW],
 ) {
-    for x in 0..I {
-        let column = along(core::array::from_fn(|y| from[y][x]));
+    for x in 0..W {
+        let column = down(core::array::from_fn(|y| from[y][x]));
         for (row, lanes) in between.iter_mut().zip(column) {
             row[x] = lanes;
         }
@@ -393,6 +515,12 @@ fn both_axes<const I: usize, const O: usize>(
     for (to, from) in to.iter_mut().zip(between) {
         *to = along(*from);
     }
+}
+
+/// An axis without a kernel.
+#[inline(always)]
+fn same(values: [Lanes; 1]) -> [Lanes; 1] {
+    values
 }
 
 /// Each lane of the result is `f` of the lanes.
@@ -441,9 +569,31 @@ fn evaluate_kernel(values: [Lanes; 3]) -> [Lanes; SIDE] {
     })
 }
 
+/// [`evaluate_kernel`] for a kernel of 5.
+#[inline(always)]
+fn evaluate_kernel_5(values: [Lanes; 5]) -> [Lanes; SIDE] {
+    each(values, |[w0, w1, w2, w3, w4]| {
+        let (even, odd) = (w0 + w2 + w4, w1 + w3);
+        [
+            w0,
+            (even + odd) * (-1.0 / 3.0),
+            (even - odd) * (1.0 / 3.0),
+            (w0 + 2.0 * w1 + 4.0 * w2 + 8.0 * w3 + 16.0 * w4) * (1.0 / 15.0),
+            (w0 - 0.5 * w1 + 0.25 * w2 - 0.125 * w3 + 0.0625 * w4) * (-16.0 / 15.0),
+            w4,
+        ]
+    })
+}
+
+/// Points to the two outputs of a kernel of 5.
+#[inline(always)]
+fn interpolate_5(values: [Lanes; SIDE]) -> [Lanes; 2] {
+    each(values, |[m0, m1, m2, m3, m4, m5]| [m0 + (m1 + m2) + m3 + m4, (m1 - m2) + 2.0 * m3 - 0.5 * m4 + m5])
+}
+
 /// Points to outputs.
 #[inline(always)]
-fn interpolate(values: [Lanes; SIDE]) -> [Lanes; TILE] {
+fn interpolate(values: [Lanes; SIDE]) -> [Lanes; 4] {
     each(values, |[m0, m1, m2, m3, m4, m5]| {
         let (sum, difference) = (m1 + m2, m1 - m2);
         [

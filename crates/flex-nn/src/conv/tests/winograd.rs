@@ -4,12 +4,25 @@ use super::*;
 use crate::conv::images::Images;
 use crate::conv::winograd::Winograd;
 
-/// Largest error of the method, relative to the largest sum of magnitudes, for a convolution of `x` with
-/// `rows` kernels of 3x3, or for its input gradient.
+/// [`error_of`] for kernels of 3x3.
 fn error(x: [usize; 4], rows: usize, padding: [usize; 2], images: usize, reversed: bool) -> f64 {
+    error_of([3, 3], x, rows, padding, images, reversed)
+}
+
+/// Largest error of the method, relative to the largest sum of magnitudes, for a convolution of `x` with
+/// `rows` kernels, or for its input gradient.
+fn error_of(
+    kernel: [usize; 2],
+    x: [usize; 4],
+    rows: usize,
+    padding: [usize; 2],
+    images: usize,
+    reversed: bool,
+) -> f64 {
     let o = ConvOptions { padding, ..options::<2>(1, 0, 1, 1) };
-    let ws = [rows, x[1], 3, 3];
-    let ys = [x[0], rows, x[2] + 2 * padding[0] - 2, x[3] + 2 * padding[1] - 2];
+    let ws = [rows, x[1], kernel[0], kernel[1]];
+    let grid = |k: usize| x[k + 2] + 2 * padding[k] + 1 - kernel[k];
+    let ys = [x[0], rows, grid(0), grid(1)];
     let [xt, wt, gt] = [(&x, 1), (&ws, 2), (&ys, 3)].map(|(shape, seed)| random::<f32>(shape, seed));
     let (xv, wv, gv) = (to_f64::<f32>(&xt), to_f64::<f32>(&wt), to_f64::<f32>(&gt));
     let (source, shape) = if reversed { (gt, x) } else { (xt, ys) };
@@ -21,7 +34,7 @@ fn error(x: [usize; 4], rows: usize, padding: [usize; 2], images: usize, reverse
         if reversed { want.add(i, gv[k] * wv[w]) } else { want.add(k, xv[i] * wv[w]) }
     });
     let g = Geometry::conv("t", &x, &ws, &o).unwrap();
-    let winograd = Winograd::new("t", &g, images, reversed).unwrap().expect("a kernel of 3x3");
+    let winograd = Winograd::new("t", &g, images, reversed).unwrap().expect("a kernel with tiles");
     let (images, shape) = (Images(images), Shape::from(shape));
     let source = images.interleave(source).unwrap();
     let (weight, mixed) = (wt.to_vec::<f32>(), images.shape(&shape));
@@ -44,6 +57,33 @@ fn tiles_cover_outputs_of_any_size() {
                     let error = error([batch, 3, height, width], 9, padding, images, reversed);
                     assert!(error < 2e-6, "{height}x{width} {padding:?} {images} {reversed}: {error}");
                 }
+            }
+        }
+    }
+}
+
+/// Kernels of 3 and 5 along one axis, over rows and over columns: lengths around one, two and more tiles of
+/// two and of four outputs, around a vector of tiles, and more tiles than are kept (192).
+#[test]
+fn tiles_along_one_axis() {
+    for taps in [3, 5] {
+        for len in [1, 2, 3, 4, 5, 6, 7, 9, 31, 32, 33, 65, 391, 801] {
+            for padding in 0..taps {
+                if len + 2 * padding < taps {
+                    continue;
+                }
+                for (across, batch, images) in [(1, 1, 1), (1, 3, 3), (4, 2, 1), (3, 4, 2)] {
+                    for reversed in [false, true] {
+                        let of_row =
+                            error_of([1, taps], [batch, 5, across, len], 9, [0, padding], images, reversed);
+                        assert!(
+                            of_row < 2e-6,
+                            "{taps} {across}x{len} {padding} {images} {reversed}: {of_row}"
+                        );
+                    }
+                }
+                let of_column = error_of([taps, 1], [1, 33, len, 1], 17, [padding, 0], 1, padding == 1);
+                assert!(of_column < 2e-6, "{taps} {len} {padding}: {of_column}");
             }
         }
     }
@@ -78,7 +118,10 @@ fn other_kernels_and_strides_have_no_tiles() {
         Winograd::new("t", &g, 1, false).unwrap()
     };
     assert!(make([3, 3], 1, 1, 1).is_some());
-    for other in [make([3, 2], 1, 1, 1), make([1, 3], 1, 0, 1), make([5, 5], 1, 1, 1)] {
+    assert!(make([1, 3], 1, 0, 1).is_some() && make([1, 5], 1, 0, 1).is_some());
+    // A kernel along columns of several elements takes steps of a row.
+    for other in [make([3, 2], 1, 1, 1), make([3, 1], 1, 0, 1), make([5, 5], 1, 1, 1), make([1, 7], 1, 0, 1)]
+    {
         assert!(other.is_none());
     }
     assert!(
