@@ -157,7 +157,8 @@ impl<A: Wide> WithSimd for Dots<'_, A> {
     }
 }
 
-/// Dot products of `R` rows with `x`. The rows that are `ahead` elements away are prefetched. The carried vectors of the first of them have number `first`.
+/// Dot products of `R` rows with `x`. The rows that are `ahead` elements away are prefetched. The carried
+/// vectors of the first row have number `first`.
 #[inline(always)]
 fn dot<S: Simd, A: Wide, const R: usize>(
     mut rows: [&[A]; R],
