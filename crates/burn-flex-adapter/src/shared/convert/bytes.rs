@@ -85,7 +85,9 @@ mod tests {
     #[test]
     #[cfg(feature = "std")]
     fn files_are_read_before_threads_share_them() {
-        let path = std::env::temp_dir().join(alloc::format!("burn-flex-bytes-{}", std::process::id()));
+        // The tests of both releases may run at once.
+        let module = module_path!().replace("::", "-");
+        let path = std::env::temp_dir().join(alloc::format!("{module}-{}", std::process::id()));
         let values: vec::Vec<f32> = (0..5000).map(|i| i as f32).collect();
         std::fs::write(&path, bytes_of(&values)).expect("a file");
         let bytes = to_engine(Bytes::from_file(&path, 4 * values.len() as u64, 0));
