@@ -8,7 +8,7 @@
 use super::bias::sum_channels;
 use super::element::{Output, Scratch, Values};
 use super::plan::{Geometry, check_bias, check_scratch};
-use super::product::{BLOCK_ROWS, Pairs, Tap, Terms, dots, max_lanes, windows};
+use super::product::{BLOCK_ROWS, Pairs, Tap, Terms, dots, max_lanes, rows_of, windows};
 use super::run::product_work;
 use super::{ConvOptions, DeformConvGradients, DeformConvOptions, start_values};
 use crate::error::{Error, Result, check_same_dtype};
@@ -344,16 +344,12 @@ impl DeformPlan {
                 let mut columns = Scratch::for_task(k * self.g.groups * len);
                 self.columns(f, *image, range.clone(), &mut columns);
                 let terms = row_terms(k, len);
-                let mut temp = Scratch::for_task(BLOCK_ROWS * len);
                 for (group, pieces) in pieces.chunks_mut(self.g.grid_channels).enumerate() {
                     for (block, pieces) in pieces.chunks_mut(BLOCK_ROWS).enumerate() {
                         let row = group * self.g.grid_channels + block * BLOCK_ROWS;
                         let bias = &bias[row..][..pieces.len()];
                         let (a, base) = (&f.weight[row * k..], group * k * len);
-                        windows(a, k, bias, &columns, &terms, base, len, &mut temp, len);
-                        for (piece, values) in pieces.iter_mut().zip(temp.chunks_exact(len)) {
-                            piece.copy_from_slice(values);
-                        }
+                        windows(a, k, bias, &columns, &terms, base, len, pieces);
                     }
                 }
             }
@@ -450,7 +446,8 @@ impl DeformPlan {
                 let block = &mut d_columns[group * k * pitch..][..k * pitch];
                 for_each_chunk(block, BLOCK_ROWS * pitch, product, |task, out| {
                     let a = &transposed[task * BLOCK_ROWS * rows_out..];
-                    windows(a, rows_out, &zeros[..out.len() / pitch], g, &row_terms, 0, pitch, out, pitch);
+                    let out = &mut rows_of(out, pitch, BLOCK_ROWS);
+                    windows(a, rows_out, &zeros[..out.len()], g, &row_terms, 0, pitch, out);
                 });
             }
             let d_x = &mut d_x[image * self.channels_in() * plane..][..self.channels_in() * plane];

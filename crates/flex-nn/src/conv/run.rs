@@ -6,7 +6,7 @@
 //! Every output is summed over channels and taps in one fixed order, independent of runs, tasks and threads.
 
 use super::element::Scratch;
-use super::product::{BLOCK_ROWS, max_lanes, slack, windows};
+use super::product::{BLOCK_ROWS, OutRows, max_lanes, rows_of, slack, windows};
 use super::program::{Pass, Program};
 use crate::dtype::DType;
 use crate::error::Result;
@@ -296,7 +296,7 @@ impl Program {
         temp: &mut [A],
     ) {
         let group = part.unit % operands.groups;
-        let at = self.coefficients;
+        let at_row = self.coefficients.row;
         let bias = &operands.bias[group * self.rows + first..][..pieces.len()];
         let empty = operands.weight.is_empty();
         if empty || !self.is_complete() {
@@ -308,7 +308,7 @@ impl Program {
             // Sums over no channels.
             return;
         }
-        let weight = &operands.weight[group * at.group..];
+        let weight = &operands.weight[group * self.coefficients.group..];
         let axis = self.band_axis();
         let band_start = part.band.start * self.out[axis + 1..].iter().product::<usize>();
         let ordered = self.passes.len() == 1 && self.passes[0].step == [1; 3];
@@ -319,13 +319,22 @@ impl Program {
                 let [_, pitch_h, pitch_w] = [0, 1, 2].map(|k| self.planes.axes[k].len);
                 let base = (run.d * pitch_h + run.h) * pitch_w + run.w;
                 let len = (run.rows - 1) * pitch_w + run.cols;
+                let at = self.output(pass, [run.d, run.h, run.w]) - band_start;
                 for (k, pieces) in pieces.chunks_mut(BLOCK_ROWS).enumerate() {
                     let row = k * BLOCK_ROWS;
-                    let (a, bias) = (&weight[(first + row) * at.row..], &bias[row..row + pieces.len()]);
+                    let (a, bias) = (&weight[(first + row) * at_row..], &bias[row..row + pieces.len()]);
+                    // Where outputs lie like the positions of the run, they are written where they belong.
+                    if ordered && (run.rows == 1 || run.cols == pitch_w) && pieces[0].values::<A>().is_some()
+                    {
+                        let rows = pieces.iter_mut().filter_map(Sink::values::<A>);
+                        let out = &mut rows.map(|row| &mut row[at..]).collect::<OutRows<'_, A>>();
+                        windows(a, at_row, bias, p, &pass.terms, base, len, out);
+                        continue;
+                    }
                     let pitch = len + slack::<A>();
-                    windows(a, at.row, bias, p, &pass.terms, base, len, temp, pitch);
-                    for (piece, values) in pieces.iter_mut().zip(temp.chunks_exact(pitch)) {
-                        let at = self.output(pass, [run.d, run.h, run.w]) - band_start;
+                    let out = &mut rows_of(temp, pitch, pieces.len());
+                    windows(a, at_row, bias, p, &pass.terms, base, len, out);
+                    for (piece, values) in pieces.iter_mut().zip(out) {
                         let next = pass.step[1] * self.out[2];
                         let Some(piece) = piece.values::<A>() else {
                             for (r, values) in values.chunks(pitch_w).take(run.rows).enumerate() {

@@ -21,7 +21,7 @@
 use super::choice::turn;
 use super::element::Scratch;
 use super::plan::Geometry;
-use super::product::{Tap, Terms, max_lanes, slack, windows};
+use super::product::{Tap, Terms, max_lanes, rows_of, slack, windows};
 use super::program::{Coefficients, Program};
 use super::run::{pack_all, product_work};
 use crate::error::Result;
@@ -275,7 +275,8 @@ impl Winograd {
                             let a = &kernel[point * kernel_pitch(channels)..];
                             let zeros = &[0.0; ROWS][..bias.len()];
                             let base = point * pitch + tile;
-                            windows(a, channels, zeros, &points, &terms, base, count, sums, row_pitch);
+                            let out = &mut rows_of(sums, row_pitch, bias.len());
+                            windows(a, channels, zeros, &points, &terms, base, count, out);
                         }
                         for (r, (out, &bias)) in
                             out.chunks_exact_mut(height * width * self.images).zip(bias).enumerate()
