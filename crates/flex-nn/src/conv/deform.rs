@@ -49,11 +49,12 @@ pub fn deform_conv2d(
     const OP: &str = "deform_conv2d";
     let plan = DeformPlan::new(OP, &x, &offset, &weight, mask.as_ref(), bias.as_ref(), options)?;
     let (x, offset, weight) = (x.into_contiguous()?, offset.into_contiguous()?, weight.into_contiguous()?);
-    let mask = mask.map(Tensor::into_contiguous).transpose()?;
+    let [mask, bias] = [mask, bias].map(|tensor| tensor.map(Tensor::into_contiguous));
+    let (mask, bias) = (mask.transpose()?, bias.transpose()?);
     let shape = plan.g.grid_shape::<2>();
     check_scratch(OP, &shape)?;
     computing!(OP, x.dtype(), A => {
-        let bias = start_values::<A>(OP, bias, plan.channels_out())?;
+        let bias = start_values::<A>(OP, bias.as_ref(), plan.channels_out())?;
         let factors = Factors::<A>::new(OP, &x, &offset, &weight, mask.as_ref())?;
         let mut out = Output::<A>::new(OP, shape, x.dtype())?;
         plan.forward(OP, &factors, &bias, out.values())?;

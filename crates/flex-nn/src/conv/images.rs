@@ -1,20 +1,53 @@
 //! Interleaved images: several images of a batch as the innermost axis, along which vectors lie.
 
 use crate::error::Result;
+use crate::parallel::{Work, for_each_chunk};
+use crate::storage::Finish;
+use crate::stored::Source;
 use crate::{Shape, Tensor};
 use alloc::vec::Vec;
+
+/// Elements of a result that are completed at a time, as in chains of operations.
+const FINISHED: usize = 16 * 1024;
 
 /// How many images of a batch are interleaved. They divide the batch; with 1, tensors stay as they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Images(pub usize);
 
 impl Images {
+    /// The tensor of shape `shape` whose interleaved images `run` computes from the interleaved images of
+    /// `source`. `run` also gets the interleaved shape, and the `finish` that it has to call, which is called
+    /// here if images are interleaved.
+    ///
+    /// # Errors
+    /// Those of `run`; not enough memory.
+    pub fn through(
+        self,
+        source: &Tensor,
+        shape: &Shape,
+        finish: Option<Finish<'_>>,
+        run: impl FnOnce(Source<'_>, Shape, Option<Finish<'_>>) -> Result<Tensor>,
+    ) -> Result<Tensor> {
+        if self.0 == 1 {
+            return run(Source::of(source), shape.clone(), finish);
+        }
+        let mixed = self.interleave(source.clone())?;
+        let out = run(Source::of(&mixed), self.shape(shape), None)?;
+        let mut out = self.separate(out, shape.clone())?;
+        if let (Some(finish), size) = (finish, out.dtype().size()) {
+            let bytes = out.dense_bytes_mut().expect("a result that nothing shares");
+            let work = Work::Bytes(2 * bytes.len());
+            for_each_chunk(bytes, FINISHED * size, work, |k, piece| finish(k * FINISHED, piece));
+        }
+        Ok(out)
+    }
+
     /// `[batch, channels, spatial...]` as a contiguous tensor `[batch / images, channels, spatial...,
     /// images]`.
     ///
     /// # Errors
     /// Not enough memory.
-    pub fn interleave(self, source: Tensor) -> Result<Tensor> {
+    fn interleave(self, source: Tensor) -> Result<Tensor> {
         if self.0 == 1 {
             return source.into_contiguous();
         }
@@ -26,7 +59,7 @@ impl Images {
     }
 
     /// The interleaved shape of `[batch, channels, spatial...]`.
-    pub fn shape(self, shape: &Shape) -> Shape {
+    fn shape(self, shape: &Shape) -> Shape {
         let mut shape = shape.clone();
         if self.0 > 1 {
             shape[0] /= self.0;
@@ -39,7 +72,7 @@ impl Images {
     ///
     /// # Errors
     /// Not enough memory.
-    pub fn separate(self, source: Tensor, shape: Shape) -> Result<Tensor> {
+    fn separate(self, source: Tensor, shape: Shape) -> Result<Tensor> {
         if self.0 == 1 {
             return Ok(source);
         }

@@ -43,6 +43,7 @@ pub use deform::{deform_conv2d, deform_conv2d_backward};
 pub use unfold::unfold4d;
 
 use crate::error::{Result, check_same_dtype};
+use crate::storage::{Finish, Producer};
 use crate::stored::{Computing, Source};
 use crate::{DType, Shape, Tensor};
 use choice::{Choice, Direction};
@@ -264,27 +265,63 @@ fn pass(
     check_bias(op, bias.as_ref(), weight.dtype(), channels)?;
     check_scratch(op, &shape)?;
     let (source, weight) = (source.into_contiguous()?, weight.into_contiguous()?);
-    let mut choice = Choice::new(op, geometry, direction, dtype == DType::F32)?;
-    if let Some(winograd) = &choice.winograd {
-        let tame = |tensor| Source::of(tensor).values().is_some_and(winograd::is_tame);
-        if tame(&source) && tame(&weight) {
-            let bias = start_values::<f32>(op, bias, channels)?;
-            let source = choice.images.interleave(source)?;
-            let weight = Values::<f32>::of(op, Source::of(&weight))?;
-            let out = choice.images.shape(&shape);
-            let out = winograd.run(op, geometry.groups, Source::of(&source), &weight, &bias, out)?;
-            return choice.images.separate(out, shape);
-        }
-        choice = Choice::new(op, geometry, direction, false)?;
+    let bias = bias.map(Tensor::into_contiguous).transpose()?;
+    let (geometry, choice) = (geometry.clone(), Choice::new(op, geometry, direction, dtype == DType::F32)?);
+    let convolution = Convolution { op, direction, source, weight, bias, geometry, choice, channels, shape };
+    #[cfg(feature = "std")]
+    {
+        let shape = convolution.shape.clone();
+        flex_map::elementwise::deferred::produce(convolution, shape, dtype)
     }
-    let source = choice.images.interleave(source)?;
-    let out = computing!(op, dtype, A => {
-        let bias = start_values::<A>(op, bias, channels)?;
-        let weight = Values::<A>::of(op, Source::of(&weight))?;
-        let out = choice.images.shape(&shape);
-        run::run(op, &choice.program, geometry.groups, Source::of(&source), &weight, &bias, out, dtype)
-    });
-    choice.images.separate(out?, shape)
+    #[cfg(not(feature = "std"))]
+    convolution.produce(None)
+}
+
+/// One side of a convolution, to be computed from the other. The operands are contiguous.
+struct Convolution {
+    op: &'static str,
+    direction: Direction,
+    source: Tensor,
+    weight: Tensor,
+    bias: Option<Tensor>,
+    geometry: Geometry,
+    choice: Choice,
+    /// Channels of the result.
+    channels: usize,
+    shape: Shape,
+}
+
+impl Producer for Convolution {
+    fn produce(&self, finish: Option<Finish<'_>>) -> Result<Tensor> {
+        let Self { op, source, weight, bias, geometry, shape, channels, .. } = self;
+        let (op, bias, groups) = (*op, bias.as_ref(), geometry.groups);
+        if let Some(winograd) = &self.choice.winograd {
+            let tame = |tensor| Source::of(tensor).values().is_some_and(winograd::is_tame);
+            if tame(source) && tame(weight) {
+                let bias = start_values::<f32>(op, bias, *channels)?;
+                let weight = Values::<f32>::of(op, Source::of(weight))?;
+                return self.choice.images.through(source, shape, finish, |source, shape, finish| {
+                    winograd.run(op, groups, source, &weight, &bias, shape, finish)
+                });
+            }
+        }
+        let direct;
+        let choice = match &self.choice.winograd {
+            Some(_) => {
+                direct = Choice::new(op, geometry, self.direction, false)?;
+                &direct
+            }
+            None => &self.choice,
+        };
+        let dtype = source.dtype();
+        choice.images.through(source, shape, finish, |source, shape, finish| {
+            computing!(op, dtype, A => {
+                let bias = start_values::<A>(op, bias, *channels)?;
+                let weight = Values::<A>::of(op, Source::of(weight))?;
+                run::run(op, &choice.program, groups, source, &weight, &bias, shape, dtype, finish)
+            })
+        })
+    }
 }
 
 /// Computes the gradient of the weight, in the weight's shape, from image and grid.
@@ -301,7 +338,7 @@ fn weight_gradient(
         return computing!(op, dtype, A => {
             let start = start_values::<A>(op, None, geometry.grid_channels * groups)?;
             let grid = Values::<A>::of(op, Source::of(&grid))?;
-            run::run(op, &program, groups, Source::of(&image), &grid, &start, shape, dtype)
+            run::run(op, &program, groups, Source::of(&image), &grid, &start, shape, dtype, None)
         });
     }
     let (image, grid, geometry) =
@@ -314,11 +351,15 @@ fn weight_gradient(
     })
 }
 
-/// The initial values of the accumulators: the bias in the computed type, or zeros.
-fn start_values<A: Computing>(op: &'static str, bias: Option<Tensor>, channels: usize) -> Result<Scratch<A>> {
+/// The initial values of the accumulators: the bias, which is contiguous, in the computed type, or zeros.
+fn start_values<A: Computing>(
+    op: &'static str,
+    bias: Option<&Tensor>,
+    channels: usize,
+) -> Result<Scratch<A>> {
     let mut values = Scratch::new(op, channels)?;
     match bias {
-        Some(bias) => Source::of(&bias.into_contiguous()?).read(&mut values),
+        Some(bias) => Source::of(bias).read(&mut values),
         None => values.fill(A::ZERO),
     }
     Ok(values)

@@ -12,6 +12,7 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::parallel::thresholds::{CONV_TASKS, TASK_CONV_FLOPS};
 use crate::parallel::{Work, for_each_chunk};
+use crate::storage::Finish;
 use crate::stored::{Computing, Sink, Source};
 use crate::{Blank, Tensor, storage};
 use alloc::vec::Vec;
@@ -29,6 +30,11 @@ const WHOLE_FLOPS: usize = 8 * 1024 * 1024;
 /// processor time with 16 MiB and 6.2 ms with 4 MiB.
 pub(super) const PLANES_BYTES: usize = 4 * 1024 * 1024;
 
+/// Rows of outputs of at least this many bytes are completed by the operations that follow in parts of at
+/// least [`FINISHED`] outputs, while these are in the first-level cache; shorter ones when their task ends.
+const LONG_PIECE: usize = 8 * 1024;
+const FINISHED: usize = 1024;
+
 /// The operands of a program.
 #[derive(Clone, Copy)]
 struct Operands<'a, A> {
@@ -40,7 +46,7 @@ struct Operands<'a, A> {
 }
 
 /// Computes the whole output, `[batch, groups, rows, spatial]`, from `src`, the source of the planes,
-/// `[batch, groups, channels, spatial]`.
+/// `[batch, groups, channels, spatial]`. Passes elements that are computed to `finish`.
 pub(super) fn run<A: Computing>(
     op: &'static str,
     program: &Program,
@@ -50,6 +56,7 @@ pub(super) fn run<A: Computing>(
     bias: &[A],
     shape: crate::Shape,
     dtype: DType,
+    finish: Option<Finish<'_>>,
 ) -> Result<Tensor> {
     let unit_out = program.rows * program.out_len();
     let units = shape.num_elements() / unit_out.max(1);
@@ -92,11 +99,8 @@ pub(super) fn run<A: Computing>(
                         &scratch
                     }
                 };
-                let channels = out.chunks_mut(program.out_len() * dtype.size());
-                let mut pieces: Vec<Sink<'_>> = storage::list(program.rows);
-                pieces.extend(channels.map(|out| Sink::new(out, dtype)));
                 let part = Part { unit, row: 0, band: 0..program.out[program.band_axis()] };
-                program.multiply(&operands, p, &part, &mut pieces, &mut temp);
+                program.multiply(&operands, p, &part, &mut [out], dtype, &mut temp, finish);
             }
         });
         return Ok(blank.finish());
@@ -109,7 +113,7 @@ pub(super) fn run<A: Computing>(
     check_packing::<A>(op, program, src)?;
     // The lists of `split`: at most one band per row for each task that there is too few.
     let pieces = at_once.saturating_mul(program.rows).saturating_add(64 * CONV_TASKS);
-    storage::ensure(op, pieces.saturating_mul(2 * size_of::<Sink<'_>>()))?;
+    storage::ensure(op, pieces.saturating_mul(2 * size_of::<&[u8]>()))?;
     for first in (0..units).step_by(at_once) {
         let count = at_once.min(units - first);
         if direct.is_none() {
@@ -118,7 +122,7 @@ pub(super) fn run<A: Computing>(
             pack_all(program, src, &mut scratch[..count * planes]);
         }
         let out = &mut out[first * unit_bytes..][..count * unit_bytes];
-        let mut tasks = split(program, first, out, dtype, flops);
+        let mut tasks = split(program, first, out, dtype.size(), flops);
         for_each_chunk(&mut tasks, 1, work, |_, task| {
             let mut temp = Scratch::for_task(BLOCK_ROWS * (MAX_RUN + slack::<A>()));
             for (part, pieces) in task {
@@ -126,7 +130,7 @@ pub(super) fn run<A: Computing>(
                     Some(src) => &src[part.unit * source..][..source],
                     None => &scratch[(part.unit - first) * planes..],
                 };
-                program.multiply(&operands, p, part, pieces, &mut temp);
+                program.multiply(&operands, p, part, pieces, dtype, &mut temp, finish);
             }
         });
     }
@@ -177,19 +181,20 @@ struct Part {
     band: Range<usize>,
 }
 
-/// A part and the memory of its outputs: one slice per row.
-type Task<'a> = (Part, Vec<Sink<'a>>);
+/// A part and the memory of its outputs: one slice for all rows if the band is the whole axis, else one for
+/// each row.
+type Task<'a> = (Part, Vec<&'a mut [u8]>);
 
-/// Cuts the output of consecutive units into tasks.
+/// Cuts the output of consecutive units, with elements of `element` bytes, into tasks.
 fn split<'a>(
     program: &Program,
     first: usize,
     out: &'a mut [u8],
-    dtype: DType,
+    element: usize,
     flops: usize,
 ) -> Vec<Task<'a>> {
     let rows = program.rows;
-    let out_bytes = program.out_len() * dtype.size();
+    let out_bytes = program.out_len() * element;
     let units = out.len() / (rows * out_bytes);
     // Blocks of rows first: they share only the planes.
     let block = rows.div_ceil(CONV_TASKS).next_multiple_of(BLOCK_ROWS).min(64);
@@ -205,11 +210,15 @@ fn split<'a>(
             let base = list.len();
             for start in (0..size).step_by(band) {
                 let part = Part { unit: first + k, row: b * block, band: start..(start + band).min(size) };
-                list.push((part, storage::list(block)));
+                list.push((part, storage::list(if bands == 1 { 1 } else { block })));
+            }
+            if bands == 1 {
+                list[base].1.push(channels);
+                continue;
             }
             for channel in channels.chunks_mut(out_bytes) {
                 for (piece, (_, pieces)) in channel.chunks_mut(band * inner).zip(&mut list[base..]) {
-                    pieces.push(Sink::new(piece, dtype));
+                    pieces.push(piece);
                 }
             }
         }
@@ -233,25 +242,65 @@ impl Program {
         self.out.iter().position(|&size| size > 1).unwrap_or(2)
     }
 
-    /// Computes a part. `p` holds the planes of the part's unit, `pieces` the outputs, one slice per row.
+    /// Computes a part, and passes its outputs to `finish`. `p` holds the planes of the part's unit, `out` the
+    /// memory of the outputs, as in a [`Task`].
     fn multiply<A: Computing>(
+        &self,
+        operands: &Operands<'_, A>,
+        p: &[A],
+        part: &Part,
+        out: &mut [&mut [u8]],
+        dtype: DType,
+        temp: &mut [A],
+        finish: Option<Finish<'_>>,
+    ) {
+        let size = self.out[self.band_axis()];
+        let (len, inner) = (self.out_len(), self.out_len() / size);
+        let piece = part.band.len() * inner * dtype.size();
+        let rows = out.iter().map(|out| out.len()).sum::<usize>() / piece;
+        let mut pieces: Vec<Sink<'_>> = storage::list(rows);
+        for out in out.iter_mut() {
+            pieces.extend(out.chunks_mut(piece).map(|out| Sink::new(out, dtype)));
+        }
+        let mut first = (part.unit * self.rows + part.row) * len + part.band.start * inner;
+        let early =
+            finish.filter(|_| piece >= LONG_PIECE && self.is_in_order() && !operands.weight.is_empty());
+        match self.turned {
+            Some(lanes) => self.multiply_turned(operands, p, part, &mut pieces, temp, lanes),
+            None => {
+                // Planes that stay in the cache are read again for each block of rows, so that the
+                // coefficients of a block are read once for all passes. Otherwise a run stays in the cache.
+                let by_rows = self.passes.len() > 1 && self.planes.len() <= RUN_ELEMENTS;
+                let rows = if by_rows { BLOCK_ROWS } else { pieces.len().max(1) };
+                for (k, pieces) in pieces.chunks_mut(rows).enumerate() {
+                    let early = early.map(|finish| (finish, first + k * rows * len));
+                    self.multiply_rows(operands, p, part, part.row + k * rows, pieces, temp, early);
+                }
+            }
+        }
+        if let (Some(finish), None) = (finish, early) {
+            for out in out {
+                finish(first, out);
+                first += out.len() / piece * len;
+            }
+        }
+    }
+
+    /// Whether one pass computes all outputs in the order in which they lie.
+    fn is_in_order(&self) -> bool {
+        self.turned.is_none() && self.is_complete() && self.passes.len() == 1 && self.passes[0].step == [1; 3]
+    }
+
+    /// Computes a part whose rows are turned.
+    fn multiply_turned<A: Computing>(
         &self,
         operands: &Operands<'_, A>,
         p: &[A],
         part: &Part,
         pieces: &mut [Sink<'_>],
         temp: &mut [A],
+        lanes: usize,
     ) {
-        let Some(lanes) = self.turned else {
-            // Planes that stay in the cache are read again for each block of rows, so that the coefficients
-            // of a block are read once for all passes. Otherwise a run stays in the cache.
-            let by_rows = self.passes.len() > 1 && self.planes.len() <= RUN_ELEMENTS;
-            let rows = if by_rows { BLOCK_ROWS } else { pieces.len().max(1) };
-            for (k, pieces) in pieces.chunks_mut(rows).enumerate() {
-                self.multiply_rows(operands, p, part, part.row + k * rows, pieces, temp);
-            }
-            return;
-        };
         let len = self.out_len();
         let mut rows = Scratch::<A>::for_task(BLOCK_ROWS * len);
         let mut turned = Scratch::<A>::for_task(if pieces[0].values::<A>().is_some() { 0 } else { len });
@@ -267,7 +316,7 @@ impl Program {
                 let first = summed * self.summed;
                 let p = &p[first * self.planes.channel_len()..];
                 let weight = &operands.weight[first * self.coefficients.channel..];
-                self.multiply_rows(&Operands { weight, ..*operands }, p, part, row, &mut sinks, temp);
+                self.multiply_rows(&Operands { weight, ..*operands }, p, part, row, &mut sinks, temp, None);
                 if summed > 0 {
                     let used = pieces.len() * len;
                     add(&part_rows[..used], &mut rows[..used]);
@@ -285,7 +334,8 @@ impl Program {
         }
     }
 
-    /// Computes the rows from `first` on of a part.
+    /// Computes the rows from `first` on of a part. `early` completes outputs while the others are computed, if
+    /// the program [is in order](Self::is_in_order); it comes with the number of the first output.
     fn multiply_rows<A: Computing>(
         &self,
         operands: &Operands<'_, A>,
@@ -294,6 +344,7 @@ impl Program {
         first: usize,
         pieces: &mut [Sink<'_>],
         temp: &mut [A],
+        early: Option<(Finish<'_>, usize)>,
     ) {
         let group = part.unit % operands.groups;
         let at_row = self.coefficients.row;
@@ -312,6 +363,7 @@ impl Program {
         let axis = self.band_axis();
         let band_start = part.band.start * self.out[axis + 1..].iter().product::<usize>();
         let ordered = self.passes.len() == 1 && self.passes[0].step == [1; 3];
+        let mut finished = 0;
         for pass in &self.passes {
             let mut ranges = pass.count.map(|n| 0..n);
             ranges[axis] = pass.within(axis, &part.band);
@@ -351,6 +403,15 @@ impl Program {
                             }
                         }
                     }
+                }
+                let Some((finish, first)) = early else { return };
+                let end = at + (run.rows - 1) * self.out[2] + run.cols;
+                if end - finished >= FINISHED || end == pieces[0].len() {
+                    for (k, piece) in pieces.iter_mut().enumerate() {
+                        let from = first + k * self.out_len() + finished;
+                        finish(from, piece.part(finished..end).bytes());
+                    }
+                    finished = end;
                 }
             });
         }

@@ -26,6 +26,7 @@ use super::program::{Coefficients, Program};
 use super::run::{pack_all, product_work};
 use crate::error::Result;
 use crate::parallel::{Work, for_each_chunk, map_blocks};
+use crate::storage::Finish;
 use crate::stored::Source;
 use crate::{Blank, Shape, Tensor, storage};
 use flex_math::simd::{vectorize, vectorize_lean};
@@ -184,7 +185,8 @@ impl Winograd {
     }
 
     /// Computes the output `[units, rows, height, width, images]` from the source of the planes. `weight`
-    /// holds the coefficients, `bias` a value per output channel of all groups.
+    /// holds the coefficients, `bias` a value per output channel of all groups. Passes elements that are
+    /// computed to `finish`.
     ///
     /// # Errors
     /// Not enough memory.
@@ -196,11 +198,12 @@ impl Winograd {
         weight: &[f32],
         bias: &[f32],
         shape: Shape,
+        finish: Option<Finish<'_>>,
     ) -> Result<Tensor> {
         let (tiles, all_points) = (&self.tiles, self.kernel.points());
         let (channels, rows, [tile_rows, row]) = (tiles.planes.channels, tiles.rows, self.grid);
         let [height, width] = self.out;
-        let (source, unit) = (tiles.planes.source_len(), rows * height * width * self.images);
+        let (source, unit_len) = (tiles.planes.source_len(), rows * height * width * self.images);
         let mut blank = Blank::new(op, shape, crate::DType::F32)?;
         let out: &mut [f32] = bytemuck::cast_slice_mut(blank.bytes());
         // Rows of tiles whose points are kept.
@@ -216,7 +219,7 @@ impl Winograd {
         let block = Terms::BLOCK.min(channels);
         let taps = (0..block).map(|c| Tap { a: c, p: c * all_points * pitch }).collect();
         let terms = Terms::new(taps, channels, block, block * all_points * pitch);
-        for (unit, out) in out.chunks_exact_mut(unit).enumerate() {
+        for (unit, out) in out.chunks_exact_mut(unit_len).enumerate() {
             let group = unit % groups;
             let weight = &weight[group * self.coefficients.group..];
             let bias = &bias[group * rows..][..rows];
@@ -302,6 +305,14 @@ impl Winograd {
                                 }
                             }
                         }
+                    }
+                    if let Some(finish) = finish
+                        && first + here == tile_rows
+                    {
+                        finish(
+                            unit * unit_len + start * height * width * self.images,
+                            bytemuck::cast_slice_mut(out),
+                        );
                     }
                 });
             }

@@ -1,6 +1,7 @@
 //! Bytes that are computed when somebody first reads them.
 
 use super::Bytes;
+use crate::Tensor;
 use crate::error::Result;
 use alloc::sync::Arc;
 use core::any::Any;
@@ -39,3 +40,18 @@ pub trait Deferred: Any + Send + Sync {
 
 /// Folds units of bytes into units of another size.
 pub type Fold<'a> = &'a (dyn Fn(&[u8], &mut [u8]) + Sync);
+
+/// A kernel whose result waits for the operations that follow it, which then complete each piece of the
+/// result while it is in the cache.
+pub trait Producer: Send + Sync {
+    /// The result: a contiguous tensor that nothing else shares. Each of its elements is passed to `finish`
+    /// once, when the kernel needs it no more.
+    ///
+    /// # Errors
+    /// Too little memory. What else can be wrong is found before the result waits.
+    fn produce(&self, finish: Option<Finish<'_>>) -> Result<Tensor>;
+}
+
+/// Completes consecutive elements of a result in place, given the number of the first one. Tasks of a kernel
+/// may call it at the same time, each for elements of its own.
+pub type Finish<'a> = &'a (dyn Fn(usize, &mut [u8]) + Sync);

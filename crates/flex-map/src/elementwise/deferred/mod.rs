@@ -5,6 +5,9 @@
 //! intermediate results stay in the first cache. Each operand is read once, and a result is written if
 //! somebody else still holds it.
 //!
+//! A kernel that computes its result piece by piece, such as a convolution, may wait too ([`produce`]). The
+//! operations that follow it then run on each piece when it is computed.
+//!
 //! Kernels are the same as without waiting, and are called once per tile, so results have the same bits. What
 //! an operation refuses, it refuses at its call; only memory can turn out to be missing later.
 //!
@@ -26,12 +29,12 @@ use super::kernel::Src;
 use super::light::Light;
 use crate::error::Result;
 use crate::layout::{Layout, stretched_stride};
-use crate::storage::Deferred;
+use crate::storage::{Deferred, Producer};
 use crate::walk::Walk;
 use crate::{DType, Shape, Tensor};
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicUsize, Ordering};
-use node::{Call, Node};
+use node::{Call, Node, Todo};
 use smallvec::SmallVec;
 
 /// Bytes that an operation moves, from which on it waits, unless [`set_least_bytes`] sets another number.
@@ -45,11 +48,17 @@ const MAX_NODES: usize = 32;
 /// Most tensors that a chain reads. So much memory may a chain keep alive. Adam's update reads four.
 const MAX_LEAVES: usize = 8;
 
+/// Most bytes of a result for which a kernel waits. For more, memory may well be missing, which the user should
+/// hear of at the call.
+const MOST_PRODUCED: usize = 1 << 30;
+
 /// What a chain consists of.
 #[derive(Clone, Copy, Debug)]
 struct Extent {
     nodes: usize,
     leaves: usize,
+    /// Kernels, at most one, whose results the chain completes.
+    producers: usize,
 }
 
 /// Bytes from which on operations wait; 0 until the environment was read.
@@ -164,7 +173,22 @@ pub(super) fn wait<const N: usize>(
     let extent = extent(inputs, count);
     let operands = inputs.iter_mut().map(|input| core::mem::replace(input, Input::Output)).collect();
     let call = Call { op: Box::new(*op), operands, shape: shape.clone() };
-    Some(Tensor::deferred(shape, count, op.dtype, Node::new(call, count, extent)))
+    Some(Tensor::deferred(shape, count, op.dtype, Node::new(Todo::Call(call), count, extent)))
+}
+
+/// The result of a kernel, contiguous and of this shape and dtype, as a tensor that waits. If the result is
+/// small, or larger than [`MOST_PRODUCED`], the kernel computes it at once.
+///
+/// # Errors
+/// Those of the kernel, if it computes at once.
+pub fn produce(producer: impl Producer + 'static, shape: Shape, dtype: DType) -> Result<Tensor> {
+    let count = shape.num_elements();
+    if !pays(count, 2 * dtype.size()) || count.saturating_mul(dtype.size()) > MOST_PRODUCED {
+        return producer.produce(None);
+    }
+    let extent = Extent { nodes: 1, leaves: 1, producers: 1 };
+    let node = Node::new(Todo::Produce(Box::new(producer), dtype), count, extent);
+    Ok(Tensor::deferred(shape, count, dtype, node))
 }
 
 /// Whether the operands can be read tile by tile, in the order of a contiguous output.
@@ -211,15 +235,16 @@ fn waiting(tensor: &Tensor, count: usize) -> Option<&Node> {
 /// What the chain of an operation with these operands consists of. Operands that wait and do not fit into the
 /// chain are computed.
 fn extent(inputs: &[Input], count: usize) -> Extent {
-    let mut extent = Extent { nodes: 1, leaves: 0 };
+    let mut extent = Extent { nodes: 1, leaves: 0, producers: 0 };
     let tensors = || inputs.iter().filter_map(Input::tensor);
     for tensor in tensors() {
         match waiting(tensor, count) {
-            Some(node) => {
+            Some(node) if extent.producers + node.extent().producers <= 1 => {
                 extent.nodes += node.extent().nodes;
                 extent.leaves += node.extent().leaves;
+                extent.producers += node.extent().producers;
             }
-            None => {
+            _ => {
                 evaluate(tensor);
                 extent.leaves += 1;
             }
@@ -229,7 +254,7 @@ fn extent(inputs: &[Input], count: usize) -> Extent {
         return extent;
     }
     tensors().for_each(evaluate);
-    Extent { nodes: 1, leaves: tensors().count() }
+    Extent { nodes: 1, leaves: tensors().count(), producers: 0 }
 }
 
 /// Computes what a tensor waits for; the tensor's reader gets the error.

@@ -8,13 +8,40 @@
 use super::program::{MAX_UNIT, Program, Visit};
 use super::{AnyOp, Extent, Operands, waiting};
 use crate::error::{Error, Result};
-use crate::storage::{Deferred, Fold, process};
-use crate::{Bytes, Shape, Tensor};
+use crate::storage::{Deferred, Fold, Producer, process};
+use crate::{Bytes, DType, Shape, Tensor};
 use alloc::boxed::Box;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+
+/// What a node waits for.
+pub(super) enum Todo {
+    /// An elementwise operation.
+    Call(Call),
+    /// A kernel that operations may follow, and the dtype of its result.
+    Produce(Box<dyn Producer>, DType),
+}
+
+impl Todo {
+    /// The tensors that a chain may compute on the way.
+    fn tensors(&self) -> impl Iterator<Item = &Tensor> {
+        let operands = match self {
+            Self::Call(call) => &call.operands[..],
+            Self::Produce(..) => &[],
+        };
+        operands.iter().filter_map(super::Input::tensor)
+    }
+
+    /// The dtype of the result.
+    fn dtype(&self) -> DType {
+        match self {
+            Self::Call(call) => call.op.dtype(),
+            Self::Produce(_, dtype) => *dtype,
+        }
+    }
+}
 
 /// An operation and its operands.
 pub(super) struct Call {
@@ -27,7 +54,7 @@ pub(super) struct Call {
 /// A result that waits, or has been computed.
 pub(super) struct Node {
     /// Until a thread claims it.
-    call: Mutex<Option<Call>>,
+    todo: Mutex<Option<Todo>>,
     result: OnceLock<Result<Bytes>>,
     /// Number of elements.
     count: usize,
@@ -67,9 +94,9 @@ fn lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
 }
 
 impl Node {
-    pub(super) fn new(call: Call, count: usize, extent: Extent) -> Arc<Self> {
+    pub(super) fn new(todo: Todo, count: usize, extent: Extent) -> Arc<Self> {
         let node = Arc::new_cyclic(|this| Self {
-            call: Mutex::new(Some(call)),
+            todo: Mutex::new(Some(todo)),
             result: OnceLock::new(),
             count,
             extent,
@@ -102,13 +129,13 @@ impl Node {
         self.extent
     }
 
-    /// Takes the call. `None` if a thread has taken it before.
-    fn take(&self) -> Option<Call> {
-        let mut call = lock(&self.call)?;
-        if call.is_some() {
+    /// Takes what the node waits for. `None` if a thread has taken it before.
+    fn take(&self) -> Option<Todo> {
+        let mut todo = lock(&self.todo)?;
+        if todo.is_some() {
             self.process.store(process::current(), Ordering::Relaxed);
         }
-        call.take()
+        todo.take()
     }
 
     /// Waits for the thread that claimed the node.
@@ -128,9 +155,9 @@ impl Node {
     fn claim(&self, is_held: bool) -> Option<Chain> {
         // In a forked process there may be no lock, and there is no other thread that it would keep out.
         let _claims = lock(&CLAIMS);
-        let call = self.take()?;
+        let todo = self.take()?;
         let mut chain = Chain(Vec::new());
-        chain.claim(self.this.upgrade()?, call);
+        chain.claim(self.this.upgrade()?, todo);
         chain.find_holders(is_held);
         Some(chain)
     }
@@ -146,7 +173,7 @@ impl Deferred for Node {
             && let Some(chain) = self.claim(true)
         {
             // The error is in the result.
-            let _ = chain.compute();
+            let _ = chain.compute(None);
         }
         self.wait().map(|bytes| &bytes[..])
     }
@@ -160,15 +187,17 @@ impl Deferred for Node {
     }
 
     fn fold(&self, is_held: bool, unit: usize, out: &mut [u8], fold: Fold<'_>) -> Result<bool> {
-        let elements = |call: &Call| unit / call.op.dtype().size();
-        let fits =
-            |call: &Call| elements(call) <= MAX_UNIT && self.count.is_multiple_of(elements(call).max(1));
-        if unit == 0 || !lock(&self.call).is_some_and(|call| call.as_ref().is_some_and(fits)) {
+        let fits = |todo: &Todo| {
+            let elements = unit / todo.dtype().size();
+            matches!(todo, Todo::Call(_))
+                && elements <= MAX_UNIT
+                && self.count.is_multiple_of(elements.max(1))
+        };
+        if unit == 0 || !lock(&self.todo).is_some_and(|todo| todo.as_ref().is_some_and(fits)) {
             return Ok(false);
         }
-        let Some(mut chain) = self.claim(is_held) else { return Ok(false) };
-        let results = Program::new(&mut chain.0).run(Some(Visit { unit, out, fold }));
-        chain.finish(results).map(|()| true)
+        let Some(chain) = self.claim(is_held) else { return Ok(false) };
+        chain.compute(Some(Visit { unit, out, fold })).map(|()| true)
     }
 }
 
@@ -176,7 +205,7 @@ impl Deferred for Node {
 pub(super) struct Claimed {
     node: Arc<Node>,
     /// Until the program is made of it.
-    pub call: Option<Call>,
+    todo: Option<Todo>,
     /// Whether a tensor outside of the chain holds the result, so that it has to be stored.
     pub is_held: bool,
 }
@@ -190,6 +219,18 @@ impl Claimed {
     pub(super) fn count(&self) -> usize {
         self.node.count
     }
+
+    /// Takes the operation of a node that waits for one.
+    pub(super) fn take_call(&mut self) -> Call {
+        match self.todo.take() {
+            Some(Todo::Call(call)) => call,
+            _ => unreachable!("claimed with its operation; kernels are no steps"),
+        }
+    }
+
+    fn is_producer(&self) -> bool {
+        matches!(self.todo, Some(Todo::Produce(..)))
+    }
 }
 
 /// The nodes that a thread computes, operands before their users; the last is the one that is read. Every
@@ -197,17 +238,17 @@ impl Claimed {
 struct Chain(Vec<Claimed>);
 
 impl Chain {
-    /// Claims a node, whose call was taken, after the nodes below it.
-    fn claim(&mut self, node: Arc<Node>, call: Call) {
-        for tensor in call.operands.iter().filter_map(super::Input::tensor) {
+    /// Claims a node, whose work was taken, after the nodes below it.
+    fn claim(&mut self, node: Arc<Node>, todo: Todo) {
+        for tensor in todo.tensors() {
             if let Some(below) = waiting(tensor, node.count)
-                && let Some(call) = below.take()
+                && let Some(todo) = below.take()
                 && let Some(below) = below.this.upgrade()
             {
-                self.claim(below, call);
+                self.claim(below, todo);
             }
         }
-        self.0.push(Claimed { node, call: Some(call), is_held: false });
+        self.0.push(Claimed { node, todo: Some(todo), is_held: false });
     }
 
     /// Finds the nodes whose results tensors outside of the chain hold. Nobody can get hold of another one
@@ -217,26 +258,57 @@ impl Chain {
     /// `is_held` says so of the node that is read.
     fn find_holders(&mut self, is_held: bool) {
         for k in 0..self.0.len() {
-            let calls = self.0.iter().filter_map(|claimed| claimed.call.as_ref());
-            let tensors = calls.flat_map(|call| call.operands.iter().filter_map(super::Input::tensor));
-            let mut uses = tensors.filter(|tensor| self.0[k].provides(tensor));
-            let is_held = match uses.next() {
-                Some(tensor) => tensor.holders() > 1 + uses.count(),
-                None => is_held,
-            };
-            self.0[k].is_held = is_held;
+            let (mut uses, mut holders) = (0, 0);
+            for tensor in self.0.iter().filter_map(|claimed| claimed.todo.as_ref()).flat_map(Todo::tensors) {
+                if self.0[k].provides(tensor) {
+                    (uses, holders) = (uses + 1, tensor.holders());
+                }
+            }
+            self.0[k].is_held = if uses == 0 { is_held } else { holders > uses };
         }
     }
 
-    fn compute(mut self) -> Result<()> {
-        let results = match &mut self.0[..] {
-            [only] => {
-                let call = only.call.take().expect("claimed with its call");
+    /// Computes the chain, and visits the last result.
+    fn compute(mut self, visit: Option<Visit<'_>>) -> Result<()> {
+        if let Some(k) = self.0.iter().position(Claimed::is_producer) {
+            let mut claimed = self.0.remove(k);
+            let Some(Todo::Produce(producer, dtype)) = claimed.todo.take() else {
+                unreachable!("found for its kernel")
+            };
+            if visit.is_none() && !claimed.is_held && self.completes(dtype) {
+                let program = Program::new(&mut self.0);
+                let leaf = program
+                    .leaves
+                    .iter()
+                    .position(|leaf| leaf.tensor.as_ref().is_some_and(|tensor| claimed.provides(tensor)));
+                let results = program.run_after(leaf.expect("an operand of the chain"), &*producer);
+                return self.finish(results);
+            }
+            match producer.produce(None).and_then(Tensor::into_bytes) {
+                Ok(bytes) => drop(claimed.node.result.set(Ok(bytes))),
+                Err(error) => {
+                    self.0.push(claimed);
+                    return self.finish(Err(error));
+                }
+            }
+        }
+        let results = match (&mut self.0[..], &visit) {
+            ([], _) => return Ok(()),
+            ([only], None) => {
+                let call = only.take_call();
                 call.op.run_alone(call.operands).and_then(Tensor::into_bytes).map(|bytes| alloc::vec![bytes])
             }
-            claimed => Program::new(claimed).run(None),
+            (claimed, _) => Program::new(claimed).run(visit),
         };
         self.finish(results)
+    }
+
+    /// Whether the chain is operations that turn a result of this dtype into one other result, which may take
+    /// its place.
+    fn completes(&self, dtype: DType) -> bool {
+        let fits = |todo: &Todo| todo.dtype().size() == dtype.size();
+        let Some((last, before)) = self.0.split_last() else { return false };
+        last.is_held && last.todo.as_ref().is_some_and(fits) && before.iter().all(|claimed| !claimed.is_held)
     }
 
     /// Hands the results of the nodes that are held to them, or the error to all nodes.
@@ -284,7 +356,7 @@ pub(super) fn evaluate_all() -> Result<()> {
     let mut result = Ok(());
     for node in nodes.iter().rev().filter_map(Weak::upgrade) {
         match node.claim(true) {
-            Some(chain) => result = result.and(chain.compute()),
+            Some(chain) => result = result.and(chain.compute(None)),
             // Its error belongs to the thread that computes it.
             None => drop(node.wait()),
         }

@@ -8,7 +8,7 @@ use super::{AnyOp, Operands, is_in_order, walk};
 use crate::elementwise::driver::{Input, ScalarBytes};
 use crate::error::{Error, Result};
 use crate::parallel::Work;
-use crate::storage::Fold;
+use crate::storage::{Fold, Producer};
 use crate::walk::Walk;
 use crate::{Bytes, Shape, Tensor, storage};
 use alloc::boxed::Box;
@@ -47,6 +47,13 @@ pub(super) enum Place {
     /// Where the result goes.
     Target,
     Scalar(ScalarBytes),
+}
+
+impl Place {
+    /// Whether this is a leaf of this number.
+    fn is_leaf(&self, k: usize) -> bool {
+        matches!(self, Self::Leaf(leaf) if *leaf == k)
+    }
 }
 
 /// Where a step puts its result.
@@ -135,7 +142,7 @@ impl Program {
         let mut sources: Vec<SmallVec<[Source; 3]>> = Vec::new();
         let mut ops = Vec::new();
         for k in 0..claimed.len() {
-            let call = claimed[k].call.take().expect("claimed with its call");
+            let call = claimed[k].take_call();
             sources.push(sources_of(call.operands, &call.shape, &claimed[..k], &mut leaves));
             ops.push(call.op);
         }
@@ -280,17 +287,25 @@ impl Program {
         Ok(results)
     }
 
+    /// Computes the only output where a kernel's result lies, piece by piece: the result is leaf `k`.
+    ///
+    /// # Errors
+    /// Those of the kernel; an operand that could not be computed.
+    pub(super) fn run_after(mut self, k: usize, producer: &dyn Producer) -> Result<Vec<Bytes>> {
+        self.cut();
+        drop(self.move_leaf(k, 0));
+        for leaf in &self.leaves {
+            leaf.tensor.as_ref().map_or(Ok(()), Tensor::evaluate)?;
+        }
+        let program = &self;
+        let finish = |first: usize, piece: &mut [u8]| program.run_piece(first, piece);
+        Ok(vec![producer.produce(Some(&finish))?.into_bytes()?])
+    }
+
     /// The buffer of a leaf that nothing else holds, for an output with elements of the same size. A leaf
     /// that no step reads after the output is written is preferred.
     fn take_over(&mut self, output: usize) -> Result<Option<Bytes>> {
         let size = self.outputs[output];
-        let writes = |step: &Step| matches!(step.target, Target::Output(o) if o == output);
-        let writer = self.steps.iter().position(writes).expect("a step for each output");
-        let reads = |place: &Place, k: usize| matches!(place, Place::Leaf(leaf) if *leaf == k);
-        let is_in_time = |k: usize| {
-            let uses = |step: &Step| step.src.iter().filter(|place| reads(place, k)).count();
-            uses(&self.steps[writer]) <= 1 && self.steps[writer + 1..].iter().all(|step| uses(step) == 0)
-        };
         let fits = |k: &usize| {
             let leaf = &self.leaves[*k];
             matches!(leaf.form, Form::Flat)
@@ -298,12 +313,32 @@ impl Program {
                 && leaf.tensor.as_ref().is_some_and(|t| t.is_unique() && t.storage_len() == self.count * size)
         };
         let fitting = || (0..self.leaves.len()).filter(fits);
-        let Some(k) = fitting().find(|&k| is_in_time(k)).or_else(|| fitting().next()) else {
+        let Some(k) = fitting().find(|&k| self.is_in_time(k, output)).or_else(|| fitting().next()) else {
             return Ok(None);
         };
-        self.leaves[k].form = if is_in_time(k) {
+        self.move_leaf(k, output).map(Tensor::into_bytes).transpose()
+    }
+
+    /// The step that writes an output.
+    fn writer(&self, output: usize) -> usize {
+        let writes = |step: &Step| step.target == Target::Output(output);
+        self.steps.iter().position(writes).expect("a step for each output")
+    }
+
+    /// Whether no step reads leaf `k` after the output is written.
+    fn is_in_time(&self, k: usize, output: usize) -> bool {
+        let writer = self.writer(output);
+        let uses = |step: &Step| step.src.iter().filter(|place| place.is_leaf(k)).count();
+        uses(&self.steps[writer]) <= 1 && self.steps[writer + 1..].iter().all(|step| uses(step) == 0)
+    }
+
+    /// Lets the steps find leaf `k` in an output, which is its buffer; returns the leaf's tensor.
+    fn move_leaf(&mut self, k: usize, output: usize) -> Option<Tensor> {
+        let size = self.outputs[output];
+        self.leaves[k].form = if self.is_in_time(k, output) {
+            let writer = self.writer(output);
             for (number, step) in self.steps.iter_mut().enumerate() {
-                for place in step.src.iter_mut().filter(|place| reads(place, k)) {
+                for place in step.src.iter_mut().filter(|place| place.is_leaf(k)) {
                     *place = if number == writer { Place::Target } else { Place::Output(output, size) };
                 }
             }
@@ -311,7 +346,7 @@ impl Program {
         } else {
             Form::Copied { output, register: self.new_register(size) }
         };
-        self.leaves[k].tensor.take().map(Tensor::into_bytes).transpose()
+        self.leaves[k].tensor.take()
     }
 
     /// What all steps cost.

@@ -14,6 +14,9 @@ use smallvec::SmallVec;
 /// Least number of elements that one task computes: 64 KiB of f32, as in operations that do not wait.
 const TASK: usize = 16 * 1024;
 
+/// The buffers of the leaves of a program.
+type Buffers<'a> = SmallVec<[&'a [u8]; 8]>;
+
 /// A tile of a leaf.
 #[derive(Clone, Copy)]
 enum LeafTile<'a> {
@@ -27,13 +30,7 @@ impl Program {
     /// Writes every element of the outputs, and visits each tile of the last result.
     pub(super) fn run_tiles(&self, outputs: &mut [Bytes], visit: Option<Visit<'_>>) {
         let chunk = TASK.div_ceil(self.tile) * self.tile;
-        let buffers: SmallVec<[&[u8]; 8]> = self
-            .leaves
-            .iter()
-            .map(|leaf| leaf.tensor.as_ref().map_or(&[][..], Tensor::storage_bytes))
-            .collect();
-        // Whole cache lines.
-        let register = (self.tile * self.widest).next_multiple_of(storage::ALIGN);
+        let buffers = self.buffers();
         let mut outs: SmallVec<[(&mut [u8], usize); 4]> =
             outputs.iter_mut().zip(&self.outputs).map(|(out, size)| (&mut out[..], chunk * size)).collect();
         let fold = visit.map(|Visit { out, fold, .. }| {
@@ -42,24 +39,50 @@ impl Program {
             (each, fold)
         });
         parallel::for_each_chunks(&mut outs, self.work(), |k, outs| {
-            let mut block = storage::alloc(register * self.registers);
-            let mut registers: SmallVec<[&mut [u8]; 8]> = block.chunks_exact_mut(register).collect();
             let (start, end) = (k * chunk, ((k + 1) * chunk).min(self.count));
-            let mut next = start;
-            while next < end {
-                let range = next..self.tile_end(next, end);
-                next = range.end;
-                self.run_tile(&buffers, range.clone(), start, outs, &mut registers);
+            self.run_range(&buffers, start..end, outs, &mut |range, outs, registers| {
                 if let Some((each, fold)) = fold {
                     let units = (range.start - start) / self.unit..(range.end - start) / self.unit;
                     let (out, outs) = outs.split_last_mut().expect("the output of the visit");
                     fold(
-                        self.last(range, start, outs, &registers),
+                        self.last(range, start, outs, registers),
                         &mut out[units.start * each..units.end * each],
                     );
                 }
-            }
+            });
         });
+    }
+
+    /// Completes a piece of the only output, from element `first` on.
+    pub(super) fn run_piece(&self, first: usize, piece: &mut [u8]) {
+        let range = first..first + piece.len() / self.outputs[0];
+        self.run_range(&self.buffers(), range, &mut [piece], &mut |_, _, _| ());
+    }
+
+    /// The buffers of the leaves.
+    fn buffers(&self) -> Buffers<'_> {
+        self.leaves.iter().map(|leaf| leaf.tensor.as_ref().map_or(&[][..], Tensor::storage_bytes)).collect()
+    }
+
+    /// Computes the elements `range` of the outputs, which are `outs`, and calls `each` after each tile.
+    fn run_range(
+        &self,
+        buffers: &[&[u8]],
+        range: Range<usize>,
+        outs: &mut [&mut [u8]],
+        each: &mut dyn FnMut(Range<usize>, &mut [&mut [u8]], &[&mut [u8]]),
+    ) {
+        // Whole cache lines.
+        let register = (self.tile * self.widest).next_multiple_of(storage::ALIGN);
+        let mut block = storage::alloc(register * self.registers);
+        let mut registers: SmallVec<[&mut [u8]; 8]> = block.chunks_exact_mut(register).collect();
+        let mut next = range.start;
+        while next < range.end {
+            let tile = next..self.tile_end(next, range.end);
+            next = tile.end;
+            self.run_tile(buffers, tile.clone(), range.start, outs, &mut registers);
+            each(tile, outs, &registers);
+        }
     }
 
     /// The elements `range` of the last result.

@@ -1,5 +1,6 @@
 //! Convolutions against their definition: a loop in f64 over all products that a convolution sums.
 
+mod chains;
 mod deform;
 mod few_pixels;
 mod winograd;

@@ -36,10 +36,11 @@ fn error_of(
     let g = Geometry::conv("t", &x, &ws, &o).unwrap();
     let winograd = Winograd::new("t", &g, images, reversed).unwrap().expect("a kernel with tiles");
     let (images, shape) = (Images(images), Shape::from(shape));
-    let source = images.interleave(source).unwrap();
-    let (weight, mixed) = (wt.to_vec::<f32>(), images.shape(&shape));
-    let out = winograd.run("t", 1, Source::of(&source), &weight, &bias, mixed).unwrap();
-    let got = to_f64::<f32>(&images.separate(out, shape).unwrap());
+    let weight = wt.to_vec::<f32>();
+    let run = |source: Source<'_>, shape, finish: Option<Finish<'_>>| {
+        winograd.run("t", 1, source, &weight, &bias, shape, finish)
+    };
+    let got = to_f64::<f32>(&images.through(&source, &shape, None, run).unwrap());
     let largest = want.magnitude.iter().fold(0.0f64, |largest, &m| largest.max(m));
     let errors = got.iter().zip(&want.value).map(|(got, want)| (got - want).abs());
     errors.fold(0.0, |largest: f64, error| if error <= largest { largest } else { error }) / largest
