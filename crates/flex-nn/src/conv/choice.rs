@@ -65,6 +65,9 @@ const POSITIONS: usize = 1024;
 const CALL: f64 = 60.0;
 const COPY: f64 = 0.2;
 
+/// What a position costs that is computed apart from whole vectors: one output of a row is a dot product.
+const APART: f64 = 0.1;
+
 /// What a tile of one vector costs more than a third of a tile of three: its multiply-adds wait for loads.
 const NARROW: f64 = 0.2;
 
@@ -214,7 +217,9 @@ impl Program {
         for pass in &self.passes {
             self.for_each_run(lanes, pass.count.map(|n| 0..n), &mut |run| {
                 let len = (run.rows - 1) * self.planes.axes[2].len + run.cols;
-                products += pass.taps.len() as f64 * tiles(len.div_ceil(lanes));
+                let apart = self.apart(pass, lanes, len);
+                let vectors = tiles((len - apart).div_ceil(lanes)) + APART * apart as f64;
+                products += pass.taps.len() as f64 * vectors;
                 calls += 1;
             });
         }
