@@ -173,7 +173,7 @@ fn run_flat<const N: usize>(op: Op<N>, inputs: &mut [Input; N], may_wait: bool) 
     }
     #[cfg(feature = "std")]
     if may_wait
-        && deferred::pays(count, bytes)
+        && deferred::should_wait(inputs, count, bytes)
         && let Some(output) = deferred::wait(&op, inputs, None, count)
     {
         return Ok(output);
@@ -227,7 +227,7 @@ fn run_general<const N: usize>(op: Op<N>, inputs: &mut [Input; N], may_wait: boo
     let bytes = bytes + moved(op.dtype);
     #[cfg(feature = "std")]
     if may_wait
-        && deferred::pays(count, bytes)
+        && deferred::should_wait(inputs, count, bytes)
         && let Some(output) = deferred::wait(&op, inputs, Some(&shape), count)
     {
         return Ok(output);

@@ -48,6 +48,10 @@ const MAX_NODES: usize = 32;
 /// Most tensors that a chain reads. So much memory may a chain keep alive. Adam's update reads four.
 const MAX_LEAVES: usize = 8;
 
+/// A kernel waits for a result of so many times fewer bytes than an operation: the operations that follow it,
+/// which join it whatever they move, are no passes of their own then.
+const SOONER: usize = 4;
+
 /// Most bytes of a result for which a kernel waits. For more, memory may well be missing, which the user should
 /// hear of at the call.
 const MOST_PRODUCED: usize = 1 << 30;
@@ -146,9 +150,17 @@ impl<const N: usize> AnyOp for Op<N> {
     }
 }
 
-/// Whether an operation on `count` elements, each of which moves `bytes` bytes, moves enough to wait.
+/// Whether an operation on `count` elements, each of which moves `bytes` bytes, should wait: it moves enough,
+/// or an operand waits already.
 #[inline]
-pub(super) fn pays(count: usize, bytes: usize) -> bool {
+pub(super) fn should_wait(inputs: &[Input], count: usize, bytes: usize) -> bool {
+    let joins = || inputs.iter().filter_map(Input::tensor).any(Tensor::waits) && least_bytes() != usize::MAX;
+    pays(count, bytes) || joins()
+}
+
+/// Whether moving `bytes` bytes for each of `count` elements is enough to wait.
+#[inline]
+fn pays(count: usize, bytes: usize) -> bool {
     let bytes = count.saturating_mul(bytes);
     // One comparison for small operations: the first operation of a process reads the environment.
     bytes >= LEAST.load(Ordering::Relaxed) && bytes >= least_bytes()
@@ -183,7 +195,7 @@ pub(super) fn wait<const N: usize>(
 /// Those of the kernel, if it computes at once.
 pub fn produce(producer: impl Producer + 'static, shape: Shape, dtype: DType) -> Result<Tensor> {
     let count = shape.num_elements();
-    if !pays(count, 2 * dtype.size()) || count.saturating_mul(dtype.size()) > MOST_PRODUCED {
+    if !pays(count, 2 * dtype.size() * SOONER) || count.saturating_mul(dtype.size()) > MOST_PRODUCED {
         return producer.produce(None);
     }
     let extent = Extent { nodes: 1, leaves: 1, producers: 1 };
