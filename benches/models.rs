@@ -7,7 +7,7 @@ use flex_benches::files::{json, write};
 use flex_benches::models::{
     Difference, HARDLY_LEARNS, LEARNS, Memory, Outcome, STEPS, Workload, cases, workloads, write_data,
 };
-use flex_benches::peers::{Library, Peer, Python, cpu_backend};
+use flex_benches::peers::{Library, Peer, Python, cpu_backend, wait};
 use flex_benches::{Budget, Case, Report, Reported, memory, part_cases, section};
 use std::ffi::OsString;
 use std::fs;
@@ -217,7 +217,7 @@ fn step(args: &Args, workloads: &[Workload]) -> Result<String, String> {
         }
         Step::Parts => {
             let budget = budget(args, args.seconds / 8.0, 3);
-            let cases = part_cases::<burn_flex::Flex>(parts(workloads));
+            let cases = part_cases::<burn_flex::Flex>(parts(workloads), || ());
             Ok(report(&with_parts(args, workloads, threads)?, &cases, budget))
         }
         Step::Memory => {
@@ -268,10 +268,15 @@ fn with_models(args: &Args, workloads: &[Workload], threads: usize) -> Result<Ve
 
 /// The same peers with parts of models.
 fn with_parts(args: &Args, workloads: &[Workload], threads: usize) -> Result<Vec<Box<dyn Peer>>, String> {
-    let mut peers = vec![cpu_backend("flex", part_cases::<burn_flex::Flex>(parts(workloads)))];
+    // Results may wait until they are read.
+    let flex = part_cases::<burn_flex::Flex>(parts(workloads), wait::<burn_flex::Flex>);
+    let mut peers = vec![cpu_backend("flex", flex)];
     #[cfg(feature = "upstream")]
     if !args.alone {
-        peers.push(cpu_backend("upstream", part_cases::<upstream_flex::Flex>(parts(workloads))));
+        peers.push(cpu_backend(
+            "upstream",
+            part_cases::<upstream_flex::Flex>(parts(workloads), wait::<upstream_flex::Flex>),
+        ));
     }
     let libraries = [(args.torch, Library::torch()), (args.onnx, Library::onnx(&args.data))];
     for (_, library) in libraries.iter().filter(|(asked, _)| *asked) {

@@ -239,9 +239,10 @@ fn seen(is_causal: bool) -> AttentionModuleOptions {
     AttentionModuleOptions { is_causal, ..Default::default() }
 }
 
-/// The cases of these parts on backend `B`; those of one name become one case.
-pub fn part_cases<B: Backend>(parts: impl IntoIterator<Item = Part>) -> Vec<super::Case> {
-    let mut cases = Cases::<B>::new(|| ());
+/// The cases of these parts on backend `B`; those of one name become one case. `finish` is called at the end of
+/// each call, as in [`finished_cases`](super::finished_cases).
+pub fn part_cases<B: Backend>(parts: impl IntoIterator<Item = Part>, finish: fn()) -> Vec<super::Case> {
+    let mut cases = Cases::<B>::new(finish);
     cases.family = super::Family::Models;
     for part in parts {
         if cases.list.iter().all(|case| case.name != part.name()) {
@@ -291,7 +292,7 @@ mod tests {
     #[test]
     fn a_part_that_occurs_twice_is_one_case() {
         let part = |rows| Part::Linear { rows, inputs: 2, outputs: 3, pass: Pass::Forward };
-        let cases = part_cases::<burn_flex::Flex>([part(1), part(2), part(1)]);
+        let cases = part_cases::<burn_flex::Flex>([part(1), part(2), part(1)], || ());
         assert_eq!(cases.iter().map(|case| case.flops).collect::<Vec<_>>(), [12, 24]);
         for case in &cases {
             assert_eq!(((case.setup)().numbers)().map(|numbers| numbers.len()), Some(case.flops / 4));

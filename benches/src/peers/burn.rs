@@ -131,7 +131,7 @@ fn vouched_by(right: impl Fn(DType) -> bool + 'static) -> Vouched {
 }
 
 /// Panics on an error, because then the case was not computed.
-pub(crate) fn wait<B: Backend>() {
+pub fn wait<B: Backend>() {
     let device = Default::default();
     B::sync(&device).unwrap_or_else(|e| panic!("{}: {e}", B::name(&device)));
 }

@@ -21,8 +21,7 @@ mod name;
 mod numr;
 mod python;
 
-pub(crate) use burn::wait;
-pub use burn::{cpu_backend, cpu_backends, flex, gpu_backends};
+pub use burn::{cpu_backend, cpu_backends, flex, gpu_backends, wait};
 pub use python::{Library, Python};
 
 #[cfg(any(feature = "candle", feature = "numr", feature = "upstream-22"))]
