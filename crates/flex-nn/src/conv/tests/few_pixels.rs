@@ -65,10 +65,25 @@ fn the_choice_follows_from_the_shape() {
     for direction in [Direction::Gather, Direction::Spread] {
         assert_eq!(choose([16, 512, 2, 2], [512, 512, 3, 3], 1, 1, direction), (16, true));
         assert_eq!(choose([16, 256, 4, 4], [512, 256, 3, 3], 2, 1, direction), (16, true));
-        assert_eq!(choose([8, 512, 7, 7], [2048, 512, 1, 1], 1, 0, direction), (8, true));
+        assert_eq!(choose([8, 512, 6, 6], [2048, 512, 1, 1], 1, 0, direction), (8, true));
         assert_eq!(choose([2, 3, 224, 224], [64, 3, 7, 7], 2, 3, direction), (1, false));
         assert_eq!(choose([1, 256, 14, 14], [256, 256, 3, 3], 1, 1, direction).0, 1);
     }
+    // Three vectors and one position, which is computed apart.
+    assert_eq!(choose([8, 512, 7, 7], [2048, 512, 1, 1], 1, 0, Direction::Gather).0, 1);
+}
+
+/// Pointwise convolutions with one or two positions more than whole vectors of f32 and of f64.
+#[test]
+fn odd_positions() {
+    for (size, groups) in [([7, 7], 1), ([5, 5], 2), ([2, 17], 1), ([2, 9], 1), ([3, 5], 1)] {
+        let [h, w] = size;
+        let (x, w) = ([3, 80, h, w], [140, 80 / groups, 1, 1]);
+        check_conv::<f32, 2>(&x, &w, &options(1, 0, 1, groups));
+        check_conv::<f64, 2>(&x, &w, &options(1, 0, 1, groups));
+    }
+    // Every second position, through planes.
+    check_conv::<f32, 2>(&[2, 80, 14, 14], &[70, 80, 1, 1], &options(2, 0, 1, 1));
 }
 
 /// Gradients of weights whose images are summed in parts, and of a batch that cannot be cut.
