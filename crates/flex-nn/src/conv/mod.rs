@@ -266,13 +266,13 @@ fn pass(
     let (source, weight) = (source.into_contiguous()?, weight.into_contiguous()?);
     let mut choice = Choice::new(op, geometry, direction, dtype == DType::F32)?;
     if let Some(winograd) = &choice.winograd {
-        let tame = |tensor| Source::of(tensor).values().is_some_and(winograd::is_tame);
-        if tame(&source) && tame(&weight) {
+        if Source::of(&source).values().is_some_and(winograd::is_tame)
+            && let Some(kernels) = winograd.kernels(geometry.groups, &weight)
+        {
             let bias = start_values::<f32>(op, bias, channels)?;
             let source = choice.images.interleave(source)?;
-            let weight = Values::<f32>::of(op, Source::of(&weight))?;
             let out = choice.images.shape(&shape);
-            let out = winograd.run(op, geometry.groups, Source::of(&source), &weight, &bias, out)?;
+            let out = winograd.run(op, geometry.groups, Source::of(&source), kernels, &bias, out)?;
             return choice.images.separate(out, shape);
         }
         choice = Choice::new(op, geometry, direction, false)?;

@@ -15,6 +15,8 @@
 //! planes of a convolution with a stride of 4 and a kernel of 6x6 have the inputs of neighbouring tiles as
 //! neighbours, so vectors lie along tiles (and interleaved images) in all steps.
 //!
+//! The points of kernels that are used again are [prepared](storage::prepared) at their second use.
+//!
 //! Values are rounded relative to the largest of a tile. With huge values or infinities in a tile, sums of
 //! others would be lost, so such operands are not computed here ([`is_tame`]).
 
@@ -38,6 +40,9 @@ const LANES: usize = max_lanes::<f32>();
 /// KB of the second-level cache.
 const ROWS: usize = 8;
 const KEPT: usize = 192;
+/// The most tiles of a unit with which the points of kernels are prepared. A kernel's transform costs as much
+/// as the products of 27 tiles.
+const TILES: usize = 512;
 /// Bytes of transformed inputs that are kept at a time.
 const POINT_BYTES: usize = 4 * 1024 * 1024;
 
@@ -95,6 +100,35 @@ impl Kernel {
     fn points(self) -> usize {
         self.side().iter().product()
     }
+
+    fn taps(self) -> usize {
+        match self {
+            Self::Square3 => 9,
+            Self::Row3 => 3,
+            Self::Row5 => 5,
+        }
+    }
+}
+
+/// The kernels of a convolution.
+#[derive(Clone, Copy)]
+pub(super) enum Kernels<'a> {
+    /// As the weight has them.
+    Values(&'a [f32]),
+    /// Their points, for each group and [`ROWS`] rows as a task reads them.
+    Points(&'a [f32]),
+}
+
+/// Which points of which values are prepared: the key of [`Tensor::prepare`].
+#[derive(PartialEq, Eq)]
+struct Form {
+    kernel: Kernel,
+    reversed: bool,
+    /// Groups, rows and channels.
+    sizes: [usize; 3],
+    coefficients: Coefficients,
+    /// Where the weight begins in its buffer.
+    offset: usize,
 }
 
 /// A convolution that is computed by tiles.
@@ -183,8 +217,102 @@ impl Winograd {
         }))
     }
 
-    /// Computes the output `[units, rows, height, width, images]` from the source of the planes. `weight`
-    /// holds the coefficients, `bias` a value per output channel of all groups.
+    /// The kernels of a contiguous weight: their points if they are prepared, which the second use of a
+    /// weight does. `None` if the method is not for their values.
+    pub fn kernels<'a>(&self, groups: usize, weight: &'a Tensor) -> Option<Kernels<'a>> {
+        if let Some(points) = self.prepared(groups, weight) {
+            return Some(points);
+        }
+        let values = Source::of(weight).values().filter(|values| is_tame(values))?;
+        let rows = self.tiles.rows;
+        // Rows of tasks are filled up, which would take much memory for few rows.
+        if rows < ROWS || self.grid.iter().product::<usize>() > TILES {
+            return Some(Kernels::Values(values));
+        }
+        let (blocks, block) = (rows.div_ceil(ROWS), self.points_of_rows());
+        let len = groups * blocks * block * size_of::<f32>();
+        let points = weight.prepare(self.form(groups, weight), len, |points| {
+            let work = Work::Bytes(len);
+            for_each_chunk(bytemuck::cast_slice_mut(points), block, work, |number, points| {
+                let (group, row) = (number / blocks, number % blocks * ROWS);
+                self.transform(values, group, row, points);
+            });
+        });
+        Some(points.map_or(Kernels::Values(values), |points| Kernels::Points(bytemuck::cast_slice(points))))
+    }
+
+    /// The points of a weight's kernels, if they are prepared.
+    pub fn prepared<'a>(&self, groups: usize, weight: &'a Tensor) -> Option<Kernels<'a>> {
+        let points = weight.form(&self.form(groups, weight))?;
+        Some(Kernels::Points(bytemuck::cast_slice(points)))
+    }
+
+    fn form(&self, groups: usize, weight: &Tensor) -> Form {
+        Form {
+            kernel: self.kernel,
+            reversed: self.reversed,
+            sizes: [groups, self.tiles.rows, self.tiles.planes.channels],
+            coefficients: self.coefficients,
+            offset: weight.layout().offset(),
+        }
+    }
+
+    /// Number of points of the kernels of [`ROWS`] rows.
+    fn points_of_rows(&self) -> usize {
+        self.kernel.points() * kernel_pitch(self.tiles.planes.channels)
+    }
+
+    /// Writes the points of the kernels of up to [`ROWS`] rows of a group from `row` on: for each point and
+    /// channel a coefficient per row. Coefficients of rows that do not exist are arbitrary.
+    fn transform(&self, weight: &[f32], group: usize, row: usize, points: &mut [f32]) {
+        let Coefficients { group: of_group, row: of_row, channel: of_channel } = self.coefficients;
+        let (weight, rows) = (&weight[group * of_group + row * of_row..], ROWS.min(self.tiles.rows - row));
+        let (channels, taps) = (self.tiles.planes.channels, self.kernel.taps());
+        vectorize_lean(
+            #[inline(always)]
+            || {
+                let mut kernel = [[0.0; LANES]; 9];
+                let mut between = [[[0.0; LANES]; 3]; SIDE];
+                let mut transformed = [[[0.0; LANES]; SIDE]; SIDE];
+                // A vector holds the rows of some channels.
+                for c in (0..channels).step_by(LANES / ROWS) {
+                    for lane in 0..LANES {
+                        let (r, c) = (lane % ROWS, c + lane / ROWS);
+                        if r < rows && c < channels {
+                            let from = &weight[r * of_row + c * of_channel..][..taps];
+                            for (tap, &value) in from.iter().enumerate() {
+                                kernel[if self.reversed { taps - 1 - tap } else { tap }][lane] = value;
+                            }
+                        }
+                    }
+                    let [k0, k1, k2, k3, k4, ..] = kernel;
+                    match self.kernel {
+                        Kernel::Square3 => {
+                            let (square, _) = kernel.as_chunks();
+                            let square = square.try_into().expect("three rows of three");
+                            both_axes(
+                                square,
+                                &mut between,
+                                &mut transformed,
+                                &evaluate_kernel,
+                                &evaluate_kernel,
+                            );
+                        }
+                        Kernel::Row3 => transformed[0] = evaluate_kernel([k0, k1, k2]),
+                        Kernel::Row5 => transformed[0] = evaluate_kernel_5([k0, k1, k2, k3, k4]),
+                    }
+                    let lanes = transformed.as_flattened().iter().take(self.kernel.points());
+                    for (to, lanes) in points.chunks_exact_mut(kernel_pitch(channels)).zip(lanes) {
+                        // Lanes after the last channel are in the distance between points.
+                        to[c * ROWS..][..LANES].copy_from_slice(lanes);
+                    }
+                }
+            },
+        );
+    }
+
+    /// Computes the output `[units, rows, height, width, images]` from the source of the planes. `bias` holds
+    /// a value per output channel of all groups.
     ///
     /// # Errors
     /// Not enough memory.
@@ -193,7 +321,7 @@ impl Winograd {
         op: &'static str,
         groups: usize,
         src: Source<'_>,
-        weight: &[f32],
+        kernels: Kernels<'_>,
         bias: &[f32],
         shape: Shape,
     ) -> Result<Tensor> {
@@ -210,15 +338,16 @@ impl Winograd {
         let pitch = band * row;
         let mut points = Scratch::<f32>::new(op, channels * all_points * pitch + slack::<f32>())?;
         points[channels * all_points * pitch..].fill(0.0);
-        let kernel = all_points * kernel_pitch(channels);
+        let block_points = self.points_of_rows();
+        // Points that are not prepared are computed by each task.
+        let kernel = if let Kernels::Values(_) = kernels { block_points } else { 0 };
         let sums = all_points * sums_pitch(KEPT);
         storage::ensure_for_tasks(op, (kernel + sums) * size_of::<f32>(), rows.div_ceil(ROWS))?;
         let block = Terms::BLOCK.min(channels);
-        let taps = (0..block).map(|c| Tap { a: c, p: c * all_points * pitch }).collect();
-        let terms = Terms::new(taps, channels, block, block * all_points * pitch);
+        let taps = (0..block).map(|c| Tap { a: c * ROWS, p: c * all_points * pitch }).collect();
+        let terms = Terms::new(taps, channels, block * ROWS, block * all_points * pitch);
         for (unit, out) in out.chunks_exact_mut(unit).enumerate() {
             let group = unit % groups;
-            let weight = &weight[group * self.coefficients.group..];
             let bias = &bias[group * rows..][..rows];
             let src = src.slice(unit * source..(unit + 1) * source);
             pack_all(tiles, src, &mut planes[..tiles.planes.len()]);
@@ -250,23 +379,15 @@ impl Winograd {
                     let bias = &bias[start..rows.min(start + ROWS)];
                     let mut kernel = Scratch::<f32>::for_task(kernel);
                     let mut sums = Scratch::<f32>::for_task(sums);
-                    let weight = &weight[start * self.coefficients.row..];
-                    let coefficients = &mut kernel[..];
-                    match self.kernel {
-                        Kernel::Square3 => self.transform_kernels(
-                            weight,
-                            bias.len(),
-                            coefficients,
-                            evaluate_kernel,
-                            evaluate_kernel,
-                        ),
-                        Kernel::Row3 => {
-                            self.transform_kernels(weight, bias.len(), coefficients, same, evaluate_kernel);
+                    let kernel = match kernels {
+                        Kernels::Values(weight) => {
+                            self.transform(weight, group, start, &mut kernel);
+                            &kernel[..]
                         }
-                        Kernel::Row5 => {
-                            self.transform_kernels(weight, bias.len(), coefficients, same, evaluate_kernel_5);
+                        Kernels::Points(points) => {
+                            &points[(group * rows.div_ceil(ROWS) + block) * block_points..][..block_points]
                         }
-                    }
+                    };
                     for tile in (0..here * row).step_by(KEPT) {
                         let count = KEPT.min(here * row - tile);
                         let row_pitch = count + slack::<f32>();
@@ -275,7 +396,7 @@ impl Winograd {
                             let a = &kernel[point * kernel_pitch(channels)..];
                             let zeros = &[0.0; ROWS][..bias.len()];
                             let base = point * pitch + tile;
-                            windows(a, channels, zeros, &points, &terms, base, count, sums, row_pitch);
+                            windows(a, 1, zeros, &points, &terms, base, count, sums, row_pitch);
                         }
                         for (r, (out, &bias)) in
                             out.chunks_exact_mut(height * width * self.images).zip(bias).enumerate()
@@ -354,47 +475,6 @@ impl Winograd {
         );
     }
 
-    /// Writes the points of the kernels of `rows` output channels: for each point a row of coefficients per
-    /// channel.
-    fn transform_kernels<const H: usize, const W: usize, const OH: usize, const OW: usize>(
-        &self,
-        weight: &[f32],
-        rows: usize,
-        out: &mut [f32],
-        down: impl Fn([Lanes; H]) -> [Lanes; OH],
-        along: impl Fn([Lanes; W]) -> [Lanes; OW],
-    ) {
-        let channels = self.tiles.planes.channels;
-        let Coefficients { row, channel, .. } = self.coefficients;
-        vectorize_lean(
-            #[inline(always)]
-            || {
-                let mut kernel: Rows<H, W> = [[[0.0; LANES]; W]; H];
-                let mut between: Rows<OH, W> = [[[0.0; LANES]; W]; OH];
-                let mut transformed: Rows<OH, OW> = [[[0.0; LANES]; OW]; OH];
-                for r in 0..rows {
-                    for c in (0..channels).step_by(LANES) {
-                        let len = LANES.min(channels - c);
-                        let from = &weight[r * row + c * channel..];
-                        if self.reversed {
-                            load_kernels::<true>(from, channel, len, kernel.as_flattened_mut());
-                        } else {
-                            load_kernels::<false>(from, channel, len, kernel.as_flattened_mut());
-                        }
-                        both_axes(&kernel, &mut between, &mut transformed, &down, &along);
-                        for (point, lanes) in transformed.as_flattened().iter().enumerate() {
-                            let to = &mut out[point * kernel_pitch(channels) + r * channels + c..];
-                            match to.first_chunk_mut() {
-                                Some(to) if len == LANES => *to = *lanes,
-                                _ => to[..len].copy_from_slice(&lanes[..len]),
-                            }
-                        }
-                    }
-                }
-            },
-        );
-    }
-
     /// Writes the outputs of `count` tiles from number `first` on of one output channel.
     fn transform_sums<const H: usize, const W: usize, const OH: usize, const OW: usize>(
         &self,
@@ -462,19 +542,6 @@ impl Winograd {
                 }
             },
         );
-    }
-}
-
-/// Reads the kernels of `len` channels, which are `channel` apart.
-#[inline(always)]
-fn load_kernels<const REVERSED: bool>(from: &[f32], channel: usize, len: usize, to: &mut [Lanes]) {
-    let count = to.len();
-    for lane in 0..len {
-        let taps = &from[lane * channel..][..count];
-        for (tap, &value) in taps.iter().enumerate() {
-            let at = if REVERSED { count - 1 - tap } else { tap };
-            to[at][lane] = value;
-        }
     }
 }
 
