@@ -56,9 +56,6 @@ const SUMS: f64 = 13.9;
 /// A value for each tile of a block.
 type Lanes = [f32; LANES];
 
-/// Rows of values for each tile of a block.
-type Rows<const H: usize, const W: usize> = [[Lanes; W]; H];
-
 /// A kernel that the method is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kernel {
@@ -271,7 +268,7 @@ impl Winograd {
         vectorize_lean(
             #[inline(always)]
             || {
-                let mut kernel = [[0.0; LANES]; 9];
+                let mut kernel = [[[0.0; LANES]; 3]; 3];
                 let mut between = [[[0.0; LANES]; 3]; SIDE];
                 let mut transformed = [[[0.0; LANES]; SIDE]; SIDE];
                 // A vector holds the rows of some channels.
@@ -281,25 +278,16 @@ impl Winograd {
                         if r < rows && c < channels {
                             let from = &weight[r * of_row + c * of_channel..][..taps];
                             for (tap, &value) in from.iter().enumerate() {
-                                kernel[if self.reversed { taps - 1 - tap } else { tap }][lane] = value;
+                                let at = if self.reversed { taps - 1 - tap } else { tap };
+                                kernel.as_flattened_mut()[at][lane] = value;
                             }
                         }
                     }
-                    let [k0, k1, k2, k3, k4, ..] = kernel;
-                    match self.kernel {
-                        Kernel::Square3 => {
-                            let (square, _) = kernel.as_chunks();
-                            let square = square.try_into().expect("three rows of three");
-                            both_axes(
-                                square,
-                                &mut between,
-                                &mut transformed,
-                                &evaluate_kernel,
-                                &evaluate_kernel,
-                            );
-                        }
-                        Kernel::Row3 => transformed[0] = evaluate_kernel([k0, k1, k2]),
-                        Kernel::Row5 => transformed[0] = evaluate_kernel_5([k0, k1, k2, k3, k4]),
+                    if self.kernel == Kernel::Row5 {
+                        let [[k0, k1, k2], [k3, k4, _], _] = kernel;
+                        transformed[0] = evaluate_kernel_5([k0, k1, k2, k3, k4]);
+                    } else {
+                        self.both_axes(&kernel, &mut between, &mut transformed, &evaluate_kernel);
                     }
                     let lanes = transformed.as_flattened().iter().take(self.kernel.points());
                     for (to, lanes) in points.chunks_exact_mut(kernel_pitch(channels)).zip(lanes) {
@@ -357,21 +345,7 @@ impl Winograd {
                 let work = Work::Flops(8 * channels * here * row * all_points);
                 for_each_chunk(&mut points[..all], all_points * pitch, work, |channel, points| {
                     let planes = &planes[channel * tiles.planes.channel_len()..];
-                    match self.kernel {
-                        Kernel::Square3 => {
-                            self.transform_inputs(
-                                planes,
-                                first,
-                                here,
-                                points,
-                                evaluate_input,
-                                evaluate_input,
-                            );
-                        }
-                        Kernel::Row3 | Kernel::Row5 => {
-                            self.transform_inputs(planes, first, here, points, same, evaluate_input);
-                        }
-                    }
+                    self.transform_inputs(planes, first, here, points);
                 });
                 let work = product_work(2 * all_points * channels * rows * here * row);
                 for_each_chunk(out, ROWS * height * width * self.images, work, |block, out| {
@@ -402,25 +376,7 @@ impl Winograd {
                             out.chunks_exact_mut(height * width * self.images).zip(bias).enumerate()
                         {
                             let (sums, first) = (&sums[r * row_pitch..], first * row + tile);
-                            match self.kernel {
-                                Kernel::Square3 => {
-                                    self.transform_sums(
-                                        sums,
-                                        bias,
-                                        first,
-                                        count,
-                                        out,
-                                        interpolate,
-                                        interpolate,
-                                    );
-                                }
-                                Kernel::Row3 => {
-                                    self.transform_sums(sums, bias, first, count, out, same, interpolate);
-                                }
-                                Kernel::Row5 => {
-                                    self.transform_sums(sums, bias, first, count, out, same, interpolate_5);
-                                }
-                            }
+                            self.transform_sums(sums, bias, first, count, out);
                         }
                     }
                 });
@@ -431,23 +387,16 @@ impl Winograd {
 
     /// Writes the points of `count` rows of tiles of a channel from row `first` on: for each point a value
     /// per tile.
-    fn transform_inputs<const H: usize, const W: usize>(
-        &self,
-        planes: &[f32],
-        first: usize,
-        count: usize,
-        points: &mut [f32],
-        down: impl Fn([Lanes; H]) -> [Lanes; H],
-        along: impl Fn([Lanes; W]) -> [Lanes; W],
-    ) {
+    fn transform_inputs(&self, planes: &[f32], first: usize, count: usize, points: &mut [f32]) {
         let [pass] = &self.tiles.passes[..] else { return };
         let taps = &pass.taps[..];
-        let pitch = points.len() / (H * W);
+        let all_points = self.kernel.points();
+        let pitch = points.len() / all_points;
         let [_, row] = self.grid;
         vectorize(
             #[inline(always)]
             || {
-                let mut tile: Rows<H, W> = [[[0.0; LANES]; W]; H];
+                let mut tile = [[[0.0; LANES]; SIDE]; SIDE];
                 let (mut between, mut transformed) = (tile, tile);
                 for y in 0..count {
                     let start = (first + y) * self.plane_row;
@@ -460,8 +409,8 @@ impl Winograd {
                                 None => lanes[..len].copy_from_slice(&from[..len]),
                             }
                         }
-                        both_axes(&tile, &mut between, &mut transformed, &down, &along);
-                        for (point, lanes) in transformed.as_flattened().iter().enumerate() {
+                        self.both_axes(&tile, &mut between, &mut transformed, &evaluate_input);
+                        for (point, lanes) in transformed.as_flattened().iter().take(all_points).enumerate() {
                             let to = &mut points[point * pitch + y * row + x..];
                             // Lanes after the last tile of a row are overwritten by the next row.
                             match to.first_chunk_mut() {
@@ -475,46 +424,69 @@ impl Winograd {
         );
     }
 
-    /// Writes the outputs of `count` tiles from number `first` on of one output channel.
-    fn transform_sums<const H: usize, const W: usize, const OH: usize, const OW: usize>(
+    /// Transforms the columns, if the kernel has columns, and then the rows. `between` holds the transformed
+    /// columns.
+    #[inline(always)]
+    fn both_axes<const N: usize, const M: usize>(
         &self,
-        sums: &[f32],
-        bias: f32,
-        first: usize,
-        count: usize,
-        out: &mut [f32],
-        down: impl Fn([Lanes; H]) -> [Lanes; OH],
-        along: impl Fn([Lanes; W]) -> [Lanes; OW],
+        from: &[[Lanes; N]; N],
+        between: &mut [[Lanes; N]; M],
+        to: &mut [[Lanes; M]; M],
+        transform: &impl Fn([Lanes; N]) -> [Lanes; M],
     ) {
+        let mut rows = 1;
+        if self.kernel == Kernel::Square3 {
+            for x in 0..N {
+                let column = transform(core::array::from_fn(|y| from[y][x]));
+                for (row, lanes) in between.iter_mut().zip(column) {
+                    row[x] = lanes;
+                }
+            }
+            rows = M;
+        } else {
+            between[0] = from[0];
+        }
+        for (to, from) in to.iter_mut().zip(&between[..rows]) {
+            *to = transform(*from);
+        }
+    }
+
+    /// Writes the outputs of `count` tiles from number `first` on of one output channel.
+    fn transform_sums(&self, sums: &[f32], bias: f32, first: usize, count: usize, out: &mut [f32]) {
         let ([_, row], images) = (self.grid, self.images);
-        let [height, width] = self.out;
+        let ([height, width], [tile_height, tile_width]) = (self.out, self.kernel.tile());
         vectorize(
             #[inline(always)]
             || {
-                let mut points: Rows<H, W> = [[[0.0; LANES]; W]; H];
-                let mut between: Rows<OH, W> = [[[0.0; LANES]; W]; OH];
-                let mut tile: Rows<OH, OW> = [[[0.0; LANES]; OW]; OH];
+                let mut points = [[[0.0; LANES]; SIDE]; SIDE];
+                let mut between = [[[0.0; LANES]; SIDE]; 4];
+                let mut tile = [[[0.0; LANES]; 4]; 4];
                 for block in (0..count).step_by(LANES) {
-                    for (point, lanes) in points.as_flattened_mut().iter_mut().enumerate() {
+                    let all_points = points.as_flattened_mut().iter_mut().take(self.kernel.points());
+                    for (point, lanes) in all_points.enumerate() {
                         *lanes =
                             *sums[point * sums_pitch(count) + block..].first_chunk().expect("padded sums");
                     }
-                    both_axes(&points, &mut between, &mut tile, &down, &along);
+                    if self.kernel == Kernel::Row5 {
+                        [tile[0][0], tile[0][1]] = interpolate_5(points[0]);
+                    } else {
+                        self.both_axes(&points, &mut between, &mut tile, &interpolate);
+                    }
                     let len = LANES.min(count - block);
                     let mut lane = 0;
                     while lane < len {
                         let at = first + block + lane;
-                        let (y, x) = (at / row * OH, at % row / images * OW);
+                        let (y, x) = (at / row * tile_height, at % row / images * tile_width);
                         if images == 1 {
                             // Neighbouring tiles of a row.
                             let run = (len - lane).min(row - at % row);
-                            let columns = x..width.min(x + run * OW);
-                            for (lanes, y) in tile.iter().zip(y..height.min(y + OH)) {
+                            let columns = x..width.min(x + run * tile_width);
+                            for (lanes, y) in tile.iter().zip(y..height.min(y + tile_height)) {
                                 let to = &mut out[y * width..][columns.clone()];
-                                for (k, to) in to.chunks_mut(OW).enumerate() {
-                                    for (to, lanes) in to.iter_mut().zip(lanes) {
-                                        *to = lanes[lane + k] + bias;
-                                    }
+                                if tile_width == 4 {
+                                    side_by_side(lanes, lane, bias, to);
+                                } else {
+                                    side_by_side(&[lanes[0], lanes[1]], lane, bias, to);
                                 }
                             }
                             lane += run;
@@ -523,8 +495,8 @@ impl Winograd {
                         // Neighbouring images of one tile.
                         let image = at % row % images;
                         let run = (len - lane).min(images - image);
-                        for (i, y) in (y..height.min(y + OH)).enumerate() {
-                            for (j, x) in (x..width.min(x + OW)).enumerate() {
+                        for (i, y) in (y..height.min(y + tile_height)).enumerate() {
+                            for (j, x) in (x..width.min(x + tile_width)).enumerate() {
                                 let to = &mut out[(y * width + x) * images + image..];
                                 let from = &tile[i][j][lane..];
                                 match run {
@@ -564,30 +536,17 @@ fn sums_pitch(tiles: usize) -> usize {
     ROWS * (tiles + slack::<f32>()) + LANES
 }
 
-/// Transforms the columns and then the rows. `between` holds the transformed columns.
+/// `to = from + bias` for the tiles of a row from number `lane` on, whose elements are in `from`.
 #[inline(always)]
-fn both_axes<const H: usize, const W: usize, const OH: usize, const OW: usize>(
-    from: &Rows<H, W>,
-    between: &mut Rows<OH, W>,
-    to: &mut Rows<OH, OW>,
-    down: &impl Fn([Lanes; H]) -> [Lanes; OH],
-    along: &impl Fn([Lanes; W]) -> [Lanes; OW],
-) {
-    for x in 0..W {
-        let column = down(core::array::from_fn(|y| from[y][x]));
-        for (row, lanes) in between.iter_mut().zip(column) {
-            row[x] = lanes;
-        }
+fn side_by_side<const N: usize>(from: &[Lanes; N], lane: usize, bias: f32, to: &mut [f32]) {
+    let (whole, rest) = to.as_chunks_mut::<N>();
+    let next = lane + whole.len();
+    for (k, to) in whole.iter_mut().enumerate() {
+        *to = core::array::from_fn(|n| from[n][lane + k] + bias);
     }
-    for (to, from) in to.iter_mut().zip(between) {
-        *to = along(*from);
+    for (to, from) in rest.iter_mut().zip(from) {
+        *to = from[next] + bias;
     }
-}
-
-/// An axis without a kernel.
-#[inline(always)]
-fn same(values: [Lanes; 1]) -> [Lanes; 1] {
-    values
 }
 
 /// Each lane of the result is `f` of the lanes.
