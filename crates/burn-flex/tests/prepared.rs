@@ -21,7 +21,7 @@ fn convolve(x: &Weight, w: &Weight) -> TensorData {
 /// A single test, since the bytes of all forms are counted.
 #[test]
 fn operations_that_write_a_weight_end_its_form() {
-    let x = float::<Flex, 4>([1, 64, 14, 14], 1);
+    let x = float::<Flex, 4>([1, 64, 28, 28], 1);
     let mut w = float::<Flex, 4>([64, 64, 3, 3], 2);
     let part = float::<Flex, 4>([2, 64, 3, 3], 3);
     assert_eq!(prepared::bytes(), 0);
