@@ -4,6 +4,7 @@ use crate::dtype::{BoolStore, DType, Element, Scalar, stores};
 use crate::error::{Error, Result};
 use crate::layout::{Layout, Shape, Slice, checked_num_elements};
 use crate::parallel::{self, Work};
+use crate::storage::prepared::Key;
 use crate::storage::{self, Buffer, Bytes, Deferred, Fold};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -363,6 +364,24 @@ impl Tensor {
             Some(computation) if whole => computation.fold(self.data.holders() > 1, unit, out, fold),
             _ => Ok(false),
         }
+    }
+
+    /// The form of the buffer's bytes that [`prepare`](Self::prepare) made for this key, if there is one.
+    pub fn form<K: Key>(&self, key: &K) -> Option<&[u8]> {
+        self.data.form(key)
+    }
+
+    /// A form of the buffer's bytes, of `len` bytes, which `write` derives from them: a weight's, say, in the
+    /// order in which a kernel reads it. All tensors that share the buffer share the form. It ends with the
+    /// buffer, and when the buffer is written. `key` has to tell everything that the form depends on but the
+    /// bytes themselves, such as the offset of a view.
+    ///
+    /// `None` if the kernel should do without: at the first use of the bytes, or if they were first used with
+    /// another key; while another thread prepares the form; if it would exceed the
+    /// [limit](crate::storage::prepared::limit), or the system has no memory for it. So results must not
+    /// depend on it.
+    pub fn prepare<K: Key>(&self, key: K, len: usize, write: impl FnOnce(&mut [u8])) -> Option<&[u8]> {
+        self.data.prepare(key, len, write)
     }
 
     /// Number of tensors that share the buffer, this one included.

@@ -295,15 +295,14 @@ impl Producer for Convolution {
     fn produce(&self, finish: Option<Finish<'_>>) -> Result<Tensor> {
         let Self { op, source, weight, bias, geometry, shape, channels, .. } = self;
         let (op, bias, groups) = (*op, bias.as_ref(), geometry.groups);
-        if let Some(winograd) = &self.choice.winograd {
-            let tame = |tensor| Source::of(tensor).values().is_some_and(winograd::is_tame);
-            if tame(source) && tame(weight) {
-                let bias = start_values::<f32>(op, bias, *channels)?;
-                let weight = Values::<f32>::of(op, Source::of(weight))?;
-                return self.choice.images.through(source, shape, finish, |source, shape, finish| {
-                    winograd.run(op, groups, source, &weight, &bias, shape, finish)
-                });
-            }
+        if let Some(winograd) = &self.choice.winograd
+            && Source::of(source).values().is_some_and(winograd::is_tame)
+            && let Some(kernels) = winograd.kernels(groups, weight)
+        {
+            let bias = start_values::<f32>(op, bias, *channels)?;
+            return self.choice.images.through(source, shape, finish, |source, shape, finish| {
+                winograd.run(op, groups, source, kernels, &bias, shape, finish)
+            });
         }
         let direct;
         let choice = match &self.choice.winograd {

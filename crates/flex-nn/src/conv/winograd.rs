@@ -15,6 +15,8 @@
 //! planes of a convolution with a stride of 4 and a kernel of 6x6 have the inputs of neighbouring tiles as
 //! neighbours, so vectors lie along tiles (and interleaved images) in all steps.
 //!
+//! The points of kernels that are used again are [prepared](storage::prepared) at their second use.
+//!
 //! Values are rounded relative to the largest of a tile. With huge values or infinities in a tile, sums of
 //! others would be lost, so such operands are not computed here ([`is_tame`]).
 
@@ -39,6 +41,9 @@ const LANES: usize = max_lanes::<f32>();
 /// KB of the second-level cache.
 const ROWS: usize = 8;
 const KEPT: usize = 192;
+/// The most tiles of a unit with which the points of kernels are prepared. A kernel's transform costs as much
+/// as the products of 27 tiles.
+const TILES: usize = 512;
 /// Bytes of transformed inputs that are kept at a time.
 const POINT_BYTES: usize = 4 * 1024 * 1024;
 
@@ -51,9 +56,6 @@ const SUMS: f64 = 13.9;
 
 /// A value for each tile of a block.
 type Lanes = [f32; LANES];
-
-/// Rows of values for each tile of a block.
-type Rows<const H: usize, const W: usize> = [[Lanes; W]; H];
 
 /// A kernel that the method is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +98,35 @@ impl Kernel {
     fn points(self) -> usize {
         self.side().iter().product()
     }
+
+    fn taps(self) -> usize {
+        match self {
+            Self::Square3 => 9,
+            Self::Row3 => 3,
+            Self::Row5 => 5,
+        }
+    }
+}
+
+/// The kernels of a convolution.
+#[derive(Clone, Copy)]
+pub(super) enum Kernels<'a> {
+    /// As the weight has them.
+    Values(&'a [f32]),
+    /// Their points, for each group and [`ROWS`] rows as a task reads them.
+    Points(&'a [f32]),
+}
+
+/// Which points of which values are prepared: the key of [`Tensor::prepare`].
+#[derive(PartialEq, Eq)]
+struct Form {
+    kernel: Kernel,
+    reversed: bool,
+    /// Groups, rows and channels.
+    sizes: [usize; 3],
+    coefficients: Coefficients,
+    /// Where the weight begins in its buffer.
+    offset: usize,
 }
 
 /// A convolution that is computed by tiles.
@@ -184,9 +215,93 @@ impl Winograd {
         }))
     }
 
-    /// Computes the output `[units, rows, height, width, images]` from the source of the planes. `weight`
-    /// holds the coefficients, `bias` a value per output channel of all groups. Passes elements that are
-    /// computed to `finish`.
+    /// The kernels of a contiguous weight: their points if they are prepared, which the second use of a
+    /// weight does. `None` if the method is not for their values.
+    pub fn kernels<'a>(&self, groups: usize, weight: &'a Tensor) -> Option<Kernels<'a>> {
+        if let Some(points) = self.prepared(groups, weight) {
+            return Some(points);
+        }
+        let values = Source::of(weight).values().filter(|values| is_tame(values))?;
+        let rows = self.tiles.rows;
+        // Rows of tasks are filled up, which would take much memory for few rows.
+        if rows < ROWS || self.grid.iter().product::<usize>() > TILES {
+            return Some(Kernels::Values(values));
+        }
+        let (blocks, block) = (rows.div_ceil(ROWS), self.points_of_rows());
+        let len = groups * blocks * block * size_of::<f32>();
+        let points = weight.prepare(self.form(groups, weight), len, |points| {
+            let work = Work::Bytes(len);
+            for_each_chunk(bytemuck::cast_slice_mut(points), block, work, |number, points| {
+                let (group, row) = (number / blocks, number % blocks * ROWS);
+                self.transform(values, group, row, points);
+            });
+        });
+        Some(points.map_or(Kernels::Values(values), |points| Kernels::Points(bytemuck::cast_slice(points))))
+    }
+
+    /// The points of a weight's kernels, if they are prepared.
+    pub fn prepared<'a>(&self, groups: usize, weight: &'a Tensor) -> Option<Kernels<'a>> {
+        let points = weight.form(&self.form(groups, weight))?;
+        Some(Kernels::Points(bytemuck::cast_slice(points)))
+    }
+
+    fn form(&self, groups: usize, weight: &Tensor) -> Form {
+        Form {
+            kernel: self.kernel,
+            reversed: self.reversed,
+            sizes: [groups, self.tiles.rows, self.tiles.planes.channels],
+            coefficients: self.coefficients,
+            offset: weight.layout().offset(),
+        }
+    }
+
+    /// Number of points of the kernels of [`ROWS`] rows.
+    fn points_of_rows(&self) -> usize {
+        self.kernel.points() * kernel_pitch(self.tiles.planes.channels)
+    }
+
+    /// Writes the points of the kernels of up to [`ROWS`] rows of a group from `row` on: for each point and
+    /// channel a coefficient per row. Coefficients of rows that do not exist are arbitrary.
+    fn transform(&self, weight: &[f32], group: usize, row: usize, points: &mut [f32]) {
+        let Coefficients { group: of_group, row: of_row, channel: of_channel } = self.coefficients;
+        let (weight, rows) = (&weight[group * of_group + row * of_row..], ROWS.min(self.tiles.rows - row));
+        let (channels, taps) = (self.tiles.planes.channels, self.kernel.taps());
+        vectorize_lean(
+            #[inline(always)]
+            || {
+                let mut kernel = [[[0.0; LANES]; 3]; 3];
+                let mut between = [[[0.0; LANES]; 3]; SIDE];
+                let mut transformed = [[[0.0; LANES]; SIDE]; SIDE];
+                // A vector holds the rows of some channels.
+                for c in (0..channels).step_by(LANES / ROWS) {
+                    for lane in 0..LANES {
+                        let (r, c) = (lane % ROWS, c + lane / ROWS);
+                        if r < rows && c < channels {
+                            let from = &weight[r * of_row + c * of_channel..][..taps];
+                            for (tap, &value) in from.iter().enumerate() {
+                                let at = if self.reversed { taps - 1 - tap } else { tap };
+                                kernel.as_flattened_mut()[at][lane] = value;
+                            }
+                        }
+                    }
+                    if self.kernel == Kernel::Row5 {
+                        let [[k0, k1, k2], [k3, k4, _], _] = kernel;
+                        transformed[0] = evaluate_kernel_5([k0, k1, k2, k3, k4]);
+                    } else {
+                        self.both_axes(&kernel, &mut between, &mut transformed, &evaluate_kernel);
+                    }
+                    let lanes = transformed.as_flattened().iter().take(self.kernel.points());
+                    for (to, lanes) in points.chunks_exact_mut(kernel_pitch(channels)).zip(lanes) {
+                        // Lanes after the last channel are in the distance between points.
+                        to[c * ROWS..][..LANES].copy_from_slice(lanes);
+                    }
+                }
+            },
+        );
+    }
+
+    /// Computes the output `[units, rows, height, width, images]` from the source of the planes. `bias` holds
+    /// a value per output channel of all groups. Passes elements that are computed to `finish`.
     ///
     /// # Errors
     /// Not enough memory.
@@ -195,7 +310,7 @@ impl Winograd {
         op: &'static str,
         groups: usize,
         src: Source<'_>,
-        weight: &[f32],
+        kernels: Kernels<'_>,
         bias: &[f32],
         shape: Shape,
         finish: Option<Finish<'_>>,
@@ -213,15 +328,16 @@ impl Winograd {
         let pitch = band * row;
         let mut points = Scratch::<f32>::new(op, channels * all_points * pitch + slack::<f32>())?;
         points[channels * all_points * pitch..].fill(0.0);
-        let kernel = all_points * kernel_pitch(channels);
+        let block_points = self.points_of_rows();
+        // Points that are not prepared are computed by each task.
+        let kernel = if let Kernels::Values(_) = kernels { block_points } else { 0 };
         let sums = all_points * sums_pitch(KEPT);
         storage::ensure_for_tasks(op, (kernel + sums) * size_of::<f32>(), rows.div_ceil(ROWS))?;
         let block = Terms::BLOCK.min(channels);
-        let taps = (0..block).map(|c| Tap { a: c, p: c * all_points * pitch }).collect();
-        let terms = Terms::new(taps, channels, block, block * all_points * pitch);
+        let taps = (0..block).map(|c| Tap { a: c * ROWS, p: c * all_points * pitch }).collect();
+        let terms = Terms::new(taps, channels, block * ROWS, block * all_points * pitch);
         for (unit, out) in out.chunks_exact_mut(unit_len).enumerate() {
             let group = unit % groups;
-            let weight = &weight[group * self.coefficients.group..];
             let bias = &bias[group * rows..][..rows];
             let src = src.slice(unit * source..(unit + 1) * source);
             pack_all(tiles, src, &mut planes[..tiles.planes.len()]);
@@ -231,21 +347,7 @@ impl Winograd {
                 let work = Work::Flops(8 * channels * here * row * all_points);
                 for_each_chunk(&mut points[..all], all_points * pitch, work, |channel, points| {
                     let planes = &planes[channel * tiles.planes.channel_len()..];
-                    match self.kernel {
-                        Kernel::Square3 => {
-                            self.transform_inputs(
-                                planes,
-                                first,
-                                here,
-                                points,
-                                evaluate_input,
-                                evaluate_input,
-                            );
-                        }
-                        Kernel::Row3 | Kernel::Row5 => {
-                            self.transform_inputs(planes, first, here, points, same, evaluate_input);
-                        }
-                    }
+                    self.transform_inputs(planes, first, here, points);
                 });
                 let work = product_work(2 * all_points * channels * rows * here * row);
                 for_each_chunk(out, ROWS * height * width * self.images, work, |block, out| {
@@ -253,23 +355,15 @@ impl Winograd {
                     let bias = &bias[start..rows.min(start + ROWS)];
                     let mut kernel = Scratch::<f32>::for_task(kernel);
                     let mut sums = Scratch::<f32>::for_task(sums);
-                    let weight = &weight[start * self.coefficients.row..];
-                    let coefficients = &mut kernel[..];
-                    match self.kernel {
-                        Kernel::Square3 => self.transform_kernels(
-                            weight,
-                            bias.len(),
-                            coefficients,
-                            evaluate_kernel,
-                            evaluate_kernel,
-                        ),
-                        Kernel::Row3 => {
-                            self.transform_kernels(weight, bias.len(), coefficients, same, evaluate_kernel);
+                    let kernel = match kernels {
+                        Kernels::Values(weight) => {
+                            self.transform(weight, group, start, &mut kernel);
+                            &kernel[..]
                         }
-                        Kernel::Row5 => {
-                            self.transform_kernels(weight, bias.len(), coefficients, same, evaluate_kernel_5);
+                        Kernels::Points(points) => {
+                            &points[(group * rows.div_ceil(ROWS) + block) * block_points..][..block_points]
                         }
-                    }
+                    };
                     for tile in (0..here * row).step_by(KEPT) {
                         let count = KEPT.min(here * row - tile);
                         let row_pitch = count + slack::<f32>();
@@ -279,31 +373,13 @@ impl Winograd {
                             let zeros = &[0.0; ROWS][..bias.len()];
                             let base = point * pitch + tile;
                             let out = &mut rows_of(sums, row_pitch, bias.len());
-                            windows(a, channels, zeros, &points, &terms, base, count, out);
+                            windows(a, 1, zeros, &points, &terms, base, count, out);
                         }
                         for (r, (out, &bias)) in
                             out.chunks_exact_mut(height * width * self.images).zip(bias).enumerate()
                         {
                             let (sums, first) = (&sums[r * row_pitch..], first * row + tile);
-                            match self.kernel {
-                                Kernel::Square3 => {
-                                    self.transform_sums(
-                                        sums,
-                                        bias,
-                                        first,
-                                        count,
-                                        out,
-                                        interpolate,
-                                        interpolate,
-                                    );
-                                }
-                                Kernel::Row3 => {
-                                    self.transform_sums(sums, bias, first, count, out, same, interpolate);
-                                }
-                                Kernel::Row5 => {
-                                    self.transform_sums(sums, bias, first, count, out, same, interpolate_5);
-                                }
-                            }
+                            self.transform_sums(sums, bias, first, count, out);
                         }
                     }
                     if let Some(finish) = finish
@@ -322,23 +398,16 @@ impl Winograd {
 
     /// Writes the points of `count` rows of tiles of a channel from row `first` on: for each point a value
     /// per tile.
-    fn transform_inputs<const H: usize, const W: usize>(
-        &self,
-        planes: &[f32],
-        first: usize,
-        count: usize,
-        points: &mut [f32],
-        down: impl Fn([Lanes; H]) -> [Lanes; H],
-        along: impl Fn([Lanes; W]) -> [Lanes; W],
-    ) {
+    fn transform_inputs(&self, planes: &[f32], first: usize, count: usize, points: &mut [f32]) {
         let [pass] = &self.tiles.passes[..] else { return };
         let taps = &pass.taps[..];
-        let pitch = points.len() / (H * W);
+        let all_points = self.kernel.points();
+        let pitch = points.len() / all_points;
         let [_, row] = self.grid;
         vectorize(
             #[inline(always)]
             || {
-                let mut tile: Rows<H, W> = [[[0.0; LANES]; W]; H];
+                let mut tile = [[[0.0; LANES]; SIDE]; SIDE];
                 let (mut between, mut transformed) = (tile, tile);
                 for y in 0..count {
                     let start = (first + y) * self.plane_row;
@@ -351,8 +420,8 @@ impl Winograd {
                                 None => lanes[..len].copy_from_slice(&from[..len]),
                             }
                         }
-                        both_axes(&tile, &mut between, &mut transformed, &down, &along);
-                        for (point, lanes) in transformed.as_flattened().iter().enumerate() {
+                        self.both_axes(&tile, &mut between, &mut transformed, &evaluate_input);
+                        for (point, lanes) in transformed.as_flattened().iter().take(all_points).enumerate() {
                             let to = &mut points[point * pitch + y * row + x..];
                             // Lanes after the last tile of a row are overwritten by the next row.
                             match to.first_chunk_mut() {
@@ -366,87 +435,69 @@ impl Winograd {
         );
     }
 
-    /// Writes the points of the kernels of `rows` output channels: for each point a row of coefficients per
-    /// channel.
-    fn transform_kernels<const H: usize, const W: usize, const OH: usize, const OW: usize>(
+    /// Transforms the columns, if the kernel has columns, and then the rows. `between` holds the transformed
+    /// columns.
+    #[inline(always)]
+    fn both_axes<const N: usize, const M: usize>(
         &self,
-        weight: &[f32],
-        rows: usize,
-        out: &mut [f32],
-        down: impl Fn([Lanes; H]) -> [Lanes; OH],
-        along: impl Fn([Lanes; W]) -> [Lanes; OW],
+        from: &[[Lanes; N]; N],
+        between: &mut [[Lanes; N]; M],
+        to: &mut [[Lanes; M]; M],
+        transform: &impl Fn([Lanes; N]) -> [Lanes; M],
     ) {
-        let channels = self.tiles.planes.channels;
-        let Coefficients { row, channel, .. } = self.coefficients;
-        vectorize_lean(
-            #[inline(always)]
-            || {
-                let mut kernel: Rows<H, W> = [[[0.0; LANES]; W]; H];
-                let mut between: Rows<OH, W> = [[[0.0; LANES]; W]; OH];
-                let mut transformed: Rows<OH, OW> = [[[0.0; LANES]; OW]; OH];
-                for r in 0..rows {
-                    for c in (0..channels).step_by(LANES) {
-                        let len = LANES.min(channels - c);
-                        let from = &weight[r * row + c * channel..];
-                        if self.reversed {
-                            load_kernels::<true>(from, channel, len, kernel.as_flattened_mut());
-                        } else {
-                            load_kernels::<false>(from, channel, len, kernel.as_flattened_mut());
-                        }
-                        both_axes(&kernel, &mut between, &mut transformed, &down, &along);
-                        for (point, lanes) in transformed.as_flattened().iter().enumerate() {
-                            let to = &mut out[point * kernel_pitch(channels) + r * channels + c..];
-                            match to.first_chunk_mut() {
-                                Some(to) if len == LANES => *to = *lanes,
-                                _ => to[..len].copy_from_slice(&lanes[..len]),
-                            }
-                        }
-                    }
+        let mut rows = 1;
+        if self.kernel == Kernel::Square3 {
+            for x in 0..N {
+                let column = transform(core::array::from_fn(|y| from[y][x]));
+                for (row, lanes) in between.iter_mut().zip(column) {
+                    row[x] = lanes;
                 }
-            },
-        );
+            }
+            rows = M;
+        } else {
+            between[0] = from[0];
+        }
+        for (to, from) in to.iter_mut().zip(&between[..rows]) {
+            *to = transform(*from);
+        }
     }
 
     /// Writes the outputs of `count` tiles from number `first` on of one output channel.
-    fn transform_sums<const H: usize, const W: usize, const OH: usize, const OW: usize>(
-        &self,
-        sums: &[f32],
-        bias: f32,
-        first: usize,
-        count: usize,
-        out: &mut [f32],
-        down: impl Fn([Lanes; H]) -> [Lanes; OH],
-        along: impl Fn([Lanes; W]) -> [Lanes; OW],
-    ) {
+    fn transform_sums(&self, sums: &[f32], bias: f32, first: usize, count: usize, out: &mut [f32]) {
         let ([_, row], images) = (self.grid, self.images);
-        let [height, width] = self.out;
+        let ([height, width], [tile_height, tile_width]) = (self.out, self.kernel.tile());
         vectorize(
             #[inline(always)]
             || {
-                let mut points: Rows<H, W> = [[[0.0; LANES]; W]; H];
-                let mut between: Rows<OH, W> = [[[0.0; LANES]; W]; OH];
-                let mut tile: Rows<OH, OW> = [[[0.0; LANES]; OW]; OH];
+                let mut points = [[[0.0; LANES]; SIDE]; SIDE];
+                let mut between = [[[0.0; LANES]; SIDE]; 4];
+                let mut tile = [[[0.0; LANES]; 4]; 4];
                 for block in (0..count).step_by(LANES) {
-                    for (point, lanes) in points.as_flattened_mut().iter_mut().enumerate() {
+                    let all_points = points.as_flattened_mut().iter_mut().take(self.kernel.points());
+                    for (point, lanes) in all_points.enumerate() {
                         *lanes =
                             *sums[point * sums_pitch(count) + block..].first_chunk().expect("padded sums");
                     }
-                    both_axes(&points, &mut between, &mut tile, &down, &along);
+                    if self.kernel == Kernel::Row5 {
+                        [tile[0][0], tile[0][1]] = interpolate_5(points[0]);
+                    } else {
+                        self.both_axes(&points, &mut between, &mut tile, &interpolate);
+                    }
                     let len = LANES.min(count - block);
                     let mut lane = 0;
                     while lane < len {
                         let at = first + block + lane;
-                        let (y, x) = (at / row * OH, at % row / images * OW);
+                        let (y, x) = (at / row * tile_height, at % row / images * tile_width);
                         if images == 1 {
                             // Neighbouring tiles of a row.
                             let run = (len - lane).min(row - at % row);
-                            let columns = x..width.min(x + run * OW);
-                            for (lanes, y) in tile.iter().zip(y..height.min(y + OH)) {
+                            let columns = x..width.min(x + run * tile_width);
+                            for (lanes, y) in tile.iter().zip(y..height.min(y + tile_height)) {
                                 let to = &mut out[y * width..][columns.clone()];
-                                for (k, to) in to.chunks_mut(OW).enumerate() {
-                                    for (to, lanes) in to.iter_mut().zip(lanes) {
-                                        *to = lanes[lane + k] + bias;
-                                    }
+                                if tile_width == 4 {
+                                    side_by_side(lanes, lane, bias, to);
+                                } else {
+                                    side_by_side(&[lanes[0], lanes[1]], lane, bias, to);
                                 }
                             }
                             lane += run;
@@ -455,8 +506,8 @@ impl Winograd {
                         // Neighbouring images of one tile.
                         let image = at % row % images;
                         let run = (len - lane).min(images - image);
-                        for (i, y) in (y..height.min(y + OH)).enumerate() {
-                            for (j, x) in (x..width.min(x + OW)).enumerate() {
+                        for (i, y) in (y..height.min(y + tile_height)).enumerate() {
+                            for (j, x) in (x..width.min(x + tile_width)).enumerate() {
                                 let to = &mut out[(y * width + x) * images + image..];
                                 let from = &tile[i][j][lane..];
                                 match run {
@@ -474,19 +525,6 @@ impl Winograd {
                 }
             },
         );
-    }
-}
-
-/// Reads the kernels of `len` channels, which are `channel` apart.
-#[inline(always)]
-fn load_kernels<const REVERSED: bool>(from: &[f32], channel: usize, len: usize, to: &mut [Lanes]) {
-    let count = to.len();
-    for lane in 0..len {
-        let taps = &from[lane * channel..][..count];
-        for (tap, &value) in taps.iter().enumerate() {
-            let at = if REVERSED { count - 1 - tap } else { tap };
-            to[at][lane] = value;
-        }
     }
 }
 
@@ -509,30 +547,17 @@ fn sums_pitch(tiles: usize) -> usize {
     ROWS * (tiles + slack::<f32>()) + LANES
 }
 
-/// Transforms the columns and then the rows. `between` holds the transformed columns.
+/// `to = from + bias` for the tiles of a row from number `lane` on, whose elements are in `from`.
 #[inline(always)]
-fn both_axes<const H: usize, const W: usize, const OH: usize, const OW: usize>(
-    from: &Rows<H, W>,
-    between: &mut Rows<OH, W>,
-    to: &mut Rows<OH, OW>,
-    down: &impl Fn([Lanes; H]) -> [Lanes; OH],
-    along: &impl Fn([Lanes; W]) -> [Lanes; OW],
-) {
-    for x in 0..W {
-        let column = down(core::array::from_fn(|y| from[y][x]));
-        for (row, lanes) in between.iter_mut().zip(column) {
-            row[x] = lanes;
-        }
+fn side_by_side<const N: usize>(from: &[Lanes; N], lane: usize, bias: f32, to: &mut [f32]) {
+    let (whole, rest) = to.as_chunks_mut::<N>();
+    let next = lane + whole.len();
+    for (k, to) in whole.iter_mut().enumerate() {
+        *to = core::array::from_fn(|n| from[n][lane + k] + bias);
     }
-    for (to, from) in to.iter_mut().zip(between) {
-        *to = along(*from);
+    for (to, from) in rest.iter_mut().zip(from) {
+        *to = from[next] + bias;
     }
-}
-
-/// An axis without a kernel.
-#[inline(always)]
-fn same(values: [Lanes; 1]) -> [Lanes; 1] {
-    values
 }
 
 /// Each lane of the result is `f` of the lanes.

@@ -1,24 +1,38 @@
 //! The handle of the memory that tensors share.
 
+use super::prepared::{Key, Slot};
 use super::{Bytes, Deferred};
 use alloc::sync::Arc;
+use core::fmt;
 
 /// The memory of a tensor, shared with its clones and views. No other part of the engine knows how the memory
 /// is owned.
 #[derive(Clone, Debug)]
-pub(crate) struct Buffer(Arc<Bytes>);
+pub(crate) struct Buffer(Arc<Shared>);
+
+/// Bytes, and the form of them that a kernel [prepared](super::prepared).
+struct Shared {
+    bytes: Bytes,
+    prepared: Slot,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.bytes.fmt(f)
+    }
+}
 
 impl Buffer {
     /// A buffer with one reference.
     #[inline]
     pub fn new(bytes: Bytes) -> Self {
-        Self(Arc::new(bytes))
+        Self(Arc::new(Shared { bytes, prepared: Slot::default() }))
     }
 
     /// The bytes.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
-        &self.0
+        &self.0.bytes
     }
 
     /// Whether there is no other reference to the buffer, and a write to `part` bytes of it changes the
@@ -30,7 +44,7 @@ impl Buffer {
     #[inline]
     pub fn is_unique(&self, part: impl FnOnce() -> usize) -> bool {
         Arc::strong_count(&self.0) == 1
-            && (!self.0.is_adopted() || self.0.is_writable() && part() >= self.0.len())
+            && (!self.0.bytes.is_adopted() || self.0.bytes.is_writable() && part() >= self.len())
     }
 
     /// The bytes, mutable, when the buffer [is unique](Self::is_unique).
@@ -40,19 +54,32 @@ impl Buffer {
         if !self.is_unique(part) {
             return None;
         }
-        Arc::get_mut(&mut self.0).map(|bytes| &mut bytes[..])
+        Arc::get_mut(&mut self.0).map(|Shared { bytes, prepared }| {
+            prepared.empty();
+            &mut bytes[..]
+        })
     }
 
     /// Number of bytes.
     #[inline]
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.0.bytes.len()
     }
 
     /// The computation that provides the bytes, also when it has run.
     #[inline]
     pub fn computation(&self) -> Option<&dyn Deferred> {
-        self.0.computation()
+        self.0.bytes.computation()
+    }
+
+    /// The [form](super::prepared) of this key, if there is one.
+    pub fn form<K: Key>(&self, key: &K) -> Option<&[u8]> {
+        self.0.prepared.form(key)
+    }
+
+    /// See [`Tensor::prepare`](crate::Tensor::prepare).
+    pub fn prepare<K: Key>(&self, key: K, len: usize, write: impl FnOnce(&mut [u8])) -> Option<&[u8]> {
+        self.0.prepared.prepare(key, len, write)
     }
 
     /// Computes the bytes, if a computation provides them and nobody has read them yet.
@@ -81,7 +108,7 @@ impl Buffer {
     /// computation that provides the bytes.
     pub fn into_bytes(self) -> crate::Result<Bytes> {
         match Arc::try_unwrap(self.0) {
-            Ok(mut bytes) => bytes.settle().map(|()| bytes),
+            Ok(Shared { mut bytes, .. }) => bytes.settle().map(|()| bytes),
             Err(shared) => {
                 let shared = Self(shared);
                 shared.evaluate()?;

@@ -15,6 +15,7 @@ mod deferred;
 mod loom_models;
 #[cfg(feature = "std")]
 pub mod pool;
+pub mod prepared;
 #[cfg(feature = "std")]
 pub mod process;
 mod room;

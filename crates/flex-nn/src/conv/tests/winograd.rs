@@ -36,9 +36,9 @@ fn error_of(
     let g = Geometry::conv("t", &x, &ws, &o).unwrap();
     let winograd = Winograd::new("t", &g, images, reversed).unwrap().expect("a kernel with tiles");
     let (images, shape) = (Images(images), Shape::from(shape));
-    let weight = wt.to_vec::<f32>();
+    let kernels = winograd.kernels(1, &wt).expect("tame kernels");
     let run = |source: Source<'_>, shape, finish: Option<Finish<'_>>| {
-        winograd.run("t", 1, source, &weight, &bias, shape, finish)
+        winograd.run("t", 1, source, kernels, &bias, shape, finish)
     };
     let got = to_f64::<f32>(&images.through(&source, &shape, None, run).unwrap());
     let largest = want.magnitude.iter().fold(0.0f64, |largest, &m| largest.max(m));
@@ -151,5 +151,122 @@ fn huge_values_are_multiplied_directly() {
                 assert!((got - want).abs() < 1e-3, "{huge} {row} {column}: {got} for {want}");
             }
         }
+    }
+}
+
+/// Bits of the gradient or the convolution of `x` by `w`.
+fn bits(x: &Tensor, w: &Tensor, o: &ConvOptions<2>, reversed: bool) -> Vec<u32> {
+    let y = if reversed {
+        let [batch, _, height, width] = x.shape()[..] else { unreachable!("four axes") };
+        let image = [batch, w.shape()[1] * o.groups, height, width];
+        let image = Tensor::full(image, 0.0, DType::F32).unwrap();
+        conv_x_backward(image, w.clone(), x.clone(), o)
+    } else {
+        conv(x.clone(), w.clone(), None, o)
+    };
+    y.unwrap().to_vec::<f32>().into_iter().map(f32::to_bits).collect()
+}
+
+/// The same values in a buffer of their own.
+fn fresh(t: &Tensor) -> Tensor {
+    Tensor::from_slice(&t.to_vec::<f32>(), t.shape().to_vec()).unwrap()
+}
+
+/// Which [`Kernels`] a convolution of 28x28 pixels would use, without a use of the weight. `None` if it does
+/// not use tiles.
+fn is_prepared(w: &Tensor, o: &ConvOptions<2>) -> Option<bool> {
+    let xs = [1, w.shape()[1] * o.groups, 28, 28];
+    let g = Geometry::conv("t", &xs, w.shape(), o).unwrap();
+    let winograd = Choice::new("t", &g, Direction::Gather, true).unwrap().winograd?;
+    Some(winograd.prepared(o.groups, w).is_some())
+}
+
+/// Kernels and groups, with rows that do not fill a block of 8.
+const PREPARED: [(usize, [usize; 4], [usize; 2]); 4] = [
+    (1, [64, 64, 3, 3], [1, 1]),
+    (2, [74, 48, 3, 3], [1, 1]),
+    (1, [129, 96, 1, 3], [0, 1]),
+    (1, [128, 160, 1, 5], [0, 2]),
+];
+
+#[test]
+fn a_weight_that_is_used_again_gives_the_same_bits() {
+    for (groups, ws, padding) in PREPARED {
+        let o = ConvOptions { padding, ..options::<2>(1, 0, 1, groups) };
+        let w = random::<f32>(&ws, 2);
+        for reversed in [false, true] {
+            let channels = if reversed { ws[0] } else { ws[1] * groups };
+            let x = random::<f32>(&[1, channels, 28, 28], 1);
+            let want = bits(&x, &fresh(&w), &o, reversed);
+            let w = fresh(&w);
+            for call in 1..=4 {
+                assert_eq!(bits(&x, &w, &o, reversed), want, "{ws:?} {reversed}: call {call}");
+                let prepared = is_prepared(&w, &o);
+                assert_eq!(prepared, Some(call > 1 && !reversed), "{ws:?} {reversed}: call {call}");
+            }
+            // The other direction has another form, which the buffer has no place for.
+            let other = random::<f32>(&[1, if reversed { ws[1] * groups } else { ws[0] }, 28, 28], 3);
+            let want = bits(&other, &fresh(&w), &o, !reversed);
+            for _ in 0..3 {
+                assert_eq!(bits(&other, &w, &o, !reversed), want, "{ws:?} {reversed}: the other direction");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_weight_that_changes_is_prepared_anew() {
+    let (x, o) = (random::<f32>(&[1, 64, 28, 28], 1), options::<2>(1, 1, 1, 1));
+    let mut w = random::<f32>(&[64, 64, 3, 3], 2);
+    let mut last = Vec::new();
+    for step in 0..3 {
+        let want = bits(&x, &fresh(&w), &o, false);
+        assert_ne!(want, last);
+        for call in 0..3 {
+            assert_eq!(bits(&x, &w, &o, false), want, "step {step}, call {call}");
+        }
+        assert_eq!(is_prepared(&w, &o), Some(true));
+        w.dense_mut::<f32>().expect("nobody else has it")[100 * step] += 1.0;
+        assert_eq!(is_prepared(&w, &o), Some(false));
+        last = want;
+    }
+    // Values that tiles are not for.
+    w.dense_mut::<f32>().expect("nobody else has it")[5] = f32::INFINITY;
+    let want = bits(&x, &fresh(&w), &o, false);
+    for _ in 0..3 {
+        assert_eq!(bits(&x, &w, &o, false), want);
+        assert_eq!(is_prepared(&w, &o), Some(false));
+    }
+}
+
+#[test]
+fn views_of_one_buffer_have_forms_of_their_own() {
+    let (x, o) = (random::<f32>(&[1, 64, 28, 28], 1), options::<2>(1, 1, 1, 1));
+    let both = random::<f32>(&[130, 64, 3, 3], 2);
+    let views = [(1, 64), (65, 64), (0, 130), (2, 72)].map(|(start, len)| {
+        let view = both.clone().narrow(0, start, len).unwrap();
+        let want = bits(&x, &fresh(&view), &o, false);
+        (view, want)
+    });
+    for _ in 0..3 {
+        for (view, want) in &views {
+            assert_eq!(&bits(&x, view, &o, false), want, "{:?}", view.layout());
+        }
+    }
+}
+
+#[test]
+#[cfg(feature = "std")]
+fn threads_share_a_weight() {
+    let (x, o) = (random::<f32>(&[1, 64, 28, 28], 1), options::<2>(1, 1, 1, 1));
+    for seed in 0..8 {
+        let w = random::<f32>(&[80, 64, 3, 3], 2 + seed);
+        let want = bits(&x, &fresh(&w), &o, false);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..3).for_each(|_| assert_eq!(bits(&x, &w, &o, false), want)));
+            }
+        });
+        assert_eq!(is_prepared(&w, &o), Some(true));
     }
 }
