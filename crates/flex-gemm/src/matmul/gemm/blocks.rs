@@ -10,7 +10,7 @@
 //! lies, and packs it on the way if several strips follow: the stores cost nothing beside the sums.
 
 use super::grid::Blocks;
-use super::tile::{ROWS, Strip, TALL, has_32_registers, lanes};
+use super::tile::{Next, ROWS, Strip, TALL, has_32_registers, lanes};
 use super::{MatLayout, MatRef, Part, Scales};
 use crate::float::Real;
 use crate::storage;
@@ -103,15 +103,28 @@ impl<T: Real> Product<'_, T> {
                     if pack_right {
                         pack_panels(b.part(term..term + terms, col..col + cols), width, right_packed);
                     }
+                    // What the first strip of the next block reads, if it reads memory.
+                    let to_come = n - col - cols;
+                    let next = if keep && to_come > 0 {
+                        Next::new(b.pointer(term, col + cols), r.row_stride, across.min(to_come))
+                    } else if keep && index + 1 < self.blocks {
+                        Next::new(b.pointer(term + terms, 0), r.row_stride, across.min(n))
+                    } else {
+                        Next::none(a.pointer(row, term))
+                    };
+                    let mut tiles = 0;
                     for (first, height) in strips(rows, heights) {
                         let at = row + first;
+                        let packed = right_packed.as_mut_ptr();
+                        // The first strip waits for memory itself.
+                        let fetched = if first == 0 { usize::MAX } else { tiles };
+                        tiles += if first == 0 { 0 } else { cols.div_ceil(width) };
                         let left = if pack_left {
                             left_packed.as_ptr().wrapping_add(first * terms)
                         } else {
                             a.pointer(at, term)
                         };
                         let in_place = !(pack_right || keep && first > 0);
-                        let packed = right_packed.as_mut_ptr();
                         let strip = Strip {
                             terms,
                             left,
@@ -128,6 +141,7 @@ impl<T: Real> Product<'_, T> {
                             cols,
                             scales: Scales { beta, ..scales },
                             packed,
+                            next: next.after(fetched),
                         };
                         // SAFETY: rows `at..at + height`, columns `col..col + cols` and terms
                         // `term..term + terms` are those of the operands and of the output, whose positions
