@@ -87,8 +87,8 @@ pub(super) struct Strip<T> {
 }
 
 /// The block of the right operand that is read after the one that a strip passes over. Its first strip would
-/// wait for memory, so the tiles of the strips before fetch it, one cache line of each row. On Zen 4, 128 rows
-/// by 768 x 3,072 in memory took 5.56 ms in place of 6.32.
+/// wait for memory, so the tiles of the strips before fetch it, one cache line of each row. On Zen 4, 128
+/// rows by 768 x 3,072 in memory took 5.56 ms in place of 6.32.
 #[derive(Clone, Copy)]
 pub(super) struct Next<T> {
     /// Where the next tile begins to fetch, and how far apart the rows are.
