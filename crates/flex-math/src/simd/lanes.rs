@@ -48,6 +48,36 @@ pub fn row_sum<T: Float>([a, b, c, d]: [[T; SQUARE]; SQUARE]) -> [T; SQUARE] {
     core::array::from_fn(|i| (a[i] + b[i]) + (c[i] + d[i]))
 }
 
+/// `a * x`, plus `b * y` where there is such a term.
+///
+/// For f32 on x86-64 these are up to three instructions. Of arrays that came from a wider vector the compiler
+/// made 11, cut between other elements, and some read again from memory: a tenth of the time of dot products
+/// of 256 terms.
+#[inline(always)]
+pub fn weighted<T: Float + Pod>((a, x): (T, [T; SQUARE]), term: Option<(T, [T; SQUARE])>) -> [T; SQUARE] {
+    #[cfg(target_arch = "x86_64")]
+    if const { size_of::<T>() == 4 } {
+        use core::arch::x86_64::{__m128, _mm_add_ps, _mm_mul_ps};
+        let times = |a: T, x: [T; SQUARE]| -> __m128 {
+            // SAFETY: SSE is part of x86-64.
+            #[allow(unused_unsafe, reason = "which of these are safe depends on the compiler's version")]
+            unsafe {
+                _mm_mul_ps(bytemuck::cast([a; SQUARE]), bytemuck::cast(x))
+            }
+        };
+        let mut sum = times(a, x);
+        if let Some((b, y)) = term {
+            // SAFETY: as above.
+            #[allow(unused_unsafe, reason = "which of these are safe depends on the compiler's version")]
+            unsafe {
+                sum = _mm_add_ps(times(b, y), sum);
+            }
+        }
+        return bytemuck::cast(sum);
+    }
+    core::array::from_fn(|i| term.map_or(a * x[i], |(b, y)| b * y[i] + a * x[i]))
+}
+
 /// In each group of four lanes, the sums of the lanes of four vectors of f32.
 #[cfg(target_arch = "x86_64")]
 macro_rules! sums_in_fours {
@@ -166,5 +196,15 @@ mod tests {
     fn each_sum_is_that_of_its_vector() {
         check::<f32>();
         check::<f64>();
+    }
+
+    #[test]
+    fn weighted_sums_match_the_definition() {
+        let (x, y) = ([1.5f32, -2.0, f32::INFINITY, 0.0], [4.0f32, 0.25, 1.0, -8.0]);
+        assert_eq!(weighted((2.0, x), None), [3.0, -4.0, f32::INFINITY, 0.0]);
+        assert_eq!(weighted((2.0, x), Some((0.5, y))), [5.0, -3.875, f32::INFINITY, -4.0]);
+        let (x, y) = (x.map(f64::from), y.map(f64::from));
+        assert_eq!(weighted((2.0, x), None), [3.0, -4.0, f64::INFINITY, 0.0]);
+        assert_eq!(weighted((2.0, x), Some((0.5, y))), [5.0, -3.875, f64::INFINITY, -4.0]);
     }
 }

@@ -10,7 +10,7 @@
 //! lies, and packs it on the way if several strips follow: the stores cost nothing beside the sums.
 
 use super::grid::Blocks;
-use super::tile::{ROWS, Strip, TALL, has_32_registers, lanes};
+use super::tile::{FETCH, KEEP, Next, ROWS, SUM, Strip, TALL, has_32_registers, lanes};
 use super::{MatLayout, MatRef, Part, Scales};
 use crate::float::Real;
 use crate::storage;
@@ -103,15 +103,28 @@ impl<T: Real> Product<'_, T> {
                     if pack_right {
                         pack_panels(b.part(term..term + terms, col..col + cols), width, right_packed);
                     }
+                    // What the first strip of the next block reads, if it reads memory.
+                    let to_come = n - col - cols;
+                    let next = if keep && to_come > 0 {
+                        Next::new(b.pointer(term, col + cols), r.row_stride, across.min(to_come))
+                    } else if keep && index + 1 < self.blocks {
+                        Next::new(b.pointer(term + terms, 0), r.row_stride, across.min(n))
+                    } else {
+                        Next::NONE
+                    };
+                    let mut tiles = 0;
                     for (first, height) in strips(rows, heights) {
                         let at = row + first;
+                        let packed = right_packed.as_mut_ptr();
+                        // The first strip waits for memory itself.
+                        let next = if first == 0 { Next::NONE } else { next.after(tiles) };
+                        tiles += if first == 0 { 0 } else { cols.div_ceil(width) };
                         let left = if pack_left {
                             left_packed.as_ptr().wrapping_add(first * terms)
                         } else {
                             a.pointer(at, term)
                         };
                         let in_place = !(pack_right || keep && first > 0);
-                        let packed = right_packed.as_mut_ptr();
                         let strip = Strip {
                             terms,
                             left,
@@ -128,6 +141,7 @@ impl<T: Real> Product<'_, T> {
                             cols,
                             scales: Scales { beta, ..scales },
                             packed,
+                            next,
                         };
                         // SAFETY: rows `at..at + height`, columns `col..col + cols` and terms
                         // `term..term + terms` are those of the operands and of the output, whose positions
@@ -156,15 +170,16 @@ impl<T: Real> Strip<T> {
         // SAFETY: as the caller vouches.
         unsafe {
             match height {
-                ROWS if vectors && keep => self.columns::<S, ROWS, V, true>(),
-                ROWS => self.columns::<S, ROWS, V, false>(),
-                8 if tall => self.columns::<S, 8, 2, false>(),
-                7 if tall => self.columns::<S, 7, 2, false>(),
-                5 if vectors => self.columns::<S, 5, V, false>(),
-                4 if vectors => self.columns::<S, 4, V, false>(),
-                3 if vectors => self.columns::<S, 3, V, false>(),
-                2 if vectors => self.columns::<S, 2, V, false>(),
-                _ => self.columns::<S, 1, V, false>(),
+                ROWS if vectors && keep => self.columns::<S, ROWS, V, KEEP>(),
+                ROWS if vectors && self.next.is_any() => self.columns::<S, ROWS, V, FETCH>(),
+                ROWS => self.columns::<S, ROWS, V, SUM>(),
+                8 if tall => self.columns::<S, 8, 2, SUM>(),
+                7 if tall => self.columns::<S, 7, 2, SUM>(),
+                5 if vectors => self.columns::<S, 5, V, SUM>(),
+                4 if vectors => self.columns::<S, 4, V, SUM>(),
+                3 if vectors => self.columns::<S, 3, V, SUM>(),
+                2 if vectors => self.columns::<S, 2, V, SUM>(),
+                _ => self.columns::<S, 1, V, SUM>(),
             }
         }
     }

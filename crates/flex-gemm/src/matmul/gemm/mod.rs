@@ -15,7 +15,7 @@ use crate::parallel::{self, Work};
 use blocks::Product;
 use core::marker::PhantomData;
 use dots::Dots;
-use flex_math::simd::dispatch;
+use flex_math::simd::{SQUARE, dispatch, weighted};
 use grid::Grid;
 
 /// Whether a product may use the thread pool. Inside a parallel section it must not.
@@ -159,17 +159,22 @@ impl<T: Real> Scales<T> {
     unsafe fn store_run<const N: usize>(self, sums: [T; N], out: *mut T) {
         let Self { alpha, beta } = self;
         let out = out.cast::<[T; N]>();
-        let mut new = [T::ZERO; N];
         // SAFETY: as the caller vouches.
-        unsafe {
-            if beta == T::ZERO {
-                (0..N).for_each(|i| new[i] = alpha * sums[i]);
-            } else {
-                let old = out.read_unaligned();
-                (0..N).for_each(|i| new[i] = beta * old[i] + alpha * sums[i]);
+        let old = if beta == T::ZERO { None } else { Some(unsafe { out.read_unaligned() }) };
+        let mut new = sums;
+        match new.first_chunk_mut() {
+            Some(four) if N == SQUARE => {
+                let old = old.and_then(|old| old.first_chunk().copied());
+                *four = weighted((alpha, *four), old.map(|old| (beta, old)));
             }
-            out.write_unaligned(new);
+            _ => {
+                for (i, new) in new.iter_mut().enumerate() {
+                    *new = old.map_or(alpha * *new, |old| beta * old[i] + alpha * *new);
+                }
+            }
         }
+        // SAFETY: as the caller vouches.
+        unsafe { out.write_unaligned(new) };
     }
 }
 
