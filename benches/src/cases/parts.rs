@@ -239,8 +239,8 @@ fn seen(is_causal: bool) -> AttentionModuleOptions {
     AttentionModuleOptions { is_causal, ..Default::default() }
 }
 
-/// The cases of these parts on backend `B`; those of one name become one case. `finish` is called at the end of
-/// each call, as in [`finished_cases`](super::finished_cases).
+/// The cases of these parts on backend `B`; those of one name become one case. `finish` is called at the end
+/// of each call, as in [`finished_cases`](super::finished_cases).
 pub fn part_cases<B: Backend>(parts: impl IntoIterator<Item = Part>, finish: fn()) -> Vec<super::Case> {
     let mut cases = Cases::<B>::new(finish);
     cases.family = super::Family::Models;

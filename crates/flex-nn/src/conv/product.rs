@@ -98,9 +98,9 @@ fn width(taps: &[Tap]) -> usize {
     taps.iter().fold(0, |width, tap| width.max(tap.a + 1))
 }
 
-/// `out[i][n]` is `bias[i]` plus the sum over all terms of `a[i * a_row + term.a] * p[base + term.p + n]`, for
-/// `n` in `0..len`, where `out` has one row of at least `len` elements per bias. The elements of a row after
-/// the first `len` may be overwritten.
+/// `out[i][n]` is `bias[i]` plus the sum over all terms of `a[i * a_row + term.a] * p[base + term.p + n]`,
+/// for `n` in `0..len`, where `out` has one row of at least `len` elements per bias. The elements of a row
+/// after the first `len` may be overwritten.
 ///
 /// # Panics
 /// Panics if a slice is too short.

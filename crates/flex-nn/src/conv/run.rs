@@ -246,8 +246,8 @@ impl Program {
         self.out.iter().position(|&size| size > 1).unwrap_or(2)
     }
 
-    /// Computes a part, and passes its outputs to `finish`. `p` holds the planes of the part's unit, `out` the
-    /// memory of the outputs, as in a [`Task`].
+    /// Computes a part, and passes its outputs to `finish`. `p` holds the planes of the part's unit, `out`
+    /// the memory of the outputs, as in a [`Task`].
     fn multiply<A: Computing>(
         &self,
         operands: &Operands<'_, A>,
@@ -267,8 +267,9 @@ impl Program {
             pieces.extend(out.chunks_mut(piece).map(|out| Sink::new(out, dtype)));
         }
         let mut first = (part.unit * self.rows + part.row) * len + part.band.start * inner;
-        let early =
-            finish.filter(|_| piece >= LONG_PIECE && self.is_in_order() && !operands.weight.is_empty());
+        let early = finish.filter(|_| {
+            piece >= LONG_PIECE && self.turned.is_none() && self.is_in_order() && !operands.weight.is_empty()
+        });
         match self.turned {
             Some(lanes) => self.multiply_turned(operands, p, part, &mut pieces, temp, lanes),
             None => {
@@ -292,7 +293,7 @@ impl Program {
 
     /// Whether one pass computes all outputs in the order in which they lie.
     fn is_in_order(&self) -> bool {
-        self.turned.is_none() && self.is_complete() && self.passes.len() == 1 && self.passes[0].step == [1; 3]
+        self.is_complete() && self.passes.len() == 1 && self.passes[0].step == [1; 3]
     }
 
     /// Computes a part whose rows are turned.
@@ -338,8 +339,8 @@ impl Program {
         }
     }
 
-    /// Computes the rows from `first` on of a part. `early` completes outputs while the others are computed, if
-    /// the program [is in order](Self::is_in_order); it comes with the number of the first output.
+    /// Computes the rows from `first` on of a part. `early` completes outputs while the others are computed,
+    /// if the program [is in order](Self::is_in_order); it comes with the number of the first output.
     fn multiply_rows<A: Computing>(
         &self,
         operands: &Operands<'_, A>,
@@ -366,7 +367,7 @@ impl Program {
         let weight = &operands.weight[group * self.coefficients.group..];
         let axis = self.band_axis();
         let band_start = part.band.start * self.out[axis + 1..].iter().product::<usize>();
-        let ordered = self.passes.len() == 1 && self.passes[0].step == [1; 3];
+        let ordered = self.is_in_order();
         let mut finished = 0;
         for pass in &self.passes {
             let mut ranges = pass.count.map(|n| 0..n);

@@ -52,8 +52,8 @@ const MAX_LEAVES: usize = 8;
 /// which join it whatever they move, are no passes of their own then.
 const SOONER: usize = 4;
 
-/// Most bytes of a result for which a kernel waits. For more, memory may well be missing, which the user should
-/// hear of at the call.
+/// Most bytes of a result for which a kernel waits. For more, memory may well be missing, which the user
+/// should hear of at the call.
 const MOST_PRODUCED: usize = 1 << 30;
 
 /// What a chain consists of.
