@@ -17,6 +17,7 @@ use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
 /// What a node waits for.
+#[expect(clippy::large_enum_variant, reason = "it lies in a node, and most nodes are operations")]
 pub(super) enum Todo {
     /// An elementwise operation.
     Call(Call),
