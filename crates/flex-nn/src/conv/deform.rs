@@ -49,8 +49,8 @@ pub fn deform_conv2d(
     const OP: &str = "deform_conv2d";
     let plan = DeformPlan::new(OP, &x, &offset, &weight, mask.as_ref(), bias.as_ref(), options)?;
     let (x, offset, weight) = (x.into_contiguous()?, offset.into_contiguous()?, weight.into_contiguous()?);
-    let [mask, bias] = [mask, bias].map(|tensor| tensor.map(Tensor::into_contiguous));
-    let (mask, bias) = (mask.transpose()?, bias.transpose()?);
+    let mask = mask.map(Tensor::into_contiguous).transpose()?;
+    let bias = bias.map(Tensor::into_contiguous).transpose()?;
     let shape = plan.g.grid_shape::<2>();
     check_scratch(OP, &shape)?;
     computing!(OP, x.dtype(), A => {

@@ -34,7 +34,8 @@ impl Images {
         let mixed = self.interleave(source.clone())?;
         let out = run(Source::of(&mixed), self.shape(shape), None)?;
         let mut out = self.separate(out, shape.clone())?;
-        if let (Some(finish), size) = (finish, out.dtype().size()) {
+        if let Some(finish) = finish {
+            let size = out.dtype().size();
             let bytes = out.dense_bytes_mut().expect("a result that nothing shares");
             let work = Work::Bytes(2 * bytes.len());
             for_each_chunk(bytes, FINISHED * size, work, |k, piece| finish(k * FINISHED, piece));

@@ -268,9 +268,7 @@ impl Program {
             self.unit = unit / self.steps.last().expect("at least one step").size;
         }
         self.cut();
-        for leaf in &self.leaves {
-            leaf.tensor.as_ref().map_or(Ok(()), Tensor::evaluate)?;
-        }
+        self.evaluate_leaves()?;
         let op = self.steps.last().expect("at least one step").op.name();
         let mut results = Vec::new();
         for output in 0..self.outputs.len() {
@@ -287,6 +285,14 @@ impl Program {
         Ok(results)
     }
 
+    /// Computes the leaves that wait.
+    ///
+    /// # Errors
+    /// A leaf that could not be computed.
+    fn evaluate_leaves(&self) -> Result<()> {
+        self.leaves.iter().filter_map(|leaf| leaf.tensor.as_ref()).try_for_each(Tensor::evaluate)
+    }
+
     /// Computes the only output where a kernel's result lies, piece by piece: the result is leaf `k`.
     ///
     /// # Errors
@@ -294,9 +300,7 @@ impl Program {
     pub(super) fn run_after(mut self, k: usize, producer: &dyn Producer) -> Result<Vec<Bytes>> {
         self.cut();
         drop(self.move_leaf(k, 0));
-        for leaf in &self.leaves {
-            leaf.tensor.as_ref().map_or(Ok(()), Tensor::evaluate)?;
-        }
+        self.evaluate_leaves()?;
         let program = &self;
         let finish = |first: usize, piece: &mut [u8]| program.run_piece(first, piece);
         Ok(vec![producer.produce(Some(&finish))?.into_bytes()?])
