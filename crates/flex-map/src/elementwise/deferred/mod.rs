@@ -116,6 +116,8 @@ trait AnyOp: Send + Sync {
     fn dtype(&self) -> DType;
     /// Operations that an element costs, besides moving it.
     fn flops(&self) -> usize;
+    /// Whether a result may be written where operand `n` lies, if their elements have the same size.
+    fn reuses(&self, n: usize) -> bool;
     /// The function, if it is a light one of f32.
     fn light(&self) -> Option<Light>;
 }
@@ -143,6 +145,10 @@ impl<const N: usize> AnyOp for Op<N> {
 
     fn flops(&self) -> usize {
         self.cost.flops()
+    }
+
+    fn reuses(&self, n: usize) -> bool {
+        self.reuse[n]
     }
 
     fn light(&self) -> Option<Light> {

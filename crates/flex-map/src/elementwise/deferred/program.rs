@@ -179,7 +179,9 @@ impl Program {
             let target = if claimed[k].is_held {
                 program.outputs.push(size);
                 Target::Output(program.outputs.len() - 1)
-            } else if let Some(at) = dying.iter().position(|&register| overwrites(&mut src, register, size)) {
+            } else if let Some(at) =
+                dying.iter().position(|&register| overwrites(&*op, &mut src, register, size))
+            {
                 Target::Register(dying.swap_remove(at))
             } else {
                 Target::Register(free.pop().unwrap_or_else(|| program.new_register(size)))
@@ -331,9 +333,10 @@ impl Program {
 
     /// Whether no step reads leaf `k` after the output is written.
     fn is_in_time(&self, k: usize, output: usize) -> bool {
-        let writer = self.writer(output);
-        let uses = |step: &Step| step.src.iter().filter(|place| place.is_leaf(k)).count();
-        uses(&self.steps[writer]) <= 1 && self.steps[writer + 1..].iter().all(|step| uses(step) == 0)
+        let (writer, after) = self.steps[self.writer(output)..].split_first().expect("the writer");
+        let reads = |step: &Step| step.src.iter().any(|place| place.is_leaf(k));
+        let replaced = overwritten(&*writer.op, &writer.src, |place| place.is_leaf(k));
+        (!reads(writer) || replaced.is_some()) && !after.iter().any(reads)
     }
 
     /// Lets the steps find leaf `k` in an output, which is its buffer; returns the leaf's tensor.
@@ -364,19 +367,22 @@ impl Program {
     }
 }
 
+/// The operand that a step may overwrite: the only one that `lies` where the result would go, unless the
+/// operation still reads it there.
+fn overwritten(op: &dyn AnyOp, src: &[Place], lies: impl Fn(&Place) -> bool) -> Option<usize> {
+    let mut found = (0..src.len()).filter(|&n| lies(&src[n]));
+    let n = found.next()?;
+    (found.next().is_none() && op.reuses(n)).then_some(n)
+}
+
 /// Whether a step may write its result, of elements of `size` bytes, to `register`, which one of its operands
 /// is the last to need. Then that operand is where the result goes.
-fn overwrites(src: &mut [Place], register: usize, size: usize) -> bool {
-    let reads = |place: &Place| matches!(place, Place::Register(number, _) if *number == register);
-    let fits = |place: &Place| matches!(place, Place::Register(_, each) if *each == size);
-    let mut places = src.iter_mut().filter(|place| reads(place));
-    match (places.next(), places.next()) {
-        (Some(place), None) if fits(place) => {
-            *place = Place::Target;
-            true
-        }
-        _ => false,
-    }
+fn overwrites(op: &dyn AnyOp, src: &mut [Place], register: usize, size: usize) -> bool {
+    let lies = |place: &Place| matches!(place, Place::Register(number, _) if *number == register);
+    let fits = |n: &usize| matches!(src[*n], Place::Register(_, each) if each == size);
+    let Some(n) = overwritten(op, src, lies).filter(fits) else { return false };
+    src[n] = Place::Target;
+    true
 }
 
 /// Where the operands of a call come from; adds those that are not results of `below` to the leaves.

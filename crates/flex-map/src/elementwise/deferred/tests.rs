@@ -158,6 +158,21 @@ fn light_functions_are_computed_in_one_pass() {
     assert_eq!(passes(op(Binary::Add, &a, &b)), 3);
 }
 
+/// A mask as wide as the booleans it chooses between. It is a result of the chain, or a leaf that nothing else
+/// holds.
+#[test]
+fn the_place_of_a_mask_is_not_overwritten() {
+    let x = values(&[600_000], 1);
+    let less = |than| compare_scalar(Compare::Lt, x.clone(), Scalar::Float(than), NATIVE).unwrap();
+    let select = |mask| mask_where(less(-1.0), mask, less(0.5)).unwrap();
+    let want: Vec<u8> =
+        x.to_vec::<f32>().iter().map(|&x| (x < if x < 0.25 { 0.5 } else { -1.0 }) as u8).collect();
+    assert_eq!(bits(&select(less(0.25))), want);
+    let mask = less(0.25);
+    mask.evaluate().unwrap();
+    assert_eq!(bits(&select(mask)), want);
+}
+
 #[test]
 fn shapes_and_dtypes_are_refused_at_the_call() {
     let waiting = unary(Unary::Exp, values(&IMAGES, 1)).unwrap();
@@ -241,8 +256,8 @@ fn action() -> impl Strategy<Value = Action> {
         3 => (0..5usize, index(), 0..5usize, any::<bool>()).prop_map(|(op, a, with, left)| Action::Broadcast(op, a, with, left)),
         3 => (0..5usize, index()).prop_map(|(op, a)| Action::Scalar(op, a)),
         1 => (0..5usize, index()).prop_map(|(to, a)| Action::Cast(to, a)),
-        1 => (index(), index()).prop_map(|(a, b)| Action::Compare(a, b)),
-        1 => (index(), index(), index()).prop_map(|(a, b, c)| Action::Where(a, b, c)),
+        2 => (index(), index()).prop_map(|(a, b)| Action::Compare(a, b)),
+        2 => (index(), index(), index()).prop_map(|(a, b, c)| Action::Where(a, b, c)),
         1 => index().prop_map(Action::Fill),
         1 => index().prop_map(Action::Clamp),
         1 => (0..5usize, index()).prop_map(|(view, a)| Action::View(view, a)),
