@@ -142,6 +142,15 @@ impl<const N: usize> Walk<N> {
         self.axes[..self.axes.len() - 1].iter().map(|axis| axis.size).product()
     }
 
+    /// The position at which each operand's row number `row` starts.
+    #[inline]
+    pub fn row(&self, row: usize) -> [usize; N] {
+        let (_, outer) = self.axes.split_last().expect("at least one axis");
+        let mut position = self.offsets;
+        indices(outer, row, |k, index| advance(&mut position, &outer[k], index));
+        position
+    }
+
     /// Calls `f` for each row in `range`, in order, with the position at which each operand's row starts.
     #[inline]
     pub fn for_each_row(&self, range: Range<usize>, mut f: impl FnMut([usize; N])) {
@@ -150,6 +159,27 @@ impl<const N: usize> Walk<N> {
             f(cursor.position);
             cursor.step();
         }
+    }
+}
+
+/// Calls `f` with the number of each axis and the index of a row along it.
+#[inline]
+fn indices<const N: usize>(outer: &[Axis<N>], row: usize, mut f: impl FnMut(usize, usize)) {
+    let mut rest = row;
+    for (k, axis) in outer.iter().enumerate().rev() {
+        // The rows of the outermost axis are not divided any further; a division takes 4 ns.
+        let (next, index) =
+            if k == 0 { (0, rest) } else { (rest / axis.size.max(1), rest % axis.size.max(1)) };
+        f(k, index);
+        rest = next;
+    }
+}
+
+/// Goes `steps` steps along an axis.
+#[inline]
+fn advance<const N: usize>(position: &mut [usize; N], axis: &Axis<N>, steps: usize) {
+    for (position, stride) in position.iter_mut().zip(axis.strides) {
+        *position = position.wrapping_add_signed(steps as isize * stride);
     }
 }
 
@@ -172,14 +202,10 @@ impl<'a, const N: usize> Cursor<'a, N> {
         let outer = &walk.axes[..walk.axes.len() - 1];
         let mut index: SmallVec<[usize; 6]> = SmallVec::from_elem(0, outer.len());
         let mut position = walk.offsets;
-        let mut rest = row;
-        for (i, axis) in index.iter_mut().zip(outer).rev() {
-            *i = rest % axis.size.max(1);
-            rest /= axis.size.max(1);
-            for n in 0..N {
-                position[n] = position[n].wrapping_add_signed(*i as isize * axis.strides[n]);
-            }
-        }
+        indices(outer, row, |k, i| {
+            index[k] = i;
+            advance(&mut position, &outer[k], i);
+        });
         let (left, stride) = match (index.last(), outer.last()) {
             (Some(i), Some(axis)) => (axis.size.saturating_sub(i + 1), axis.strides),
             _ => (0, [0; N]),

@@ -13,12 +13,14 @@
 //!
 //! * `node.rs`: what waits, and which thread computes it;
 //! * `program.rs`: from a chain to a list of steps over registers;
-//! * `tiles.rs`: runs the steps;
+//! * `stages.rs`: what all tiles of a program have in common, found once;
+//! * `tiles.rs`: runs the stages, tile by tile;
 //! * `pass.rs`: runs several steps of light functions in one pass over a tile.
 
 mod node;
 mod pass;
 mod program;
+mod stages;
 mod tiles;
 
 #[cfg(test)]

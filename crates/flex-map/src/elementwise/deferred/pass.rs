@@ -5,14 +5,11 @@
 //! them.
 
 use super::super::light::Light;
-use alloc::vec::Vec;
 use flex_math::simd::{Scalar, Simd, Vector, WIDEST, WithSimd, dispatch, prefetch_far};
+use smallvec::SmallVec;
 
 /// Vectors that go through the steps together.
 const VECTORS: usize = 4;
-
-/// Most elements of so many vectors.
-const MOST: usize = VECTORS * WIDEST;
 
 /// Where a function of a pass finds an operand.
 #[derive(Clone, Copy)]
@@ -57,18 +54,23 @@ impl Pass<'_, '_> {
         if done == len {
             return;
         }
-        // The rest goes through blocks of whole vectors.
+        Pass { links, targets }.run_end(done);
+    }
+
+    /// Computes the elements from `done` on, fewer than a vector, in blocks of whole vectors.
+    #[inline(never)]
+    fn run_end(self, done: usize) {
+        let Self { links, targets } = self;
         let block = |from: &[f32]| {
-            let mut block = [1.0; MOST];
-            block[..len - done].copy_from_slice(&from[done..]);
+            let mut block = [1.0; WIDEST];
+            block[..from.len() - done].copy_from_slice(&from[done..]);
             block
         };
-        let mut sources = Vec::new();
-        for operand in links.iter().flat_map(|link| link.operands) {
-            if let Operand::Each(from) | Operand::Streamed(from) = operand {
-                sources.push(block(from));
-            }
-        }
+        let slices = links.iter().flat_map(|link| link.operands).filter_map(|operand| match operand {
+            Operand::Each(from) | Operand::Streamed(from) => Some(from),
+            _ => None,
+        });
+        let sources: Blocks = slices.map(block).collect();
         let mut next = sources.iter();
         let mut place = |operand| match operand {
             Operand::Each(_) | Operand::Streamed(_) => {
@@ -76,22 +78,26 @@ impl Pass<'_, '_> {
             }
             other => other,
         };
-        let links: Vec<Link<'_>> = links
+        let links: SmallVec<[Link<'_>; 8]> = links
             .iter()
             .map(|link| Link { operands: [place(link.operands[0]), place(link.operands[1])], ..*link })
             .collect();
-        let mut ends: Vec<[f32; MOST]> = targets.iter().map(|target| block(target)).collect();
+        let mut ends: Blocks = targets.iter().map(|target| block(target)).collect();
         {
-            let mut blocks: Vec<&mut [f32]> = ends.iter_mut().map(|end| &mut end[..]).collect();
+            let mut blocks: SmallVec<[&mut [f32]; 4]> = ends.iter_mut().map(|end| &mut end[..]).collect();
             dispatch(Whole { links: &links, targets: &mut blocks });
         }
         for (target, end) in targets.iter_mut().zip(&ends) {
-            target[done..].copy_from_slice(&end[..len - done]);
+            let target = &mut target[done..];
+            target.copy_from_slice(&end[..target.len()]);
         }
     }
 }
 
-/// The part of a pass that consists of whole groups of vectors. Returns its length.
+/// The ends of slices, each completed to whole vectors.
+type Blocks = SmallVec<[[f32; WIDEST]; 4]>;
+
+/// The part of a pass that consists of whole vectors. Returns its length.
 struct Whole<'p, 'a, 't> {
     links: &'p [Link<'a>],
     targets: &'p mut [&'t mut [f32]],
@@ -101,22 +107,30 @@ impl WithSimd for Whole<'_, '_, '_> {
     type Output = usize;
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self) -> usize {
+    fn with_simd<S: Simd>(mut self) -> usize {
+        let done = self.run::<S, VECTORS>(0);
+        self.run::<S, 1>(done)
+    }
+}
+
+impl Whole<'_, '_, '_> {
+    /// Computes elements from `at` on, as far as there are groups of `N` vectors; returns where they end.
+    #[inline(always)]
+    fn run<S: Simd, const N: usize>(&mut self, mut at: usize) -> usize {
         let Self { links, targets } = self;
         let len = targets.first().map_or(0, |target| target.len());
-        let step = VECTORS * f32::lanes::<S>();
-        let mut at = 0;
+        let step = N * f32::lanes::<S>();
         while at + step <= len {
-            let mut value = [0f32.splat(); VECTORS];
-            for link in links {
-                let second = load::<S>(&link.operands[1], at, &value, targets);
-                let mut first = load::<S>(&link.operands[0], at, &value, targets);
-                link.light.eval::<S, VECTORS>(&mut first, &second, link.third.splat());
+            let mut value = [0f32.splat(); N];
+            for link in *links {
+                let second = load::<S, N>(&link.operands[1], at, &value, targets);
+                let mut first = load::<S, N>(&link.operands[0], at, &value, targets);
+                link.light.eval::<S, N>(&mut first, &second, link.third.splat());
                 value = first;
                 if let Some(target) = link.target {
                     let target = &mut *targets[target];
                     prefetch_far(target.as_ptr().wrapping_add(at + len).cast(), step * size_of::<f32>());
-                    store::<S>(&value, &mut target[at..at + step]);
+                    store::<S, N>(&value, &mut target[at..at + step]);
                 }
             }
             at += step;
@@ -127,27 +141,27 @@ impl WithSimd for Whole<'_, '_, '_> {
 
 /// The vectors of an operand from element `at` on.
 #[inline(always)]
-fn load<S: Simd>(
+fn load<S: Simd, const N: usize>(
     operand: &Operand<'_>,
     at: usize,
-    value: &[Vector<S, f32>; VECTORS],
+    value: &[Vector<S, f32>; N],
     targets: &[&mut [f32]],
-) -> [Vector<S, f32>; VECTORS] {
+) -> [Vector<S, f32>; N] {
     let from = match *operand {
         Operand::Value => return *value,
-        Operand::Same(number) => return [number.splat(); VECTORS],
+        Operand::Same(number) => return [number.splat(); N],
         Operand::Each(from) => from,
         Operand::Streamed(from) => {
             // What the next tile begins with.
             let next = from.as_ptr().wrapping_add(at + from.len());
-            prefetch_far(next.cast(), VECTORS * size_of::<Vector<S, f32>>());
+            prefetch_far(next.cast(), N * size_of::<Vector<S, f32>>());
             from
         }
         Operand::Target(target) => &*targets[target],
     };
     let lanes = f32::lanes::<S>();
-    let from = &from[at..at + VECTORS * lanes];
-    let mut vectors = [0f32.splat(); VECTORS];
+    let from = &from[at..at + N * lanes];
+    let mut vectors = [0f32.splat(); N];
     for (n, vector) in vectors.iter_mut().enumerate() {
         *vector = bytemuck::pod_read_unaligned(bytemuck::cast_slice(&from[n * lanes..(n + 1) * lanes]));
     }
@@ -156,7 +170,7 @@ fn load<S: Simd>(
 
 /// Writes all vectors.
 #[inline(always)]
-fn store<S: Simd>(vectors: &[Vector<S, f32>; VECTORS], to: &mut [f32]) {
+fn store<S: Simd, const N: usize>(vectors: &[Vector<S, f32>; N], to: &mut [f32]) {
     let lanes = f32::lanes::<S>();
     for (n, vector) in vectors.iter().enumerate() {
         let to: &mut [u8] = bytemuck::cast_slice_mut(&mut to[n * lanes..(n + 1) * lanes]);

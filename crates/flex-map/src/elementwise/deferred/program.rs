@@ -4,6 +4,7 @@
 //! tiles of the tensors that the chain reads (its leaves), tiles of outputs, and scalars.
 
 use super::node::Claimed;
+use super::stages::Plan;
 use super::{AnyOp, Operands, is_in_order, walk};
 use crate::elementwise::driver::{Input, ScalarBytes};
 use crate::error::{Error, Result};
@@ -283,7 +284,7 @@ impl Program {
             };
             results.push(result);
         }
-        self.run_tiles(&mut results, visit);
+        Plan::new(&self).run_tiles(&mut results, visit);
         Ok(results)
     }
 
@@ -303,8 +304,8 @@ impl Program {
         self.cut();
         drop(self.move_leaf(k, 0));
         self.evaluate_leaves()?;
-        let program = &self;
-        let finish = |first: usize, piece: &mut [u8]| program.run_piece(first, piece);
+        let plan = Plan::new(&self);
+        let finish = |first: usize, piece: &mut [u8]| plan.complete(first, piece);
         Ok(vec![producer.produce(Some(&finish))?.into_bytes()?])
     }
 

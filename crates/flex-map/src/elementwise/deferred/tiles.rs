@@ -1,11 +1,11 @@
 //! Runs the steps of a program, tile by tile.
 
 use super::MAX_LEAVES;
-use super::pass::{Link, Operand, Pass};
-use super::program::{Form, Leaf, Place, Program, Step, Target, Visit};
+use super::program::{Form, Leaf, Place, Step, Target, Visit};
+use super::stages::{Plan, Stage};
 use crate::elementwise::kernel::Src;
 use crate::walk::Walk;
-use crate::{Bytes, Tensor, parallel, storage};
+use crate::{Bytes, parallel, storage};
 use bytemuck::Pod;
 use core::ops::Range;
 use flex_math::simd::prefetch_far;
@@ -14,35 +14,35 @@ use smallvec::SmallVec;
 /// Least number of elements that one task computes: 64 KiB of f32, as in operations that do not wait.
 const TASK: usize = 16 * 1024;
 
-/// The buffers of the leaves of a program.
-type Buffers<'a> = SmallVec<[&'a [u8]; 8]>;
-
 /// A tile of a leaf.
 #[derive(Clone, Copy)]
-enum LeafTile<'a> {
+pub(super) enum LeafTile<'a> {
     Each(&'a [u8]),
     Same(&'a [u8]),
     /// In this register, with elements of this size.
     Register(usize, usize),
 }
 
-impl Program {
+impl Plan<'_> {
     /// Writes every element of the outputs, and visits each tile of the last result.
     pub(super) fn run_tiles(&self, outputs: &mut [Bytes], visit: Option<Visit<'_>>) {
-        let chunk = TASK.div_ceil(self.tile) * self.tile;
-        let buffers = self.buffers();
-        let mut outs: SmallVec<[(&mut [u8], usize); 4]> =
-            outputs.iter_mut().zip(&self.outputs).map(|(out, size)| (&mut out[..], chunk * size)).collect();
+        let program = self.program;
+        let chunk = TASK.div_ceil(program.tile) * program.tile;
+        let mut outs: SmallVec<[(&mut [u8], usize); 4]> = outputs
+            .iter_mut()
+            .zip(&program.outputs)
+            .map(|(out, size)| (&mut out[..], chunk * size))
+            .collect();
         let fold = visit.map(|Visit { out, fold, .. }| {
-            let each = out.len() / (self.count / self.unit);
-            outs.push((out, chunk / self.unit * each));
+            let each = out.len() / (program.count / program.unit);
+            outs.push((out, chunk / program.unit * each));
             (each, fold)
         });
-        parallel::for_each_chunks(&mut outs, self.work(), |k, outs| {
-            let (start, end) = (k * chunk, ((k + 1) * chunk).min(self.count));
-            self.run_range(&buffers, start..end, outs, &mut |range, outs, registers| {
+        parallel::for_each_chunks(&mut outs, program.work(), |k, outs| {
+            let (start, end) = (k * chunk, ((k + 1) * chunk).min(program.count));
+            self.run_range(start..end, outs, &mut |range, outs, registers| {
                 if let Some((each, fold)) = fold {
-                    let units = (range.start - start) / self.unit..(range.end - start) / self.unit;
+                    let units = (range.start - start) / program.unit..(range.end - start) / program.unit;
                     let (out, outs) = outs.split_last_mut().expect("the output of the visit");
                     fold(
                         self.last(range, start, outs, registers),
@@ -54,33 +54,30 @@ impl Program {
     }
 
     /// Completes a piece of the only output, from element `first` on.
-    pub(super) fn run_piece(&self, first: usize, piece: &mut [u8]) {
-        let range = first..first + piece.len() / self.outputs[0];
-        self.run_range(&self.buffers(), range, &mut [piece], &mut |_, _, _| ());
-    }
-
-    /// The buffers of the leaves.
-    fn buffers(&self) -> Buffers<'_> {
-        self.leaves.iter().map(|leaf| leaf.tensor.as_ref().map_or(&[][..], Tensor::storage_bytes)).collect()
+    pub(super) fn complete(&self, first: usize, piece: &mut [u8]) {
+        let range = first..first + piece.len() / self.program.outputs[0];
+        self.run_range(range, &mut [piece], &mut |_, _, _| ());
     }
 
     /// Computes the elements `range` of the outputs, which are `outs`, and calls `each` after each tile.
     fn run_range(
         &self,
-        buffers: &[&[u8]],
         range: Range<usize>,
         outs: &mut [&mut [u8]],
         each: &mut dyn FnMut(Range<usize>, &mut [&mut [u8]], &[&mut [u8]]),
     ) {
+        let program = self.program;
         // Whole cache lines.
-        let register = (self.tile * self.widest).next_multiple_of(storage::ALIGN);
-        let mut block = storage::alloc(register * self.registers);
-        let mut registers: SmallVec<[&mut [u8]; 8]> = block.chunks_exact_mut(register).collect();
+        let register = (program.tile * program.widest).next_multiple_of(storage::ALIGN);
+        let mut block =
+            (!self.needs_no_registers(&range)).then(|| storage::alloc(register * program.registers));
+        let mut registers: SmallVec<[&mut [u8]; 8]> =
+            block.iter_mut().flat_map(|block| block.chunks_exact_mut(register)).collect();
         let mut next = range.start;
         while next < range.end {
-            let tile = next..self.tile_end(next, range.end);
+            let tile = next..program.tile_end(next, range.end);
             next = tile.end;
-            self.run_tile(buffers, tile.clone(), range.start, outs, &mut registers);
+            self.run_tile(tile.clone(), range.start, outs, &mut registers);
             each(tile, outs, &registers);
         }
     }
@@ -93,7 +90,7 @@ impl Program {
         outs: &'a [&mut [u8]],
         registers: &'a [&mut [u8]],
     ) -> &'a [u8] {
-        let Step { target, size, .. } = self.steps.last().expect("at least one step");
+        let Step { target, size, .. } = self.program.steps.last().expect("at least one step");
         match *target {
             Target::Register(register) => &registers[register][..range.len() * size],
             Target::Output(output) => &outs[output][(range.start - start) * size..(range.end - start) * size],
@@ -103,7 +100,6 @@ impl Program {
     /// Computes the elements `range` of the outputs, of which `outs` holds those from `start` on.
     fn run_tile(
         &self,
-        buffers: &[&[u8]],
         range: Range<usize>,
         start: usize,
         outs: &mut [&mut [u8]],
@@ -112,9 +108,8 @@ impl Program {
         let len = range.len();
         // Where the tile lies in the outputs of this task.
         let here = |size: usize| (range.start - start) * size..(range.end - start) * size;
-        let ahead = self.ahead(buffers, &range, start, outs);
         let mut leaves = [LeafTile::Each(&[]); MAX_LEAVES];
-        for ((tile, leaf), &buffer) in leaves.iter_mut().zip(&self.leaves).zip(buffers) {
+        for ((tile, leaf), &buffer) in leaves.iter_mut().zip(&self.program.leaves).zip(&self.buffers) {
             *tile = match &leaf.form {
                 Form::Copied { output, register } => {
                     registers[*register][..len * leaf.size].copy_from_slice(&outs[*output][here(leaf.size)]);
@@ -123,16 +118,17 @@ impl Program {
                 _ => leaf.tile(buffer, range.clone(), range.start == start, registers),
             };
         }
-        let mut k = 0;
-        while k < self.steps.len() {
-            let end = k + 1 + self.steps[k + 1..].iter().take_while(|step| step.continues).count();
-            let (first, steps) = (k, &self.steps[k..end]);
-            k = end;
-            let [step] = steps else {
-                run_pass(steps, len, &leaves, here, outs, registers);
-                continue;
+        let mut ahead = None;
+        for (k, stage) in self.stages.iter().enumerate() {
+            let step = match stage {
+                Stage::Pass(route) => {
+                    route.run(len, &leaves, here(size_of::<f32>()), outs, registers);
+                    continue;
+                }
+                Stage::Step(step) => step,
             };
-            ahead.prefetch(first, self.steps.len());
+            let ahead = ahead.get_or_insert_with(|| self.ahead(&range, start, outs));
+            ahead.prefetch(k, self.stages.len());
             // The target is taken out of its list while the step runs, since the operands are in these lists.
             match step.target {
                 Target::Register(register) => {
@@ -150,13 +146,15 @@ impl Program {
     }
 
     /// The memory of the tile after `range`, as long as that one.
-    fn ahead(&self, buffers: &[&[u8]], range: &Range<usize>, start: usize, outs: &[&mut [u8]]) -> Ahead {
+    fn ahead(&self, range: &Range<usize>, start: usize, outs: &[&mut [u8]]) -> Ahead {
         let mut spans = [(core::ptr::null(), 0); 2 * MAX_LEAVES];
-        let flat = self.leaves.iter().zip(buffers).filter(|(leaf, _)| matches!(leaf.form, Form::Flat));
+        let leaves = self.program.leaves.iter().zip(&self.buffers);
+        let flat = leaves.filter(|(leaf, _)| matches!(leaf.form, Form::Flat));
         let flat =
             flat.map(|(leaf, buffer)| (buffer.as_ptr().wrapping_add(leaf.start()), leaf.size, range.end));
-        let outs = outs.iter().zip(&self.outputs).map(|(out, &size)| (out.as_ptr(), size, range.end - start));
-        for (span, (at, size, first)) in spans.iter_mut().zip(flat.chain(outs)) {
+        let outputs = outs.iter().zip(&self.program.outputs);
+        let outputs = outputs.map(|(out, &size)| (out.as_ptr(), size, range.end - start));
+        for (span, (at, size, first)) in spans.iter_mut().zip(flat.chain(outputs)) {
             *span = (at.wrapping_add(first * size), range.len() * size);
         }
         Ahead(spans)
@@ -207,76 +205,6 @@ impl Step {
     }
 }
 
-/// Computes one tile by several steps, of which each but the first continues the one before.
-fn run_pass(
-    steps: &[Step],
-    len: usize,
-    leaves: &[LeafTile<'_>],
-    here: impl Fn(usize) -> Range<usize>,
-    outs: &mut [&mut [u8]],
-    registers: &mut [&mut [u8]],
-) {
-    let (tile, here) = (0..len * size_of::<f32>(), here(size_of::<f32>()));
-    let (last, before) = steps.split_last().expect("at least one step");
-    // What is stored: outputs, and the result of the last step.
-    let outputs: SmallVec<[usize; 4]> = steps.iter().filter_map(|step| step.target.output()).collect();
-    // Targets are taken out of their lists while the steps run, since the operands are in these lists.
-    let mut written: SmallVec<[&mut [u8]; 4]> =
-        outputs.iter().map(|&output| core::mem::take(&mut outs[output])).collect();
-    let result = match last.target {
-        Target::Register(register) => core::mem::take(&mut registers[register]),
-        Target::Output(_) => &mut [],
-    };
-    {
-        let number_of = |target: Target| match target {
-            Target::Output(output) => outputs.iter().position(|&other| other == output),
-            Target::Register(_) => (target == last.target).then_some(outputs.len()),
-        };
-        let mut links: SmallVec<[Link<'_>; 8]> = SmallVec::new();
-        for (k, step) in steps.iter().enumerate() {
-            let value = (k > 0).then(|| before[k - 1].target);
-            let located = |target: Target| match (target, number_of(target)) {
-                _ if value == Some(target) => Operand::Value,
-                (_, Some(number)) => Operand::Target(number),
-                (Target::Register(register), _) => {
-                    Operand::Each(bytemuck::cast_slice(&registers[register][tile.clone()]))
-                }
-                (Target::Output(output), _) => {
-                    Operand::Each(bytemuck::cast_slice(&outs[output][here.clone()]))
-                }
-            };
-            let operand = |place: &Place| match place {
-                Place::Target => located(step.target),
-                Place::Register(register, _) => located(Target::Register(*register)),
-                Place::Output(output, _) => located(Target::Output(*output)),
-                Place::Scalar(value) => Operand::Same(bytemuck::pod_read_unaligned(value.as_slice())),
-                Place::Leaf(leaf) => match leaves[*leaf] {
-                    LeafTile::Each(bytes) => Operand::Streamed(bytemuck::cast_slice(bytes)),
-                    LeafTile::Same(bytes) => Operand::Same(bytemuck::pod_read_unaligned(bytes)),
-                    LeafTile::Register(register, _) => located(Target::Register(register)),
-                },
-            };
-            let number = |n: usize| step.src.get(n).map_or(Operand::Same(0.0), operand);
-            let Operand::Same(third) = number(2) else { unreachable!("bounds are constants") };
-            let is_last = k == before.len();
-            let target = number_of(step.target).filter(|_| is_last || step.target.output().is_some());
-            let light = step.op.light().expect("the functions of a pass are light");
-            links.push(Link { light, operands: [number(0), number(1)], third, target });
-        }
-        let outputs = written.iter_mut().map(|bytes| &mut bytes[here.clone()]);
-        let result = (!result.is_empty()).then(|| &mut result[tile.clone()]);
-        let mut targets: SmallVec<[&mut [f32]; 4]> =
-            outputs.chain(result).map(bytemuck::cast_slice_mut).collect();
-        Pass { links: &links, targets: &mut targets }.run();
-    }
-    for (bytes, output) in written.into_iter().zip(outputs) {
-        outs[output] = bytes;
-    }
-    if let Target::Register(register) = last.target {
-        registers[register] = result;
-    }
-}
-
 impl Leaf {
     /// The position of the first byte in the buffer.
     fn start(&self) -> usize {
@@ -302,8 +230,7 @@ impl Leaf {
                 let inner = walk.inner();
                 let rows = range.start / inner.size..range.end.div_ceil(inner.size);
                 if rows.len() == 1 {
-                    let mut first = 0;
-                    walk.for_each_row(rows.clone(), |[at]| first = at);
+                    let [first] = walk.row(rows.start);
                     if inner.strides[0] == 0 {
                         return LeafTile::Same(&buffer[first * size..][..size]);
                     }
@@ -336,11 +263,19 @@ fn gather<T: Pod>(buffer: &[u8], walk: &Walk<1>, range: Range<usize>, out: &mut 
         let len = (inner.size - skip).min(out.len());
         let (piece, rest) = core::mem::take(&mut out).split_at_mut(len);
         if inner.strides[0] == 0 {
-            piece.fill(buffer[at]);
+            fill(piece, buffer[at]);
         } else {
             piece.copy_from_slice(&buffer[at + skip..][..len]);
         }
         out = rest;
         row += 1;
     });
+}
+
+/// Fills a row, short or long, by chunks of a constant length. A loop for any length takes 10 ns for 49 f32
+/// and 30 for 196; this takes 3 and 8.
+fn fill<T: Pod>(row: &mut [T], value: T) {
+    let (chunks, rest) = row.as_chunks_mut::<16>();
+    chunks.fill([value; 16]);
+    rest.fill(value);
 }

@@ -1,0 +1,210 @@
+//! What all tiles of a program have in common, found once: its stages, and the buffers of its leaves.
+//!
+//! A tile takes about a microsecond, and a kernel may hand over pieces of a few dozen elements. So what is
+//! left for each tile is to look up slices and numbers.
+
+use super::pass::{Link, Operand, Pass};
+use super::program::{Form, Place, Program, Step, Target};
+use super::tiles::LeafTile;
+use crate::Tensor;
+use crate::elementwise::light::Light;
+use core::ops::Range;
+use smallvec::SmallVec;
+
+/// A program, ready to run.
+pub(super) struct Plan<'p> {
+    pub program: &'p Program,
+    /// The bytes of each leaf.
+    pub buffers: SmallVec<[&'p [u8]; 8]>,
+    pub stages: SmallVec<[Stage<'p>; 8]>,
+    /// Tiles that lie within one stretch of so many elements need no register: each row of a leaf is a slice
+    /// or one number there, and results go from function to function or to an output.
+    pub free_of_registers: usize,
+}
+
+/// A part of a program that goes over a tile.
+pub(super) enum Stage<'p> {
+    Step(&'p Step),
+    /// Several steps, of which each but the first continues the one before.
+    Pass(Route),
+}
+
+impl Stage<'_> {
+    /// Whether the stage reads and writes leaves and outputs alone.
+    fn needs_no_register(&self) -> bool {
+        match self {
+            Self::Step(step) => {
+                let reads = step.src.iter().any(|place| matches!(place, Place::Register(..)));
+                step.target.output().is_some() && !reads
+            }
+            Self::Pass(route) => {
+                let mut operands = route.waypoints.iter().flat_map(|waypoint| waypoint.operands);
+                route.register.is_none() && !operands.any(|from| matches!(from, From::Register(_)))
+            }
+        }
+    }
+}
+
+impl<'p> Plan<'p> {
+    /// The plan of a program whose leaves have their final forms.
+    pub(super) fn new(program: &'p Program) -> Self {
+        let bytes = |tensor: &'p Tensor| tensor.storage_bytes();
+        let buffers = program.leaves.iter().map(|leaf| leaf.tensor.as_ref().map_or(&[][..], bytes)).collect();
+        let mut stages = SmallVec::new();
+        let mut steps = &program.steps[..];
+        while !steps.is_empty() {
+            let end = 1 + steps[1..].iter().take_while(|step| step.continues).count();
+            let (stage, rest) = steps.split_at(end);
+            stages.push(match stage {
+                [step] => Stage::Step(step),
+                steps => Stage::Pass(Route::new(steps)),
+            });
+            steps = rest;
+        }
+        let mut plan = Self { program, buffers, stages, free_of_registers: 0 };
+        plan.free_of_registers = plan.row_without_registers();
+        plan
+    }
+
+    /// See [`free_of_registers`](Self::free_of_registers).
+    fn row_without_registers(&self) -> usize {
+        if !self.stages.iter().all(Stage::needs_no_register) {
+            return 0;
+        }
+        let mut rows = self.program.leaves.iter().filter_map(|leaf| match &leaf.form {
+            Form::Rows { walk, .. } => Some(walk.inner().size),
+            Form::Copied { .. } => Some(0),
+            Form::Flat | Form::One | Form::Moved => None,
+        });
+        let row = rows.next().unwrap_or(usize::MAX);
+        if rows.all(|other| other == row) { row } else { 0 }
+    }
+
+    /// Whether the elements `range` are computed without registers.
+    pub(super) fn needs_no_registers(&self, range: &Range<usize>) -> bool {
+        match self.free_of_registers {
+            0 => false,
+            usize::MAX => true,
+            row => range.start / row == (range.end - 1) / row,
+        }
+    }
+}
+
+/// Where a function of a pass finds an operand in each tile.
+#[derive(Clone, Copy)]
+enum From {
+    Value,
+    Target(usize),
+    Same(f32),
+    Leaf(usize),
+    Register(usize),
+    Output(usize),
+}
+
+/// A [`Link`] before the tile is known.
+struct Waypoint {
+    light: Light,
+    operands: [From; 2],
+    third: f32,
+    target: Option<usize>,
+}
+
+/// Several steps as functions of one pass.
+pub(super) struct Route {
+    waypoints: SmallVec<[Waypoint; 8]>,
+    /// The outputs that are stored: the first targets.
+    outputs: SmallVec<[usize; 4]>,
+    /// The register of the last result if it is no output: the last target.
+    register: Option<usize>,
+}
+
+impl Route {
+    fn new(steps: &[Step]) -> Self {
+        let (last, before) = steps.split_last().expect("at least one step");
+        let outputs: SmallVec<[usize; 4]> = steps.iter().filter_map(|step| step.target.output()).collect();
+        let number_of = |target: Target| match target {
+            Target::Output(output) => outputs.iter().position(|&other| other == output),
+            Target::Register(_) => (target == last.target).then_some(outputs.len()),
+        };
+        let waypoint = |(k, step): (usize, &Step)| {
+            let value = (k > 0).then(|| before[k - 1].target);
+            let located = |target: Target| match (target, number_of(target)) {
+                _ if value == Some(target) => From::Value,
+                (_, Some(number)) => From::Target(number),
+                (Target::Register(register), _) => From::Register(register),
+                (Target::Output(output), _) => From::Output(output),
+            };
+            let from = |n: usize| match step.src.get(n) {
+                None => From::Same(0.0),
+                Some(Place::Target) => located(step.target),
+                Some(Place::Register(register, _)) => located(Target::Register(*register)),
+                Some(Place::Output(output, _)) => located(Target::Output(*output)),
+                Some(Place::Scalar(value)) => From::Same(bytemuck::pod_read_unaligned(value.as_slice())),
+                Some(Place::Leaf(leaf)) => From::Leaf(*leaf),
+            };
+            let From::Same(third) = from(2) else { unreachable!("bounds are constants") };
+            let stored = k == before.len() || step.target.output().is_some();
+            Waypoint {
+                light: step.op.light().expect("the functions of a pass are light"),
+                operands: [from(0), from(1)],
+                third,
+                target: number_of(step.target).filter(|_| stored),
+            }
+        };
+        let waypoints = steps.iter().enumerate().map(waypoint).collect();
+        let register = match last.target {
+            Target::Register(register) => Some(register),
+            Target::Output(_) => None,
+        };
+        Self { waypoints, outputs, register }
+    }
+
+    /// Computes a tile of `len` elements, which lie at `here` in outputs.
+    pub(super) fn run(
+        &self,
+        len: usize,
+        leaves: &[LeafTile<'_>],
+        here: Range<usize>,
+        outs: &mut [&mut [u8]],
+        registers: &mut [&mut [u8]],
+    ) {
+        let tile = 0..len * size_of::<f32>();
+        // Targets are taken out of their lists while the steps run, since the operands are in these lists.
+        let mut written: SmallVec<[&mut [u8]; 4]> =
+            self.outputs.iter().map(|&output| core::mem::take(&mut outs[output])).collect();
+        let mut result = self.register.map(|register| core::mem::take(&mut registers[register]));
+        {
+            let register = |n: usize| Operand::Each(bytemuck::cast_slice(&registers[n][tile.clone()]));
+            let resolve = |from| match from {
+                From::Value => Operand::Value,
+                From::Target(number) => Operand::Target(number),
+                From::Same(number) => Operand::Same(number),
+                From::Register(n) => register(n),
+                From::Output(output) => Operand::Each(bytemuck::cast_slice(&outs[output][here.clone()])),
+                From::Leaf(leaf) => match leaves[leaf] {
+                    LeafTile::Each(bytes) => Operand::Streamed(bytemuck::cast_slice(bytes)),
+                    LeafTile::Same(bytes) => Operand::Same(bytemuck::pod_read_unaligned(bytes)),
+                    LeafTile::Register(n, _) => register(n),
+                },
+            };
+            let link = |&Waypoint { light, operands: [first, second], third, target }: &Waypoint| Link {
+                light,
+                operands: [resolve(first), resolve(second)],
+                third,
+                target,
+            };
+            let links: SmallVec<[Link<'_>; 8]> = self.waypoints.iter().map(link).collect();
+            let outputs = written.iter_mut().map(|bytes| &mut bytes[here.clone()]);
+            let result = result.iter_mut().map(|bytes| &mut bytes[tile.clone()]);
+            let mut targets: SmallVec<[&mut [f32]; 4]> =
+                outputs.chain(result).map(bytemuck::cast_slice_mut).collect();
+            Pass { links: &links, targets: &mut targets }.run();
+        }
+        for (&output, bytes) in self.outputs.iter().zip(written) {
+            outs[output] = bytes;
+        }
+        if let (Some(register), Some(bytes)) = (self.register, result) {
+            registers[register] = bytes;
+        }
+    }
+}
