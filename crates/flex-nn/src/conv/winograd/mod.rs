@@ -20,6 +20,8 @@
 //! Values are rounded relative to the largest of a tile. With huge values or infinities in a tile, sums of
 //! others would be lost, so such operands are not computed here ([`is_tame`]).
 
+mod transform;
+
 use super::choice::turn;
 use super::element::Scratch;
 use super::plan::Geometry;
@@ -31,10 +33,9 @@ use crate::parallel::{Work, for_each_chunk, map_blocks};
 use crate::storage::Finish;
 use crate::stored::Source;
 use crate::{Blank, Shape, Tensor, storage};
-use flex_math::simd::{vectorize, vectorize_lean};
+use flex_math::simd::{Scalar, Simd, WithSimd, dispatch, dispatch_lean, vectorize_lean};
+use transform::{Inputs, Kernel3, Kernel5, Outputs2, Outputs4, SIDE, along_axes, room};
 
-/// Inputs that the outputs of a tile depend on, along an axis with a kernel.
-const SIDE: usize = 6;
 /// Tiles that are transformed at a time: a vector of AVX-512.
 const LANES: usize = max_lanes::<f32>();
 /// Output channels that a task computes at a time, and tiles whose sums are kept: 36 x 8 x 192 sums take 221
@@ -263,41 +264,13 @@ impl Winograd {
     /// Writes the points of the kernels of up to [`ROWS`] rows of a group from `row` on: for each point and
     /// channel a coefficient per row. Coefficients of rows that do not exist are arbitrary.
     fn transform(&self, weight: &[f32], group: usize, row: usize, points: &mut [f32]) {
-        let Coefficients { group: of_group, row: of_row, channel: of_channel } = self.coefficients;
-        let (weight, rows) = (&weight[group * of_group + row * of_row..], ROWS.min(self.tiles.rows - row));
-        let (channels, taps) = (self.tiles.planes.channels, self.kernel.taps());
-        vectorize_lean(
-            #[inline(always)]
-            || {
-                let mut kernel = [[[0.0; LANES]; 3]; 3];
-                let mut between = [[[0.0; LANES]; 3]; SIDE];
-                let mut transformed = [[[0.0; LANES]; SIDE]; SIDE];
-                // A vector holds the rows of some channels.
-                for c in (0..channels).step_by(LANES / ROWS) {
-                    for lane in 0..LANES {
-                        let (r, c) = (lane % ROWS, c + lane / ROWS);
-                        if r < rows && c < channels {
-                            let from = &weight[r * of_row + c * of_channel..][..taps];
-                            for (tap, &value) in from.iter().enumerate() {
-                                let at = if self.reversed { taps - 1 - tap } else { tap };
-                                kernel.as_flattened_mut()[at][lane] = value;
-                            }
-                        }
-                    }
-                    if self.kernel == Kernel::Row5 {
-                        let [[k0, k1, k2], [k3, k4, _], _] = kernel;
-                        transformed[0] = evaluate_kernel_5([k0, k1, k2, k3, k4]);
-                    } else {
-                        self.both_axes(&kernel, &mut between, &mut transformed, &evaluate_kernel);
-                    }
-                    let lanes = transformed.as_flattened().iter().take(self.kernel.points());
-                    for (to, lanes) in points.chunks_exact_mut(kernel_pitch(channels)).zip(lanes) {
-                        // Lanes after the last channel are in the distance between points.
-                        to[c * ROWS..][..LANES].copy_from_slice(lanes);
-                    }
-                }
-            },
-        );
+        let weight = &weight[group * self.coefficients.group + row * self.coefficients.row..];
+        dispatch_lean(KernelTransform {
+            winograd: self,
+            weight,
+            rows: ROWS.min(self.tiles.rows - row),
+            points,
+        });
     }
 
     /// Computes the output `[units, rows, height, width, images]` from the source of the planes. `bias` holds
@@ -325,17 +298,17 @@ impl Winograd {
         let band = (POINT_BYTES / (size_of::<f32>() * all_points * channels * row)).clamp(1, tile_rows);
         let mut planes = Scratch::<f32>::new(op, tiles.planes.len() + slack::<f32>())?;
         planes[tiles.planes.len()..].fill(0.0);
-        let pitch = band * row;
-        let mut points = Scratch::<f32>::new(op, channels * all_points * pitch + slack::<f32>())?;
-        points[channels * all_points * pitch..].fill(0.0);
+        let channel = channel_points(all_points, band * row);
+        let mut points = Scratch::<f32>::new(op, channels * channel + slack::<f32>())?;
+        points[channels * channel..].fill(0.0);
         let block_points = self.points_of_rows();
         // Points that are not prepared are computed by each task.
         let kernel = if let Kernels::Values(_) = kernels { block_points } else { 0 };
         let sums = all_points * sums_pitch(KEPT);
         storage::ensure_for_tasks(op, (kernel + sums) * size_of::<f32>(), rows.div_ceil(ROWS))?;
         let block = Terms::BLOCK.min(channels);
-        let taps = (0..block).map(|c| Tap { a: c * ROWS, p: c * all_points * pitch }).collect();
-        let terms = Terms::new(taps, channels, block * ROWS, block * all_points * pitch);
+        let taps = (0..block).map(|c| Tap { a: c * ROWS, p: c * channel }).collect();
+        let terms = Terms::new(taps, channels, block * ROWS, block * channel);
         for (unit, out) in out.chunks_exact_mut(unit_len).enumerate() {
             let group = unit % groups;
             let bias = &bias[group * rows..][..rows];
@@ -343,14 +316,14 @@ impl Winograd {
             pack_all(tiles, src, &mut planes[..tiles.planes.len()]);
             for first in (0..tile_rows).step_by(band) {
                 let here = band.min(tile_rows - first);
-                let all = channels * all_points * pitch;
                 let work = Work::Flops(8 * channels * here * row * all_points);
-                for_each_chunk(&mut points[..all], all_points * pitch, work, |channel, points| {
+                for_each_chunk(&mut points[..channels * channel], channel, work, |channel, points| {
                     let planes = &planes[channel * tiles.planes.channel_len()..];
                     self.transform_inputs(planes, first, here, points);
                 });
                 let work = product_work(2 * all_points * channels * rows * here * row);
-                for_each_chunk(out, ROWS * height * width * self.images, work, |block, out| {
+                let row_len = height * width * self.images;
+                for_each_chunk(out, ROWS * row_len, work, |block, out| {
                     let start = block * ROWS;
                     let bias = &bias[start..rows.min(start + ROWS)];
                     let mut kernel = Scratch::<f32>::for_task(kernel);
@@ -371,13 +344,11 @@ impl Winograd {
                         for (point, sums) in each.enumerate() {
                             let a = &kernel[point * kernel_pitch(channels)..];
                             let zeros = &[0.0; ROWS][..bias.len()];
-                            let base = point * pitch + tile;
+                            let base = point * points_pitch(here * row) + tile;
                             let out = &mut rows_of(sums, row_pitch, bias.len());
                             windows(a, 1, zeros, &points, &terms, base, count, out);
                         }
-                        for (r, (out, &bias)) in
-                            out.chunks_exact_mut(height * width * self.images).zip(bias).enumerate()
-                        {
+                        for (r, (out, &bias)) in out.chunks_exact_mut(row_len).zip(bias).enumerate() {
                             let (sums, first) = (&sums[r * row_pitch..], first * row + tile);
                             self.transform_sums(sums, bias, first, count, out);
                         }
@@ -385,10 +356,7 @@ impl Winograd {
                     if let Some(finish) = finish
                         && first + here == tile_rows
                     {
-                        finish(
-                            unit * unit_len + start * height * width * self.images,
-                            bytemuck::cast_slice_mut(out),
-                        );
+                        finish(unit * unit_len + start * row_len, bytemuck::cast_slice_mut(out));
                     }
                 });
             }
@@ -399,132 +367,183 @@ impl Winograd {
     /// Writes the points of `count` rows of tiles of a channel from row `first` on: for each point a value
     /// per tile.
     fn transform_inputs(&self, planes: &[f32], first: usize, count: usize, points: &mut [f32]) {
-        let [pass] = &self.tiles.passes[..] else { return };
-        let taps = &pass.taps[..];
-        let all_points = self.kernel.points();
-        let pitch = points.len() / all_points;
-        let [_, row] = self.grid;
-        vectorize(
-            #[inline(always)]
-            || {
-                let mut tile = [[[0.0; LANES]; SIDE]; SIDE];
-                let (mut between, mut transformed) = (tile, tile);
-                for y in 0..count {
-                    let start = (first + y) * self.plane_row;
-                    for x in (0..row).step_by(LANES) {
-                        let len = LANES.min(row - x);
-                        for (lanes, tap) in tile.as_flattened_mut().iter_mut().zip(taps) {
-                            let from = &planes[tap.p + start + x..];
-                            match from.first_chunk() {
-                                Some(from) => *lanes = *from,
-                                None => lanes[..len].copy_from_slice(&from[..len]),
-                            }
-                        }
-                        self.both_axes(&tile, &mut between, &mut transformed, &evaluate_input);
-                        for (point, lanes) in transformed.as_flattened().iter().take(all_points).enumerate() {
-                            let to = &mut points[point * pitch + y * row + x..];
-                            // Lanes after the last tile of a row are overwritten by the next row.
-                            match to.first_chunk_mut() {
-                                Some(to) if y * row + x + LANES <= pitch => *to = *lanes,
-                                _ => to[..len].copy_from_slice(&lanes[..len]),
-                            }
-                        }
-                    }
-                }
-            },
-        );
-    }
-
-    /// Transforms the columns, if the kernel has columns, and then the rows. `between` holds the transformed
-    /// columns.
-    #[inline(always)]
-    fn both_axes<const N: usize, const M: usize>(
-        &self,
-        from: &[[Lanes; N]; N],
-        between: &mut [[Lanes; N]; M],
-        to: &mut [[Lanes; M]; M],
-        transform: &impl Fn([Lanes; N]) -> [Lanes; M],
-    ) {
-        let mut rows = 1;
-        if self.kernel == Kernel::Square3 {
-            for x in 0..N {
-                let column = transform(core::array::from_fn(|y| from[y][x]));
-                for (row, lanes) in between.iter_mut().zip(column) {
-                    row[x] = lanes;
-                }
-            }
-            rows = M;
-        } else {
-            between[0] = from[0];
-        }
-        for (to, from) in to.iter_mut().zip(&between[..rows]) {
-            *to = transform(*from);
-        }
+        dispatch(InputTransform { winograd: self, planes, first, count, points });
     }
 
     /// Writes the outputs of `count` tiles from number `first` on of one output channel.
     fn transform_sums(&self, sums: &[f32], bias: f32, first: usize, count: usize, out: &mut [f32]) {
-        let ([_, row], images) = (self.grid, self.images);
-        let ([height, width], [tile_height, tile_width]) = (self.out, self.kernel.tile());
-        vectorize(
-            #[inline(always)]
-            || {
-                let mut points = [[[0.0; LANES]; SIDE]; SIDE];
-                let mut between = [[[0.0; LANES]; SIDE]; 4];
-                let mut tile = [[[0.0; LANES]; 4]; 4];
-                for block in (0..count).step_by(LANES) {
-                    let all_points = points.as_flattened_mut().iter_mut().take(self.kernel.points());
-                    for (point, lanes) in all_points.enumerate() {
-                        *lanes =
-                            *sums[point * sums_pitch(count) + block..].first_chunk().expect("padded sums");
-                    }
-                    if self.kernel == Kernel::Row5 {
-                        [tile[0][0], tile[0][1]] = interpolate_5(points[0]);
-                    } else {
-                        self.both_axes(&points, &mut between, &mut tile, &interpolate);
-                    }
-                    let len = LANES.min(count - block);
-                    let mut lane = 0;
-                    while lane < len {
-                        let at = first + block + lane;
-                        let (y, x) = (at / row * tile_height, at % row / images * tile_width);
-                        if images == 1 {
-                            // Neighbouring tiles of a row.
-                            let run = (len - lane).min(row - at % row);
-                            let columns = x..width.min(x + run * tile_width);
-                            for (lanes, y) in tile.iter().zip(y..height.min(y + tile_height)) {
-                                let to = &mut out[y * width..][columns.clone()];
-                                if tile_width == 4 {
-                                    side_by_side(lanes, lane, bias, to);
-                                } else {
-                                    side_by_side(&[lanes[0], lanes[1]], lane, bias, to);
-                                }
-                            }
-                            lane += run;
-                            continue;
-                        }
-                        // Neighbouring images of one tile.
-                        let image = at % row % images;
-                        let run = (len - lane).min(images - image);
-                        for (i, y) in (y..height.min(y + tile_height)).enumerate() {
-                            for (j, x) in (x..width.min(x + tile_width)).enumerate() {
-                                let to = &mut out[(y * width + x) * images + image..];
-                                let from = &tile[i][j][lane..];
-                                match run {
-                                    8 => add::<8>(from, bias, to),
-                                    16 => add::<16>(from, bias, to),
-                                    _ => to
-                                        .iter_mut()
-                                        .zip(&from[..run])
-                                        .for_each(|(to, from)| *to = from + bias),
-                                }
-                            }
-                        }
-                        lane += run;
+        dispatch(SumTransform { winograd: self, sums, bias, first, count, out });
+    }
+}
+
+/// See [`Winograd::transform`].
+struct KernelTransform<'a> {
+    winograd: &'a Winograd,
+    weight: &'a [f32],
+    rows: usize,
+    points: &'a mut [f32],
+}
+
+impl WithSimd for KernelTransform<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self) {
+        let Self { winograd, weight, rows, points } = self;
+        let Coefficients { row: of_row, channel: of_channel, .. } = winograd.coefficients;
+        let (channels, taps) = (winograd.tiles.planes.channels, winograd.kernel.taps());
+        let (pitch, [_, side]) = (kernel_pitch(channels), winograd.kernel.side());
+        let mut kernel = [[0.0; LANES]; 9];
+        let (mut between, mut between_5) = (room::<S, 3, SIDE>(), room::<S, 5, SIDE>());
+        // Lanes hold the rows of some channels.
+        for c in (0..channels).step_by(LANES / ROWS) {
+            for lane in 0..LANES {
+                let (r, c) = (lane % ROWS, c + lane / ROWS);
+                if r < rows && c < channels {
+                    let from = &weight[r * of_row + c * of_channel..][..taps];
+                    for (tap, &value) in from.iter().enumerate() {
+                        let at = if winograd.reversed { taps - 1 - tap } else { tap };
+                        kernel[at][lane] = value;
                     }
                 }
-            },
-        );
+            }
+            for part in (0..LANES).step_by(f32::lanes::<S>()) {
+                let from = (&kernel.as_flattened()[part..], [3 * LANES, LANES]);
+                // Lanes after the last channel are in the distance between points.
+                let to = (&mut points[c * ROWS + part..], [side * pitch, pitch]);
+                match winograd.kernel {
+                    Kernel::Row5 => along_axes::<S, Kernel5, _, _>(false, from, &mut between_5, to),
+                    kernel => {
+                        along_axes::<S, Kernel3, _, _>(kernel == Kernel::Square3, from, &mut between, to)
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// See [`Winograd::transform_inputs`].
+struct InputTransform<'a> {
+    winograd: &'a Winograd,
+    planes: &'a [f32],
+    first: usize,
+    count: usize,
+    points: &'a mut [f32],
+}
+
+impl WithSimd for InputTransform<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self) {
+        let Self { winograd, planes, first, count, points } = self;
+        let [pass] = &winograd.tiles.passes[..] else { return };
+        let (kernel, [_, row]) = (winograd.kernel, winograd.grid);
+        let (pitch, [_, side]) = (points_pitch(count * row), kernel.side());
+        let mut tiles = [[0.0; 2 * LANES]; SIDE * SIDE];
+        let mut between = room::<S, SIDE, SIDE>();
+        for block in (0..count * row).step_by(LANES) {
+            // A vector of tiles may span rows of tiles: each row's tiles are followed by others', over which
+            // the next row's tiles are written.
+            let (mut lane, end) = (0, LANES.min(count * row - block));
+            while lane < end {
+                let (y, x) = ((block + lane) / row, (block + lane) % row);
+                let start = (first + y) * winograd.plane_row + x;
+                for (lanes, tap) in tiles.iter_mut().zip(&pass.taps) {
+                    let (from, to) = (&planes[tap.p + start..], &mut lanes[lane..]);
+                    match (from.first_chunk::<LANES>(), to.first_chunk_mut()) {
+                        (Some(from), Some(to)) => *to = *from,
+                        _ => to.iter_mut().zip(from).for_each(|(to, from)| *to = *from),
+                    }
+                }
+                lane += row - x;
+            }
+            for part in (0..LANES).step_by(f32::lanes::<S>()) {
+                let from = (&tiles.as_flattened()[part..], [side * 2 * LANES, 2 * LANES]);
+                let to = (&mut points[block + part..], [side * pitch, pitch]);
+                along_axes::<S, Inputs, _, _>(kernel == Kernel::Square3, from, &mut between, to);
+            }
+        }
+    }
+}
+
+/// See [`Winograd::transform_sums`].
+struct SumTransform<'a> {
+    winograd: &'a Winograd,
+    sums: &'a [f32],
+    bias: f32,
+    first: usize,
+    count: usize,
+    out: &'a mut [f32],
+}
+
+impl WithSimd for SumTransform<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self) {
+        let Self { winograd, sums, bias, first, count, out } = self;
+        let (kernel, pitch) = (winograd.kernel, sums_pitch(count));
+        let [_, side] = kernel.side();
+        let mut tile = [[[0.0; LANES]; 4]; 4];
+        let (mut between, mut between_2) = (room::<S, SIDE, 4>(), room::<S, SIDE, 2>());
+        for block in (0..count).step_by(LANES) {
+            for part in (0..LANES).step_by(f32::lanes::<S>()) {
+                let from = (&sums[block + part..], [side * pitch, pitch]);
+                let to = (&mut tile.as_flattened_mut().as_flattened_mut()[part..], [4 * LANES, LANES]);
+                match kernel {
+                    Kernel::Row5 => along_axes::<S, Outputs2, _, _>(false, from, &mut between_2, to),
+                    kernel => {
+                        along_axes::<S, Outputs4, _, _>(kernel == Kernel::Square3, from, &mut between, to)
+                    }
+                }
+            }
+            winograd.write_tiles(&tile, bias, first + block, LANES.min(count - block), out);
+        }
+    }
+}
+
+impl Winograd {
+    /// Writes the outputs `tile` of `count` tiles from number `first` on.
+    #[inline(always)]
+    fn write_tiles(&self, tile: &[[Lanes; 4]; 4], bias: f32, first: usize, count: usize, out: &mut [f32]) {
+        let ([_, row], images) = (self.grid, self.images);
+        let ([height, width], [tile_height, tile_width]) = (self.out, self.kernel.tile());
+        let mut lane = 0;
+        while lane < count {
+            let at = first + lane;
+            let (y, x) = (at / row * tile_height, at % row / images * tile_width);
+            if images == 1 {
+                // Neighbouring tiles of a row.
+                let run = (count - lane).min(row - at % row);
+                let columns = x..width.min(x + run * tile_width);
+                for (lanes, y) in tile.iter().zip(y..height.min(y + tile_height)) {
+                    let to = &mut out[y * width..][columns.clone()];
+                    if tile_width == 4 {
+                        side_by_side(lanes, lane, bias, to);
+                    } else {
+                        side_by_side(&[lanes[0], lanes[1]], lane, bias, to);
+                    }
+                }
+                lane += run;
+                continue;
+            }
+            // Neighbouring images of one tile.
+            let image = at % row % images;
+            let run = (count - lane).min(images - image);
+            for (i, y) in (y..height.min(y + tile_height)).enumerate() {
+                for (j, x) in (x..width.min(x + tile_width)).enumerate() {
+                    let to = &mut out[(y * width + x) * images + image..];
+                    let from = &tile[i][j][lane..];
+                    match run {
+                        8 => add::<8>(from, bias, to),
+                        16 => add::<16>(from, bias, to),
+                        _ => to.iter_mut().zip(&from[..run]).for_each(|(to, from)| *to = from + bias),
+                    }
+                }
+            }
+            lane += run;
+        }
     }
 }
 
@@ -534,6 +553,17 @@ fn add<const N: usize>(from: &[f32], bias: f32, to: &mut [f32]) {
     if let (Some(from), Some(to)) = (from.first_chunk::<N>(), to.first_chunk_mut::<N>()) {
         *to = from.map(|from| from + bias);
     }
+}
+
+/// Distance between the points of a channel for `tiles` tiles: whole vectors, which lie in cache lines.
+fn points_pitch(tiles: usize) -> usize {
+    tiles.next_multiple_of(LANES)
+}
+
+/// Distance between the points of channels: an odd number of cache lines, so that the channels of a point lie
+/// in all sets of the caches.
+fn channel_points(points: usize, tiles: usize) -> usize {
+    points * points_pitch(tiles) + LANES
 }
 
 /// Distances between the points of [`ROWS`] rows of transformed kernels, and between those of their sums for
@@ -558,88 +588,6 @@ fn side_by_side<const N: usize>(from: &[Lanes; N], lane: usize, bias: f32, to: &
     for (to, from) in rest.iter_mut().zip(from) {
         *to = from[next] + bias;
     }
-}
-
-/// Each lane of the result is `f` of the lanes.
-#[inline(always)]
-fn each<const N: usize, const M: usize>(values: [Lanes; N], f: impl Fn([f32; N]) -> [f32; M]) -> [Lanes; M] {
-    let mut out = [[0.0; LANES]; M];
-    for lane in 0..LANES {
-        let results = f(core::array::from_fn(|i| values[i][lane]));
-        for (out, result) in out.iter_mut().zip(results) {
-            out[lane] = result;
-        }
-    }
-    out
-}
-
-/// Inputs to points: products with the coefficients of the polynomials that vanish at all other points.
-#[inline(always)]
-fn evaluate_input(values: [Lanes; SIDE]) -> [Lanes; SIDE] {
-    each(values, |[x0, x1, x2, x3, x4, x5]| {
-        let (even, odd) = (x4 - x2, x3 - x1);
-        let (sum, difference) = (even - 1.5 * x3, odd - 1.5 * x2);
-        [
-            even - 1.5 * odd + (x0 - x2),
-            sum + difference,
-            sum - difference,
-            even + 0.5 * odd,
-            even - 2.0 * odd,
-            x5 - x3 - 1.5 * even - odd,
-        ]
-    })
-}
-
-/// The values of a kernel to points.
-#[inline(always)]
-fn evaluate_kernel(values: [Lanes; 3]) -> [Lanes; SIDE] {
-    each(values, |[w0, w1, w2]| {
-        let even = w0 + w2;
-        [
-            w0,
-            (even + w1) * (-1.0 / 3.0),
-            (even - w1) * (1.0 / 3.0),
-            (w0 + 2.0 * w1 + 4.0 * w2) * (1.0 / 15.0),
-            (w0 - 0.5 * w1 + 0.25 * w2) * (-16.0 / 15.0),
-            w2,
-        ]
-    })
-}
-
-/// [`evaluate_kernel`] for a kernel of 5.
-#[inline(always)]
-fn evaluate_kernel_5(values: [Lanes; 5]) -> [Lanes; SIDE] {
-    each(values, |[w0, w1, w2, w3, w4]| {
-        let (even, odd) = (w0 + w2 + w4, w1 + w3);
-        [
-            w0,
-            (even + odd) * (-1.0 / 3.0),
-            (even - odd) * (1.0 / 3.0),
-            (w0 + 2.0 * w1 + 4.0 * w2 + 8.0 * w3 + 16.0 * w4) * (1.0 / 15.0),
-            (w0 - 0.5 * w1 + 0.25 * w2 - 0.125 * w3 + 0.0625 * w4) * (-16.0 / 15.0),
-            w4,
-        ]
-    })
-}
-
-/// Points to the two outputs of a kernel of 5.
-#[inline(always)]
-fn interpolate_5(values: [Lanes; SIDE]) -> [Lanes; 2] {
-    each(values, |[m0, m1, m2, m3, m4, m5]| [m0 + (m1 + m2) + m3 + m4, (m1 - m2) + 2.0 * m3 - 0.5 * m4 + m5])
-}
-
-/// Points to outputs.
-#[inline(always)]
-fn interpolate(values: [Lanes; SIDE]) -> [Lanes; 4] {
-    each(values, |[m0, m1, m2, m3, m4, m5]| {
-        let (sum, difference) = (m1 + m2, m1 - m2);
-        [
-            m0 + sum + m3 + m4,
-            difference + 2.0 * m3 - 0.5 * m4,
-            sum + 4.0 * m3 + 0.25 * m4,
-            difference + 8.0 * m3 - 0.125 * m4 + m5,
-        ]
-    })
 }
 
 /// Whether no value is NaN, infinite or so large that its transform might be.
