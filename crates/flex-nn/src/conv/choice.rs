@@ -15,7 +15,7 @@ use super::plan::Geometry;
 use super::product::max_lanes;
 use super::program::{Coefficients, Program};
 use super::weight;
-use super::winograd::{self, Winograd};
+use super::winograd::{self, Tiling, Winograd};
 use crate::error::Result;
 
 /// Which way a convolution is computed.
@@ -108,18 +108,23 @@ impl Choice {
             }
         }
         let mut tiled = None;
-        for images in [1, images] {
-            let reversed = direction == Direction::Spread;
-            if let Some(cost) = winograd::cost(g, images, reversed).filter(|&cost| tiles && cost < least) {
-                (least, tiled) = (cost, Some(images));
+        let reversed = direction == Direction::Spread;
+        let tilings = if tiles { Tiling::all(g) } else { &[] };
+        for (&tiling, images) in tilings.iter().flat_map(|tiling| [(tiling, 1), (tiling, images)]) {
+            let cost = winograd::cost(g, tiling, images, reversed);
+            if cost < least {
+                (least, tiled) = (cost, Some((tiling, images)));
             }
         }
         let (program, images) = best;
-        let winograd = match tiled {
-            Some(images) => Winograd::new(op, g, images, direction == Direction::Spread)?,
-            None => None,
-        };
-        Ok(Self { program: program.listed(op)?, images: Images(tiled.unwrap_or(images)), winograd })
+        let program = program.listed(op)?;
+        Ok(match tiled {
+            Some((tiling, images)) => {
+                let winograd = Winograd::new(op, g, tiling, images, reversed)?;
+                Self { program, images: Images(images), winograd: Some(winograd) }
+            }
+            None => Self { program, images: Images(images), winograd: None },
+        })
     }
 }
 

@@ -3,7 +3,7 @@
 
 use flex_math::simd::{Scalar, Simd, Vector};
 
-/// Inputs that the outputs of a tile depend on, along an axis with a kernel.
+/// The most inputs that the outputs of a tile depend on along an axis.
 pub(super) const SIDE: usize = 6;
 
 /// A value of each tile.
@@ -155,11 +155,42 @@ impl Transform<SIDE, 4> for Outputs4 {
 }
 
 /// Points to the two outputs of a kernel of 5.
-pub(super) struct Outputs2;
+pub(super) struct OutputsOf5;
 
-impl Transform<SIDE, 2> for Outputs2 {
+impl Transform<SIDE, 2> for OutputsOf5 {
     #[inline(always)]
     fn apply<S: Simd>([m0, m1, m2, m3, m4, m5]: [Lanes<S>; SIDE]) -> [Lanes<S>; 2] {
         [m0 + (m1 + m2) + m3 + m4, plus(plus(m1 - m2, 2.0, m3), -0.5, m4) + m5]
+    }
+}
+
+/// [`Inputs`] for four points: 0, 1, -1 and infinity.
+pub(super) struct Inputs4;
+
+impl Transform<4, 4> for Inputs4 {
+    #[inline(always)]
+    fn apply<S: Simd>([x0, x1, x2, x3]: [Lanes<S>; 4]) -> [Lanes<S>; 4] {
+        [x0 - x2, x1 + x2, x2 - x1, x1 - x3]
+    }
+}
+
+/// The values of a kernel of 3 to four points.
+pub(super) struct Kernel3At4;
+
+impl Transform<3, 4> for Kernel3At4 {
+    #[inline(always)]
+    fn apply<S: Simd>([w0, w1, w2]: [Lanes<S>; 3]) -> [Lanes<S>; 4] {
+        let even = w0 + w2;
+        [w0, scaled(even + w1, 0.5), scaled(even - w1, 0.5), w2]
+    }
+}
+
+/// Four points to the two outputs of a kernel of 3.
+pub(super) struct Outputs2;
+
+impl Transform<4, 2> for Outputs2 {
+    #[inline(always)]
+    fn apply<S: Simd>([m0, m1, m2, m3]: [Lanes<S>; 4]) -> [Lanes<S>; 2] {
+        [m0 + (m1 + m2), m1 - m2 - m3]
     }
 }
