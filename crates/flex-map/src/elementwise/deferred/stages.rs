@@ -39,7 +39,7 @@ impl Stage<'_> {
             }
             Self::Pass(route) => {
                 let mut operands = route.waypoints.iter().flat_map(|waypoint| waypoint.operands);
-                route.register.is_none() && !operands.any(|from| matches!(from, From::Register(_)))
+                route.register.is_none() && !operands.any(|origin| matches!(origin, Origin::Register(_)))
             }
         }
     }
@@ -92,7 +92,7 @@ impl<'p> Plan<'p> {
 
 /// Where a function of a pass finds an operand in each tile.
 #[derive(Clone, Copy)]
-enum From {
+enum Origin {
     Value,
     Target(usize),
     Same(f32),
@@ -104,7 +104,7 @@ enum From {
 /// A [`Link`] before the tile is known.
 struct Waypoint {
     light: Light,
-    operands: [From; 2],
+    operands: [Origin; 2],
     third: f32,
     target: Option<usize>,
 }
@@ -129,24 +129,24 @@ impl Route {
         let waypoint = |(k, step): (usize, &Step)| {
             let value = (k > 0).then(|| before[k - 1].target);
             let located = |target: Target| match (target, number_of(target)) {
-                _ if value == Some(target) => From::Value,
-                (_, Some(number)) => From::Target(number),
-                (Target::Register(register), _) => From::Register(register),
-                (Target::Output(output), _) => From::Output(output),
+                _ if value == Some(target) => Origin::Value,
+                (_, Some(number)) => Origin::Target(number),
+                (Target::Register(register), _) => Origin::Register(register),
+                (Target::Output(output), _) => Origin::Output(output),
             };
-            let from = |n: usize| match step.src.get(n) {
-                None => From::Same(0.0),
+            let origin = |n: usize| match step.src.get(n) {
+                None => Origin::Same(0.0),
                 Some(Place::Target) => located(step.target),
                 Some(Place::Register(register, _)) => located(Target::Register(*register)),
                 Some(Place::Output(output, _)) => located(Target::Output(*output)),
-                Some(Place::Scalar(value)) => From::Same(bytemuck::pod_read_unaligned(value.as_slice())),
-                Some(Place::Leaf(leaf)) => From::Leaf(*leaf),
+                Some(Place::Scalar(value)) => Origin::Same(bytemuck::pod_read_unaligned(value.as_slice())),
+                Some(Place::Leaf(leaf)) => Origin::Leaf(*leaf),
             };
-            let From::Same(third) = from(2) else { unreachable!("bounds are constants") };
+            let Origin::Same(third) = origin(2) else { unreachable!("bounds are constants") };
             let stored = k == before.len() || step.target.output().is_some();
             Waypoint {
                 light: step.op.light().expect("the functions of a pass are light"),
-                operands: [from(0), from(1)],
+                operands: [origin(0), origin(1)],
                 third,
                 target: number_of(step.target).filter(|_| stored),
             }
@@ -175,13 +175,13 @@ impl Route {
         let mut result = self.register.map(|register| core::mem::take(&mut registers[register]));
         {
             let register = |n: usize| Operand::Each(bytemuck::cast_slice(&registers[n][tile.clone()]));
-            let resolve = |from| match from {
-                From::Value => Operand::Value,
-                From::Target(number) => Operand::Target(number),
-                From::Same(number) => Operand::Same(number),
-                From::Register(n) => register(n),
-                From::Output(output) => Operand::Each(bytemuck::cast_slice(&outs[output][here.clone()])),
-                From::Leaf(leaf) => match leaves[leaf] {
+            let resolve = |origin| match origin {
+                Origin::Value => Operand::Value,
+                Origin::Target(number) => Operand::Target(number),
+                Origin::Same(number) => Operand::Same(number),
+                Origin::Register(n) => register(n),
+                Origin::Output(output) => Operand::Each(bytemuck::cast_slice(&outs[output][here.clone()])),
+                Origin::Leaf(leaf) => match leaves[leaf] {
                     LeafTile::Each(bytes) => Operand::Streamed(bytemuck::cast_slice(bytes)),
                     LeafTile::Same(bytes) => Operand::Same(bytemuck::pod_read_unaligned(bytes)),
                     LeafTile::Register(n, _) => register(n),
