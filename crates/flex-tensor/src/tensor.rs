@@ -347,6 +347,12 @@ impl Tensor {
         self.data.evaluate()
     }
 
+    /// Whether the buffer's bytes are [deferred](Self::deferred), also when they are computed.
+    #[inline]
+    pub fn is_deferred(&self) -> bool {
+        self.data.computation().is_some()
+    }
+
     /// Whether the buffer's bytes are [deferred](Self::deferred) and not computed yet.
     #[inline]
     pub fn waits(&self) -> bool {

@@ -166,18 +166,22 @@ fn is_flat<const N: usize>(inputs: &[Input; N]) -> bool {
 
 /// [`run`] for tensors that need no look at their layouts; its overhead dominates the cost of small tensors.
 fn run_flat<const N: usize>(op: Op<N>, inputs: &mut [Input; N], may_wait: bool) -> Result<Tensor> {
-    let (mut count, mut bytes) = (0, moved(op.dtype));
+    let (mut count, mut bytes, mut is_deferred) = (0, moved(op.dtype), false);
     for tensor in inputs.iter().filter_map(Input::tensor) {
         count = tensor.num_elements();
         bytes += moved(tensor.dtype());
+        is_deferred |= tensor.is_deferred();
     }
     #[cfg(feature = "std")]
     if may_wait
-        && deferred::should_wait(inputs, count, bytes)
+        && deferred::should_wait(inputs, is_deferred, count, bytes)
         && let Some(output) = deferred::wait(&op, inputs, None, count)
     {
         return Ok(output);
     }
+    // Nothing waits without it.
+    #[cfg(not(feature = "std"))]
+    let _ = (may_wait, is_deferred);
     let work = op.cost.work(count, bytes);
     let fill = |out: &mut [u8], inputs: &[Input; N]| {
         let mut operands = [const { runs::Operand::OUTPUT }; N];
@@ -223,15 +227,21 @@ fn run_general<const N: usize>(op: Op<N>, inputs: &mut [Input; N], may_wait: boo
     if count == 0 {
         return Tensor::try_build_bytes(op.name, Layout::contiguous(shape), 0, op.dtype, |_| Ok(()));
     }
-    let bytes: usize = inputs.iter().filter_map(Input::tensor).map(|t| moved(t.dtype())).sum();
-    let bytes = bytes + moved(op.dtype);
+    let (mut bytes, mut is_deferred) = (moved(op.dtype), false);
+    for tensor in inputs.iter().filter_map(Input::tensor) {
+        bytes += moved(tensor.dtype());
+        is_deferred |= tensor.is_deferred();
+    }
     #[cfg(feature = "std")]
     if may_wait
-        && deferred::should_wait(inputs, count, bytes)
+        && deferred::should_wait(inputs, is_deferred, count, bytes)
         && let Some(output) = deferred::wait(&op, inputs, Some(&shape), count)
     {
         return Ok(output);
     }
+    // Nothing waits without it.
+    #[cfg(not(feature = "std"))]
+    let _ = (may_wait, is_deferred);
     let work = op.cost.work(count, bytes);
 
     let reusable = |input: &Input| {

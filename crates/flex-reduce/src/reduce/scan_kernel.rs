@@ -212,22 +212,29 @@ fn scan_group<T: Element, S: Scanner<T>>(
     running: &mut [S::Acc],
 ) -> S::Acc {
     let len = group.len() / STRIPS;
-    let mut rest = running;
-    let mut running: [&mut [S::Acc]; STRIPS] = Default::default();
-    for strip in &mut running {
+    let mut rest = &mut *running;
+    let mut of_strips: [&mut [S::Acc]; STRIPS] = Default::default();
+    for strip in &mut of_strips {
         (*strip, rest) = rest.split_at_mut(len);
     }
-    let ends = scan_strips::<T, S>(
+    scan_strips::<T, S>(
         s,
         group,
         #[inline(always)]
-        |k, i, acc| running[k][i] = acc,
+        |k, i, acc| of_strips[k][i] = acc,
     );
-    for (k, strip) in group.chunks_exact_mut(len).enumerate() {
-        for (x, &local) in strip.iter_mut().zip(&*running[k]) {
+    let (mut strips, mut locals) = (group, &*running);
+    // If the compiler knows that there are eight strips, it makes eight copies of the vectorised loop. For
+    // bytes they pay: 4,096 running sums of u8 take 1.4 us with them, and 1.7 without (one thread of Zen 4).
+    let count = if const { size_of::<T>() == 1 } { STRIPS } else { core::hint::black_box(STRIPS) };
+    for _ in 0..count {
+        let (strip, local);
+        (strip, strips) = strips.split_at_mut(len);
+        (local, locals) = locals.split_at(len);
+        for (x, &local) in strip.iter_mut().zip(local) {
             *x = s.lower(s.combine(base, s.combine(carry, local)));
         }
-        carry = s.combine(carry, ends[k]);
+        carry = s.combine(carry, local[len - 1]);
     }
     carry
 }

@@ -51,7 +51,16 @@ impl Shape {
     /// [`checked_num_elements`](super::checked_num_elements) detects the overflow.
     #[inline]
     pub fn num_elements(&self) -> usize {
-        self.axes.iter().product()
+        let mut count = 1;
+        for &size in &self.axes {
+            // The early exit keeps the compiler from unrolling the loop by eight, which costs nine
+            // instructions more for one axis. Every operation asks several times.
+            if size == 0 {
+                return 0;
+            }
+            count *= size;
+        }
+        count
     }
 
     /// Adds an innermost axis.

@@ -144,8 +144,7 @@ impl Layout {
     pub fn reshape(&self, shape: Shape) -> Result<Option<Self>> {
         let count = checked_num_elements("reshape", &shape)?;
         if count != self.num_elements() {
-            let expected = alloc::format!("shapes of the same number of elements, {}", self.num_elements());
-            return Err(Error::shapes("reshape", &self.shape, &shape, expected));
+            return Err(self.cannot_reshape(&shape));
         }
         let strides = if count == 0 || self.is_contiguous() {
             Some(contiguous_strides(&shape))
@@ -153,6 +152,15 @@ impl Layout {
             self.reshape_strides(&shape)
         };
         Ok(strides.map(|strides| Self { shape, strides, offset: self.offset }))
+    }
+
+    /// The error of [`reshape`](Self::reshape) to a shape of another number of elements. Not inlined into the
+    /// function that small operations wait for.
+    #[cold]
+    #[inline(never)]
+    fn cannot_reshape(&self, shape: &Shape) -> Error {
+        let expected = alloc::format!("shapes of the same number of elements, {}", self.num_elements());
+        Error::shapes("reshape", &self.shape, shape, expected)
     }
 
     /// Strides for `shape` over this non-empty layout. Old axes (except those of size one) are merged into

@@ -159,11 +159,18 @@ impl<const N: usize> AnyOp for Op<N> {
 }
 
 /// Whether an operation on `count` elements, each of which moves `bytes` bytes, should wait: it moves enough,
-/// or an operand waits already.
+/// or an operand waits already. `is_deferred` says whether an operand [is deferred](Tensor::is_deferred), so
+/// that operands are looked at once.
 #[inline]
-pub(super) fn should_wait(inputs: &[Input], count: usize, bytes: usize) -> bool {
-    let joins = || inputs.iter().filter_map(Input::tensor).any(Tensor::waits) && least_bytes() != usize::MAX;
-    pays(count, bytes) || joins()
+pub(super) fn should_wait(inputs: &[Input], is_deferred: bool, count: usize, bytes: usize) -> bool {
+    pays(count, bytes) || is_deferred && joins(inputs)
+}
+
+/// Whether an operand waits that an operation of any size may join.
+#[cold]
+#[inline(never)]
+fn joins(inputs: &[Input]) -> bool {
+    inputs.iter().filter_map(Input::tensor).any(Tensor::waits) && least_bytes() != usize::MAX
 }
 
 /// Whether moving `bytes` bytes for each of `count` elements is enough to wait.
