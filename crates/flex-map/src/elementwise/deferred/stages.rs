@@ -8,6 +8,7 @@ use super::program::{Form, Place, Program, Step, Target};
 use super::tiles::LeafTile;
 use crate::Tensor;
 use crate::elementwise::light::Light;
+use alloc::vec::Vec;
 use core::ops::Range;
 use smallvec::SmallVec;
 
@@ -111,7 +112,7 @@ struct Waypoint {
 
 /// Several steps as functions of one pass.
 pub(super) struct Route {
-    waypoints: SmallVec<[Waypoint; 8]>,
+    waypoints: Vec<Waypoint>,
     /// The outputs that are stored: the first targets.
     outputs: SmallVec<[usize; 4]>,
     /// The register of the last result if it is no output: the last target.
