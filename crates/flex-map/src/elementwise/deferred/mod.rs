@@ -199,7 +199,7 @@ pub(super) fn wait<const N: usize>(
     }
     let extent = extent(inputs, count);
     let operands = inputs.iter_mut().map(|input| core::mem::replace(input, Input::Output)).collect();
-    let call = Call { op: Box::new(*op), operands, shape: shape.clone() };
+    let call = Box::new(Call { op: Box::new(*op), operands, shape: shape.clone() });
     Some(Tensor::deferred(shape, count, op.dtype, Node::new(Todo::Call(call), count, extent)))
 }
 

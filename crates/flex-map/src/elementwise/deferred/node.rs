@@ -6,7 +6,7 @@
 //! they never wait for each other. Nothing is computed under the lock.
 
 use super::program::{MAX_UNIT, Program, Visit};
-use super::{AnyOp, Extent, Operands, waiting};
+use super::{AnyOp, Extent, MAX_NODES, Operands, waiting};
 use crate::error::{Error, Result};
 use crate::storage::{Deferred, Fold, Producer, process};
 use crate::{Bytes, DType, Shape, Tensor};
@@ -14,13 +14,14 @@ use alloc::boxed::Box;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use smallvec::{SmallVec, smallvec};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
 /// What a node waits for.
-#[expect(clippy::large_enum_variant, reason = "it lies in a node, and most nodes are operations")]
 pub(super) enum Todo {
-    /// An elementwise operation.
-    Call(Call),
+    /// An elementwise operation. In a box, because it goes through several hands: its operands are some 500
+    /// bytes.
+    Call(Box<Call>),
     /// A kernel that operations may follow, and the dtype of its result.
     Produce(Box<dyn Producer>, DType),
 }
@@ -130,11 +131,12 @@ impl Node {
         self.extent
     }
 
-    /// Takes what the node waits for. `None` if a thread has taken it before.
-    fn take(&self) -> Option<Todo> {
+    /// Takes what the node waits for. `None` if a thread has taken it before. `process` is the
+    /// [current](process::current) one, which the thread asks the system for once per chain.
+    fn take(&self, process: u32) -> Option<Todo> {
         let mut todo = lock(&self.todo)?;
         if todo.is_some() {
-            self.process.store(process::current(), Ordering::Relaxed);
+            self.process.store(process, Ordering::Relaxed);
         }
         todo.take()
     }
@@ -156,9 +158,10 @@ impl Node {
     fn claim(&self, is_held: bool) -> Option<Chain> {
         // In a forked process there may be no lock, and there is no other thread that it would keep out.
         let _claims = lock(&CLAIMS);
-        let todo = self.take()?;
-        let mut chain = Chain(Vec::new());
-        chain.claim(self.this.upgrade()?, todo);
+        let process = process::current();
+        let todo = self.take(process)?;
+        let mut chain = Chain(Vec::with_capacity(self.extent.nodes));
+        chain.claim(self.this.upgrade()?, todo, process);
         chain.find_holders(is_held);
         Some(chain)
     }
@@ -222,7 +225,7 @@ impl Claimed {
     }
 
     /// Takes the operation of a node that waits for one.
-    pub(super) fn take_call(&mut self) -> Call {
+    pub(super) fn take_call(&mut self) -> Box<Call> {
         match self.todo.take() {
             Some(Todo::Call(call)) => call,
             _ => unreachable!("claimed with its operation; kernels are no steps"),
@@ -234,19 +237,25 @@ impl Claimed {
     }
 }
 
+/// The number of the node that provides the tensor's bytes, if it is one of these.
+pub(super) fn provider(claimed: &[Claimed], tensor: &Tensor) -> Option<usize> {
+    let node = tensor.computation::<Node>()?;
+    claimed.iter().position(|claimed| core::ptr::eq(&*claimed.node, node))
+}
+
 /// The nodes that a thread computes, operands before their users; the last is the one that is read. Every
 /// node has a result afterwards, also after a panic: other threads wait for it.
 struct Chain(Vec<Claimed>);
 
 impl Chain {
     /// Claims a node, whose work was taken, after the nodes below it.
-    fn claim(&mut self, node: Arc<Node>, todo: Todo) {
+    fn claim(&mut self, node: Arc<Node>, todo: Todo, process: u32) {
         for tensor in todo.tensors() {
             if let Some(below) = waiting(tensor, node.count)
-                && let Some(todo) = below.take()
+                && let Some(todo) = below.take(process)
                 && let Some(below) = below.this.upgrade()
             {
-                self.claim(below, todo);
+                self.claim(below, todo, process);
             }
         }
         self.0.push(Claimed { node, todo: Some(todo), is_held: false });
@@ -258,14 +267,15 @@ impl Chain {
     ///
     /// `is_held` says so of the node that is read.
     fn find_holders(&mut self, is_held: bool) {
-        for k in 0..self.0.len() {
-            let (mut uses, mut holders) = (0, 0);
-            for tensor in self.0.iter().filter_map(|claimed| claimed.todo.as_ref()).flat_map(Todo::tensors) {
-                if self.0[k].provides(tensor) {
-                    (uses, holders) = (uses + 1, tensor.holders());
-                }
+        // How many operands of the chain each result is, and how many tensors hold it.
+        let mut counts: SmallVec<[(usize, usize); MAX_NODES]> = smallvec![(0, 0); self.0.len()];
+        for tensor in self.0.iter().filter_map(|claimed| claimed.todo.as_ref()).flat_map(Todo::tensors) {
+            if let Some(k) = provider(&self.0, tensor) {
+                counts[k] = (counts[k].0 + 1, tensor.holders());
             }
-            self.0[k].is_held = if uses == 0 { is_held } else { holders > uses };
+        }
+        for (claimed, (uses, holders)) in self.0.iter_mut().zip(counts) {
+            claimed.is_held = if uses == 0 { is_held } else { holders > uses };
         }
     }
 
@@ -334,8 +344,11 @@ impl Chain {
 
 impl Drop for Chain {
     fn drop(&mut self) {
+        // Otherwise nobody holds a result that was not stored.
+        if !std::thread::panicking() {
+            return;
+        }
         for claimed in &self.0 {
-            // Nobody holds a result that was not stored, unless its computation panicked.
             if claimed.node.waits() {
                 let error = Error::argument("deferred", "result", "lost in a panic", "a result");
                 let _ = claimed.node.result.set(Err(error));

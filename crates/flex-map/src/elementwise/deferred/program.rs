@@ -3,7 +3,7 @@
 //! A register holds one tile of an intermediate result. A step is an operation whose operands are registers,
 //! tiles of the tensors that the chain reads (its leaves), tiles of outputs, and scalars.
 
-use super::node::Claimed;
+use super::node::{Claimed, provider};
 use super::stages::Plan;
 use super::{AnyOp, Operands, is_in_order, walk};
 use crate::elementwise::driver::{Input, ScalarBytes};
@@ -396,7 +396,7 @@ fn sources_of(
     let source = |input| match input {
         Input::Scalar(value) => Source::Scalar(value),
         Input::Output => unreachable!("an operation that waits has no output yet"),
-        Input::Tensor(tensor) => match below.iter().position(|claimed| claimed.provides(&tensor)) {
+        Input::Tensor(tensor) => match provider(below, &tensor) {
             Some(step) => Source::Step(step),
             None => Source::Leaf(leaf(tensor, shape, leaves)),
         },

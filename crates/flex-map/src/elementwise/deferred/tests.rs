@@ -7,6 +7,7 @@ use crate::elementwise::{
     mask_where, unary,
 };
 use crate::{BoolStore, Scalar};
+use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -36,6 +37,25 @@ const IMAGES: [usize; 4] = [3, 4, 100, 101];
 
 fn scaled(x: Tensor, by: f64) -> Tensor {
     binary_scalar(Binary::Mul, x, Scalar::Float(by)).unwrap()
+}
+
+#[test]
+fn what_is_lost_in_a_panic_is_an_error() {
+    let x = values(&IMAGES, 1);
+    let y = scaled(x, 3.0);
+    let z = unary(Unary::Relu, y.clone()).unwrap();
+    assert!(waits(&z));
+    let count = z.num_elements();
+    let fold = || {
+        let mut out = vec![0; count];
+        z.clone().fold_while_computing(size_of::<f32>(), &mut out, &|_, _| panic!("in a fold"))
+    };
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(fold)).is_err());
+    // Readers of both results are told, and do not wait for ever.
+    for lost in [y, z] {
+        assert!(!waits(&lost));
+        assert!(lost.evaluate().unwrap_err().to_string().contains("lost in a panic"));
+    }
 }
 
 #[test]
