@@ -215,11 +215,6 @@ pub(super) struct Claimed {
 }
 
 impl Claimed {
-    /// Whether this is the node that provides the tensor's bytes.
-    pub(super) fn provides(&self, tensor: &Tensor) -> bool {
-        tensor.computation::<Node>().is_some_and(|node| core::ptr::eq(&*self.node, node))
-    }
-
     pub(super) fn count(&self) -> usize {
         self.node.count
     }
@@ -282,23 +277,23 @@ impl Chain {
     /// Computes the chain, and visits the last result.
     fn compute(mut self, visit: Option<Visit<'_>>) -> Result<()> {
         if let Some(k) = self.0.iter().position(Claimed::is_producer) {
-            let mut claimed = self.0.remove(k);
-            let Some(Todo::Produce(producer, dtype)) = claimed.todo.take() else {
+            // A chain of its own, which leaves nobody waiting either if the kernel panics.
+            let mut kernel = Chain(alloc::vec![self.0.remove(k)]);
+            let [Claimed { node, todo, is_held }] = &mut kernel.0[..] else { unreachable!("one node") };
+            let Some(Todo::Produce(producer, dtype)) = todo.take() else {
                 unreachable!("found for its kernel")
             };
-            if visit.is_none() && !claimed.is_held && self.completes(dtype) {
+            if visit.is_none() && !*is_held && self.completes(dtype) {
                 let program = Program::new(&mut self.0);
-                let leaf = program
-                    .leaves
-                    .iter()
-                    .position(|leaf| leaf.tensor.as_ref().is_some_and(|tensor| claimed.provides(tensor)));
+                let reads = |tensor: &Tensor| provider(&kernel.0, tensor).is_some();
+                let leaf = program.leaves.iter().position(|leaf| leaf.tensor.as_ref().is_some_and(reads));
                 let results = program.run_after(leaf.expect("an operand of the chain"), &*producer);
                 return self.finish(results);
             }
             match producer.produce(None).and_then(Tensor::into_bytes) {
-                Ok(bytes) => drop(claimed.node.result.set(Ok(bytes))),
+                Ok(bytes) => drop(node.result.set(Ok(bytes))),
                 Err(error) => {
-                    self.0.push(claimed);
+                    let _ = node.result.set(Err(error.clone()));
                     return self.finish(Err(error));
                 }
             }
@@ -344,11 +339,9 @@ impl Chain {
 
 impl Drop for Chain {
     fn drop(&mut self) {
-        // Otherwise nobody holds a result that was not stored.
-        if !std::thread::panicking() {
-            return;
-        }
         for claimed in &self.0 {
+            // Nobody holds a result that was not stored, unless its computation panicked, or `evaluate_all` of
+            // another thread found the node meanwhile and waits for it.
             if claimed.node.waits() {
                 let error = Error::argument("deferred", "result", "lost in a panic", "a result");
                 let _ = claimed.node.result.set(Err(error));

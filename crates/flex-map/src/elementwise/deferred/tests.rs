@@ -6,6 +6,7 @@ use crate::elementwise::{
     Binary, Compare, Unary, binary, binary_scalar, cast, clamp, compare, compare_scalar, mask_fill,
     mask_where, unary,
 };
+use crate::storage::Finish;
 use crate::{BoolStore, Scalar};
 use alloc::string::ToString;
 use alloc::vec;
@@ -55,6 +56,29 @@ fn what_is_lost_in_a_panic_is_an_error() {
     for lost in [y, z] {
         assert!(!waits(&lost));
         assert!(lost.evaluate().unwrap_err().to_string().contains("lost in a panic"));
+    }
+}
+
+/// A kernel that does not come to an end.
+struct Panics;
+
+impl Producer for Panics {
+    fn produce(&self, _: Option<Finish<'_>>) -> Result<Tensor> {
+        panic!("in a kernel")
+    }
+}
+
+#[test]
+fn a_kernel_that_panics_leaves_nobody_waiting() {
+    for held in [false, true] {
+        let x = produce(Panics, Shape::from(IMAGES), DType::F32).unwrap();
+        let y = scaled(x.clone(), 3.0);
+        let x = held.then_some(x);
+        let read = || y.evaluate();
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(read)).is_err());
+        for lost in x.iter().chain([&y]) {
+            assert!(lost.evaluate().unwrap_err().to_string().contains("lost in a panic"));
+        }
     }
 }
 
