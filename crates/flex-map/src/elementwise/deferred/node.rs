@@ -340,8 +340,8 @@ impl Chain {
 impl Drop for Chain {
     fn drop(&mut self) {
         for claimed in &self.0 {
-            // Nobody holds a result that was not stored, unless its computation panicked, or `evaluate_all` of
-            // another thread found the node meanwhile and waits for it.
+            // Nobody holds a result that was not stored, unless its computation panicked, or `evaluate_all`
+            // of another thread found the node meanwhile and waits for it.
             if claimed.node.waits() {
                 let error = Error::argument("deferred", "result", "lost in a panic", "a result");
                 let _ = claimed.node.result.set(Err(error));

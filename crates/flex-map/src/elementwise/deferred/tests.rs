@@ -202,8 +202,8 @@ fn light_functions_are_computed_in_one_pass() {
     assert_eq!(passes(op(Binary::Add, &a, &b)), 3);
 }
 
-/// A mask as wide as the booleans it chooses between. It is a result of the chain, or a leaf that nothing else
-/// holds.
+/// A mask as wide as the booleans it chooses between. It is a result of the chain, or a leaf that nothing
+/// else holds.
 #[test]
 fn the_place_of_a_mask_is_not_overwritten() {
     let x = values(&[600_000], 1);

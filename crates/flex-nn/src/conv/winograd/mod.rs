@@ -10,9 +10,10 @@
 //! the direct sum (root mean square), and at most 1.4e-6, 5.5e-7 and 2.6e-7 of the sum of the magnitudes for
 //! 3, 64 and 512 channels; with 2 and -2 at most 4.1e-6, 1.1e-6 and 3.8e-7.
 //!
-//! Along one axis six points also serve for two outputs of a kernel of 5, with 6 products instead of 10. Small
-//! images are cut into tiles of 2x2, which depend on 4x4 inputs and have 16 points (0, 1, -1 and infinity
-//! along an axis) instead of 36 products: more tiles fill the vectors, and fewer points of kernels are read.
+//! Along one axis six points also serve for two outputs of a kernel of 5, with 6 products instead of 10.
+//! Small images are cut into tiles of 2x2, which depend on 4x4 inputs and have 16 points (0, 1, -1 and
+//! infinity along an axis) instead of 36 products: more tiles fill the vectors, and fewer points of kernels
+//! are read.
 //!
 //! The sums over the channels are [products](super::product) with one matrix of tiles for each point. The
 //! planes of a convolution with a stride of 4 and a kernel of 6x6 have the inputs of neighbouring tiles as
