@@ -9,6 +9,7 @@
 use super::plan::check_scratch;
 use crate::error::Result;
 use crate::stored::{Computing, Source};
+use crate::walk::every;
 use alloc::vec::Vec;
 use flex_math::simd::vectorize;
 
@@ -178,7 +179,6 @@ fn gather<A: Copy>(src: &[A], step: usize, dst: &mut [A]) {
         1 if len == 8 => *dst.first_chunk_mut::<8>().expect("8") = *src.first_chunk().expect("8"),
         1 if len == 16 => *dst.first_chunk_mut::<16>().expect("16") = *src.first_chunk().expect("16"),
         1 => dst.copy_from_slice(&src[..len]),
-        // Constant steps, so that the compiler shuffles whole vectors.
         2 => every::<A, 2>(src, dst),
         4 => every::<A, 4>(src, dst),
         _ => {
@@ -187,14 +187,4 @@ fn gather<A: Copy>(src: &[A], step: usize, dst: &mut [A]) {
             }
         }
     }
-}
-
-/// [`gather`] for a constant step.
-#[inline(always)]
-fn every<A: Copy, const STEP: usize>(src: &[A], dst: &mut [A]) {
-    let (last, most) = dst.split_last_mut().expect("not empty");
-    for (d, s) in most.iter_mut().zip(src.chunks_exact(STEP)) {
-        *d = s[0];
-    }
-    *last = src[STEP * most.len()];
 }

@@ -16,6 +16,7 @@
 use super::drive::Part;
 use super::plan::{PoolAxis, PoolPlan, Windows};
 use crate::float::{Real, take};
+use crate::walk::every;
 use alloc::vec::Vec;
 use core::ops::Range;
 use flex_math::fold_halves;
@@ -283,15 +284,4 @@ impl<A: Real> Phases<A> {
         let offset = k * split.dilation;
         &self.data[(offset % split.stride) * self.len + offset / split.stride..][..n]
     }
-}
-
-/// Every `S`-th element of `src`.
-#[inline(always)]
-fn every<A: Copy, const S: usize>(src: &[A], out: &mut [A]) {
-    let last = out.len() - 1;
-    let (blocks, _) = src[..last * S].as_chunks::<S>();
-    for (o, block) in out.iter_mut().zip(blocks) {
-        *o = block[0];
-    }
-    out[last] = src[last * S];
 }

@@ -280,13 +280,11 @@ fn gather_elements<T: Copy>(src: &[T], start: usize, stride: isize, out: &mut [T
             );
         }
         2 => {
-            let row = &src[start..=start + (len - 1) * 2];
-            let (pairs, last) = row.as_chunks::<2>();
+            let row = &src[start..];
             vectorize_lean(
                 #[inline(always)]
-                || out.iter_mut().zip(pairs).for_each(|(o, pair)| *o = pair[0]),
+                || every::<T, 2>(row, out),
             );
-            out[len - 1] = last[0];
         }
         s if s > 0 => {
             let row = &src[start..=start + (len - 1) * s as usize];
@@ -301,6 +299,21 @@ fn gather_elements<T: Copy>(src: &[T], start: usize, stride: isize, out: &mut [T
                 *o = *v;
             }
         }
+    }
+}
+
+/// Copies every `STEP`-th element of `src`, as many as `out` has: at least one. The step is a constant, so
+/// that the compiler shuffles whole vectors.
+///
+/// # Panics
+/// When `src` is too short, or `out` is empty.
+#[inline(always)]
+pub fn every<T: Copy, const STEP: usize>(src: &[T], out: &mut [T]) {
+    let (last, most) = out.split_last_mut().expect("at least one element");
+    let (blocks, _) = src[..most.len() * STEP].as_chunks::<STEP>();
+    *last = src[most.len() * STEP];
+    for (o, block) in most.iter_mut().zip(blocks) {
+        *o = block[0];
     }
 }
 
