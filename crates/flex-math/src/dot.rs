@@ -11,7 +11,7 @@
 //! even after each of the two terms, the later term first, and infinities and NaN propagate. [`tile_exact`]
 //! keeps subnormals, at the speed of plain f32 loops.
 
-use crate::simd::{Level, Scalar, Simd, VFma, Vector, WithSimd, dispatch, level};
+use crate::simd::{Level, Scalar, Simd, VFma, Vector, WithSimd, dispatch, level, load};
 
 /// Maximum number of rows of a tile: 14 rows of two vectors are 28 accumulators, which leaves 4 of the 32
 /// registers for the operands.
@@ -103,9 +103,7 @@ fn exact<S: Simd, const ROWS: usize>(
         // Separate accumulators for the two terms of the pairs, so that more additions overlap.
         let mut acc = [[zero; 2]; ROWS];
         for (left, right) in left.chunks_exact(rows).zip(right) {
-            let right = terms::<S>(bytemuck::pod_read_unaligned(bytemuck::cast_slice(
-                &right[column..column + lanes],
-            )));
+            let right = terms::<S>(load(&right[column..]));
             for (left, acc) in left[first..first + ROWS].iter().zip(&mut acc) {
                 let left = terms::<S>(left.splat());
                 for half in 0..2 {

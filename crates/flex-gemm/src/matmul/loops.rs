@@ -7,7 +7,7 @@ use crate::walk::gather_row;
 use bytemuck::{cast_slice, cast_slice_mut};
 use core::marker::PhantomData;
 use flex_math::simd::{
-    CACHE_LINE, Scalar, Simd, Vector, WithSimd, dispatch, prefetch_far, vectorize, vectorize_lean,
+    CACHE_LINE, Simd, Vector, WithSimd, dispatch, load, prefetch_far, vectorize, vectorize_lean,
 };
 
 /// Number of vectors of partial sums of a dot product; with [`DOT_ROWS`] rows they keep both multiply-add
@@ -217,13 +217,6 @@ fn dot<S: Simd, A: Wide, const R: usize>(
         }
     }
     out
-}
-
-/// The vector of the first elements of `from`. The lengths are constants inside of a dispatched function, and
-/// the checks are optimised away.
-#[inline(always)]
-fn load<S: Simd, T: Scalar>(from: &[T]) -> Vector<S, T> {
-    bytemuck::pod_read_unaligned(bytemuck::cast_slice(&from[..T::lanes::<S>()]))
 }
 
 /// See [`VectorKernel::axpys`].

@@ -1,11 +1,30 @@
-//! Sums of the lanes of vectors, with which dot products end.
+//! Vectors from slices and to slices, and sums of their lanes, with which dot products end.
 
-use super::{SQUARE, Simd, Vector, transposed};
+use super::{SQUARE, Scalar, Simd, Vector, transposed};
 use crate::Float;
 use bytemuck::Pod;
 
 /// Elements of the widest vector: 16 numbers of f32.
 pub const WIDEST: usize = 16;
+
+/// The vector of the first elements of `from`. The lengths are constants inside of a dispatched function, and
+/// the checks are optimised away.
+///
+/// # Panics
+/// When `from` is shorter than a vector.
+#[inline(always)]
+pub fn load<S: Simd, T: Scalar + Pod>(from: &[T]) -> Vector<S, T> {
+    bytemuck::pod_read_unaligned(bytemuck::cast_slice(&from[..T::lanes::<S>()]))
+}
+
+/// Writes a vector to the first elements of `to`.
+///
+/// # Panics
+/// When `to` is shorter than a vector.
+#[inline(always)]
+pub fn store<S: Simd, T: Scalar + Pod>(vector: Vector<S, T>, to: &mut [T]) {
+    bytemuck::cast_slice_mut(&mut to[..T::lanes::<S>()]).copy_from_slice(bytemuck::bytes_of(&vector));
+}
 
 /// The sums of the lanes of each vector. The order of the additions is the same for all vectors.
 ///

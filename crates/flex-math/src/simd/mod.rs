@@ -17,7 +17,7 @@ mod level;
 mod proof;
 mod transpose;
 
-pub use lanes::{WIDEST, lane_sums, row_sum, weighted};
+pub use lanes::{WIDEST, lane_sums, load, row_sum, store, weighted};
 pub use level::{Level, LevelError, Levels, level, set_level};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use proof::Avx2;

@@ -15,7 +15,7 @@
 use crate::float::Real;
 use alloc::vec::Vec;
 use flex_math::fold_halves;
-use flex_math::simd::{Simd, Vector, WithSimd, dispatch, prefetch_far};
+use flex_math::simd::{Simd, Vector, WithSimd, dispatch, load, prefetch_far};
 use smallvec::SmallVec;
 
 /// The most rows that [`windows`] processes together; callers split rows at multiples of it.
@@ -297,11 +297,6 @@ impl<T: Real> Windows<'_, '_, T> {
             }
         }
     }
-}
-
-#[inline(always)]
-fn load<S: Simd, T: Real>(values: &[T]) -> Vector<S, T> {
-    bytemuck::pod_read_unaligned(bytemuck::cast_slice(values))
 }
 
 /// Loads `values` into the first lanes of a vector; the other lanes are zero.

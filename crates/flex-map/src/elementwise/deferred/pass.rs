@@ -5,7 +5,7 @@
 //! them.
 
 use super::super::light::Light;
-use flex_math::simd::{Scalar, Simd, Vector, WIDEST, WithSimd, dispatch, prefetch_far};
+use flex_math::simd::{self, Scalar, Simd, Vector, WIDEST, WithSimd, dispatch, prefetch_far};
 use smallvec::SmallVec;
 
 /// Vectors that go through the steps together.
@@ -163,7 +163,7 @@ fn load<S: Simd, const N: usize>(
     let from = &from[at..at + N * lanes];
     let mut vectors = [0f32.splat(); N];
     for (n, vector) in vectors.iter_mut().enumerate() {
-        *vector = bytemuck::pod_read_unaligned(bytemuck::cast_slice(&from[n * lanes..(n + 1) * lanes]));
+        *vector = simd::load(&from[n * lanes..]);
     }
     vectors
 }
@@ -173,7 +173,6 @@ fn load<S: Simd, const N: usize>(
 fn store<S: Simd, const N: usize>(vectors: &[Vector<S, f32>; N], to: &mut [f32]) {
     let lanes = f32::lanes::<S>();
     for (n, vector) in vectors.iter().enumerate() {
-        let to: &mut [u8] = bytemuck::cast_slice_mut(&mut to[n * lanes..(n + 1) * lanes]);
-        to.copy_from_slice(bytemuck::bytes_of(vector));
+        simd::store(*vector, &mut to[n * lanes..]);
     }
 }

@@ -1,7 +1,7 @@
 //! The transforms along the axes of tiles, for as many tiles at a time as a vector has lanes: values of
 //! polynomials, and polynomials from values.
 
-use flex_math::simd::{Scalar, Simd, Vector};
+use flex_math::simd::{Scalar, Simd, Vector, load, store};
 
 /// The most inputs that the outputs of a tile depend on along an axis.
 pub(super) const SIDE: usize = 6;
@@ -32,7 +32,7 @@ pub(super) fn along_axes<S: Simd, T: Transform<N, M>, const N: usize, const M: u
         for x in 0..N {
             let mut values = [0f32.splat(); N];
             for (y, value) in values.iter_mut().enumerate() {
-                *value = load::<S>(&from[y * row + x * column..]);
+                *value = load(&from[y * row + x * column..]);
             }
             let values = T::apply(values);
             for (y, between) in between.iter_mut().enumerate() {
@@ -41,13 +41,13 @@ pub(super) fn along_axes<S: Simd, T: Transform<N, M>, const N: usize, const M: u
         }
     } else {
         for (x, value) in between[0].iter_mut().enumerate() {
-            *value = load::<S>(&from[x * column..]);
+            *value = load(&from[x * column..]);
         }
     }
     for (y, values) in between.iter().enumerate().take(rows) {
         let values = T::apply(*values);
         for (x, value) in values.iter().enumerate() {
-            store::<S>(*value, &mut to[y * to_row + x * to_column..]);
+            store(*value, &mut to[y * to_row + x * to_column..]);
         }
     }
 }
@@ -56,19 +56,6 @@ pub(super) fn along_axes<S: Simd, T: Transform<N, M>, const N: usize, const M: u
 #[inline(always)]
 pub(super) fn room<S: Simd, const N: usize, const M: usize>() -> [[Lanes<S>; N]; M] {
     [[0f32.splat(); N]; M]
-}
-
-/// The first vector of a slice.
-#[inline(always)]
-fn load<S: Simd>(from: &[f32]) -> Lanes<S> {
-    bytemuck::pod_read_unaligned(bytemuck::cast_slice(&from[..f32::lanes::<S>()]))
-}
-
-/// Writes a vector to the start of a slice.
-#[inline(always)]
-fn store<S: Simd>(value: Lanes<S>, to: &mut [f32]) {
-    let to: &mut [u8] = bytemuck::cast_slice_mut(&mut to[..f32::lanes::<S>()]);
-    to.copy_from_slice(bytemuck::bytes_of(&value));
 }
 
 /// `a + factor * b`.
