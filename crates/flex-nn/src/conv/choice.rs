@@ -109,22 +109,17 @@ impl Choice {
         }
         let mut tiled = None;
         let reversed = direction == Direction::Spread;
-        let tilings = if tiles { Tiling::all(g) } else { &[] };
+        let tilings = if tiles { Tiling::all(&plain) } else { &[] };
         for (&tiling, images) in tilings.iter().flat_map(|tiling| [(tiling, 1), (tiling, images)]) {
-            let cost = winograd::cost(g, tiling, images, reversed);
+            let cost = winograd::cost(&plain, tiling, images, reversed);
             if cost < least {
                 (least, tiled) = (cost, Some((tiling, images)));
             }
         }
         let (program, images) = best;
-        let program = program.listed(op)?;
-        Ok(match tiled {
-            Some((tiling, images)) => {
-                let winograd = Winograd::new(op, g, tiling, images, reversed)?;
-                Self { program, images: Images(images), winograd: Some(winograd) }
-            }
-            None => Self { program, images: Images(images), winograd: None },
-        })
+        let images = tiled.map_or(images, |(_, images)| images);
+        let winograd = tiled.map(|(tiling, images)| Winograd::new(op, &plain, tiling, images, reversed));
+        Ok(Self { program: program.listed(op)?, images: Images(images), winograd: winograd.transpose()? })
     }
 }
 

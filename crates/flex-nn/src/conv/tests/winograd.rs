@@ -38,7 +38,7 @@ fn error_of(
     products(&x, &ws, &ys, &o, |i, w, k| {
         if reversed { want.add(i, gv[k] * wv[w]) } else { want.add(k, xv[i] * wv[w]) }
     });
-    let g = Geometry::conv("t", &x, &ws, &o).unwrap();
+    let g = Geometry::conv("t", &x, &ws, &o).unwrap().merged();
     assert!(!Tiling::all(&g).is_empty(), "a kernel without tiles");
     let largest = want.magnitude.iter().fold(0.0f64, |largest, &m| largest.max(m));
     let error = |&tiling: &Tiling| {
@@ -124,7 +124,7 @@ fn tiles_of_many_channels() {
 fn other_kernels_and_strides_have_no_tiles() {
     let make = |kernel: [usize; 2], stride, padding, dilation| {
         let o = options::<2>(stride, padding, dilation, 1);
-        let g = Geometry::conv("t", &[2, 4, 9, 9], &[4, 4, kernel[0], kernel[1]], &o).unwrap();
+        let g = Geometry::conv("t", &[2, 4, 9, 9], &[4, 4, kernel[0], kernel[1]], &o).unwrap().merged();
         Tiling::all(&g).len()
     };
     assert_eq!(make([3, 3], 1, 1, 1), 2);

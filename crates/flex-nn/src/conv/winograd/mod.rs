@@ -75,9 +75,9 @@ pub(super) enum Tiling {
 }
 
 impl Tiling {
-    /// The tilings of a convolution with stride 1, if there are any.
+    /// The tilings of a convolution with stride 1, if there are any. Its axes are
+    /// [merged](Geometry::merged).
     pub fn all(g: &Geometry) -> &'static [Self] {
-        let g = &g.clone().merged();
         let all: &[Self] = match g.kernel {
             [1, 3, 3] => &[Self::Square3, Self::Square3By2],
             [1, 1, 3] => &[Self::Row3],
@@ -168,10 +168,9 @@ pub(super) struct Winograd {
     reversed: bool,
 }
 
-/// Cost of a tiling of the geometry with so many interleaved images, in multiply-adds of a vector; infinite
-/// where they do not divide the batch.
+/// Cost of a tiling of the merged geometry with so many interleaved images, in multiply-adds of a vector;
+/// infinite where they do not divide the batch.
 pub(super) fn cost(g: &Geometry, tiling: Tiling, images: usize, reversed: bool) -> f64 {
-    let g = &g.clone().merged();
     if !g.batch.is_multiple_of(images) {
         return f64::INFINITY;
     }
@@ -192,8 +191,8 @@ pub(super) fn cost(g: &Geometry, tiling: Tiling, images: usize, reversed: bool) 
 }
 
 impl Winograd {
-    /// The tiles of the geometry of `images` interleaved images, which divide the batch; `reversed` for a
-    /// spread.
+    /// The tiles of the merged geometry of `images` interleaved images, which divide the batch; `reversed`
+    /// for a spread.
     ///
     /// # Errors
     /// Fails if the planes are too large to address.
@@ -204,7 +203,6 @@ impl Winograd {
         images: usize,
         reversed: bool,
     ) -> Result<Self> {
-        let g = &g.clone().merged();
         let ([tile_height, tile_width], [side_height, side_width]) = (tiling.tile(), tiling.side());
         let coefficients = if reversed { Coefficients::spread(g) } else { Coefficients::gather(g) };
         let (image, grid) = if reversed { (g.grid, g.image) } else { (g.image, g.grid) };
