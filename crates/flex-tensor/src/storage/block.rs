@@ -1,28 +1,28 @@
-//! A 64-byte aligned piece of memory from the global allocator, always initialised.
+//! An aligned piece of memory from the global allocator, always initialised.
 
-use super::ALIGN;
+use super::align;
 use alloc::alloc::{Layout, alloc_zeroed, dealloc};
 use core::ptr::NonNull;
 
 /// Alignment requested from the allocator. For larger alignments the allocator zeroes memory itself, touching
-/// every page, where `calloc` hands out pages that the system has zeroed already. So [`ALIGN`] is reached by
+/// every page, where `calloc` hands out pages that the system has zeroed already. So [`align`] is reached by
 /// an offset instead.
 const SYSTEM_ALIGN: usize = 16;
 
-/// An owned block of initialised bytes that starts at a multiple of [`ALIGN`].
+/// An owned block of initialised bytes that starts at a multiple of its [`align`].
 pub struct Block {
     /// The address that the allocator returned.
     base: NonNull<u8>,
-    /// Distance from `base` to the aligned start; less than [`ALIGN`].
+    /// Distance from `base` to the aligned start; less than the alignment.
     lead: usize,
     /// Usable bytes from the aligned start on.
     capacity: usize,
 }
 
-/// The distance from `base` to the next multiple of [`ALIGN`], which is less than [`ALIGN`] whatever the
-/// address is. The library's `align_offset` may return any larger number instead.
-fn lead(base: NonNull<u8>) -> usize {
-    base.addr().get().wrapping_neg() % ALIGN
+/// The distance from `base` to the aligned start of a block of `capacity` bytes, which is less than the
+/// alignment whatever the address is. The library's `align_offset` may return any larger number instead.
+fn lead(base: NonNull<u8>, capacity: usize) -> usize {
+    base.addr().get().wrapping_neg() % align(capacity)
 }
 
 // SAFETY: a `Block` owns its memory, as a `Box<[u8]>` does; no thread-bound state is attached to it.
@@ -34,14 +34,14 @@ impl Block {
     /// A zeroed block of at least `capacity` usable bytes; `None` when the system cannot provide it.
     pub fn new(capacity: usize) -> Option<Self> {
         let layout = Self::layout(capacity)?;
-        // SAFETY: the layout's size is at least `ALIGN`, so it is not zero.
+        // SAFETY: the layout's size is at least the alignment, so it is not zero.
         let base = NonNull::new(unsafe { alloc_zeroed(layout) })?;
-        Some(Self { base, lead: lead(base), capacity })
+        Some(Self { base, lead: lead(base, capacity), capacity })
     }
 
     /// The layout of the allocation; `None` when it exceeds the address space.
     fn layout(capacity: usize) -> Option<Layout> {
-        Layout::from_size_align(capacity.checked_add(ALIGN)?, SYSTEM_ALIGN).ok()
+        Layout::from_size_align(capacity.checked_add(align(capacity))?, SYSTEM_ALIGN).ok()
     }
 
     /// Number of usable bytes; the pool counts them.
@@ -63,14 +63,14 @@ impl Block {
     /// since.
     #[cfg(feature = "std")]
     pub unsafe fn from_raw(base: NonNull<u8>, capacity: usize) -> Self {
-        Self { base, lead: lead(base), capacity }
+        Self { base, lead: lead(base, capacity), capacity }
     }
 
     /// The bytes.
     #[inline]
     pub fn as_slice(&self) -> &[u8] {
-        // SAFETY: `lead < ALIGN` (see the function `lead`) and `ALIGN + capacity` bytes were allocated, so
-        // the range lies inside the allocation. All of it was zeroed, so it is initialised. `&self` keeps
+        // SAFETY: `lead < align(capacity)` (see the function `lead`), and `align(capacity) + capacity` bytes
+        // were allocated, so the range lies inside the allocation. All of it was zeroed, so it is initialised. `&self` keeps
         // writers away.
         unsafe { core::slice::from_raw_parts(self.base.as_ptr().add(self.lead), self.capacity) }
     }
