@@ -8,8 +8,17 @@ use super::super::light::Light;
 use flex_math::simd::{self, Scalar, Simd, Vector, WIDEST, WithSimd, dispatch, prefetch_far};
 use smallvec::SmallVec;
 
-/// Vectors that go through the steps together.
-const VECTORS: usize = 4;
+/// Vectors that go through the steps together: as many as keep the choice of a function, which takes some 8
+/// cycles, small beside it. Four additions of 65,536 f32 take 0.15 ns per element, and with four vectors 0.19
+/// (Zen 4; with AVX2 0.23 and 0.39).
+const VECTORS: usize = 8;
+
+/// Vectors that go through the steps together where a tile has no more [`VECTORS`].
+const FEW: usize = 4;
+
+/// How far ahead memory is fetched, in elements. Additions of 8 Mi f32 take 0.34 ns per element instead of
+/// 0.45; those of tensors in the third cache take the same with and without.
+const AHEAD: usize = 1024;
 
 /// Where a function of a pass finds an operand.
 #[derive(Clone, Copy)]
@@ -109,6 +118,7 @@ impl WithSimd for Whole<'_, '_, '_> {
     #[inline(always)]
     fn with_simd<S: Simd>(mut self) -> usize {
         let done = self.run::<S, VECTORS>(0);
+        let done = self.run::<S, FEW>(done);
         self.run::<S, 1>(done)
     }
 }
@@ -129,7 +139,7 @@ impl Whole<'_, '_, '_> {
                 value = first;
                 if let Some(target) = link.target {
                     let target = &mut *targets[target];
-                    prefetch_far(target.as_ptr().wrapping_add(at + len).cast(), step * size_of::<f32>());
+                    prefetch_far(target.as_ptr().wrapping_add(at + AHEAD).cast(), step * size_of::<f32>());
                     store::<S, N>(&value, &mut target[at..at + step]);
                 }
             }
@@ -152,8 +162,7 @@ fn load<S: Simd, const N: usize>(
         Operand::Same(number) => return [number.splat(); N],
         Operand::Each(from) => from,
         Operand::Streamed(from) => {
-            // What the next tile begins with.
-            let next = from.as_ptr().wrapping_add(at + from.len());
+            let next = from.as_ptr().wrapping_add(at + AHEAD);
             prefetch_far(next.cast(), N * size_of::<Vector<S, f32>>());
             from
         }

@@ -116,7 +116,7 @@ pub(super) struct Program {
     /// Elements per tile: a multiple of `unit`.
     pub tile: usize,
     /// Tiles end where rows of this length end, too.
-    row: usize,
+    pub row: usize,
     /// Elements per unit of the last result, if units are folded.
     pub unit: usize,
     pub leaves: Vec<Leaf>,
@@ -205,12 +205,6 @@ impl Program {
             }
         }
         program
-    }
-
-    /// The end of the tile that starts at `start`, in a task that ends at `end`.
-    pub(super) fn tile_end(&self, start: usize, end: usize) -> usize {
-        let row_end = (start / self.row).saturating_add(1).saturating_mul(self.row);
-        (start + self.tile).min(row_end).min(end)
     }
 
     fn place(&self, source: &Source) -> Place {

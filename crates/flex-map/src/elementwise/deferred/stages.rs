@@ -5,7 +5,7 @@
 
 use super::pass::{Link, Operand, Pass};
 use super::program::{Form, Place, Program, Step, Target};
-use super::tiles::LeafTile;
+use super::tiles::{LeafTile, TASK};
 use crate::Tensor;
 use crate::elementwise::light::Light;
 use alloc::vec::Vec;
@@ -21,6 +21,10 @@ pub(super) struct Plan<'p> {
     /// Tiles that lie within one stretch of so many elements need no register: each row of a leaf is a slice
     /// or one number there, and results go from function to function or to an output.
     pub free_of_registers: usize,
+    /// Elements per tile: those of the program, or those of a task if no tile needs a register. A tile costs
+    /// some 0.1 us, and memory is read best from one end to the other: two additions of 1 Mi f32 take 121 us
+    /// instead of 250.
+    pub tile: usize,
 }
 
 /// A part of a program that goes over a tile.
@@ -62,9 +66,19 @@ impl<'p> Plan<'p> {
             });
             steps = rest;
         }
-        let mut plan = Self { program, buffers, stages, free_of_registers: 0 };
+        let mut plan = Self { program, buffers, stages, free_of_registers: 0, tile: program.tile };
         plan.free_of_registers = plan.row_without_registers();
+        if plan.free_of_registers == usize::MAX && program.unit == 1 {
+            plan.tile = TASK;
+        }
         plan
+    }
+
+    /// The end of the tile that starts at `start`, in a task that ends at `end`.
+    pub(super) fn tile_end(&self, start: usize, end: usize) -> usize {
+        let row = self.program.row;
+        let row_end = (start / row).saturating_add(1).saturating_mul(row);
+        (start + self.tile).min(row_end).min(end)
     }
 
     /// See [`free_of_registers`](Self::free_of_registers).

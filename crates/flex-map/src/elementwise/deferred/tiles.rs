@@ -12,7 +12,7 @@ use flex_math::simd::prefetch_far;
 use smallvec::SmallVec;
 
 /// Least number of elements that one task computes: 64 KiB of f32, as in operations that do not wait.
-const TASK: usize = 16 * 1024;
+pub(super) const TASK: usize = 16 * 1024;
 
 /// A tile of a leaf.
 #[derive(Clone, Copy)]
@@ -27,7 +27,7 @@ impl Plan<'_> {
     /// Writes every element of the outputs, and visits each tile of the last result.
     pub(super) fn run_tiles(&self, outputs: &mut [Bytes], visit: Option<Visit<'_>>) {
         let program = self.program;
-        let chunk = TASK.div_ceil(program.tile) * program.tile;
+        let chunk = TASK.div_ceil(self.tile) * self.tile;
         let mut outs: SmallVec<[(&mut [u8], usize); 4]> = outputs
             .iter_mut()
             .zip(&program.outputs)
@@ -68,14 +68,14 @@ impl Plan<'_> {
     ) {
         let program = self.program;
         // Whole cache lines.
-        let register = (program.tile * program.widest).next_multiple_of(storage::ALIGN);
+        let register = (self.tile * program.widest).next_multiple_of(storage::ALIGN);
         let mut block =
             (!self.needs_no_registers(&range)).then(|| storage::alloc(register * program.registers));
         let mut registers: SmallVec<[&mut [u8]; 8]> =
             block.iter_mut().flat_map(|block| block.chunks_exact_mut(register)).collect();
         let mut next = range.start;
         while next < range.end {
-            let tile = next..program.tile_end(next, range.end);
+            let tile = next..self.tile_end(next, range.end);
             next = tile.end;
             self.run_tile(tile.clone(), range.start, outs, &mut registers);
             each(tile, outs, &registers);
