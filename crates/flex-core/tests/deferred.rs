@@ -35,6 +35,8 @@ fn bits(tensor: Tensor) -> Vec<u8> {
 #[test]
 fn reductions_fold_what_waits() {
     let _alone = alone();
+    // Operations of every dtype.
+    deferred::set_least_bytes(1);
     type Reduction = fn(Tensor, usize) -> Result<Tensor>;
     let reductions: [Reduction; 5] =
         [reduce::sum_dim, reduce::mean_dim, reduce::max_dim, reduce::min_dim, reduce::prod_dim];
@@ -62,6 +64,21 @@ fn reductions_fold_what_waits() {
             }
         }
     }
+    deferred::set_least_bytes(deferred::LEAST_BYTES);
+}
+
+#[test]
+fn operations_that_no_pass_joins_wait_where_no_cache_holds_them() {
+    let _alone = alone();
+    let exp = |count| unary(Unary::Exp, Tensor::full([count], 1.0, DType::F32).unwrap()).unwrap();
+    assert!(!exp(1 << 20).waits());
+    assert!(exp(1 << 23).waits());
+    let halved = |count| times(Tensor::full([count], 1.0, DType::F32).unwrap(), 0.5);
+    assert!(!halved(1 << 15).waits());
+    assert!(halved(1 << 16).waits());
+    // One that is not light computes the operand that waits.
+    let light = halved(1 << 16);
+    assert!(!unary(Unary::Exp, light.clone()).unwrap().waits() && !light.waits());
 }
 
 #[test]
@@ -85,7 +102,7 @@ fn a_reduction_within_a_chain() {
 fn everything_that_waits_is_computed_on_demand() {
     let _alone = alone();
     let below = times(values(&[100_000]), 2.0);
-    let (a, b) = (times(below.clone(), 3.0), unary(Unary::Exp, below).unwrap());
+    let (a, b) = (times(below.clone(), 3.0), unary(Unary::Abs, below).unwrap());
     assert!(a.waits() && b.waits());
     deferred::evaluate_all().unwrap();
     assert!(!a.waits() && !b.waits());

@@ -174,7 +174,7 @@ fn run_flat<const N: usize>(op: Op<N>, inputs: &mut [Input; N], may_wait: bool) 
     }
     #[cfg(feature = "std")]
     if may_wait
-        && deferred::should_wait(inputs, is_deferred, count, bytes)
+        && deferred::should_wait(&op, inputs, is_deferred, count, bytes)
         && let Some(output) = deferred::wait(&op, inputs, None, count)
     {
         return Ok(output);
@@ -234,7 +234,7 @@ fn run_general<const N: usize>(op: Op<N>, inputs: &mut [Input; N], may_wait: boo
     }
     #[cfg(feature = "std")]
     if may_wait
-        && deferred::should_wait(inputs, is_deferred, count, bytes)
+        && deferred::should_wait(&op, inputs, is_deferred, count, bytes)
         && let Some(output) = deferred::wait(&op, inputs, Some(&shape), count)
     {
         return Ok(output);
