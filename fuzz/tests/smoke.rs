@@ -2,7 +2,7 @@
 //! that do not build, and faults that are easy to find.
 //!
 //! ```console
-//! cargo test --manifest-path fuzz/Cargo.toml --no-default-features
+//! cargo test -p flex-fuzz
 //! ```
 
 use std::path::Path;
