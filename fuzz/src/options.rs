@@ -157,7 +157,7 @@ fn deform(u: &mut Unstructured<'_>) -> Result<()> {
     let y = check(y);
     let grad = gradient(u, y, dtype, 4)?;
     let gradients = conv::deform_conv2d_backward(x, offset, weight, mask, bias, grad, &options);
-    if let Some(gradients) = gradients.ok() {
+    if let Ok(gradients) = gradients {
         [Some(gradients.x), Some(gradients.offset), Some(gradients.weight), gradients.mask, gradients.bias]
             .iter()
             .flatten()
