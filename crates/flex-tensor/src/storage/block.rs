@@ -70,8 +70,8 @@ impl Block {
     #[inline]
     pub fn as_slice(&self) -> &[u8] {
         // SAFETY: `lead < align(capacity)` (see the function `lead`), and `align(capacity) + capacity` bytes
-        // were allocated, so the range lies inside the allocation. All of it was zeroed, so it is initialised. `&self` keeps
-        // writers away.
+        // were allocated, so the range lies inside the allocation. All of it was zeroed, so it is
+        // initialised. `&self` keeps writers away.
         unsafe { core::slice::from_raw_parts(self.base.as_ptr().add(self.lead), self.capacity) }
     }
 
