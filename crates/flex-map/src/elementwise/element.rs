@@ -199,34 +199,73 @@ impl<T: Element, F: Fn2<T> + 'static> Map2<T, F> {
     pub(crate) const KERNEL: &'static dyn Kernel<2> = &Self(PhantomData);
 }
 
-impl<T, F: Fn2<T>> Gains for Map2<T, F> {
+impl<T: Element, F: Fn2<T> + 'static> Kernel<2> for Map2<T, F> {
+    fn run(&self, out: &mut [u8], src: [Src<'_>; 2]) {
+        run_pairs::<T, _>(self, out, src, Known::<T, F>(PhantomData));
+    }
+}
+
+/// A function of two elements as a value, which may hold a number.
+pub(super) trait Pair<T>: Copy + Gains {
+    /// See [`Fn2`].
+    type Out: Element;
+    const IS_LIGHT: bool;
+    const IS_LIGHT_LEFT: bool;
+    fn at(self, a: T, b: T) -> Self::Out;
+}
+
+/// [`Fn2`] as a [`Pair`].
+struct Known<T, F>(PhantomData<fn(T) -> F>);
+
+impl<T, F> Clone for Known<T, F> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T, F> Copy for Known<T, F> {}
+
+impl<T, F: Fn2<T>> Gains for Known<T, F> {
     const LEVELS: Levels = F::LEVELS;
 }
 
-impl<T: Element, F: Fn2<T> + 'static> Kernel<2> for Map2<T, F> {
-    fn run(&self, out: &mut [u8], [a, b]: [Src<'_>; 2]) {
-        let (values, other) = match (a.typed::<T>(), b.typed::<T>()) {
-            (Typed::Each(a), Typed::Each(b)) => (a, Other::Right(b)),
-            (Typed::Each(a), Typed::Same(b)) if F::IS_LIGHT => (a, Other::RightConstant(b)),
-            (Typed::Same(a), Typed::Each(b)) if F::IS_LIGHT_LEFT => (b, Other::LeftConstant(a)),
-            _ => return through_blocks(self, size_of::<T>(), size_of::<F::Out>(), out, [a, b]),
-        };
-        let out = bytemuck::cast_slice_mut(out);
-        vectorize_with::<Self, _>(
-            #[inline(always)]
-            move |vectors| match other {
-                Other::Right(b) if F::IS_LIGHT => each2(vectors, true, out, values, b, F::at),
-                Other::Right(b) => each2_heavy(out, values, b, F::at),
-                Other::RightConstant(b) if F::IS_LIGHT => {
-                    each1(vectors, true, out, values, move |a| F::at(a, b))
-                }
-                Other::LeftConstant(a) if F::IS_LIGHT_LEFT => {
-                    each1(vectors, true, out, values, move |b| F::at(a, b))
-                }
-                _ => {}
-            },
-        );
+impl<T, F: Fn2<T>> Pair<T> for Known<T, F> {
+    type Out = F::Out;
+    const IS_LIGHT: bool = F::IS_LIGHT;
+    const IS_LIGHT_LEFT: bool = F::IS_LIGHT_LEFT;
+    #[inline(always)]
+    fn at(self, a: T, b: T) -> F::Out {
+        F::at(a, b)
     }
+}
+
+/// Computes a run of the output of `kernel`, whose function is `f`.
+#[inline(always)]
+pub(super) fn run_pairs<T: Element, F: Pair<T>>(
+    kernel: &dyn Kernel<2>,
+    out: &mut [u8],
+    [a, b]: [Src<'_>; 2],
+    f: F,
+) {
+    let (values, other) = match (a.typed::<T>(), b.typed::<T>()) {
+        (Typed::Each(a), Typed::Each(b)) => (a, Other::Right(b)),
+        (Typed::Each(a), Typed::Same(b)) if F::IS_LIGHT => (a, Other::RightConstant(b)),
+        (Typed::Same(a), Typed::Each(b)) if F::IS_LIGHT_LEFT => (b, Other::LeftConstant(a)),
+        _ => return through_blocks(kernel, size_of::<T>(), size_of::<F::Out>(), out, [a, b]),
+    };
+    let out = bytemuck::cast_slice_mut(out);
+    vectorize_with::<F, _>(
+        #[inline(always)]
+        move |vectors| match other {
+            Other::Right(b) if F::IS_LIGHT => each2(vectors, true, out, values, b, move |a, b| f.at(a, b)),
+            Other::Right(b) => each2_heavy(out, values, b, move |a, b| f.at(a, b)),
+            Other::RightConstant(b) if F::IS_LIGHT => each1(vectors, true, out, values, move |a| f.at(a, b)),
+            Other::LeftConstant(a) if F::IS_LIGHT_LEFT => {
+                each1(vectors, true, out, values, move |b| f.at(a, b))
+            }
+            _ => {}
+        },
+    );
 }
 
 /// The second operand of a loop over the elements of a first.
@@ -298,6 +337,4 @@ lists! {
     integers3 = Fn3 Map3 IntegerKernels<3>: i64 i32 i16 i8 u64 u32 u16 u8;
     /// The kernels of a question about floats.
     predicate1 = Fn1 Map1 FloatKernels<1>: f64 f32 f16 bf16;
-    /// The kernels of a question about pairs of floats.
-    predicate2 = Fn2 Map2 FloatKernels<2>: f64 f32 f16 bf16;
 }

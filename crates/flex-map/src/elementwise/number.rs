@@ -64,8 +64,9 @@ pub(super) fn nan<T: FloatBits>(x: T) -> bool {
     x.magnitude() > T::INFINITE
 }
 
+/// The magnitude of a half, negated for negative numbers.
 #[inline(always)]
-fn rank<T: Element>(x: T) -> i16 {
+pub(super) fn rank<T: Element>(x: T) -> i16 {
     let bits: i16 = bytemuck::cast(x);
     let negative = bits >> 15;
     ((bits & i16::MAX) ^ negative) - negative

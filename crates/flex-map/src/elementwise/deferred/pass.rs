@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 /// (Zen 4; with AVX2 0.23 and 0.39).
 const VECTORS: usize = 8;
 
-/// Vectors that go through the steps together where a tile has no more [`VECTORS`].
+/// Vectors that go through the steps together where fewer than [`VECTORS`] are left.
 const FEW: usize = 4;
 
 /// How far ahead memory is fetched, in elements. Additions of 8 Mi f32 take 0.34 ns per element instead of
