@@ -68,7 +68,7 @@ fn reductions_fold_what_waits() {
 }
 
 #[test]
-fn operations_that_no_pass_joins_wait_where_no_cache_holds_them() {
+fn operations_that_are_not_light_wait_where_no_cache_holds_them() {
     let _alone = alone();
     let exp = |count| unary(Unary::Exp, Tensor::full([count], 1.0, DType::F32).unwrap()).unwrap();
     assert!(!exp(1 << 20).waits());

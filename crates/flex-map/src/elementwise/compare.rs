@@ -243,8 +243,8 @@ macro_rules! comparison {
 }
 
 comparison! {
-    Eq: |a, b| a.equal(b);
-    Ne: |a, b| !a.equal(b);
+    Eq: |a, b| a == b;
+    Ne: |a, b| a != b;
     Lt: |a, b| a.less(b);
     Le: |a, b| a.at_most(b);
 }
@@ -274,8 +274,8 @@ impl<F> Clone for Halves<F> {
 impl<F> Copy for Halves<F> {}
 
 impl<F: Fn2<i16, Out = u8> + 'static> Halves<F> {
-    const OF_F16: &'static dyn Kernel<2> = &Self::new(f16::INFINITY.to_bits());
-    const OF_BF16: &'static dyn Kernel<2> = &Self::new(bf16::INFINITY.to_bits());
+    const OF_F16: &'static dyn Kernel<2> = &Self::new(f16::INFINITE);
+    const OF_BF16: &'static dyn Kernel<2> = &Self::new(bf16::INFINITE);
 
     const fn new(infinite: u16) -> Self {
         Self { infinite, comparison: PhantomData }
@@ -303,7 +303,7 @@ impl<F: Fn2<i16, Out = u8>> Pair<u16> for Halves<F> {
 
 impl<F: Fn2<i16, Out = u8> + 'static> Kernel<2> for Halves<F> {
     fn run(&self, out: &mut [u8], src: [Src<'_>; 2]) {
-        run_pairs::<u16, _>(self, out, src, *self);
+        run_pairs(self, out, src);
     }
 }
 

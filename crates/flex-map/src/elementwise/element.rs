@@ -199,37 +199,19 @@ impl<T: Element, F: Fn2<T> + 'static> Map2<T, F> {
     pub(crate) const KERNEL: &'static dyn Kernel<2> = &Self(PhantomData);
 }
 
-impl<T: Element, F: Fn2<T> + 'static> Kernel<2> for Map2<T, F> {
-    fn run(&self, out: &mut [u8], src: [Src<'_>; 2]) {
-        run_pairs::<T, _>(self, out, src, Known::<T, F>(PhantomData));
-    }
-}
-
-/// A function of two elements as a value, which may hold a number.
-pub(super) trait Pair<T>: Copy + Gains {
-    /// See [`Fn2`].
-    type Out: Element;
-    const IS_LIGHT: bool;
-    const IS_LIGHT_LEFT: bool;
-    fn at(self, a: T, b: T) -> Self::Out;
-}
-
-/// [`Fn2`] as a [`Pair`].
-struct Known<T, F>(PhantomData<fn(T) -> F>);
-
-impl<T, F> Clone for Known<T, F> {
+impl<T, F> Clone for Map2<T, F> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T, F> Copy for Known<T, F> {}
+impl<T, F> Copy for Map2<T, F> {}
 
-impl<T, F: Fn2<T>> Gains for Known<T, F> {
+impl<T, F: Fn2<T>> Gains for Map2<T, F> {
     const LEVELS: Levels = F::LEVELS;
 }
 
-impl<T, F: Fn2<T>> Pair<T> for Known<T, F> {
+impl<T, F: Fn2<T>> Pair<T> for Map2<T, F> {
     type Out = F::Out;
     const IS_LIGHT: bool = F::IS_LIGHT;
     const IS_LIGHT_LEFT: bool = F::IS_LIGHT_LEFT;
@@ -239,14 +221,29 @@ impl<T, F: Fn2<T>> Pair<T> for Known<T, F> {
     }
 }
 
-/// Computes a run of the output of `kernel`, whose function is `f`.
+impl<T: Element, F: Fn2<T> + 'static> Kernel<2> for Map2<T, F> {
+    fn run(&self, out: &mut [u8], src: [Src<'_>; 2]) {
+        run_pairs(self, out, src);
+    }
+}
+
+/// A kernel's function of two elements, which may take a number from the kernel.
+pub(super) trait Pair<T>: Copy + Gains {
+    /// See [`Fn2`].
+    type Out: Element;
+    const IS_LIGHT: bool;
+    const IS_LIGHT_LEFT: bool;
+    fn at(self, a: T, b: T) -> Self::Out;
+}
+
+/// Computes a run of the kernel's output.
 #[inline(always)]
-pub(super) fn run_pairs<T: Element, F: Pair<T>>(
-    kernel: &dyn Kernel<2>,
+pub(super) fn run_pairs<T: Element, F: Pair<T> + Kernel<2>>(
+    kernel: &F,
     out: &mut [u8],
     [a, b]: [Src<'_>; 2],
-    f: F,
 ) {
+    let f = *kernel;
     let (values, other) = match (a.typed::<T>(), b.typed::<T>()) {
         (Typed::Each(a), Typed::Each(b)) => (a, Other::Right(b)),
         (Typed::Each(a), Typed::Same(b)) if F::IS_LIGHT => (a, Other::RightConstant(b)),

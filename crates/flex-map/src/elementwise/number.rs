@@ -10,7 +10,6 @@ use flex_math::Float;
 use flex_math::simd::{Simd, Vector, abs, neg};
 
 pub(crate) trait Compared: Element {
-    fn equal(self, other: Self) -> bool;
     fn less(self, other: Self) -> bool;
     fn at_most(self, other: Self) -> bool;
 }
@@ -18,10 +17,6 @@ pub(crate) trait Compared: Element {
 macro_rules! compared_by_operators {
     ($($ty:ty)*) => {$(
         impl Compared for $ty {
-            #[inline(always)]
-            fn equal(self, other: Self) -> bool {
-                self == other
-            }
             #[inline(always)]
             fn less(self, other: Self) -> bool {
                 self < other
@@ -41,10 +36,6 @@ compared_by_operators!(f32 f64 i8 i16 i32 i64 u8 u16 u32 u64);
 macro_rules! compared_by_bits {
     ($($ty:ty)*) => {$(
         impl Compared for $ty {
-            #[inline(always)]
-            fn equal(self, other: Self) -> bool {
-                !nan(self) & !nan(other) & (rank(self) == rank(other))
-            }
             #[inline(always)]
             fn less(self, other: Self) -> bool {
                 !nan(self) & !nan(other) & (rank(self) < rank(other))
