@@ -40,8 +40,8 @@ loom::thread_local! {
     static LAST: Cell<usize> = Cell::new(0);
 }
 
-/// Makes a helper: some other thread of the board's pool calls [`serve`](super::standby::serve).
-pub(super) type Spawn<'a> = &'a dyn Fn();
+/// Makes so many helpers: other threads of the board's pool call [`serve`](super::standby::serve).
+pub(super) type Spawn<'a> = &'a dyn Fn(usize);
 
 /// See the [module](self).
 pub(super) struct Board {
@@ -210,7 +210,7 @@ impl Board {
         let missing = |word| helpers.checked_sub((word / UP) as usize).filter(|&missing| missing > 0);
         let more = |word| missing(word).map(|missing| word + missing as u64 * UP);
         if let Ok(word) = self.word.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, more) {
-            (0..missing(word).unwrap_or(0)).for_each(|_| spawn());
+            spawn(missing(word).unwrap_or(0));
         }
     }
 

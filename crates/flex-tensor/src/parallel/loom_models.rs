@@ -29,9 +29,11 @@ fn model_to(preemptions: usize, f: impl Fn() + Send + Sync + 'static) {
 
 /// [`Board::run`] with threads of loom's as helpers. `Arc` is `core`'s: a board that goes has no more steps.
 fn run(board: &Arc<Board>, most: usize, tasks: usize, task: impl Fn(usize) + Sync) {
-    board.run(most, tasks, &task, &|| {
-        let board = board.clone();
-        thread::spawn(move || serve(&board));
+    board.run(most, tasks, &task, &|helpers| {
+        for _ in 0..helpers {
+            let board = board.clone();
+            thread::spawn(move || serve(&board));
+        }
     });
 }
 
@@ -166,7 +168,7 @@ fn loom_helpers_go_in_the_end() {
     model(|| {
         let board = Arc::new(Board::new());
         let helper = Mutex::new(None);
-        board.run(1, 2, &|_: usize| {}, &|| {
+        board.run(1, 2, &|_: usize| {}, &|_| {
             let board = board.clone();
             *helper.lock().unwrap() = Some(thread::spawn(move || serve(&board)));
         });
@@ -183,8 +185,8 @@ fn loom_work_alone_wakes_one_helper() {
         let board = Arc::new(Board::new());
         let wakes = Arc::new(core::sync::atomic::AtomicUsize::new(0));
         let work = |board: &Board, wakes: &core::sync::atomic::AtomicUsize| {
-            board.work_alone(30_000, &|| {
-                wakes.fetch_add(1, Relaxed);
+            board.work_alone(30_000, &|helpers| {
+                wakes.fetch_add(helpers, Relaxed);
             })
         };
         let other = {

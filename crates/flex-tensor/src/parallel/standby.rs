@@ -5,10 +5,8 @@
 //! waking a helper add their time to a counter; when the sum reaches the cost of a wake-up, a helper is woken
 //! for the next operation.
 //!
-//! A woken thread is not always a running one. The system may queue it on the core of the caller, which works
-//! on, while the other core idles until the scheduler's next tick, up to 4 ms later. On two cores that
-//! happened to about every second wake-up. So a helper spins for much longer than the 50 us of a good
-//! wake-up: see [`LINGER`].
+//! A woken thread is not always a running one: see [`spawn`](super::pool). So a helper spins for longer than
+//! the 50 us of a good wake-up.
 //!
 //! On two cores, in a sequence of operations: adding two tensors of 1,048,576 f32 takes 62 us instead of 126,
 //! `exp` of 65,536 takes 6.2 instead of 10.5.
@@ -17,11 +15,10 @@ use super::board::Board;
 use super::sync::{spin_loop, yield_now};
 use std::time::{Duration, Instant};
 
-/// How long a helper spins for the next section. A wake-up takes some 50 us on a virtual machine, or up to a
-/// tick of the scheduler, so on average more than this. Measured with whole models on two cores: with 50 us a
-/// helper was missing for a fifth of the time of ResNet-50, whose convolutions have serial parts of 100 us and
-/// more between them, and with 500 us for a hundredth. Medians of three processes: ResNet-50 54 and 40 ms, a
-/// training step of ResNet-18 105 and 95. 200 us does nearly as well, and 1 and 2 ms no better.
+/// How long a helper spins for the next section. Waking it takes some 50 us on a virtual machine, and
+/// sometimes milliseconds. Measured with whole models on two cores, medians of three processes: with 50 us
+/// here ResNet-50 takes 45 ms and a training step of ResNet-18 96, with 500 us 42 and 91. 1 and 2 ms do no
+/// better.
 const LINGER: Duration = if cfg!(all(test, loom)) { Duration::ZERO } else { Duration::from_micros(500) };
 
 /// How long a helper spins before it begins to yield its core between looks, as long as a caller does. A
