@@ -42,7 +42,9 @@ use smallvec::SmallVec;
 /// Bytes that a light operation on f32 moves, from which on it waits, unless [`set_least_bytes`] sets another
 /// number. An addition of so many that waits for nobody else takes 6.2 us, and 4.8 at once (Zen 4, one
 /// thread); two of them take as long as one by one, and four 10 instead of 13. Chains of smaller tensors stay
-/// in the second-level cache anyway.
+/// in the second-level cache anyway. With 1, 2 and 4 MiB here the training step of an MLP takes 1.02, 1.03 and
+/// 1.04 times as long; MiniLM, ResNet-50, and the steps of ResNet-18 and a transformer differ by less than
+/// their runs do.
 pub const LEAST_BYTES: usize = 512 * 1024;
 
 /// Operations that are not light wait from so many times more bytes on: from 64 MiB, which no cache holds.
@@ -79,7 +81,8 @@ static LEAST: AtomicUsize = AtomicUsize::new(0);
 
 /// The number of bytes that a light operation on f32 (a few instructions, such as an addition) moves, from
 /// which on it waits for a reader of its result: [`LEAST_BYTES`], unless the environment variable
-/// `FLEX_DEFER` or [`set_least_bytes`] says otherwise. `FLEX_DEFER` is a number of bytes, or `off`.
+/// `FLEX_DEFER` or [`set_least_bytes`] says otherwise. `FLEX_DEFER` is a number of bytes, or `off`; empty is
+/// as good as unset.
 ///
 /// # Panics
 /// When `FLEX_DEFER` is something else.
@@ -88,6 +91,7 @@ pub fn least_bytes() -> usize {
         0 => {
             let least = match std::env::var("FLEX_DEFER") {
                 Err(_) => LEAST_BYTES,
+                Ok(empty) if empty.is_empty() => LEAST_BYTES,
                 Ok(off) if off == "off" => usize::MAX,
                 Ok(bytes) => bytes.parse().unwrap_or_else(|_| {
                     panic!("FLEX_DEFER is {bytes:?}, expected a number of bytes, or off")
