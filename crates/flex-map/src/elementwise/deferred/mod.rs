@@ -42,9 +42,9 @@ use smallvec::SmallVec;
 /// Bytes that a light operation on f32 moves, from which on it waits, unless [`set_least_bytes`] sets another
 /// number. An addition of so many that waits for nobody else takes 6.2 us, and 4.8 at once (Zen 4, one
 /// thread); two of them take as long as one by one, and four 10 instead of 13. Chains of smaller tensors stay
-/// in the second-level cache anyway. With 1, 2 and 4 MiB here the training step of an MLP takes 1.02, 1.03 and
-/// 1.04 times as long; MiniLM, ResNet-50, and the steps of ResNet-18 and a transformer differ by less than
-/// their runs do.
+/// in the second-level cache anyway. With 1, 2 and 4 MiB here the training step of an MLP takes 1.02, 1.03
+/// and 1.04 times as long; MiniLM, ResNet-50, and the steps of ResNet-18 and a transformer differ by less
+/// than their runs do.
 pub const LEAST_BYTES: usize = 512 * 1024;
 
 /// Operations that are not light wait from so many times more bytes on: from 64 MiB, which no cache holds.
