@@ -1,6 +1,6 @@
 //! Sums, products and maxima of slices.
 
-use crate::simd::{Scalar, Simd, VAdd, Vector, WithSimd, dispatch, prefetch_ahead};
+use crate::simd::{Scalar, Simd, VAdd, Vector, WithSimd, dispatch};
 use crate::slice::lanes_mut;
 use crate::{Float, UnaryFn};
 use num_traits::WrappingAdd;
@@ -180,7 +180,6 @@ impl<T: Scalar, C: Combine<T>> WithSimd for Fold<'_, T, C> {
             let mut partials = [identity; PARTIALS];
             let mut blocks = stretch.chunks_exact(PARTIALS * step);
             for block in &mut blocks {
-                prefetch_ahead(block.as_ptr(), PARTIALS * step);
                 for (k, partial) in partials.iter_mut().enumerate() {
                     // SAFETY: `block` has `PARTIALS * step` elements; the load needs no alignment.
                     let x = unsafe { T::vload_unaligned::<S>(block.as_ptr().add(k * step)) };
