@@ -16,9 +16,8 @@ const VECTORS: usize = 8;
 /// Vectors that go through the steps together where fewer than [`VECTORS`] are left.
 const FEW: usize = 4;
 
-/// How far ahead memory is fetched, in elements. Additions of 8 Mi f32 take 0.34 ns per element instead of
-/// 0.45; those of tensors in the third cache take the same with and without.
-const AHEAD: usize = 1024;
+/// How far ahead memory is fetched, in elements, where a pass [streams](Pass::streams).
+const AHEAD: usize = 512;
 
 /// Where a function of a pass finds an operand.
 #[derive(Clone, Copy)]
@@ -27,7 +26,7 @@ pub(super) enum Operand<'a> {
     Value,
     /// Element for element.
     Each(&'a [f32]),
-    /// Element for element, in memory that continues after the slice.
+    /// Element for element, in memory that continues after the slice, and is fetched ahead.
     Streamed(&'a [f32]),
     /// One number for all elements.
     Same(f32),
@@ -50,6 +49,8 @@ pub(super) struct Link<'a> {
 /// Functions, each of the result of the one before.
 pub(super) struct Pass<'p, 'a> {
     pub links: &'p [Link<'a>],
+    /// Whether memory is fetched ahead: targets, and operands that are [streamed](Operand::Streamed).
+    pub streams: bool,
     /// Of equal length.
     pub targets: &'p mut [&'a mut [f32]],
 }
@@ -57,19 +58,19 @@ pub(super) struct Pass<'p, 'a> {
 impl Pass<'_, '_> {
     /// Computes every element of the targets.
     pub(super) fn run(self) {
-        let Self { links, targets } = self;
+        let Self { links, streams, targets } = self;
         let len = targets.first().map_or(0, |target| target.len());
-        let done = dispatch(Whole { links, targets: &mut *targets });
+        let done = dispatch(Whole { links, streams, targets: &mut *targets });
         if done == len {
             return;
         }
-        Pass { links, targets }.run_end(done);
+        Pass { links, streams, targets }.run_end(done);
     }
 
     /// Computes the elements from `done` on, fewer than a vector, in blocks of whole vectors.
     #[inline(never)]
     fn run_end(self, done: usize) {
-        let Self { links, targets } = self;
+        let Self { links, targets, .. } = self;
         let block = |from: &[f32]| {
             let mut block = [1.0; WIDEST];
             block[..from.len() - done].copy_from_slice(&from[done..]);
@@ -94,7 +95,7 @@ impl Pass<'_, '_> {
         let mut ends: Blocks = targets.iter().map(|target| block(target)).collect();
         {
             let mut blocks: SmallVec<[&mut [f32]; 4]> = ends.iter_mut().map(|end| &mut end[..]).collect();
-            dispatch(Whole { links: &links, targets: &mut blocks });
+            dispatch(Whole { links: &links, streams: false, targets: &mut blocks });
         }
         for (target, end) in targets.iter_mut().zip(&ends) {
             let target = &mut target[done..];
@@ -109,6 +110,7 @@ type Blocks = SmallVec<[[f32; WIDEST]; 4]>;
 /// The part of a pass that consists of whole vectors. Returns its length.
 struct Whole<'p, 'a, 't> {
     links: &'p [Link<'a>],
+    streams: bool,
     targets: &'p mut [&'t mut [f32]],
 }
 
@@ -127,7 +129,7 @@ impl Whole<'_, '_, '_> {
     /// Computes elements from `at` on, as far as there are groups of `N` vectors; returns where they end.
     #[inline(always)]
     fn run<S: Simd, const N: usize>(&mut self, mut at: usize) -> usize {
-        let Self { links, targets } = self;
+        let Self { links, streams, targets } = self;
         let len = targets.first().map_or(0, |target| target.len());
         let step = N * f32::lanes::<S>();
         while at + step <= len {
@@ -139,7 +141,12 @@ impl Whole<'_, '_, '_> {
                 value = first;
                 if let Some(target) = link.target {
                     let target = &mut *targets[target];
-                    prefetch_far(target.as_ptr().wrapping_add(at + AHEAD).cast(), step * size_of::<f32>());
+                    if *streams {
+                        prefetch_far(
+                            target.as_ptr().wrapping_add(at + AHEAD).cast(),
+                            step * size_of::<f32>(),
+                        );
+                    }
                     store::<S, N>(&value, &mut target[at..at + step]);
                 }
             }

@@ -122,13 +122,15 @@ impl Plan<'_> {
         for (k, stage) in self.stages.iter().enumerate() {
             let step = match stage {
                 Stage::Pass(route) => {
-                    route.run(len, &leaves, here(size_of::<f32>()), outs, registers);
+                    route.run(len, self.streams, &leaves, here(size_of::<f32>()), outs, registers);
                     continue;
                 }
                 Stage::Step(step) => step,
             };
             let ahead = ahead.get_or_insert_with(|| self.ahead(&range, start, outs));
-            ahead.prefetch(k, self.stages.len());
+            if self.streams {
+                ahead.prefetch(k, self.stages.len());
+            }
             // The target is taken out of its list while the step runs, since the operands are in these lists.
             match step.target {
                 Target::Register(register) => {
