@@ -15,6 +15,7 @@ pub use macerator::{
 mod lanes;
 mod level;
 mod proof;
+mod streamed;
 mod transpose;
 
 pub use lanes::{WIDEST, lane_sums, load, row_sum, store, weighted};
@@ -22,6 +23,7 @@ pub use level::{Level, LevelError, Levels, level, set_level};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use proof::Avx2;
 pub(crate) use proof::Avx512;
+pub use streamed::{Streamed, streamed};
 pub use transpose::{SQUARE, transposed};
 
 /// Runs `op`, compiled for each [`Level`], at the level of this process.

@@ -5,7 +5,7 @@
 //! was claimed before; it waits for the node as for any operand. Threads wait for earlier claims alone, so
 //! they never wait for each other. Nothing is computed under the lock.
 
-use super::program::{MAX_UNIT, Program, Visit};
+use super::program::{LARGE, MAX_UNIT, Program, Visit};
 use super::{AnyOp, Extent, MAX_NODES, Operands, waiting};
 use crate::error::{Error, Result};
 use crate::storage::{Deferred, Fold, Producer, process};
@@ -227,6 +227,12 @@ impl Claimed {
         }
     }
 
+    /// Whether a single operation may write its result past the caches, which takes a program.
+    fn streams(&self) -> bool {
+        matches!(&self.todo, Some(Todo::Call(call))
+            if call.op.light().is_some() && self.node.count * call.op.dtype().size() >= LARGE)
+    }
+
     fn is_producer(&self) -> bool {
         matches!(self.todo, Some(Todo::Produce(..)))
     }
@@ -300,7 +306,7 @@ impl Chain {
         }
         let results = match (&mut self.0[..], &visit) {
             ([], _) => return Ok(()),
-            ([only], None) => {
+            ([only], None) if !only.streams() => {
                 let call = only.take_call();
                 call.op.run_alone(call.operands).and_then(Tensor::into_bytes).map(|bytes| alloc::vec![bytes])
             }

@@ -5,7 +5,7 @@
 //! them.
 
 use super::super::light::Light;
-use flex_math::simd::{self, Scalar, Simd, Vector, WIDEST, WithSimd, dispatch, prefetch_far};
+use flex_math::simd::{self, Scalar, Simd, Streamed, Vector, WIDEST, WithSimd, dispatch, prefetch_far};
 use smallvec::SmallVec;
 
 /// Vectors that go through the steps together: as many as keep the choice of a function, which takes some 8
@@ -16,7 +16,7 @@ const VECTORS: usize = 8;
 /// Vectors that go through the steps together where fewer than [`VECTORS`] are left.
 const FEW: usize = 4;
 
-/// How far ahead memory is fetched, in elements, where a pass [streams](Pass::streams).
+/// How far ahead memory is fetched, in elements, where a pass [fetches](Pass::fetches).
 const AHEAD: usize = 512;
 
 /// Where a function of a pass finds an operand.
@@ -27,7 +27,7 @@ pub(super) enum Operand<'a> {
     /// Element for element.
     Each(&'a [f32]),
     /// Element for element, in memory that continues after the slice, and is fetched ahead.
-    Streamed(&'a [f32]),
+    Fetched(&'a [f32]),
     /// One number for all elements.
     Same(f32),
     /// The elements of a target, before or after a function stores its result there.
@@ -49,58 +49,65 @@ pub(super) struct Link<'a> {
 /// Functions, each of the result of the one before.
 pub(super) struct Pass<'p, 'a> {
     pub links: &'p [Link<'a>],
-    /// Whether memory is fetched ahead: targets, and operands that are [streamed](Operand::Streamed).
-    pub streams: bool,
+    /// Whether the memory of targets is fetched ahead.
+    pub fetches: bool,
     /// Of equal length.
     pub targets: &'p mut [&'a mut [f32]],
+    /// Where the last result is written past the caches: whole [widest](WIDEST) vectors, as many elements as
+    /// targets have. The last function has no target then.
+    pub streamed: Option<&'p mut [f32]>,
 }
 
 impl Pass<'_, '_> {
     /// Computes every element of the targets.
     pub(super) fn run(self) {
-        let Self { links, streams, targets } = self;
-        let len = targets.first().map_or(0, |target| target.len());
-        let done = dispatch(Whole { links, streams, targets: &mut *targets });
-        if done == len {
-            return;
+        let Self { links, fetches, targets, streamed } = self;
+        let whole = Whole { links, fetches, targets: &mut *targets, streamed: None, len: 0 };
+        if let Some(to) = streamed {
+            let len = to.len();
+            debug_assert!(len.is_multiple_of(WIDEST));
+            return simd::streamed(to, |to| {
+                dispatch(Whole { streamed: Some(to), len, ..whole });
+            });
         }
-        Pass { links, streams, targets }.run_end(done);
+        let len = whole.targets.first().map_or(0, |target| target.len());
+        let done = dispatch(Whole { len, ..whole });
+        if done < len {
+            run_end(links, targets, done);
+        }
     }
+}
 
-    /// Computes the elements from `done` on, fewer than a vector, in blocks of whole vectors.
-    #[inline(never)]
-    fn run_end(self, done: usize) {
-        let Self { links, targets, .. } = self;
-        let block = |from: &[f32]| {
-            let mut block = [1.0; WIDEST];
-            block[..from.len() - done].copy_from_slice(&from[done..]);
-            block
-        };
-        let slices = links.iter().flat_map(|link| link.operands).filter_map(|operand| match operand {
-            Operand::Each(from) | Operand::Streamed(from) => Some(from),
-            _ => None,
-        });
-        let sources: Blocks = slices.map(block).collect();
-        let mut next = sources.iter();
-        let mut place = |operand| match operand {
-            Operand::Each(_) | Operand::Streamed(_) => {
-                Operand::Each(next.next().expect("a block for each slice"))
-            }
-            other => other,
-        };
-        let links: SmallVec<[Link<'_>; 8]> = links
-            .iter()
-            .map(|link| Link { operands: [place(link.operands[0]), place(link.operands[1])], ..*link })
-            .collect();
-        let mut ends: Blocks = targets.iter().map(|target| block(target)).collect();
-        {
-            let mut blocks: SmallVec<[&mut [f32]; 4]> = ends.iter_mut().map(|end| &mut end[..]).collect();
-            dispatch(Whole { links: &links, streams: false, targets: &mut blocks });
-        }
-        for (target, end) in targets.iter_mut().zip(&ends) {
-            let target = &mut target[done..];
-            target.copy_from_slice(&end[..target.len()]);
-        }
+/// Computes the elements of the targets from `done` on, fewer than a vector, in blocks of whole vectors.
+#[inline(never)]
+fn run_end(links: &[Link<'_>], targets: &mut [&mut [f32]], done: usize) {
+    let block = |from: &[f32]| {
+        let mut block = [1.0; WIDEST];
+        block[..from.len() - done].copy_from_slice(&from[done..]);
+        block
+    };
+    let slices = links.iter().flat_map(|link| link.operands).filter_map(|operand| match operand {
+        Operand::Each(from) | Operand::Fetched(from) => Some(from),
+        _ => None,
+    });
+    let sources: Blocks = slices.map(block).collect();
+    let mut next = sources.iter();
+    let mut place = |operand| match operand {
+        Operand::Each(_) | Operand::Fetched(_) => Operand::Each(next.next().expect("a block for each slice")),
+        other => other,
+    };
+    let links: SmallVec<[Link<'_>; 8]> = links
+        .iter()
+        .map(|link| Link { operands: [place(link.operands[0]), place(link.operands[1])], ..*link })
+        .collect();
+    let mut ends: Blocks = targets.iter().map(|target| block(target)).collect();
+    {
+        let mut blocks: SmallVec<[&mut [f32]; 4]> = ends.iter_mut().map(|end| &mut end[..]).collect();
+        dispatch(Whole { links: &links, fetches: false, targets: &mut blocks, streamed: None, len: WIDEST });
+    }
+    for (target, end) in targets.iter_mut().zip(&ends) {
+        let target = &mut target[done..];
+        target.copy_from_slice(&end[..target.len()]);
     }
 }
 
@@ -108,13 +115,15 @@ impl Pass<'_, '_> {
 type Blocks = SmallVec<[[f32; WIDEST]; 4]>;
 
 /// The part of a pass that consists of whole vectors. Returns its length.
-struct Whole<'p, 'a, 't> {
+struct Whole<'p, 'a, 't, 's> {
     links: &'p [Link<'a>],
-    streams: bool,
+    fetches: bool,
     targets: &'p mut [&'t mut [f32]],
+    streamed: Option<&'p mut Streamed<'s, f32>>,
+    len: usize,
 }
 
-impl WithSimd for Whole<'_, '_, '_> {
+impl WithSimd for Whole<'_, '_, '_, '_> {
     type Output = usize;
 
     #[inline(always)]
@@ -125,14 +134,13 @@ impl WithSimd for Whole<'_, '_, '_> {
     }
 }
 
-impl Whole<'_, '_, '_> {
+impl Whole<'_, '_, '_, '_> {
     /// Computes elements from `at` on, as far as there are groups of `N` vectors; returns where they end.
     #[inline(always)]
     fn run<S: Simd, const N: usize>(&mut self, mut at: usize) -> usize {
-        let Self { links, streams, targets } = self;
-        let len = targets.first().map_or(0, |target| target.len());
+        let Self { links, fetches, targets, streamed, len } = self;
         let step = N * f32::lanes::<S>();
-        while at + step <= len {
+        while at + step <= *len {
             let mut value = [0f32.splat(); N];
             for link in *links {
                 let second = load::<S, N>(&link.operands[1], at, &value, targets);
@@ -141,7 +149,7 @@ impl Whole<'_, '_, '_> {
                 value = first;
                 if let Some(target) = link.target {
                     let target = &mut *targets[target];
-                    if *streams {
+                    if *fetches {
                         prefetch_far(
                             target.as_ptr().wrapping_add(at + AHEAD).cast(),
                             step * size_of::<f32>(),
@@ -149,6 +157,9 @@ impl Whole<'_, '_, '_> {
                     }
                     store::<S, N>(&value, &mut target[at..at + step]);
                 }
+            }
+            if let Some(streamed) = streamed {
+                streamed.put::<S, N>(at, &value);
             }
             at += step;
         }
@@ -168,7 +179,7 @@ fn load<S: Simd, const N: usize>(
         Operand::Value => return *value,
         Operand::Same(number) => return [number.splat(); N],
         Operand::Each(from) => from,
-        Operand::Streamed(from) => {
+        Operand::Fetched(from) => {
             let next = from.as_ptr().wrapping_add(at + AHEAD);
             prefetch_far(next.cast(), N * size_of::<Vector<S, f32>>());
             from

@@ -4,23 +4,14 @@
 //! left for each tile is to look up slices and numbers.
 
 use super::pass::{Link, Operand, Pass};
-use super::program::{Form, Place, Program, Step, Target};
+use super::program::{Form, LARGE, Place, Program, Step, Target};
 use super::tiles::{LeafTile, TASK};
 use crate::Tensor;
 use crate::elementwise::light::Light;
 use alloc::vec::Vec;
 use core::ops::Range;
+use flex_math::simd::WIDEST;
 use smallvec::SmallVec;
-
-/// Bytes of an output from which memory is fetched ahead: more than a third-level cache of 32 MiB keeps
-/// beside an operand.
-///
-/// Two threads of Zen 4, in ns per element without and with: a product with a number and relu of 4 Mi f32
-/// 0.120 and 0.151, of 6.1 Mi 0.199 and 0.168, of 16 Mi 0.297 and 0.240; an addition, a product and relu of 4
-/// Mi 0.226 and 0.271, of 6.1 Mi 0.318 and 0.287, of 16 Mi 0.385 and 0.341. One thread: the same below 16
-/// MiB, and no difference above. A chain that is only summed, and stores nothing, takes longer with it at
-/// every size: 0.298 and 0.339.
-const STREAMED: usize = 20 * 1024 * 1024;
 
 /// A program, ready to run.
 pub(super) struct Plan<'p> {
@@ -35,7 +26,10 @@ pub(super) struct Plan<'p> {
     /// some 0.1 us, and memory is read best from one end to the other: two additions of 1 Mi f32 take 121 us
     /// instead of 250.
     pub tile: usize,
-    /// Whether an output has [`STREAMED`] bytes, so that memory is fetched ahead.
+    /// Whether memory is fetched ahead: an output has [`LARGE`] bytes, and nothing is written past the
+    /// caches.
+    pub fetches: bool,
+    /// Whether the last stage writes its result past the caches.
     pub streams: bool,
 }
 
@@ -67,20 +61,25 @@ impl<'p> Plan<'p> {
     pub(super) fn new(program: &'p Program) -> Self {
         let bytes = |tensor: &'p Tensor| tensor.storage_bytes();
         let buffers = program.leaves.iter().map(|leaf| leaf.tensor.as_ref().map_or(&[][..], bytes)).collect();
-        let mut stages = SmallVec::new();
+        let mut stages: SmallVec<[Stage<'_>; 8]> = SmallVec::new();
         let mut steps = &program.steps[..];
         while !steps.is_empty() {
             let end = 1 + steps[1..].iter().take_while(|step| step.continues).count();
             let (stage, rest) = steps.split_at(end);
             stages.push(match stage {
-                [step] => Stage::Step(step),
+                [step] if !(program.streams && end == steps.len() && step.op.light().is_some()) => {
+                    Stage::Step(step)
+                }
                 steps => Stage::Pass(Route::new(steps)),
             });
             steps = rest;
         }
+        let streams =
+            program.streams && matches!(stages.last(), Some(Stage::Pass(route)) if route.may_stream());
         let widest = program.outputs.iter().copied().max().unwrap_or(0);
-        let streams = program.count * widest >= STREAMED;
-        let mut plan = Self { program, buffers, stages, free_of_registers: 0, tile: program.tile, streams };
+        let fetches = !streams && program.count * widest >= LARGE;
+        let tile = program.tile;
+        let mut plan = Self { program, buffers, stages, free_of_registers: 0, tile, fetches, streams };
         plan.free_of_registers = plan.row_without_registers();
         if plan.free_of_registers == usize::MAX && program.unit == 1 {
             plan.tile = TASK;
@@ -120,7 +119,7 @@ impl<'p> Plan<'p> {
 }
 
 /// Where a function of a pass finds an operand in each tile.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 enum Origin {
     Value,
     Target(usize),
@@ -148,6 +147,13 @@ pub(super) struct Route {
 }
 
 impl Route {
+    /// Whether the last result may be written past the caches: it is an output that no function reads.
+    fn may_stream(&self) -> bool {
+        let last = Origin::Target(self.outputs.len().wrapping_sub(1));
+        let mut operands = self.waypoints.iter().flat_map(|waypoint| waypoint.operands);
+        self.register.is_none() && operands.all(|operand| operand != last)
+    }
+
     fn new(steps: &[Step]) -> Self {
         let (last, before) = steps.split_last().expect("at least one step");
         let outputs: SmallVec<[usize; 4]> = steps.iter().filter_map(|step| step.target.output()).collect();
@@ -188,11 +194,12 @@ impl Route {
         Self { waypoints, outputs, register }
     }
 
-    /// Computes a tile of `len` elements, which lie at `here` in outputs; `streams` is the plan's.
+    /// Computes a tile of `len` elements, which lie at `here` in outputs. `fetches` is the plan's;
+    /// `streams` if the last result, which is an output, is written past the caches.
     pub(super) fn run(
         &self,
         len: usize,
-        streams: bool,
+        [fetches, streams]: [bool; 2],
         leaves: &[LeafTile<'_>],
         here: Range<usize>,
         outs: &mut [&mut [u8]],
@@ -212,7 +219,7 @@ impl Route {
                 Origin::Register(n) => register(n),
                 Origin::Output(output) => Operand::Each(bytemuck::cast_slice(&outs[output][here.clone()])),
                 Origin::Leaf(leaf) => match leaves[leaf] {
-                    LeafTile::Each(bytes) if streams => Operand::Streamed(bytemuck::cast_slice(bytes)),
+                    LeafTile::Each(bytes) if fetches => Operand::Fetched(bytemuck::cast_slice(bytes)),
                     LeafTile::Each(bytes) => Operand::Each(bytemuck::cast_slice(bytes)),
                     LeafTile::Same(bytes) => Operand::Same(bytemuck::pod_read_unaligned(bytes)),
                     LeafTile::Register(n, _) => register(n),
@@ -224,12 +231,17 @@ impl Route {
                 third,
                 target,
             };
-            let links: SmallVec<[Link<'_>; 8]> = self.waypoints.iter().map(link).collect();
+            let mut links: SmallVec<[Link<'_>; 8]> = self.waypoints.iter().map(link).collect();
             let outputs = written.iter_mut().map(|bytes| &mut bytes[here.clone()]);
             let result = result.iter_mut().map(|bytes| &mut bytes[tile.clone()]);
             let mut targets: SmallVec<[&mut [f32]; 4]> =
                 outputs.chain(result).map(bytemuck::cast_slice_mut).collect();
-            Pass { links: &links, streams, targets: &mut targets }.run();
+            let streams = streams && len.is_multiple_of(WIDEST);
+            let streamed = if streams { targets.pop() } else { None };
+            if let Some(last) = links.last_mut().filter(|_| streams) {
+                last.target = None;
+            }
+            Pass { links: &links, fetches, targets: &mut targets, streamed }.run();
         }
         for (&output, bytes) in self.outputs.iter().zip(written) {
             outs[output] = bytes;

@@ -1,6 +1,7 @@
 //! Chains against the same operations one by one, bit for bit. A result that is read at once is computed by
 //! the operation alone, so reading each result is the oracle of the results that wait.
 
+use super::program::LARGE;
 use super::*;
 use crate::elementwise::{
     Binary, Compare, Unary, binary, binary_scalar, cast, clamp, compare, compare_scalar, mask_fill,
@@ -204,6 +205,32 @@ fn light_functions_are_computed_in_one_pass() {
 
 /// A mask as wide as the booleans it chooses between. It is a result of the chain, or a leaf that nothing
 /// else holds.
+/// Results of `LARGE` bytes go past the caches if their memory is new, as far as there are whole vectors.
+#[test]
+fn large_results_are_those_of_small_ones() {
+    for count in [LARGE / 4, LARGE / 4 + 1, LARGE / 4 + 16 * 1024 + 48, LARGE / 2 - 5] {
+        let (x, y) = (values(&[count], 1), values(&[count], 2));
+        let (a, b) = (x.to_vec::<f32>(), y.to_vec::<f32>());
+        let check = |got: Tensor, want: fn(f32, f32) -> f32| {
+            let got = got.to_vec::<f32>();
+            assert!(a.iter().zip(&b).zip(&got).all(|((&a, &b), &got)| got == want(a, b)), "{count}");
+        };
+        let add = || binary(Binary::Add, x.clone(), y.clone()).unwrap();
+        // One function; several; of which one result is held; and one that is also an operand.
+        check(add(), |a, b| a + b);
+        check(unary(Unary::Relu, scaled(add(), 3.0)).unwrap(), |a, b| ((a + b) * 3.0).max(0.0));
+        let held = add();
+        check(unary(Unary::Abs, held.clone()).unwrap(), |a, b| (a + b).abs());
+        check(held, |a, b| a + b);
+        let sum = add();
+        check(binary(Binary::Mul, scaled(sum.clone(), 2.0), sum).unwrap(), |a, b| (a + b) * 2.0 * (a + b));
+        // In the memory of an operand.
+        check(scaled(binary(Binary::Add, values(&[count], 1), y.clone()).unwrap(), 3.0), |a, b| {
+            (a + b) * 3.0
+        });
+    }
+}
+
 #[test]
 fn the_place_of_a_mask_is_not_overwritten() {
     let x = values(&[600_000], 1);

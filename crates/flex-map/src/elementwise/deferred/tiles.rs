@@ -122,13 +122,14 @@ impl Plan<'_> {
         for (k, stage) in self.stages.iter().enumerate() {
             let step = match stage {
                 Stage::Pass(route) => {
-                    route.run(len, self.streams, &leaves, here(size_of::<f32>()), outs, registers);
+                    let streams = self.streams && k + 1 == self.stages.len();
+                    route.run(len, [self.fetches, streams], &leaves, here(size_of::<f32>()), outs, registers);
                     continue;
                 }
                 Stage::Step(step) => step,
             };
             let ahead = ahead.get_or_insert_with(|| self.ahead(&range, start, outs));
-            if self.streams {
+            if self.fetches {
                 ahead.prefetch(k, self.stages.len());
             }
             // The target is taken out of its list while the step runs, since the operands are in these lists.
