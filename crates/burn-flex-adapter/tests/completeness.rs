@@ -28,7 +28,6 @@ const LEFT_TO_DEFAULTS: &[(&str, &str, &str)] = &[
     ("IntTensorOps", "int_pad", "composed of int_full and int_slice_assign, which are native"),
     ("IntTensorOps", "int_square", "calls int_powi_scalar, which is native"),
     ("BoolTensorOps", "bool_mask_select", "composed of bool_argwhere and bool_select, which are native"),
-    ("ModuleOps", "batch_norm*", "composed of native operations"),
     ("ModuleOps", "fold4d", "calls conv_transpose2d, which is native"),
     ("QTensorOps", "q_detach", "only autodiff backends have something to detach"),
     ("QTensorOps", "q_set_require_grad", "only autodiff backends track gradients"),

@@ -2,7 +2,8 @@
 
 use super::backend::Flex;
 use super::burn_backend::ops::{
-    ActivationOps, BoolTensorOps, FloatTensorOps, IntTensorOps, ModuleOps, QTensorOps,
+    ActivationOps, BatchNormTrain, BatchNormTrainBackward, BoolTensorOps, FloatTensorOps, IntTensorOps,
+    ModuleOps, QTensorOps,
 };
 use super::vocabulary::*;
 
@@ -61,6 +62,26 @@ impl ModuleOps<Self> for Flex {
     ops! {
         adaptive_avg_pool3d(x: T, output_size: [usize; 3]) => pool::adaptive_avg_pool3d(x.0, output_size);
         adaptive_avg_pool3d_backward(x: T, grad: T) => pool::adaptive_avg_pool3d_backward(x.0, grad.0);
+        batch_norm(x: T, gamma: T, beta: T, mean: T, variance: T, epsilon: f64) =>
+            norm::batch_norm(x.0, gamma.0, beta.0, mean.0, variance.0, epsilon);
+    }
+
+    fn batch_norm_train(x: T, gamma: T, beta: T, epsilon: f64) -> BatchNormTrain<Self> {
+        let (output, mean, variance) = norm::batch_norm_train(x.0, gamma.0, beta.0, epsilon).or_panic();
+        BatchNormTrain { output, mean, variance }
+    }
+
+    fn batch_norm_train_backward(
+        x: T,
+        gamma: T,
+        mean: T,
+        variance: T,
+        epsilon: f64,
+        grad: T,
+    ) -> BatchNormTrainBackward<Self> {
+        let (x_grad, gamma_grad, beta_grad) =
+            norm::batch_norm_train_backward(x.0, gamma.0, mean.0, variance.0, epsilon, grad.0).or_panic();
+        BatchNormTrainBackward { x_grad, gamma_grad, beta_grad }
     }
 
     fn max_pool1d_with_indices(

@@ -400,3 +400,5 @@ fn gradients_refuse_bad_arguments() {
         assert_eq!(got.gamma.to_vec::<f32>(), vec![0.0; shape[1]]);
     }
 }
+
+mod batch_norm;

@@ -54,6 +54,8 @@ macro_rules! or_panic {
 or_panic! {
     Tensor => FlexTensor: FlexTensor;
     (Tensor, Tensor) => (FlexTensor, FlexTensor): |(a, b)| (FlexTensor(a), FlexTensor(b));
+    (Tensor, Tensor, Tensor) => (FlexTensor, FlexTensor, FlexTensor):
+        |(a, b, c)| (FlexTensor(a), FlexTensor(b), FlexTensor(c));
     QTensor => FlexQTensor: FlexQTensor::from;
     (QTensor, Tensor) => (FlexQTensor, FlexTensor): |(a, b): (QTensor, _)| (FlexQTensor::from(a), FlexTensor(b));
     conv::DeformConvGradients => conv::DeformConvGradients: |gradients| gradients;
