@@ -10,15 +10,15 @@
 //! the second-level cache. Otherwise all tiles are summed first, the sums of each channel are joined in order,
 //! and all tiles are written.
 
-use super::columns::{CHUNK, LINES};
+use super::columns::{CHUNK, Kernel, Scratch, compute};
 use super::rows::FLOPS_PER_ELEMENT;
 use crate::error::Result;
 use crate::float::Real;
-use crate::stored::Sink;
-use crate::{DType, Element, parallel, storage};
+use crate::stored::{Sink, Source};
+use crate::{Blank, DType, Element, Tensor, parallel, storage};
 use alloc::vec::Vec;
+use bytemuck::{cast_slice, cast_slice_mut};
 use core::ops::Range;
-use smallvec::{SmallVec, smallvec};
 
 /// Most elements of a line: four rows of sums and constants of a line are 16 KiB of f32 and stay in the
 /// first-level cache.
@@ -35,7 +35,16 @@ const SUM_LINES: usize = 64;
 pub(super) type Pair = [f64; 2];
 
 /// A tensor `[images, channels, pixels]` cut into tiles, which depend on the shape alone.
-pub(super) struct Channels {
+///
+/// Nothing here has a type parameter, so it is compiled once: sums and constants, which are of the computing
+/// type, stand in vectors of f64, and a row of them begins at a whole f64.
+#[derive(Clone, Copy)]
+pub(super) struct Channels<'a> {
+    /// The tensor.
+    x: Source<'a>,
+    /// The gradient of the output, if there is one and it is not where the result will be.
+    grad: Option<Source<'a>>,
+    dtype: DType,
     /// Number of channels.
     count: usize,
     /// Number of images, or 1 if tiles have all channels: then all elements are one image.
@@ -66,28 +75,42 @@ fn equal_parts(run: usize) -> usize {
 }
 
 /// Where a line is.
-pub(super) struct Line {
+struct Line {
     /// The number of its run in the tile.
-    pub run: usize,
-    /// Its elements in the run.
-    pub inside: Range<usize>,
-    /// Its elements in the tensor.
-    pub place: Range<usize>,
+    run: usize,
+    /// Its first element in the run.
+    inside: usize,
+    /// Its first element in the tensor.
+    place: usize,
+    len: usize,
 }
 
-/// What is computed of tiles. The output of a tile is one [`Sink`] per run.
+impl Line {
+    fn inside(&self) -> Range<usize> {
+        self.inside..self.inside + self.len
+    }
+
+    fn place(&self) -> Range<usize> {
+        self.place..self.place + self.len
+    }
+}
+
+/// What is computed of channels. The output of a tile is one [`Sink`] per run.
 pub(super) trait Pass: Sync {
-    /// Computes the numbers of the channels of tile `k`. Without `tile`, the output is not there yet.
-    fn sum(&self, k: usize, tile: Option<&[Sink<'_>]>, sums: &mut [Pair]);
+    /// Computes the numbers of the channels of tile `k`.
+    fn sum(&self, channels: &Channels<'_>, k: usize, tile: &[Sink<'_>], sums: &mut [Pair]);
     /// Combines the numbers `total` of `before` elements of a channel with those of `count` more.
     fn join(&self, total: &mut Pair, before: f64, sums: Pair, count: f64);
-    /// Writes tile `k`, from the numbers of its channels.
-    fn write(&self, k: usize, tile: &mut [Sink<'_>], totals: &[Pair]);
+    /// The kernel that writes.
+    fn kernel(&self) -> Kernel;
+    /// Its constants for channel `c`, of `count` elements, from the numbers of the channel.
+    fn constants(&self, c: usize, count: f64, total: Pair) -> [f64; 4];
 }
 
-impl Channels {
-    /// Cuts a tensor, which has elements and at least two axes.
-    pub fn new(shape: &[usize]) -> Self {
+impl<'a> Channels<'a> {
+    /// Cuts a contiguous tensor, which has elements and at least two axes.
+    fn new(tensor: &'a Tensor) -> Self {
+        let (x, grad, dtype, shape) = (Source::of(tensor), None, tensor.dtype(), tensor.shape());
         let (images, count) = (shape[0], shape[1]);
         let pixels: usize = shape[2..].iter().product();
         let samples = images * pixels;
@@ -104,19 +127,30 @@ impl Channels {
             let unit = if count == 1 { 1 } else { slab };
             let [run, line] = [TILE, LINE].map(|most| (most / unit).max(1) * unit).map(|n| n.min(image));
             let width = if count == 1 { line } else { pixels };
-            return Self { count, images: 1, image, group, slab: image, run, span: 1, line, width, samples };
+            let (images, slab, span) = (1, image, 1);
+            return Self {
+                x,
+                grad,
+                dtype,
+                count,
+                images,
+                image,
+                group,
+                slab,
+                run,
+                span,
+                line,
+                width,
+                samples,
+            };
         }
         let run = slab.min(TILE);
         let blocks = images.div_ceil((TILE / slab).max(1));
         let span = images.div_ceil(blocks);
         let line = if group == 1 { equal_parts(run) } else { slab };
         let width = if group == 1 { line } else { pixels };
-        Self { count, images, image: count * pixels, group, slab, run, span, line, width, samples }
-    }
-
-    /// Number of elements of a channel.
-    pub fn samples(&self) -> usize {
-        self.samples
+        let image = count * pixels;
+        Self { x, grad, dtype, count, images, image, group, slab, run, span, line, width, samples }
     }
 
     /// The channels of tile `k`.
@@ -126,7 +160,7 @@ impl Channels {
     }
 
     /// Whether a tile has all elements of its channels.
-    pub fn is_whole(&self) -> bool {
+    fn is_whole(&self) -> bool {
         self.span == self.images && self.run == self.slab
     }
 
@@ -159,28 +193,47 @@ impl Channels {
     }
 
     /// The length of the lines of tile `k`, of which the last of a run may be shorter.
-    pub fn line(&self, k: usize) -> usize {
+    fn line(&self, k: usize) -> usize {
         self.line.min(self.runs(k).next().map_or(0, |run| run.len()))
     }
 
     /// The lines of tile `k`.
-    pub fn lines(&self, k: usize) -> impl Iterator<Item = Line> + use<'_> {
-        self.runs(k).enumerate().flat_map(move |(run, range)| {
-            (0..range.len()).step_by(self.line).map(move |start| {
-                let inside = start..range.len().min(start + self.line);
-                Line { run, place: range.start + inside.start..range.start + inside.end, inside }
-            })
-        })
+    fn lines(&self, k: usize) -> Vec<Line> {
+        let mut lines = storage::list(self.span * self.run.div_ceil(self.line));
+        for (run, range) in self.runs(k).enumerate() {
+            for inside in (0..range.len()).step_by(self.line) {
+                let len = self.line.min(range.len() - inside);
+                lines.push(Line { run, inside, place: range.start + inside, len });
+            }
+        }
+        lines
     }
 
-    /// Rows of columns, one row for each of the first `count` numbers of the channels of tile `k`.
-    pub fn spread<F: Real>(&self, k: usize, numbers: &[[f64; 4]], count: usize) -> Vec<F> {
-        let line = self.line(k);
-        let mut rows = storage::room(count * line, F::ZERO);
-        let period = line.min(numbers.len() * self.width);
-        for (which, row) in rows.chunks_mut(line).enumerate() {
-            for (columns, numbers) in row[..period].chunks_mut(self.width).zip(numbers) {
-                columns.fill(F::from_f64(numbers[which]));
+    /// The type of sums and constants.
+    fn computing(&self) -> DType {
+        if self.dtype == DType::F64 { DType::F64 } else { DType::F32 }
+    }
+
+    /// A number as kernels see it.
+    pub fn rounded(&self, number: f64) -> f64 {
+        if self.dtype == DType::F64 { number } else { f64::from(number as f32) }
+    }
+
+    /// `count` rows of columns for tile `k`, filled with zeros, and the bytes of a line in a row.
+    fn rows(&self, k: usize, count: usize) -> (Vec<f64>, usize) {
+        let bytes = self.line(k) * self.computing().size();
+        (storage::room(count * bytes.div_ceil(size_of::<f64>()), 0.0), bytes)
+    }
+
+    /// The constants of `kernel` for tile `k`, from those of its channels.
+    pub fn spread(&self, k: usize, numbers: &[[f64; 4]], kernel: Kernel) -> Vec<f64> {
+        let (mut rows, line) = self.rows(k, kernel.constants());
+        let width = self.width * self.computing().size();
+        let period = line.min(numbers.len() * width);
+        for (which, row) in rows.chunks_mut(line.div_ceil(size_of::<f64>())).enumerate() {
+            let row: &mut [u8] = cast_slice_mut(row);
+            for (columns, numbers) in row[..period].chunks_mut(width).zip(numbers) {
+                Sink::new(columns, self.computing()).set(numbers[which]);
             }
             for start in (period..line).step_by(period) {
                 row.copy_within(..period.min(line - start), start);
@@ -189,48 +242,34 @@ impl Channels {
         rows
     }
 
-    /// Lets `add` add lines of tile `k` to columns, [`LINES`] of equal length at a time or less, and adds the
-    /// columns to the numbers `which` of the channels. There are as many rows of columns as numbers.
-    pub fn sum<F: Real>(
-        &self,
-        k: usize,
-        which: Range<usize>,
-        sums: &mut [Pair],
-        add: &mut dyn FnMut(&[Line], &mut [F]),
-    ) {
-        let mut columns = storage::room(which.len() * self.line(k), F::ZERO);
-        let mut added = 0;
-        let mut lines = self.lines(k).peekable();
-        while let Some(first) = lines.next() {
-            let len = first.place.len();
-            let mut block: SmallVec<[Line; LINES]> = smallvec![first];
-            while block.len() < LINES
-                && let Some(line) = lines.next_if(|line| line.place.len() == len)
-            {
-                block.push(line);
-            }
-            add(&block, &mut columns);
-            added += block.len();
-            if added >= SUM_LINES || lines.peek().is_none() {
-                self.fold(&mut columns, which.clone(), sums);
-                added = 0;
+    /// Adds the sums of `kernel` over tile `k` to the numbers of the channels.
+    pub fn sum(&self, k: usize, kernel: Kernel, tile: &[Sink<'_>], constants: &[f64], sums: &mut [Pair]) {
+        let (mut columns, bytes) = self.rows(k, kernel.sums());
+        let mut scratch = Scratch::default();
+        let lines = self.lines(k);
+        for (i, line) in lines.iter().enumerate() {
+            let grad = match self.grad {
+                _ if kernel != Kernel::Products => self.x.slice(0..0),
+                Some(grad) => grad.slice(line.place()),
+                None => tile[line.run].source().slice(line.inside()),
+            };
+            let mut to = Sink::new(cast_slice_mut(&mut columns), self.computing());
+            compute(kernel, self.x.slice(line.place()), grad, &mut to, constants, &mut scratch);
+            if (i + 1) % SUM_LINES == 0 || i + 1 == lines.len() {
+                self.fold(&mut columns, bytes, sums);
             }
         }
     }
 
     /// Adds columns to the numbers of the channels, and sets them to zero.
-    fn fold<F: Real>(&self, columns: &mut [F], which: Range<usize>, sums: &mut [Pair]) {
-        let line = columns.len() / which.len();
-        for (columns, which) in columns.chunks_mut(line).zip(which) {
-            for columns in columns.chunks(sums.len() * self.width) {
-                for (columns, sums) in columns.chunks(self.width).zip(sums.iter_mut()) {
-                    sums[which] += match columns.len() {
-                        ..32 => columns.iter().map(|x| Element::to_f64(*x)).sum::<f64>(),
-                        _ => Element::to_f64(flex_math::sum(columns)),
-                    };
-                }
+    fn fold(&self, columns: &mut [f64], line: usize, sums: &mut [Pair]) {
+        for (which, columns) in columns.chunks_mut(line.div_ceil(size_of::<f64>())).enumerate() {
+            let columns: &mut [u8] = cast_slice_mut(columns);
+            match self.computing() {
+                DType::F64 => add_up::<f64>(cast_slice(&columns[..line]), self.width, which, sums),
+                _ => add_up::<f32>(cast_slice(&columns[..line]), self.width, which, sums),
             }
-            columns.fill(F::ZERO);
+            columns.fill(0);
         }
     }
 
@@ -239,55 +278,85 @@ impl Channels {
         parallel::Work::Flops(FLOPS_PER_ELEMENT * self.samples * self.count)
     }
 
-    /// Computes the numbers of all channels where [`write`](Self::write) cannot, because a tile does not have
-    /// all elements of its channels. `totals` are zeros at first.
-    pub fn sum_parts(&self, op: &'static str, pass: &dyn Pass, totals: &mut [Pair]) -> Result<()> {
-        if self.is_whole() {
-            return Ok(());
-        }
-        let mut sums = storage::try_room(op, self.tiles() * self.group, Pair::default())?;
-        parallel::for_each_chunk(&mut sums, self.group, self.work(), |k, sums| {
-            pass.sum(k, None, &mut sums[..self.of_tile(k).len()]);
-        });
-        let mut before = storage::try_room(op, self.groups(), 0.0)?;
-        for (k, sums) in sums.chunks(self.group).enumerate() {
-            let (channels, count) = (self.of_tile(k), self.samples_of_tile(k) as f64);
-            let before = &mut before[channels.start / self.group];
-            for (total, sums) in totals[channels].iter_mut().zip(sums) {
-                pass.join(total, *before, *sums, count);
-            }
-            *before += count;
-        }
-        Ok(())
-    }
-
-    /// Writes all of the output `bytes`. If a tile has all elements of its channels, computes their numbers
-    /// `totals` first.
-    pub fn write(
+    /// Writes all of the output `bytes`. Unless they are `given`, computes the numbers `totals` of the
+    /// channels first, which are zeros.
+    #[inline(never)]
+    fn run(
         &self,
         op: &'static str,
         pass: &dyn Pass,
         bytes: &mut [u8],
-        dtype: DType,
         totals: &mut [Pair],
+        mut given: bool,
     ) -> Result<()> {
-        let mut runs = self.cut(op, bytes, dtype)?;
-        if self.is_whole() {
-            let work = self.work();
-            parallel::for_each_chunk2(&mut runs, self.span, totals, self.group, work, |k, tile, totals| {
-                pass.sum(k, Some(tile), totals);
-                pass.write(k, tile, totals);
-            });
-        } else {
-            parallel::for_each_chunk(&mut runs, self.span, self.work(), |k, tile| {
-                pass.write(k, tile, &totals[self.of_tile(k)]);
-            });
+        let mut runs = self.cut(op, bytes)?;
+        let mut sums = storage::try_room(op, self.tiles() * self.group, Pair::default())?;
+        // One closure for all ways, so that it is compiled once.
+        let mut each = |sums: &mut [Pair], sum: bool, write: bool| {
+            parallel::for_each_chunk2(
+                &mut runs,
+                self.span,
+                sums,
+                self.group,
+                self.work(),
+                |k, tile, sums| {
+                    let sums = &mut sums[..self.of_tile(k).len()];
+                    if sum {
+                        pass.sum(self, k, tile, sums);
+                    }
+                    if write {
+                        self.write_tile(k, pass, tile, sums);
+                    }
+                },
+            );
+        };
+        if !given && !self.is_whole() {
+            each(&mut sums, true, false);
+            let mut before = storage::try_room(op, self.groups(), 0.0)?;
+            for (k, sums) in sums.chunks(self.group).enumerate() {
+                let (channels, count) = (self.of_tile(k), self.samples_of_tile(k) as f64);
+                let before = &mut before[channels.start / self.group];
+                for (total, sums) in totals[channels].iter_mut().zip(sums) {
+                    pass.join(total, *before, *sums, count);
+                }
+                *before += count;
+            }
+            given = true;
+        }
+        if given {
+            for (k, sums) in sums.chunks_mut(self.group).enumerate() {
+                let totals = &totals[self.of_tile(k)];
+                sums[..totals.len()].copy_from_slice(totals);
+            }
+        }
+        each(&mut sums, !given, true);
+        if !given {
+            totals.copy_from_slice(&sums[..self.count]);
         }
         Ok(())
     }
 
+    /// Writes tile `k`, from the numbers of its channels.
+    fn write_tile(&self, k: usize, pass: &dyn Pass, tile: &mut [Sink<'_>], totals: &[Pair]) {
+        let mut numbers = storage::room(totals.len(), [0.0; 4]);
+        for ((c, total), numbers) in self.of_tile(k).zip(totals).zip(&mut numbers) {
+            *numbers = pass.constants(c, self.samples as f64, *total);
+        }
+        let constants = self.spread(k, &numbers, pass.kernel());
+        let mut scratch = Scratch::default();
+        for line in self.lines(k) {
+            let mut to = tile[line.run].part(line.inside());
+            if let Some(grad) = self.grad {
+                to.bytes().copy_from_slice(grad.slice(line.place()).bytes());
+            }
+            let (x, none) = (self.x.slice(line.place()), self.x.slice(0..0));
+            compute(pass.kernel(), x, none, &mut to, &constants, &mut scratch);
+        }
+    }
+
     /// The runs of all tiles, tile by tile; a tile of fewer images has empty ones too.
-    fn cut<'a>(&self, op: &'static str, bytes: &'a mut [u8], dtype: DType) -> Result<Vec<Sink<'a>>> {
+    fn cut<'b>(&self, op: &'static str, bytes: &'b mut [u8]) -> Result<Vec<Sink<'b>>> {
+        let dtype = self.dtype;
         let (parts, groups) = (self.parts(), self.groups());
         let count = self.tiles() * self.span;
         let mut runs = storage::try_list(op, count)?;
@@ -301,5 +370,52 @@ impl Channels {
             }
         }
         Ok(runs)
+    }
+}
+
+/// Adds columns, of which a channel has `width`, to number `which` of the channels.
+#[inline(never)]
+fn add_up<F: Real>(columns: &[F], width: usize, which: usize, sums: &mut [Pair]) {
+    for columns in columns.chunks(sums.len() * width) {
+        for (columns, sums) in columns.chunks(width).zip(&mut *sums) {
+            sums[which] += match columns.len() {
+                ..32 => columns.iter().map(|x| Element::to_f64(*x)).sum(),
+                _ => Element::to_f64(flex_math::sum(columns)),
+            };
+        }
+    }
+}
+
+/// Runs `pass` over `tensor` and, if it has one, the gradient of the output, whose buffer the result reuses
+/// if no other tensor shares it. `totals` are the numbers of the channels: those that are `given`, or else
+/// zeros, which become those that the pass sums.
+#[inline(never)]
+pub(super) fn run(
+    op: &'static str,
+    pass: &dyn Pass,
+    tensor: Tensor,
+    grad: Option<Tensor>,
+    totals: &mut [Pair],
+    given: bool,
+) -> Result<Tensor> {
+    if tensor.num_elements() == 0 {
+        return Ok(grad.unwrap_or(tensor));
+    }
+    let tensor = tensor.into_contiguous()?;
+    let mut grad = grad.map(Tensor::into_contiguous).transpose()?;
+    let mut channels = Channels::new(&tensor);
+    let mut in_place = false;
+    if let Some(bytes) = grad.as_mut().and_then(Tensor::dense_bytes_mut) {
+        channels.run(op, pass, bytes, totals, given)?;
+        in_place = true;
+    }
+    match grad {
+        Some(grad) if in_place => Ok(grad),
+        grad => {
+            let mut blank = Blank::new(op, tensor.shape().clone(), tensor.dtype())?;
+            channels.grad = grad.as_ref().map(Source::of);
+            channels.run(op, pass, blank.bytes(), totals, given)?;
+            Ok(blank.finish())
+        }
     }
 }

@@ -1,116 +1,121 @@
 //! Lines that are summed element by element, and functions of a line, with constants for each column.
 
-use crate::float::{Real, take};
-use crate::stored::{Computing, Source};
+use crate::float::Real;
+use crate::stored::{Sink, Source};
 use alloc::vec::Vec;
+use bytemuck::cast_slice;
 use flex_math::simd::vectorize_lean;
-use smallvec::SmallVec;
 
-/// Lines that are summed at a time, by one dispatch.
-pub(super) const LINES: usize = 4;
 /// Lines should have a multiple of so many columns: loops compute them in vectors, and the rest one by one.
 pub(super) const CHUNK: usize = 16;
 
-/// [`LINES`] lines or fewer, of equal length, in the computing type.
-pub(super) type Lines<'a, F> = [&'a [F]; LINES];
+/// What is computed of a line `x`. The constants are rows of columns.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Kernel {
+    /// Adds `x` to a row of sums.
+    Sum,
+    /// Adds `x - mean` to the first row of sums, and its square to the second. The constants are `mean`.
+    Apart,
+    /// Adds `g` to the first row of sums, and `g (x - mean) scale` to the second. The constants are `mean`
+    /// and `scale`.
+    Products,
+    /// Writes `(x - mean) * scale + shift`. The constants are these three.
+    Affine,
+    /// Replaces `g` by `(g - of_grad - (x - mean) * of_product) * slope`. The constants are `mean`,
+    /// `of_grad`, `of_product` and `slope`.
+    Gradient,
+}
 
-/// Loads the lines. They are in `scratch` where they have to be converted.
-pub(super) fn load<'a, A: Computing>(
-    sources: &SmallVec<[Source<'a>; LINES]>,
-    scratch: &'a mut Vec<A>,
-) -> Lines<'a, A> {
-    let mut loaded: Lines<'a, A> = [&[]; LINES];
-    let converted = sources[0].values::<A>().is_none();
-    let len = sources[0].len();
-    let mut rooms = if converted { take(scratch, LINES * len) } else { &mut [] }.chunks_exact_mut(len);
-    for (source, loaded) in sources.iter().zip(&mut loaded) {
-        *loaded = match rooms.next() {
-            Some(room) => {
-                source.read(room);
-                room
-            }
-            None => source.values().unwrap_or_default(),
-        };
+impl Kernel {
+    /// Rows of sums.
+    pub fn sums(self) -> usize {
+        if self == Self::Sum { 1 } else { 2 }
     }
-    loaded
+
+    /// Rows of constants.
+    pub fn constants(self) -> usize {
+        match self {
+            Self::Sum => 0,
+            Self::Apart => 1,
+            Self::Products => 2,
+            Self::Affine => 3,
+            Self::Gradient => 4,
+        }
+    }
 }
 
-/// Adds the elements of lines to `sums`.
-pub(super) fn add<F: Real>(sums: &mut [F], lines: &[&[F]]) {
-    vectorize_lean(
-        #[inline(always)]
-        || {
-            for x in lines {
-                sums.iter_mut().zip(*x).for_each(|(sum, x)| *sum += *x);
-            }
-        },
-    );
+/// Room for halves in f32.
+pub(super) type Scratch = [Vec<f32>; 3];
+
+/// Computes a line. `constants` are the bytes of numbers of the computing type; `grad` is empty where the
+/// kernel needs none or has it in `to`.
+pub(super) fn compute(
+    kernel: Kernel,
+    x: Source<'_>,
+    grad: Source<'_>,
+    to: &mut Sink<'_>,
+    constants: &[f64],
+    scratch: &mut Scratch,
+) {
+    if let (Some(x), Some(grad), Some(to)) = (x.values::<f64>(), grad.values(), to.values()) {
+        return compute_as(kernel, x, grad, to, constants);
+    }
+    let [x_room, grad_room, to_room] = scratch;
+    let (x, grad, constants) = (x.load(x_room), grad.load(grad_room), cast_slice::<f64, f32>(constants));
+    if let Some(to) = to.values() {
+        return compute_as(kernel, x, grad, to, constants);
+    }
+    let room = crate::float::take(to_room, x.len());
+    if kernel == Kernel::Gradient {
+        to.source().read(room);
+    }
+    compute_as(kernel, x, grad, room, constants);
+    to.write(room);
 }
 
-/// Adds `x - mean` to the first half of the sums, and its square to the second half.
-pub(super) fn add_apart<F: Real>(sums: &mut [F], lines: &[&[F]], mean: &[F]) {
-    let (sums, squares) = sums.split_at_mut(mean.len());
+/// All kernels in one dispatch, which costs more machine code than a loop.
+#[inline(never)]
+fn compute_as<F: Real>(kernel: Kernel, x: &[F], grad: &[F], to: &mut [F], constants: &[F]) {
     vectorize_lean(
         #[inline(always)]
-        || {
-            for x in lines {
-                let sums = sums.iter_mut().zip(squares.iter_mut());
-                for ((x, mean), (sum, square)) in x.iter().zip(mean).zip(sums) {
+        move || match kernel {
+            Kernel::Sum => to.iter_mut().zip(x).for_each(|(sum, x)| *sum += *x),
+            Kernel::Apart => {
+                let (sums, squares) = to.split_at_mut(to.len() / 2);
+                for ((x, mean), (sum, square)) in x.iter().zip(constants).zip(sums.iter_mut().zip(squares)) {
                     let apart = *x - *mean;
                     *sum += apart;
                     *square += apart * apart;
                 }
             }
-        },
-    );
-}
-
-/// Adds `g` to the first half of the sums, and `g (x - mean) scale` to the second half. The constants are rows
-/// of `mean` and `scale`.
-pub(super) fn add_products<F: Real>(sums: &mut [F], lines: &[&[F]], grads: &[&[F]], constants: &[F]) {
-    let (mean, scale) = constants.split_at(constants.len() / 2);
-    let (sums, products) = sums.split_at_mut(mean.len());
-    vectorize_lean(
-        #[inline(always)]
-        || {
-            for (x, grad) in lines.iter().zip(grads) {
-                let sums = sums.iter_mut().zip(products.iter_mut());
-                let operands = x.iter().zip(*grad).zip(mean).zip(scale);
-                for ((((x, grad), mean), scale), (sum, product)) in operands.zip(sums) {
+            Kernel::Products => {
+                let (mean, scale) = constants.split_at(constants.len() / 2);
+                let (sums, products) = to.split_at_mut(to.len() / 2);
+                let operands = x.iter().zip(grad).zip(mean).zip(scale);
+                for ((((x, grad), mean), scale), (sum, product)) in
+                    operands.zip(sums.iter_mut().zip(products))
+                {
                     *sum += *grad;
                     *product += *grad * ((*x - *mean) * *scale);
                 }
             }
-        },
-    );
-}
-
-/// Writes `(x - mean) * scale + shift`. The constants are rows of these three.
-pub(super) fn affine<F: Real>(x: &[F], to: &mut [F], constants: &[F]) {
-    let (mean, constants) = constants.split_at(constants.len() / 3);
-    let (scale, shift) = constants.split_at(mean.len());
-    vectorize_lean(
-        #[inline(always)]
-        || {
-            for ((((to, x), mean), scale), shift) in to.iter_mut().zip(x).zip(mean).zip(scale).zip(shift) {
-                *to = (*x - *mean) * *scale + *shift;
+            Kernel::Affine => {
+                let (mean, rest) = constants.split_at(constants.len() / 3);
+                let (scale, shift) = rest.split_at(mean.len());
+                for ((((to, x), mean), scale), shift) in to.iter_mut().zip(x).zip(mean).zip(scale).zip(shift)
+                {
+                    *to = (*x - *mean) * *scale + *shift;
+                }
             }
-        },
-    );
-}
-
-/// Replaces `g` by `(g - of_grad - (x - mean) * of_product) * slope`. The constants are rows of `mean`,
-/// `of_grad`, `of_product` and `slope`.
-pub(super) fn gradient<F: Real>(x: &[F], grad: &mut [F], constants: &[F]) {
-    let (first, last) = constants.split_at(constants.len() / 2);
-    let (mean, of_grad) = first.split_at(first.len() / 2);
-    let (of_product, slope) = last.split_at(mean.len());
-    vectorize_lean(
-        #[inline(always)]
-        || {
-            let constants = mean.iter().zip(of_grad).zip(of_product).zip(slope);
-            for ((grad, x), (((mean, of_grad), of_product), slope)) in grad.iter_mut().zip(x).zip(constants) {
-                *grad = (*grad - *of_grad - (*x - *mean) * *of_product) * *slope;
+            Kernel::Gradient => {
+                let (first, last) = constants.split_at(constants.len() / 2);
+                let (mean, of_grad) = first.split_at(first.len() / 2);
+                let (of_product, slope) = last.split_at(mean.len());
+                let constants = mean.iter().zip(of_grad).zip(of_product).zip(slope);
+                for ((grad, x), (((mean, of_grad), of_product), slope)) in to.iter_mut().zip(x).zip(constants)
+                {
+                    *grad = (*grad - *of_grad - (*x - *mean) * *of_product) * *slope;
+                }
             }
         },
     );
