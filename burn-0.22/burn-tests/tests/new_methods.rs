@@ -308,8 +308,9 @@ fn adaptive_average_pooling_of_volumes() {
 #[test]
 fn batch_norm() {
     const EPSILON: f64 = 1e-3;
-    for (shape, dtype) in
-        [&[4, 3, 5, 7][..], &[6, 3], &[2, 3, 9]].into_iter().flat_map(|s| FLOATS.map(|d| (s, d)))
+    for (shape, dtype) in [&[4, 3, 5, 7][..], &[6, 3], &[70, 3], &[2, 3, 9], &[2, 3, 700], &[2, 3, 4, 1, 5]]
+        .into_iter()
+        .flat_map(|s| FLOATS.map(|d| (s, d)))
     {
         let x = floats(dtype, shape, (-2.0, 3.0), 1);
         let grad = floats(dtype, shape, (-1.0, 1.0), 2);
@@ -327,7 +328,7 @@ fn batch_norm() {
             (x.at(i) - mean.at(&i[1..2])) / (variance.at(&i[1..2]) + EPSILON).sqrt()
         });
         let want = Array::from_fn(shape, |i| normal.at(i) * gamma.at(&i[1..2]) + beta.at(&i[1..2]));
-        // Halves are rounded after each step of Burn's composition.
+        // Halves are computed in f32, but the statistics that are given are rounded.
         let bound = |got: T, want: &Array<f64>, scale: f64, what: &str| {
             let tolerance = match dtype {
                 DType::F32 | DType::F64 => Tolerance::accumulated(dtype, x.len()),
@@ -364,6 +365,38 @@ fn batch_norm() {
         bound(got.x_grad, &x_grad, 4.0, "the input's gradient");
         bound(got.gamma_grad, &gamma_grad, 8.0, "gamma's gradient");
         bound(got.beta_grad, &beta_grad, 8.0, "beta's gradient");
+    }
+}
+
+/// The message of the panic that a call ends in.
+fn message<R>(call: impl FnOnce() -> R) -> String {
+    let Err(panic) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)) else {
+        return "no panic".into();
+    };
+    panic.downcast_ref::<String>().cloned().unwrap_or_default()
+}
+
+#[test]
+fn malformed_batch_norms_say_what_is_wrong() {
+    let t = |shape: &[usize], dtype| up(&floats(dtype, shape, (0.5, 1.5), 1), dtype);
+    let f = |shape: &[usize]| t(shape, DType::F32);
+    let (x, c): (&[usize], &[usize]) = (&[2, 3, 4], &[3]);
+    let given = |x: T, variance: T| message(|| Flex::batch_norm(x, f(c), f(c), f(c), variance, 1e-5));
+    let train = |x: T, beta: T| message(|| Flex::batch_norm_train(x, f(c), beta, 1e-5));
+    let backward =
+        |mean: T, grad: T| message(|| Flex::batch_norm_train_backward(f(x), f(c), mean, f(c), 1e-5, grad));
+    for (got, name, part) in [
+        (given(f(&[3]), f(c)), "batch_norm: ", "at least two axes"),
+        (given(f(x), f(&[4])), "batch_norm: ", "variance of shape [3]"),
+        (given(f(x), t(c, DType::F64)), "batch_norm: ", "f64"),
+        (train(f(&[3]), f(c)), "batch_norm_train: ", "at least two axes"),
+        (train(f(x), f(&[3, 1])), "batch_norm_train: ", "beta of shape [3]"),
+        (train(f(x), t(c, DType::F16)), "batch_norm_train: ", "f16"),
+        (backward(f(&[2]), f(x)), "batch_norm_train_backward: ", "mean of shape [3]"),
+        (backward(f(c), f(&[2, 3, 5])), "batch_norm_train_backward: ", "[2, 3, 5]"),
+        (backward(f(c), t(x, DType::BF16)), "batch_norm_train_backward: ", "bf16"),
+    ] {
+        assert!(got.starts_with(name) && got.contains(part), "{got}: {name} {part}");
     }
 }
 

@@ -239,6 +239,12 @@ const CASES: &[Case] = cases! {
     "layer_norm of rows", ALL, |n| norm::layer_norm(x([n, 2], F16), x([2], F16), Some(x([2], F16)), 1e-5)?;
     "layer_norm_backward", ALL, |n| norm::layer_norm_backward(x([1, n], F16), x([n], F16), x([1, n], F16), 1e-5)?;
     "layer_norm_backward of rows", ALL, |n| norm::layer_norm_backward(x([n, 2], F16), x([2], F16), x([n, 2], F16), 1e-5)?;
+    "batch_norm", ALL, |n| norm::batch_norm(x([n, 1], F16), x([1], F16), x([1], F16), x([1], F16), x([1], F16), 1e-5)?;
+    "batch_norm of channels", ALL, |n| norm::batch_norm(x([1, n], F32), x([n], F32), x([n], F32), x([n], F32), x([n], F32), 1e-5)?;
+    "batch_norm_train", ALL, |n| norm::batch_norm_train(x([n, 2, 1], F16), x([2], F16), x([2], F16), 1e-5)?;
+    "batch_norm_train of channels", ALL, |n| norm::batch_norm_train(x([2, n], F16), x([n], F16), x([n], F16), 1e-5)?;
+    "batch_norm_train_backward", ALL, |n| norm::batch_norm_train_backward(x([n, 2, 1], F16), x([2], F16), x([2], F16), x([2], F16), 1e-5, x([n, 2, 1], F16))?;
+    "batch_norm_train_backward of channels", ALL, |n| norm::batch_norm_train_backward(x([2, n], F16), x([n], F16), x([n], F16), x([n], F16), 1e-5, x([2, n], F16))?;
     "attention keys", SOME, |n| attention::attention(x([1, 1, 1, 2], F16), x([1, 1, n, 2], F16), x([1, 1, n, 2], F16), Some(bools([1, 1, 1, n])), None, plain())?;
     "attention bias", SOME, |n| attention::attention(x([1, 1, 1, 2], F32), x([1, 1, n, 2], F32), x([1, 1, n, 2], F32), None, Some(x([1, 1, 1, n], F32)), plain())?;
     "attention queries", SOME, |n| attention::attention(x([1, 1, n, 2], F16), x([1, 1, 3, 2], F16), x([1, 1, 3, 2], F16), None, None, plain())?;

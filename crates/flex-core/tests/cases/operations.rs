@@ -342,6 +342,25 @@ pub const OPERATIONS: &[(&str, Operation)] = &[
             ])
         })
     }),
+    ("norms of batches", |d| {
+        let (dtype, [images, channels], pixels) = (d.float(), d.dims(20_000), d.dim(50));
+        let (x, dy) =
+            (d.values(&[images, channels, pixels], dtype)?, d.values(&[images, channels, pixels], dtype)?);
+        let (gamma, beta) = (d.values(&[channels], dtype)?, d.values(&[channels], dtype)?);
+        run(move || {
+            let (y, mean, variance) = norm::batch_norm_train(x.clone(), gamma.clone(), beta.clone(), 1e-5)?;
+            let (x_grad, gamma_grad, beta_grad) = norm::batch_norm_train_backward(
+                x.clone(),
+                gamma.clone(),
+                mean.clone(),
+                variance.clone(),
+                1e-5,
+                dy,
+            )?;
+            let given = norm::batch_norm(x, gamma, beta, mean.clone(), variance.clone(), 1e-5)?;
+            Ok(vec![y, mean, variance, x_grad, gamma_grad, beta_grad, given])
+        })
+    }),
     ("norms", |d| {
         let (dtype, [rows, columns], axis) = (d.float(), d.dims(200_000), d.below(2));
         let (x, gamma, beta) =

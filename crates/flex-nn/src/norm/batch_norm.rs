@@ -51,10 +51,10 @@ pub fn batch_norm(
 /// [`batch_norm`] with the statistics of the batch itself: returns `(output, mean, variance)`.
 ///
 /// `tensor` has shape `[batch, channels, ...]`; `gamma`, `beta`, the mean and the variance have shape
-/// `[channels]`. The variance is biased: it is divided by the number of the channel's elements. It is computed
-/// around the mean in a second pass, which also corrects the mean (the corrected two-pass algorithm of Chan,
-/// Golub and LeVeque), so that a large mean causes no cancellation. f16 and bf16 are computed in f32 and
-/// rounded once. The statistics of a channel without elements are NaN.
+/// `[channels]`. The variance is biased: it is divided by the number of the channel's elements. It is
+/// computed around the mean in a second pass, which also corrects the mean (the corrected two-pass algorithm
+/// of Chan, Golub and LeVeque), so that a large mean causes no cancellation. f16 and bf16 are computed in f32
+/// and rounded once. The statistics of a channel without elements are NaN.
 ///
 /// # Errors
 /// Fails if the dtype is not a float, dtypes differ, the tensor has fewer than two axes, or `gamma` or `beta`

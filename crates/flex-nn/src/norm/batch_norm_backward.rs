@@ -1,7 +1,7 @@
 //! Gradients of batch normalisation by the statistics of the batch.
 //!
-//! With `h = (x - mean) * s`, `s = 1 / sqrt(variance + epsilon)`, `g` the gradient of the output, and sums and
-//! means over a channel:
+//! With `h = (x - mean) * s`, `s = 1 / sqrt(variance + epsilon)`, `g` the gradient of the output, and sums
+//! and means over a channel:
 //! * the gradient of beta is the sum of `g`, and the gradient of gamma is the sum of `g h`;
 //! * the gradient of the input is `gamma * s * (g - mean(g) - h mean(g h))` (Ioffe and Szegedy, "Batch
 //!   Normalization", 2015, section 3).
@@ -18,9 +18,9 @@ use alloc::vec;
 /// the mean and the variance that it returned, and `grad`, the gradient of its output. Returns them in the
 /// order `(tensor, gamma, beta)`.
 ///
-/// `tensor` and `grad` have shape `[batch, channels, ...]`, the others and their gradients `[channels]`. The result
-/// reuses the buffer of `grad` if no other tensor shares it. f16 and bf16 are computed in f32 and rounded
-/// once. The gradients of gamma and beta of a channel without elements are zero.
+/// `tensor` and `grad` have shape `[batch, channels, ...]`, the others and their gradients `[channels]`. The
+/// result reuses the buffer of `grad` if no other tensor shares it. f16 and bf16 are computed in f32 and
+/// rounded once. The gradients of gamma and beta of a channel without elements are zero.
 ///
 /// # Errors
 /// Fails if the dtype is not a float, dtypes differ, `tensor` has fewer than two axes, `grad` has another

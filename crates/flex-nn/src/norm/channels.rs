@@ -7,8 +7,8 @@
 //! channel has 3,136 pixels in a row, 49 or one. The columns of a channel are added up at the end.
 //!
 //! If all elements of a channel are in one tile, the tile is summed and written by one task, while it is in
-//! the second-level cache. Otherwise all tiles are summed first, the sums of each channel are joined in order,
-//! and all tiles are written.
+//! the second-level cache. Otherwise all tiles are summed first, the sums of each channel are joined in
+//! order, and all tiles are written.
 
 use super::columns::{CHUNK, Kernel, Scratch, compute};
 use super::rows::FLOPS_PER_ELEMENT;
