@@ -385,8 +385,12 @@ fn consume(tensor: &Tensor, model: &Model, dtype: DType) {
     let signed = |bits: u64| (bits << unused) as i64 >> unused;
     for axis in 0..model.shape.len() {
         let len = model.shape[axis];
-        let inner: usize = model.shape[axis + 1..].iter().product();
-        let outer: usize = model.shape[..axis].iter().product();
+        let product = |sizes: &[usize]| sizes.iter().fold(1usize, |n, &size| n.saturating_mul(size));
+        let (inner, outer) = (product(&model.shape[axis + 1..]), product(&model.shape[..axis]));
+        // An empty tensor has a sum at each place of the other axes, and these may be of any size.
+        if inner.saturating_mul(outer) > LARGEST {
+            continue;
+        }
         let at = |o: usize, j: usize, i: usize| (o * len + j) * inner + i;
         let mut sums = vec![0u64; outer * inner];
         let (mut running, mut sorted) = (model.bits.clone(), model.bits.clone());
