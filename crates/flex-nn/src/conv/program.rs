@@ -285,7 +285,10 @@ fn spread_axis(g: &Geometry, k: usize, skip: bool) -> (PlaneAxis, Vec<AxisPass>)
         if end > start {
             let first = start * stride + residue - padding;
             let taps = alloc::vec![(tap, 0, shift)];
-            passes.push((AxisPass { taps, first, step: stride, count: end - start }, residue));
+            let count = end - start;
+            // Nothing lies a step from a single output, and a stride of any size must not overflow.
+            let step = if count == 1 { 1 } else { stride };
+            passes.push((AxisPass { taps, first, step, count }, residue));
         }
     }
     // Grid positions that a tap reads for a pass's first and last output.
@@ -309,8 +312,8 @@ fn spread_axis(g: &Geometry, k: usize, skip: bool) -> (PlaneAxis, Vec<AxisPass>)
                     .map(|&(tap, phase, start, _)| (tap, phase, (start + range.start as isize) as usize))
                     .collect();
                 if !taps.is_empty() {
-                    let first = pass.first + range.start * stride;
-                    inside.push(AxisPass { taps, first, step: stride, count: range.len() });
+                    let first = pass.first + range.start * pass.step;
+                    inside.push(AxisPass { taps, first, step: pass.step, count: range.len() });
                 }
             }
         }

@@ -394,16 +394,15 @@ impl Program {
                     let out = &mut rows_of(temp, pitch, pieces.len());
                     windows(a, at_row, bias, p, &pass.terms, base, len, out);
                     for (piece, values) in pieces.iter_mut().zip(out) {
-                        // Where there is one row, the step may be any number. Times 0 it does not overflow.
-                        let row_at = |r: usize| at + r * pass.step[1] * self.out[2];
+                        let next = pass.step[1] * self.out[2];
                         let Some(piece) = piece.values::<A>() else {
                             for (r, values) in values.chunks(pitch_w).take(run.rows).enumerate() {
-                                write_rounded(&values[..run.cols], piece, row_at(r), pass.step[2]);
+                                write_rounded(&values[..run.cols], piece, at + r * next, pass.step[2]);
                             }
                             continue;
                         };
                         for r in 0..run.rows {
-                            let (values, out) = (&values[r * pitch_w..], &mut piece[row_at(r)..]);
+                            let (values, out) = (&values[r * pitch_w..], &mut piece[at + r * next..]);
                             // If one pass writes all outputs in order, a short row may overwrite the
                             // following outputs.
                             if !(ordered && run.cols <= SHORT_ROW && write_short(values, out)) {
