@@ -8,8 +8,9 @@
 
 use super::batch_norm::{check, numbers};
 use super::channels::{Channels, Pair, Pass, run};
+use super::check_grad;
 use super::columns::Kernel;
-use crate::error::{Error, Result, check_same_dtype};
+use crate::error::Result;
 use crate::stored::Sink;
 use crate::{Tensor, storage};
 use alloc::vec;
@@ -35,10 +36,7 @@ pub fn batch_norm_train_backward(
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let op = "batch_norm_train_backward";
     let given = check(op, &tensor, &["gamma", "mean", "variance"], vec![gamma, mean, variance])?;
-    check_same_dtype(op, tensor.dtype(), grad.dtype())?;
-    if tensor.shape() != grad.shape() {
-        return Err(Error::shapes(op, tensor.shape(), grad.shape(), "equal shapes"));
-    }
+    check_grad(op, &tensor, &grad)?;
     let dtype = tensor.dtype();
     let mut totals = storage::try_room(op, given.len(), Pair::default())?;
     let input = run(op, &Gradient { given: &given, epsilon }, tensor, Some(grad), &mut totals, false)?;

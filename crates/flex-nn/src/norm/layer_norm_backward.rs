@@ -7,10 +7,11 @@
 //!   two directions in which a row can move without changing its `h` (Ba, Kiros and Hinton, "Layer
 //!   Normalization", 2016, section 5).
 
+use super::check_grad;
 use super::lanes::{add, sum_of_tuples};
 use super::layer_norm::{Moments, check, row};
 use super::rows::FLOPS_PER_ELEMENT;
-use crate::error::{Error, Result, check_same_dtype};
+use crate::error::Result;
 use crate::float::Real;
 use crate::stored::{Computing, Sink, Source};
 use crate::{Blank, Tensor, parallel, storage};
@@ -52,10 +53,7 @@ pub fn layer_norm_backward(
 ) -> Result<LayerNormGradients> {
     let op = "layer_norm_backward";
     let width = check(op, &tensor, [&gamma])?;
-    check_same_dtype(op, tensor.dtype(), grad.dtype())?;
-    if tensor.shape() != grad.shape() {
-        return Err(Error::shapes(op, tensor.shape(), grad.shape(), "equal shapes"));
-    }
+    check_grad(op, &tensor, &grad)?;
     computing!(op, tensor.dtype(), A => run::<A>(op, tensor, gamma, grad, width, epsilon))
 }
 

@@ -4,11 +4,12 @@
 //! * softmax: `y (g - sum(g y))`, since `dy_i / dx_j = y_i (1[i = j] - y_j)`;
 //! * log_softmax: `g - exp(y) sum(g)`, since `dy_i / dx_j = 1[i = j] - exp(y_j)`.
 
+use super::check_grad;
 use super::lanes::{sum_of, sum_of_tuples};
 use super::rows::map_rows;
 use super::softmax::MIN_ROW;
 use crate::Tensor;
-use crate::error::{Error, Result, check_axis, check_same_dtype};
+use crate::error::{Result, check_axis};
 use crate::float::Real;
 use crate::stored::{Computing, Source};
 use alloc::vec;
@@ -42,10 +43,7 @@ pub fn log_softmax_backward(output: Tensor, grad: Tensor, axis: usize) -> Result
 }
 
 fn along(op: &'static str, output: Tensor, grad: Tensor, axis: usize, kind: SlopeOf) -> Result<Tensor> {
-    check_same_dtype(op, output.dtype(), grad.dtype())?;
-    if output.shape() != grad.shape() {
-        return Err(Error::shapes(op, output.shape(), grad.shape(), "equal shapes"));
-    }
+    check_grad(op, &output, &grad)?;
     check_axis(op, axis, output.rank())?;
     // The kernels are fast along rows: another axis is swapped with the last one.
     let last = output.rank() - 1;
