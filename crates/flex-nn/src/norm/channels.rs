@@ -122,34 +122,22 @@ impl<'a> Channels<'a> {
         let narrow = wide.min(whole(TILE / samples));
         let group = if narrow * pixels >= SHORT_LINE { narrow } else { wide };
         let slab = group * pixels;
-        if group == count {
+        let (images, image, slab, run, span, line, width) = if group == count {
             let image = images * slab;
             let unit = if count == 1 { 1 } else { slab };
             let [run, line] = [TILE, LINE].map(|most| (most / unit).max(1) * unit).map(|n| n.min(image));
-            let width = if count == 1 { line } else { pixels };
-            let (images, slab, span) = (1, image, 1);
-            return Self {
-                x,
-                grad,
-                dtype,
-                count,
-                images,
-                image,
-                group,
-                slab,
-                run,
-                span,
-                line,
-                width,
-                samples,
+            (1, image, image, run, 1, line, if count == 1 { line } else { pixels })
+        } else {
+            let run = slab.min(TILE);
+            let blocks = images.div_ceil((TILE / slab).max(1));
+            let (line, width) = if group == 1 {
+                let line = equal_parts(run);
+                (line, line)
+            } else {
+                (slab, pixels)
             };
-        }
-        let run = slab.min(TILE);
-        let blocks = images.div_ceil((TILE / slab).max(1));
-        let span = images.div_ceil(blocks);
-        let line = if group == 1 { equal_parts(run) } else { slab };
-        let width = if group == 1 { line } else { pixels };
-        let image = count * pixels;
+            (images, count * pixels, slab, run, images.div_ceil(blocks), line, width)
+        };
         Self { x, grad, dtype, count, images, image, group, slab, run, span, line, width, samples }
     }
 
