@@ -16,9 +16,6 @@ const VECTORS: usize = 8;
 /// Vectors that go through the steps together where fewer than [`VECTORS`] are left.
 const FEW: usize = 4;
 
-/// How far ahead memory is fetched, in elements, where a pass [fetches](Pass::fetches).
-const AHEAD: usize = 512;
-
 /// Where a function of a pass finds an operand.
 #[derive(Clone, Copy)]
 pub(super) enum Operand<'a> {
@@ -26,7 +23,7 @@ pub(super) enum Operand<'a> {
     Value,
     /// Element for element.
     Each(&'a [f32]),
-    /// Element for element, in memory that continues after the slice, and is fetched ahead.
+    /// Element for element, in memory that continues after the slice, and is [fetched ahead](Pass::ahead).
     Fetched(&'a [f32]),
     /// One number for all elements.
     Same(f32),
@@ -44,13 +41,15 @@ pub(super) struct Link<'a> {
     pub third: f32,
     /// The number of the target that the result is stored to.
     pub target: Option<usize>,
+    /// Whether the target's memory continues after the slice, and is [fetched ahead](Pass::ahead).
+    pub fetches: bool,
 }
 
 /// Functions, each of the result of the one before.
 pub(super) struct Pass<'p, 'a> {
     pub links: &'p [Link<'a>],
-    /// Whether the memory of targets is fetched ahead.
-    pub fetches: bool,
+    /// How far ahead memory is fetched, in elements.
+    pub ahead: usize,
     /// Of equal length.
     pub targets: &'p mut [&'a mut [f32]],
     /// Where the last result is written past the caches: whole [widest](WIDEST) vectors, as many elements as
@@ -61,8 +60,8 @@ pub(super) struct Pass<'p, 'a> {
 impl Pass<'_, '_> {
     /// Computes every element of the targets.
     pub(super) fn run(self) {
-        let Self { links, fetches, targets, streamed } = self;
-        let whole = Whole { links, fetches, targets: &mut *targets, streamed: None, len: 0 };
+        let Self { links, ahead, targets, streamed } = self;
+        let whole = Whole { links, ahead, targets: &mut *targets, streamed: None, len: 0 };
         if let Some(to) = streamed {
             let len = to.len();
             debug_assert!(len.is_multiple_of(WIDEST));
@@ -98,12 +97,16 @@ fn run_end(links: &[Link<'_>], targets: &mut [&mut [f32]], done: usize) {
     };
     let links: SmallVec<[Link<'_>; 8]> = links
         .iter()
-        .map(|link| Link { operands: [place(link.operands[0]), place(link.operands[1])], ..*link })
+        .map(|link| Link {
+            operands: [place(link.operands[0]), place(link.operands[1])],
+            fetches: false,
+            ..*link
+        })
         .collect();
     let mut ends: Blocks = targets.iter().map(|target| block(target)).collect();
     {
         let mut blocks: SmallVec<[&mut [f32]; 4]> = ends.iter_mut().map(|end| &mut end[..]).collect();
-        dispatch(Whole { links: &links, fetches: false, targets: &mut blocks, streamed: None, len: WIDEST });
+        dispatch(Whole { links: &links, ahead: 0, targets: &mut blocks, streamed: None, len: WIDEST });
     }
     for (target, end) in targets.iter_mut().zip(&ends) {
         let target = &mut target[done..];
@@ -117,7 +120,7 @@ type Blocks = SmallVec<[[f32; WIDEST]; 4]>;
 /// The part of a pass that consists of whole vectors. Returns its length.
 struct Whole<'p, 'a, 't, 's> {
     links: &'p [Link<'a>],
-    fetches: bool,
+    ahead: usize,
     targets: &'p mut [&'t mut [f32]],
     streamed: Option<&'p mut Streamed<'s, f32>>,
     len: usize,
@@ -138,22 +141,20 @@ impl Whole<'_, '_, '_, '_> {
     /// Computes elements from `at` on, as far as there are groups of `N` vectors; returns where they end.
     #[inline(always)]
     fn run<S: Simd, const N: usize>(&mut self, mut at: usize) -> usize {
-        let Self { links, fetches, targets, streamed, len } = self;
+        let Self { links, ahead, targets, streamed, len } = self;
         let step = N * f32::lanes::<S>();
         while at + step <= *len {
             let mut value = [0f32.splat(); N];
             for link in *links {
-                let second = load::<S, N>(&link.operands[1], at, &value, targets);
-                let mut first = load::<S, N>(&link.operands[0], at, &value, targets);
+                let second = load::<S, N>(&link.operands[1], at, *ahead, &value, targets);
+                let mut first = load::<S, N>(&link.operands[0], at, *ahead, &value, targets);
                 link.light.eval::<S, N>(&mut first, &second, link.third.splat());
                 value = first;
                 if let Some(target) = link.target {
                     let target = &mut *targets[target];
-                    if *fetches {
-                        prefetch_far(
-                            target.as_ptr().wrapping_add(at + AHEAD).cast(),
-                            step * size_of::<f32>(),
-                        );
+                    if link.fetches {
+                        let next = target.as_ptr().wrapping_add(at + *ahead);
+                        prefetch_far(next.cast(), step * size_of::<f32>());
                     }
                     store::<S, N>(&value, &mut target[at..at + step]);
                 }
@@ -172,6 +173,7 @@ impl Whole<'_, '_, '_, '_> {
 fn load<S: Simd, const N: usize>(
     operand: &Operand<'_>,
     at: usize,
+    ahead: usize,
     value: &[Vector<S, f32>; N],
     targets: &[&mut [f32]],
 ) -> [Vector<S, f32>; N] {
@@ -180,7 +182,7 @@ fn load<S: Simd, const N: usize>(
         Operand::Same(number) => return [number.splat(); N],
         Operand::Each(from) => from,
         Operand::Fetched(from) => {
-            let next = from.as_ptr().wrapping_add(at + AHEAD);
+            let next = from.as_ptr().wrapping_add(at + ahead);
             prefetch_far(next.cast(), N * size_of::<Vector<S, f32>>());
             from
         }

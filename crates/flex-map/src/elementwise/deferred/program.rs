@@ -29,17 +29,13 @@ const LONG_ROW: usize = 512;
 pub(super) const MAX_UNIT: usize = 16 * 1024;
 
 /// Bytes of an output that is too large for the caches: a third-level cache of 32 MiB does not keep it beside
-/// an operand. Where light functions write such an output to new memory, they write past the caches; to the
-/// memory of an operand, they fetch ahead.
+/// an operand. Light functions write such an output past the caches, unless they write to the memory of an
+/// operand.
 ///
 /// Zen 4, in ns per element through the caches and past them. An addition of 16 Mi f32 takes 0.48 and 0.39
 /// on one thread and 0.34 and 0.28 on two, of 6.1 Mi 0.46 and 0.34, 0.35 and 0.23; relu of 16 Mi 0.35 and
 /// 0.27, 0.26 and 0.19. A reader gains too, though it finds nothing in the caches: an addition of 6.1 Mi and
 /// `exp` of its result take 0.75 and 0.59 on one thread, and 0.56 and 0.53 on two.
-///
-/// Fetching ahead, on two threads: a product with a number and relu of 4 Mi f32 0.120 without and 0.151 with
-/// it, of 6.1 Mi 0.199 and 0.168, of 16 Mi 0.297 and 0.240. On one thread it makes no difference above 16
-/// MiB.
 pub(super) const LARGE: usize = if cfg!(test) { 256 * 1024 } else { 20 * 1024 * 1024 };
 
 /// What is done with the last result, tile by tile.
@@ -369,6 +365,12 @@ impl Program {
             Form::Copied { output, register: self.new_register(size) }
         };
         self.leaves[k].tensor.take()
+    }
+
+    /// Bytes of the leaves and outputs that have an element of their own for each element of the result.
+    pub(super) fn moved_bytes(&self) -> usize {
+        let flat = self.leaves.iter().filter(|leaf| matches!(leaf.form, Form::Flat)).map(|leaf| leaf.size);
+        self.count.saturating_mul(flat.chain(self.outputs.iter().copied()).sum())
     }
 
     /// What all steps cost.

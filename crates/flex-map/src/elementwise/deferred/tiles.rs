@@ -123,13 +123,14 @@ impl Plan<'_> {
             let step = match stage {
                 Stage::Pass(route) => {
                     let streams = self.streams && k + 1 == self.stages.len();
-                    route.run(len, [self.fetches, streams], &leaves, here(size_of::<f32>()), outs, registers);
+                    let ahead = self.ahead.unwrap_or(0);
+                    route.run(len, ahead, streams, &leaves, here(size_of::<f32>()), outs, registers);
                     continue;
                 }
                 Stage::Step(step) => step,
             };
-            let ahead = ahead.get_or_insert_with(|| self.ahead(&range, start, outs));
-            if self.fetches {
+            if self.ahead.is_some() {
+                let ahead = ahead.get_or_insert_with(|| self.ahead(&range, start, outs));
                 ahead.prefetch(k, self.stages.len());
             }
             // The target is taken out of its list while the step runs, since the operands are in these lists.
@@ -148,15 +149,17 @@ impl Plan<'_> {
         }
     }
 
-    /// The memory of the tile after `range`, as long as that one.
+    /// The memory of the tile after `range`, as long as that one, but for what passes fetch.
     fn ahead(&self, range: &Range<usize>, start: usize, outs: &[&mut [u8]]) -> Ahead {
         let mut spans = [(core::ptr::null(), 0); 2 * MAX_LEAVES];
-        let leaves = self.program.leaves.iter().zip(&self.buffers);
-        let flat = leaves.filter(|(leaf, _)| matches!(leaf.form, Form::Flat));
-        let flat =
-            flat.map(|(leaf, buffer)| (buffer.as_ptr().wrapping_add(leaf.start()), leaf.size, range.end));
-        let outputs = outs.iter().zip(&self.program.outputs);
-        let outputs = outputs.map(|(out, &size)| (out.as_ptr(), size, range.end - start));
+        let leaves = self.program.leaves.iter().zip(&self.buffers).enumerate();
+        let flat = leaves
+            .filter(|(k, (leaf, _))| matches!(leaf.form, Form::Flat) && !self.fetched.leaves.contains(k));
+        let flat = flat
+            .map(|(_, (leaf, buffer))| (buffer.as_ptr().wrapping_add(leaf.start()), leaf.size, range.end));
+        let outputs = outs.iter().zip(&self.program.outputs).enumerate();
+        let outputs = outputs.filter(|(k, _)| !self.fetched.outputs.contains(k));
+        let outputs = outputs.map(|(_, (out, &size))| (out.as_ptr(), size, range.end - start));
         for (span, (at, size, first)) in spans.iter_mut().zip(flat.chain(outputs)) {
             *span = (at.wrapping_add(first * size), range.len() * size);
         }
