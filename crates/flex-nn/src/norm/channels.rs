@@ -216,12 +216,13 @@ impl<'a> Channels<'a> {
     /// The constants of `kernel` for tile `k`, from those of its channels.
     pub fn spread(&self, k: usize, numbers: &[[f64; 4]], kernel: Kernel) -> Vec<f64> {
         let (mut rows, line) = self.rows(k, kernel.constants());
-        let width = self.width * self.computing().size();
-        let period = line.min(numbers.len() * width);
+        let period = line.min(numbers.len() * self.width * self.computing().size());
         for (which, row) in rows.chunks_mut(line.div_ceil(size_of::<f64>())).enumerate() {
             let row: &mut [u8] = cast_slice_mut(row);
-            for (columns, numbers) in row[..period].chunks_mut(width).zip(numbers) {
-                Sink::new(columns, self.computing()).set(numbers[which]);
+            let numbers = numbers.iter().map(|numbers| numbers[which]);
+            match self.computing() {
+                DType::F64 => fill_columns::<f64>(cast_slice_mut(&mut row[..period]), self.width, numbers),
+                _ => fill_columns::<f32>(cast_slice_mut(&mut row[..period]), self.width, numbers),
             }
             for start in (period..line).step_by(period) {
                 row.copy_within(..period.min(line - start), start);
@@ -365,12 +366,31 @@ impl<'a> Channels<'a> {
 #[inline(never)]
 fn add_up<F: Real>(columns: &[F], width: usize, which: usize, sums: &mut [Pair]) {
     for columns in columns.chunks(sums.len() * width) {
+        if width == 1 {
+            for (x, sums) in columns.iter().zip(&mut *sums) {
+                sums[which] += Element::to_f64(*x);
+            }
+            continue;
+        }
         for (columns, sums) in columns.chunks(width).zip(&mut *sums) {
             sums[which] += match columns.len() {
                 ..32 => columns.iter().map(|x| Element::to_f64(*x)).sum(),
                 _ => Element::to_f64(flex_math::sum(columns)),
             };
         }
+    }
+}
+
+/// Writes a number of each channel to the channel's `width` columns.
+#[inline(never)]
+fn fill_columns<F: Real>(columns: &mut [F], width: usize, numbers: impl Iterator<Item = f64>) {
+    if width == 1 {
+        columns.iter_mut().zip(numbers).for_each(|(column, number)| *column = Element::from_f64(number));
+    } else {
+        columns
+            .chunks_mut(width)
+            .zip(numbers)
+            .for_each(|(columns, number)| columns.fill(Element::from_f64(number)));
     }
 }
 
