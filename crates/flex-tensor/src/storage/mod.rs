@@ -11,6 +11,8 @@ mod block;
 mod buffer;
 mod bytes;
 mod deferred;
+#[cfg(feature = "std")]
+pub mod environment;
 #[cfg(all(test, loom))]
 mod loom_models;
 #[cfg(feature = "std")]

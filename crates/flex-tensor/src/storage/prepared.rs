@@ -25,36 +25,24 @@ static LIMIT: AtomicUsize = AtomicUsize::new(UNSET);
 const UNSET: usize = usize::MAX;
 
 /// The most bytes that all forms may take together: [`default_limit`], unless the environment variable
-/// `FLEX_PREPARE` or [`set_limit`] says otherwise. `FLEX_PREPARE` is a number of bytes, or `off`.
+/// `FLEX_PREPARE` or [`set_limit`] says otherwise. `FLEX_PREPARE` is a number of bytes, or `off`; empty is as
+/// good as unset.
 ///
 /// # Panics
 /// When `FLEX_PREPARE` is something else.
 pub fn limit() -> usize {
     match LIMIT.load(Relaxed) {
         UNSET => {
-            let limit = first_limit().min(UNSET - 1);
+            #[cfg(feature = "std")]
+            let wanted = super::environment::bytes("FLEX_PREPARE", 0);
+            #[cfg(not(feature = "std"))]
+            let wanted = None;
+            let limit = wanted.unwrap_or_else(default_limit).min(UNSET - 1);
             // Another thread may have set a limit meanwhile.
             LIMIT.compare_exchange(UNSET, limit, Relaxed, Relaxed).err().unwrap_or(limit)
         }
         limit => limit,
     }
-}
-
-/// The limit by the environment.
-#[cfg(feature = "std")]
-fn first_limit() -> usize {
-    match std::env::var("FLEX_PREPARE") {
-        Err(_) => default_limit(),
-        Ok(off) if off == "off" => 0,
-        Ok(bytes) => bytes
-            .parse()
-            .unwrap_or_else(|_| panic!("FLEX_PREPARE is {bytes:?}, expected a number of bytes, or off")),
-    }
-}
-
-#[cfg(not(feature = "std"))]
-fn first_limit() -> usize {
-    default_limit()
 }
 
 /// An eighth of the memory that the process may use, as the [pool](super::pool::default_limit) keeps for

@@ -31,7 +31,7 @@ use super::kernel::Src;
 use super::light::Light;
 use crate::error::Result;
 use crate::layout::{Layout, stretched_stride};
-use crate::storage::{Deferred, Producer};
+use crate::storage::{Deferred, Producer, environment};
 use crate::walk::Walk;
 use crate::{DType, Shape, Tensor};
 use alloc::boxed::Box;
@@ -89,16 +89,10 @@ static LEAST: AtomicUsize = AtomicUsize::new(0);
 pub fn least_bytes() -> usize {
     match LEAST.load(Ordering::Relaxed) {
         0 => {
-            let least = match std::env::var("FLEX_DEFER") {
-                Err(_) => LEAST_BYTES,
-                Ok(empty) if empty.is_empty() => LEAST_BYTES,
-                Ok(off) if off == "off" => usize::MAX,
-                Ok(bytes) => bytes.parse().unwrap_or_else(|_| {
-                    panic!("FLEX_DEFER is {bytes:?}, expected a number of bytes, or off")
-                }),
-            };
-            set_least_bytes(least);
-            least_bytes()
+            let wanted = environment::bytes("FLEX_DEFER", usize::MAX);
+            let least = wanted.unwrap_or(LEAST_BYTES).max(1);
+            // Another thread may have set a number meanwhile.
+            LEAST.compare_exchange(0, least, Ordering::Relaxed, Ordering::Relaxed).err().unwrap_or(least)
         }
         least => least,
     }
