@@ -74,6 +74,16 @@ pub(super) const fn selecting1<F: FloatFn1 + Fn1<f16> + Fn1<bf16>>() -> FloatKer
     ]
 }
 
+/// [`selecting1`] for a function of the sign bit, which lies at the same place in halves of both types.
+pub(super) const fn signs1<F: FloatFn1 + Fn1<f16>>() -> FloatKernels<1> {
+    [
+        &Light::<f64, F>(PhantomData),
+        &Light::<f32, F>(PhantomData),
+        Map1::<f16, F>::KERNEL,
+        Map1::<f16, F>::KERNEL,
+    ]
+}
+
 /// [`selecting1`] for a function of a float and two constants.
 pub(super) const fn selecting3<F: FloatFn3 + Fn3<f16> + Fn3<bf16>>() -> FloatKernels<3> {
     [

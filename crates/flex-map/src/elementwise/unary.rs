@@ -5,7 +5,7 @@
 
 use super::driver::{Cost, Input, Op, run};
 use super::element::{Fn1, integers1, wrapping1};
-use super::float::{heavy1, light1, number_fn, selecting1};
+use super::float::{heavy1, light1, number_fn, selecting1, signs1};
 use super::kernel::Kernels;
 use super::light::Light;
 use super::number::{Arithmetic, Selection};
@@ -81,9 +81,9 @@ const DIVIDER: Cost = Cost::Flops(64);
 
 unary_table! {
     /// Absolute value; wraps for the smallest integer.
-    Abs = "abs", Kernels::numbers(selecting1::<Abs>(), integers1::<Abs>()), Cost::Memory, light Abs => |x| x.abs();
+    Abs = "abs", Kernels::numbers(signs1::<Abs>(), integers1::<Abs>()), Cost::Memory, light Abs => |x| x.abs();
     /// Negation; wraps for integers.
-    Neg = "neg", Kernels::numbers(selecting1::<Neg>(), wrapping1::<Neg>()), Cost::Memory, light Neg => |x| -x;
+    Neg = "neg", Kernels::numbers(signs1::<Neg>(), wrapping1::<Neg>()), Cost::Memory, light Neg => |x| -x;
     /// -1, 0 or 1; 0 for NaN.
     Sign = "sign", Kernels::numbers(light1::<Sign>(), integers1::<Sign>()), Cost::Memory => |x| (x > 0.0) as i8 as f64 - (x < 0.0) as i8 as f64;
     /// `1 / x`.
