@@ -19,8 +19,8 @@ use smallvec::SmallVec;
 /// A stage leaves memory idle while it computes in registers, and the hardware's prefetchers lose the thread
 /// between tiles. So a stage fetches of the next tile what it reads and writes of this one. One thread of
 /// Zen 4, in ns per element, without and with it: three steps on two tensors of 1 Mi f32 in memory 0.98 and
-/// 0.73, in the third cache 0.32 and 0.30; of 256 Ki 0.99 and 0.77, 0.275 and 0.29; of 64 Ki, which the second
-/// cache holds, 0.28 and 0.31. A training step of ResNet-18 takes 163 ms without and 150 with it.
+/// 0.73, in the third cache 0.32 and 0.30; of 256 Ki 0.99 and 0.77, 0.275 and 0.29; of 64 Ki, which the
+/// second cache holds, 0.28 and 0.31. A training step of ResNet-18 takes 163 ms without and 150 with it.
 const LEAST_OF_TILES: usize = 1024 * 1024;
 
 /// Least bytes of leaves and outputs that are fetched ahead by a pass from one end of memory to the other.
