@@ -14,24 +14,27 @@ use core::ops::Range;
 use flex_math::simd::WIDEST;
 use smallvec::SmallVec;
 
-/// Least bytes of leaves and outputs that are fetched ahead in tiles: more than a second-level cache.
+/// Least bytes of leaves and outputs of a chain whose tiles are fetched ahead: more than a second-level cache
+/// holds.
 ///
-/// A stage leaves memory idle while it computes in registers, and the hardware's prefetchers lose the thread
-/// between tiles. So a stage fetches of the next tile what it reads and writes of this one. One thread of
-/// Zen 4, in ns per element, without and with it: three steps on two tensors of 1 Mi f32 in memory 0.98 and
-/// 0.73, in the third cache 0.32 and 0.30; of 256 Ki 0.99 and 0.77, 0.275 and 0.29; of 64 Ki, which the
-/// second cache holds, 0.28 and 0.31. A training step of ResNet-18 takes 163 ms without and 150 with it.
+/// While a stage computes in registers, memory is idle, and the hardware's prefetchers start again with each
+/// tile. So the stage that reads or writes memory for one tile fetches the same memory for the next tile.
+/// ns per element without and with it, one thread of Zen 4: three steps on two tensors of 1 Mi f32 take 0.98
+/// and 0.73 if these come from memory, 0.32 and 0.30 if they come from the third-level cache; on 256 Ki 0.99
+/// and 0.77, 0.275 and 0.29; on 64 Ki, which the second-level cache holds, 0.28 and 0.31. A training step of
+/// ResNet-18 takes 163 ms without and 150 with it.
 const LEAST_OF_TILES: usize = 1024 * 1024;
 
-/// Least bytes of leaves and outputs that are fetched ahead by a pass from one end of memory to the other.
-/// There the hardware fetches too, and what is in a cache is read for longer. Addition and relu of two
-/// tensors in memory, and in the third cache, without and with: of 1 Mi f32 0.48 and 0.40, 0.161 and 0.185;
-/// of 2 Mi 0.52 and 0.44, 0.29 and 0.27; on two threads 0.48 and 0.35, 0.22 and 0.14.
-const LEAST_OF_STREAM: usize = if cfg!(test) { 256 * 1024 } else { 12 * 1024 * 1024 };
+/// [`LEAST_OF_TILES`] of a chain that is one pass, whose tiles are as long as a task. The hardware fetches
+/// ahead there too, and prefetches only cost time if a cache holds the operands. An addition and relu of two
+/// tensors of 1 Mi f32 take 0.48 ns per element without and 0.40 with prefetches if these come from memory,
+/// 0.161 and 0.185 if they come from the third-level cache; of 2 Mi 0.52 and 0.44, 0.29 and 0.27; on two
+/// threads 0.48 and 0.35, 0.22 and 0.14.
+const LEAST_OF_PASS: usize = if cfg!(test) { 256 * 1024 } else { 12 * 1024 * 1024 };
 
-/// How far such a pass fetches ahead, in elements. With 128 and 512 it takes as long or longer; with 1024,
-/// additions in memory take longer than without.
-const NEAR: usize = 256;
+/// How far such a pass fetches ahead, in elements. With 128 and 512 it takes as long or longer; with 1,024,
+/// additions of tensors in memory take longer than without prefetches.
+const PASS_AHEAD: usize = 256;
 
 /// A program, ready to run.
 pub(super) struct Plan<'p> {
@@ -46,7 +49,7 @@ pub(super) struct Plan<'p> {
     /// some 0.1 us, and memory is read best from one end to the other: two additions of 1 Mi f32 take 121 us
     /// instead of 250.
     pub tile: usize,
-    /// How far ahead memory is fetched, in elements, if it is.
+    /// How far ahead memory is fetched, in elements; `None` if it is not.
     pub ahead: Option<usize>,
     /// The leaves and the outputs that passes fetch. Other stages leave them to the passes.
     pub fetched: Fetched,
@@ -122,10 +125,10 @@ impl<'p> Plan<'p> {
         plan
     }
 
-    /// Decides what is fetched ahead.
+    /// Decides whether and how far memory is fetched ahead, and which of it passes fetch.
     fn fetch(&mut self) {
         let (least, ahead) = match &self.stages[..] {
-            [Stage::Pass(_)] if self.tile == TASK => (LEAST_OF_STREAM, NEAR),
+            [Stage::Pass(_)] if self.tile == TASK => (LEAST_OF_PASS, PASS_AHEAD),
             // Its kernel fetches.
             [Stage::Step(_)] if self.tile == TASK => return,
             _ => (LEAST_OF_TILES, self.tile),
@@ -203,7 +206,8 @@ pub(super) struct Route {
 }
 
 impl Route {
-    /// Fetches the leaves that no pass before fetches, and the outputs.
+    /// Lets the pass fetch the leaves that no pass before it fetches, and the outputs that it writes; adds
+    /// them to `fetched`.
     fn fetch(&mut self, leaves: &[Leaf], fetched: &mut Fetched) {
         for Waypoint { operands, target, fetches, .. } in &mut self.waypoints {
             for (operand, fetches) in operands.iter().zip(&mut *fetches) {
