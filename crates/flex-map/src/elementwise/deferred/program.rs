@@ -367,17 +367,16 @@ impl Program {
         self.leaves[k].tensor.take()
     }
 
-    /// Bytes of the leaves and outputs that have an element of their own for each element of the result.
-    pub(super) fn moved_bytes(&self) -> usize {
-        let flat = self.leaves.iter().filter(|leaf| matches!(leaf.form, Form::Flat)).map(|leaf| leaf.size);
-        self.count.saturating_mul(flat.chain(self.outputs.iter().copied()).sum())
+    /// Bytes of the outputs and of the leaves whose form is `counted`, with an element of each for each
+    /// element of the result.
+    pub(super) fn bytes(&self, counted: impl Fn(&Form) -> bool) -> usize {
+        let leaves = self.leaves.iter().filter(|leaf| counted(&leaf.form)).map(|leaf| leaf.size);
+        self.count.saturating_mul(leaves.chain(self.outputs.iter().copied()).sum())
     }
 
     /// What all steps cost.
     pub(super) fn work(&self) -> Work {
-        let read: usize =
-            self.leaves.iter().filter(|leaf| !matches!(leaf.form, Form::One)).map(|l| l.size).sum();
-        let bytes = self.count.saturating_mul(read + self.outputs.iter().sum::<usize>());
+        let bytes = self.bytes(|form| !matches!(form, Form::One));
         let flops: usize = self.steps.iter().map(|step| step.op.flops()).sum();
         let flops = self.count.saturating_mul(flops);
         if flops > bytes { Work::Flops(flops) } else { Work::Bytes(bytes) }

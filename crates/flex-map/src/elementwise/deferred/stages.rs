@@ -133,7 +133,7 @@ impl<'p> Plan<'p> {
             [Stage::Step(_)] if self.tile == TASK => return,
             _ => (LEAST_OF_TILES, self.tile),
         };
-        if self.streams || self.program.moved_bytes() < least {
+        if self.streams || self.program.bytes(|form| matches!(form, Form::Flat)) < least {
             return;
         }
         self.ahead = Some(ahead);

@@ -118,7 +118,7 @@ impl Plan<'_> {
                 _ => leaf.tile(buffer, range.clone(), range.start == start, registers),
             };
         }
-        let mut ahead = None;
+        let mut next_tile = None;
         for (k, stage) in self.stages.iter().enumerate() {
             let step = match stage {
                 Stage::Pass(route) => {
@@ -130,8 +130,8 @@ impl Plan<'_> {
                 Stage::Step(step) => step,
             };
             if self.ahead.is_some() {
-                let ahead = ahead.get_or_insert_with(|| self.ahead(&range, start, outs));
-                ahead.prefetch(k, self.stages.len());
+                let next_tile = next_tile.get_or_insert_with(|| self.next_tile(&range, start, outs));
+                next_tile.prefetch(k, self.stages.len());
             }
             // The target is taken out of its list while the step runs, since the operands are in these lists.
             match step.target {
@@ -150,7 +150,7 @@ impl Plan<'_> {
     }
 
     /// The memory of the tile after `range`, as long as that one, but for what passes fetch.
-    fn ahead(&self, range: &Range<usize>, start: usize, outs: &[&mut [u8]]) -> Ahead {
+    fn next_tile(&self, range: &Range<usize>, start: usize, outs: &[&mut [u8]]) -> NextTile {
         let mut spans = [(core::ptr::null(), 0); 2 * MAX_LEAVES];
         let leaves = self.program.leaves.iter().zip(&self.buffers).enumerate();
         let flat = leaves
@@ -163,15 +163,15 @@ impl Plan<'_> {
         for (span, (at, size, first)) in spans.iter_mut().zip(flat.chain(outputs)) {
             *span = (at.wrapping_add(first * size), range.len() * size);
         }
-        Ahead(spans)
+        NextTile(spans)
     }
 }
 
 /// Memory that the next tile reads or writes. It is prefetched while the steps of a tile run, a part per
 /// step: most steps read registers, and memory would be idle meanwhile.
-struct Ahead([(*const u8, usize); 2 * MAX_LEAVES]);
+struct NextTile([(*const u8, usize); 2 * MAX_LEAVES]);
 
-impl Ahead {
+impl NextTile {
     /// Prefetches part `k` of `parts`.
     fn prefetch(&self, k: usize, parts: usize) {
         for &(at, len) in self.0.iter().take_while(|(_, len)| *len > 0) {
