@@ -1,7 +1,5 @@
 //! Settings in the environment.
 
-extern crate std;
-
 /// The number of bytes that the environment variable `name` holds, where `off` stands for the number `off`.
 /// Nothing if the variable is unset or empty.
 ///

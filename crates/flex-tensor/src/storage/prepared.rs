@@ -34,10 +34,10 @@ pub fn limit() -> usize {
     match LIMIT.load(Relaxed) {
         UNSET => {
             #[cfg(feature = "std")]
-            let wanted = super::environment::bytes("FLEX_PREPARE", 0);
+            let first = super::environment::bytes("FLEX_PREPARE", 0).unwrap_or_else(default_limit);
             #[cfg(not(feature = "std"))]
-            let wanted = None;
-            let limit = wanted.unwrap_or_else(default_limit).min(UNSET - 1);
+            let first = default_limit();
+            let limit = first.min(UNSET - 1);
             // Another thread may have set a limit meanwhile.
             LIMIT.compare_exchange(UNSET, limit, Relaxed, Relaxed).err().unwrap_or(limit)
         }
