@@ -381,7 +381,9 @@ fn add_up<F: Real>(columns: &[F], width: usize, which: usize, sums: &mut [Pair])
     }
 }
 
-/// Writes a number of each channel to the channel's `width` columns.
+/// Writes a number of each channel to the channel's `width` columns. As in [`add_up`], one column per channel
+/// has a loop of its own: with a slice per column, training forward of [64, 128] f32 takes 12.6 us instead of
+/// 7.7, and of [1024, 512] 347 instead of 291 (one thread of Zen 4).
 #[inline(never)]
 fn fill_columns<F: Real>(columns: &mut [F], width: usize, numbers: impl Iterator<Item = f64>) {
     if width == 1 {
