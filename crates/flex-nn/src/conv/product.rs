@@ -32,11 +32,6 @@ pub(super) const fn max_lanes<T>() -> usize {
     64 / size_of::<T>()
 }
 
-/// How far ahead the coefficients of single vectors of windows are fetched, in elements: such tiles read 32
-/// bytes of coefficients every 8 cycles, and Winograd's method passes them one after the other from memory.
-/// One image of 512 channels at 7x7: 2.5 to 1.95 ms; with 2,048 elements the same.
-const AHEAD: usize = 512;
-
 /// The rows that [`windows`] writes.
 pub(super) type OutRows<'a, T> = SmallVec<[&'a mut [T]; BLOCK_ROWS]>;
 
@@ -243,9 +238,6 @@ impl<T: Real> Windows<'_, '_, T> {
                 // took 10.0 ms on one thread, and takes 7.8.
                 if const { V == 3 } {
                     prefetch_far(window.as_ptr().wrapping_add(V * lanes).cast(), size_of_val(window));
-                }
-                if const { V == 1 && R == 8 } {
-                    prefetch_far(a[0].as_ptr().wrapping_add(tap.a + AHEAD).cast(), 1);
                 }
                 let mut x = [T::ZERO.splat(); V];
                 for (v, x) in x.iter_mut().enumerate() {

@@ -99,8 +99,8 @@ fn tiles_along_one_axis() {
     }
 }
 
-/// Channels and output channels around the sizes of blocks (16 and 64 channels, 8 output channels), and as
-/// many tiles as are kept (192), and more.
+/// Channels and output channels around the sizes of blocks (16 and 64 channels, 8 output channels, and 16
+/// where 256 and more have one vector of tiles), and as many tiles as are kept (192), and more.
 #[test]
 fn tiles_of_many_channels() {
     for (x, rows) in [
@@ -110,6 +110,8 @@ fn tiles_of_many_channels() {
         ([16, 64, 12, 16], 3),
         ([17, 5, 16, 13], 1),
         ([1, 129, 6, 7], 33),
+        ([1, 20, 7, 7], 263),
+        ([4, 259, 3, 3], 9),
     ] {
         for images in [1, x[0]] {
             for reversed in [false, true] {
@@ -181,38 +183,40 @@ fn fresh(t: &Tensor) -> Tensor {
 
 /// Which [`Kernels`] a convolution of 28x28 pixels would use, without a use of the weight. `None` if it does
 /// not use tiles.
-fn is_prepared(w: &Tensor, o: &ConvOptions<2>) -> Option<bool> {
-    let xs = [1, w.shape()[1] * o.groups, 28, 28];
+fn is_prepared(w: &Tensor, o: &ConvOptions<2>, side: usize) -> Option<bool> {
+    let xs = [1, w.shape()[1] * o.groups, side, side];
     let g = Geometry::conv("t", &xs, w.shape(), o).unwrap();
     let winograd = Choice::new("t", &g, Direction::Gather, true).unwrap().winograd?;
     Some(winograd.prepared(o.groups, w).is_some())
 }
 
-/// Kernels and groups, with rows that do not fill a block of 8.
-const PREPARED: [(usize, [usize; 4], [usize; 2]); 4] = [
-    (1, [64, 64, 3, 3], [1, 1]),
-    (2, [74, 48, 3, 3], [1, 1]),
-    (1, [129, 96, 1, 3], [0, 1]),
-    (1, [128, 160, 1, 5], [0, 2]),
+/// The sides of images, groups and kernels, with rows that do not fill a block of 8 or 16.
+const PREPARED: [(usize, usize, [usize; 4], [usize; 2]); 5] = [
+    (28, 1, [64, 64, 3, 3], [1, 1]),
+    (28, 2, [74, 48, 3, 3], [1, 1]),
+    (28, 1, [129, 96, 1, 3], [0, 1]),
+    (28, 1, [128, 160, 1, 5], [0, 2]),
+    (7, 1, [263, 64, 3, 3], [1, 1]),
 ];
 
 #[test]
 fn a_weight_that_is_used_again_gives_the_same_bits() {
-    for (groups, ws, padding) in PREPARED {
+    for (side, groups, ws, padding) in PREPARED {
         let o = ConvOptions { padding, ..options::<2>(1, 0, 1, groups) };
         let w = random::<f32>(&ws, 2);
         for reversed in [false, true] {
             let channels = if reversed { ws[0] } else { ws[1] * groups };
-            let x = random::<f32>(&[1, channels, 28, 28], 1);
+            let x = random::<f32>(&[1, channels, side, side], 1);
             let want = bits(&x, &fresh(&w), &o, reversed);
             let w = fresh(&w);
             for call in 1..=4 {
                 assert_eq!(bits(&x, &w, &o, reversed), want, "{ws:?} {reversed}: call {call}");
-                let prepared = is_prepared(&w, &o);
+                let prepared = is_prepared(&w, &o, side);
                 assert_eq!(prepared, Some(call > 1 && !reversed), "{ws:?} {reversed}: call {call}");
             }
             // The other direction has another form, which the buffer has no place for.
-            let other = random::<f32>(&[1, if reversed { ws[1] * groups } else { ws[0] }, 28, 28], 3);
+            let channels = if reversed { ws[1] * groups } else { ws[0] };
+            let other = random::<f32>(&[1, channels, side, side], 3);
             let want = bits(&other, &fresh(&w), &o, !reversed);
             for _ in 0..3 {
                 assert_eq!(bits(&other, &w, &o, !reversed), want, "{ws:?} {reversed}: the other direction");
@@ -232,9 +236,9 @@ fn a_weight_that_changes_is_prepared_anew() {
         for call in 0..3 {
             assert_eq!(bits(&x, &w, &o, false), want, "step {step}, call {call}");
         }
-        assert_eq!(is_prepared(&w, &o), Some(true));
+        assert_eq!(is_prepared(&w, &o, 28), Some(true));
         w.dense_mut::<f32>().expect("nobody else has it")[100 * step] += 1.0;
-        assert_eq!(is_prepared(&w, &o), Some(false));
+        assert_eq!(is_prepared(&w, &o, 28), Some(false));
         last = want;
     }
     // Values that tiles are not for.
@@ -242,7 +246,7 @@ fn a_weight_that_changes_is_prepared_anew() {
     let want = bits(&x, &fresh(&w), &o, false);
     for _ in 0..3 {
         assert_eq!(bits(&x, &w, &o, false), want);
-        assert_eq!(is_prepared(&w, &o), Some(false));
+        assert_eq!(is_prepared(&w, &o, 28), Some(false));
     }
 }
 
@@ -274,6 +278,6 @@ fn threads_share_a_weight() {
                 scope.spawn(|| (0..3).for_each(|_| assert_eq!(bits(&x, &w, &o, false), want)));
             }
         });
-        assert_eq!(is_prepared(&w, &o), Some(true));
+        assert_eq!(is_prepared(&w, &o, 28), Some(true));
     }
 }

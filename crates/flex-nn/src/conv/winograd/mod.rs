@@ -15,8 +15,8 @@
 //! infinity along an axis) instead of 36 products: more tiles fill the vectors, and fewer points of kernels
 //! are read.
 //!
-//! The sums over the channels are [products](super::product) with one matrix of tiles for each point. The
-//! planes of a convolution with a stride of 4 and a kernel of 6x6 have the inputs of neighbouring tiles as
+//! The sums over the channels are products with one matrix of tiles for each point ([`sums`]). The planes of
+//! a convolution with a stride of 4 and a kernel of 6x6 have the inputs of neighbouring tiles as
 //! neighbours, so vectors lie along tiles (and interleaved images) in all steps.
 //!
 //! The points of kernels that are used again are [prepared](storage::prepared) at their second use.
@@ -24,28 +24,31 @@
 //! Values are rounded relative to the largest of a tile. With huge values or infinities in a tile, sums of
 //! others would be lost, so such operands are not computed here ([`is_tame`]).
 
+mod sums;
 mod transform;
 
 use super::choice::turn;
 use super::element::Scratch;
 use super::plan::Geometry;
-use super::product::{Tap, Terms, max_lanes, rows_of, slack, windows};
+use super::product::{max_lanes, slack};
 use super::program::{Coefficients, Program};
 use super::run::{pack_all, product_work};
 use crate::error::Result;
+use crate::parallel::thresholds::CONV_TASKS;
 use crate::parallel::{Work, for_each_chunk, map_blocks};
 use crate::storage::Finish;
 use crate::stored::Source;
 use crate::{Blank, Shape, Tensor, storage};
 use flex_math::simd::{Scalar, Simd, WithSimd, dispatch, dispatch_lean, vectorize_lean};
+use sums::{Factors, MANY_ROWS, add_up};
 use transform::{
     Inputs, Inputs4, Kernel3, Kernel3At4, Kernel5, Outputs2, Outputs4, OutputsOf5, SIDE, along_axes, room,
 };
 
 /// Tiles that are transformed at a time: a vector of AVX-512.
 const LANES: usize = max_lanes::<f32>();
-/// Output channels that a task computes at a time, and tiles whose sums are kept: 36 x 8 x 192 sums take 221
-/// KB of the second-level cache.
+/// Output channels that a task computes at a time, unless they are [`MANY_ROWS`], and tiles whose sums are
+/// kept: 36 x 8 x 192 sums take 221 KB of the second-level cache.
 const ROWS: usize = 8;
 const KEPT: usize = 192;
 /// The most tiles of a unit with which the points of kernels are prepared. A kernel's transform costs as much
@@ -133,7 +136,7 @@ impl Tiling {
 pub(super) enum Kernels<'a> {
     /// As the weight has them.
     Values(&'a [f32]),
-    /// Their points, for each group and [`ROWS`] rows as a task reads them.
+    /// Their points, for each group and the rows of each task as it reads them.
     Points(&'a [f32]),
 }
 
@@ -147,6 +150,7 @@ struct Form {
     coefficients: Coefficients,
     /// Where the weight begins in its buffer.
     offset: usize,
+    task_rows: usize,
 }
 
 /// A convolution that is computed by tiles.
@@ -166,6 +170,8 @@ pub(super) struct Winograd {
     coefficients: Coefficients,
     /// Whether the taps are in reverse order: input gradients.
     reversed: bool,
+    /// Output channels that a task computes at a time.
+    task_rows: usize,
 }
 
 /// Cost of a tiling of the merged geometry with so many interleaved images, in multiply-adds of a vector;
@@ -229,6 +235,11 @@ impl Winograd {
         let out_grid = [tile_rows, tiles.out_len() / tile_rows];
         let [_, middle, inner] = [0, 1, 2].map(|k| tiles.planes.axes[k].len);
         let plane_row = if images > 1 { middle * inner } else { inner };
+        let task_rows = if out_grid[0] * out_grid[1] <= LANES && rows >= MANY_ROWS * CONV_TASKS {
+            MANY_ROWS
+        } else {
+            ROWS
+        };
         Ok(Self {
             tiling,
             tiles,
@@ -238,6 +249,7 @@ impl Winograd {
             plane_row,
             coefficients,
             reversed,
+            task_rows,
         })
     }
 
@@ -253,12 +265,13 @@ impl Winograd {
         if rows < ROWS || self.grid.iter().product::<usize>() > TILES {
             return Some(Kernels::Values(values));
         }
-        let (blocks, block) = (rows.div_ceil(ROWS), self.points_of_rows());
+        let (task_rows, block) = (self.task_rows, self.points_of_rows());
+        let blocks = rows.div_ceil(task_rows);
         let len = groups * blocks * block * size_of::<f32>();
         let points = weight.prepare(self.form(groups, weight), len, |points| {
             let work = Work::Bytes(len);
             for_each_chunk(bytemuck::cast_slice_mut(points), block, work, |number, points| {
-                let (group, row) = (number / blocks, number % blocks * ROWS);
+                let (group, row) = (number / blocks, number % blocks * task_rows);
                 self.transform(values, group, row, points);
             });
         });
@@ -278,22 +291,23 @@ impl Winograd {
             sizes: [groups, self.tiles.rows, self.tiles.planes.channels],
             coefficients: self.coefficients,
             offset: weight.layout().offset(),
+            task_rows: self.task_rows,
         }
     }
 
-    /// Number of points of the kernels of [`ROWS`] rows.
+    /// Number of points of the kernels of a task.
     fn points_of_rows(&self) -> usize {
-        self.tiling.points() * kernel_pitch(self.tiles.planes.channels)
+        self.tiling.points() * kernel_pitch(self.task_rows, self.tiles.planes.channels)
     }
 
-    /// Writes the points of the kernels of up to [`ROWS`] rows of a group from `row` on: for each point and
+    /// Writes the points of the kernels of up to `task_rows` rows of a group from `row` on: for each point and
     /// channel a coefficient per row. Coefficients of rows that do not exist are arbitrary.
     fn transform(&self, weight: &[f32], group: usize, row: usize, points: &mut [f32]) {
         let weight = &weight[group * self.coefficients.group + row * self.coefficients.row..];
         dispatch_lean(KernelTransform {
             winograd: self,
             weight,
-            rows: ROWS.min(self.tiles.rows - row),
+            rows: self.task_rows.min(self.tiles.rows - row),
             points,
         });
     }
@@ -324,16 +338,13 @@ impl Winograd {
         let mut planes = Scratch::<f32>::new(op, tiles.planes.len() + slack::<f32>())?;
         planes[tiles.planes.len()..].fill(0.0);
         let channel = channel_points(all_points, band * row);
-        let mut points = Scratch::<f32>::new(op, channels * channel + slack::<f32>())?;
-        points[channels * channel..].fill(0.0);
+        let mut points = Scratch::<f32>::new(op, channels * channel)?;
         let block_points = self.points_of_rows();
         // Points that are not prepared are computed by each task.
         let kernel = if let Kernels::Values(_) = kernels { block_points } else { 0 };
-        let sums = all_points * sums_pitch(KEPT);
-        storage::ensure_for_tasks(op, (kernel + sums) * size_of::<f32>(), rows.div_ceil(ROWS))?;
-        let block = Terms::BLOCK.min(channels);
-        let taps = (0..block).map(|c| Tap { a: c * ROWS, p: c * channel }).collect();
-        let terms = Terms::new(taps, channels, block * ROWS, block * channel);
+        let task_rows = self.task_rows;
+        let sums = all_points * sums_pitch(task_rows, KEPT.min(band * row));
+        storage::ensure_for_tasks(op, (kernel + sums) * size_of::<f32>(), rows.div_ceil(task_rows))?;
         for (unit, out) in out.chunks_exact_mut(unit_len).enumerate() {
             let group = unit % groups;
             let bias = &bias[group * rows..][..rows];
@@ -342,15 +353,15 @@ impl Winograd {
             for first in (0..tile_rows).step_by(band) {
                 let here = band.min(tile_rows - first);
                 let work = Work::Flops(8 * channels * here * row * all_points);
-                for_each_chunk(&mut points[..channels * channel], channel, work, |channel, points| {
+                for_each_chunk(&mut points, channel, work, |channel, points| {
                     let planes = &planes[channel * tiles.planes.channel_len()..];
                     self.transform_inputs(planes, first, here, points);
                 });
                 let work = product_work(2 * all_points * channels * rows * here * row);
                 let row_len = height * width * self.images;
-                for_each_chunk(out, ROWS * row_len, work, |block, out| {
-                    let start = block * ROWS;
-                    let bias = &bias[start..rows.min(start + ROWS)];
+                for_each_chunk(out, task_rows * row_len, work, |block, out| {
+                    let start = block * task_rows;
+                    let bias = &bias[start..rows.min(start + task_rows)];
                     let mut kernel = Scratch::<f32>::for_task(kernel);
                     let mut sums = Scratch::<f32>::for_task(sums);
                     let kernel = match kernels {
@@ -359,22 +370,27 @@ impl Winograd {
                             &kernel[..]
                         }
                         Kernels::Points(points) => {
-                            &points[(group * rows.div_ceil(ROWS) + block) * block_points..][..block_points]
+                            &points[(group * rows.div_ceil(task_rows) + block) * block_points..]
+                                [..block_points]
                         }
                     };
                     for tile in (0..here * row).step_by(KEPT) {
                         let count = KEPT.min(here * row - tile);
-                        let row_pitch = count + slack::<f32>();
-                        let each = sums.chunks_exact_mut(sums_pitch(count)).take(all_points);
-                        for (point, sums) in each.enumerate() {
-                            let a = &kernel[point * kernel_pitch(channels)..];
-                            let zeros = &[0.0; ROWS][..bias.len()];
-                            let base = point * points_pitch(here * row) + tile;
-                            let out = &mut rows_of(sums, row_pitch, bias.len());
-                            windows(a, 1, zeros, &points, &terms, base, count, out);
-                        }
+                        let factors = Factors {
+                            kernels: kernel,
+                            tiles: &points[tile..],
+                            points: all_points,
+                            channels,
+                            rows: task_rows,
+                            count: points_pitch(count),
+                            kernel_pitch: kernel_pitch(task_rows, channels),
+                            tile_pitch: points_pitch(here * row),
+                            channel_pitch: channel,
+                            sum_pitch: sums_pitch(task_rows, count),
+                        };
+                        add_up(factors, &mut sums);
                         for (r, (out, &bias)) in out.chunks_exact_mut(row_len).zip(bias).enumerate() {
-                            let (sums, first) = (&sums[r * row_pitch..], first * row + tile);
+                            let (sums, first) = (&sums[r * points_pitch(count)..], first * row + tile);
                             self.transform_sums(sums, bias, first, count, out);
                         }
                     }
@@ -417,14 +433,15 @@ impl WithSimd for KernelTransform<'_> {
         let Self { winograd, weight, rows, points } = self;
         let Coefficients { row: of_row, channel: of_channel, .. } = winograd.coefficients;
         let (channels, taps) = (winograd.tiles.planes.channels, winograd.tiling.taps());
-        let (pitch, [_, side]) = (kernel_pitch(channels), winograd.tiling.side());
+        let task_rows = winograd.task_rows;
+        let (pitch, [_, side]) = (kernel_pitch(task_rows, channels), winograd.tiling.side());
         let mut kernel = [[0.0; LANES]; 9];
         let (mut between, mut between_4) = (room::<S, 3, SIDE>(), room::<S, 3, 4>());
         let mut between_5 = room::<S, 5, SIDE>();
         // Lanes hold the rows of some channels.
-        for c in (0..channels).step_by(LANES / ROWS) {
+        for c in (0..channels).step_by(LANES / task_rows) {
             for lane in 0..LANES {
-                let (r, c) = (lane % ROWS, c + lane / ROWS);
+                let (r, c) = (lane % task_rows, c + lane / task_rows);
                 if r < rows && c < channels {
                     let from = &weight[r * of_row + c * of_channel..][..taps];
                     for (tap, &value) in from.iter().enumerate() {
@@ -436,7 +453,7 @@ impl WithSimd for KernelTransform<'_> {
             for part in (0..LANES).step_by(f32::lanes::<S>()) {
                 let from = (&kernel.as_flattened()[part..], [3 * LANES, LANES]);
                 // Lanes after the last channel are in the distance between points.
-                let to = (&mut points[c * ROWS + part..], [side * pitch, pitch]);
+                let to = (&mut points[c * task_rows + part..], [side * pitch, pitch]);
                 match winograd.tiling {
                     Tiling::Row5 => along_axes::<S, Kernel5, _, _>(false, from, &mut between_5, to),
                     Tiling::Square3By2 => along_axes::<S, Kernel3At4, _, _>(true, from, &mut between_4, to),
@@ -511,7 +528,7 @@ impl WithSimd for SumTransform<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self) {
         let Self { winograd, sums, bias, first, count, out } = self;
-        let (tiling, pitch) = (winograd.tiling, sums_pitch(count));
+        let (tiling, pitch) = (winograd.tiling, sums_pitch(winograd.task_rows, count));
         let [_, side] = tiling.side();
         let mut tile = [[[0.0; LANES]; 4]; 4];
         let (mut between, mut between_2) = (room::<S, SIDE, 4>(), room::<S, 4, 2>());
@@ -594,15 +611,15 @@ fn channel_points(points: usize, tiles: usize) -> usize {
     points * points_pitch(tiles) + LANES
 }
 
-/// Distances between the points of [`ROWS`] rows of transformed kernels, and between those of their sums for
-/// `tiles` tiles. They are no multiples of a power of two, so points do not share sets of the caches.
-fn kernel_pitch(channels: usize) -> usize {
-    ROWS * channels + LANES
+/// Distances between the points of `rows` rows of transformed kernels, and between the points of their sums
+/// for `tiles` tiles. They are no multiples of a power of two, so points do not share sets of the caches.
+fn kernel_pitch(rows: usize, channels: usize) -> usize {
+    rows * channels + LANES
 }
 
 /// See [`kernel_pitch`].
-fn sums_pitch(tiles: usize) -> usize {
-    ROWS * (tiles + slack::<f32>()) + LANES
+fn sums_pitch(rows: usize, tiles: usize) -> usize {
+    rows * points_pitch(tiles) + LANES
 }
 
 /// `to = from + bias` for the tiles of a row from number `lane` on, whose elements are in `from`.
