@@ -9,8 +9,8 @@
 //! point summation", SIAM J. Sci. Comput. 14 (1993).
 
 use super::lift::{HalfWidening, InVectors, OneByOne};
-use super::reducer::{Reducer, fold_any_row};
-use super::sizes::{LANES, LONG_ROW};
+use super::reducer::{Reducer, fold_any_row, fold_lanes};
+use super::sizes::{LANES, LONG_ROW, SHORT_LANES};
 use crate::{DType, Element, Tensor};
 use core::marker::PhantomData;
 use core::ops::Range;
@@ -203,8 +203,11 @@ impl<T: Element, R: Reducer<T>> VectorLoop for FoldRows<'_, T, R> {
     fn run<W: HalfWidening>(self) {
         for (i, acc) in self.acc.iter_mut().enumerate() {
             let row = self.starts.row(self.src, i, self.n);
-            *acc = if const { is_plain::<W, T>() } {
+            *acc = if const { R::IS_PLAIN } {
                 row.iter().fold(self.r.identity(), |acc, &x| self.r.combine(acc, self.r.lift(x)))
+            } else if const { !W::VECTORS && !R::ROUNDS } {
+                // Extremes of floats in as many lanes as with vectors would be twice the code for AVX2.
+                fold_lanes::<W, SHORT_LANES, T, R>(self.r, row)
             } else {
                 fold_any_row::<W, T, R>(self.r, row)
             };
@@ -238,7 +241,9 @@ impl<T: Element, R: Reducer<T>> VectorLoop for AddRows<'_, T, R> {
         let Self { r, src, starts, rows, acc } = self;
         let width = acc.len();
         let mut i = rows.start;
-        while const { !is_plain::<W, T>() } && i + GROUP <= rows.end {
+        // Groups without vectors would be as much code as those for AVX2, so only sums that have to round in
+        // the same order have them.
+        while const { R::ROUNDS || W::VECTORS } && i + GROUP <= rows.end {
             let first = opaque(i);
             let row = |k| starts.row(src, first + k, width);
             let rows = [row(0), row(1), row(2), row(3)];
@@ -259,13 +264,6 @@ impl<T: Element, R: Reducer<T>> VectorLoop for AddRows<'_, T, R> {
             i += 1;
         }
     }
-}
-
-/// Whether a loop is a plain one, which the compiler may vectorise as it likes: without vectors, of integers,
-/// whose results do not depend on the order. Lanes and groups of rows made the baseline's copies of these
-/// kernels as large as those for AVX2.
-const fn is_plain<W: HalfWidening, T: Element>() -> bool {
-    !W::VECTORS && !T::IS_FLOAT
 }
 
 /// The index `i` of a row, unknown to the compiler. Otherwise the compiler makes a loop of its own for rows

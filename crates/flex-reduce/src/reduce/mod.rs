@@ -199,7 +199,7 @@ fn truth_over(op: &'static str, tensor: Tensor, over: Over, store: BoolStore, al
     let (from, to) = (tensor.dtype(), DType::Bool(store));
     let mask = if from.is_float() { magnitude_mask(from.size()) } else { u64::MAX };
     dispatch!(bits op, from, B => {
-        over.reduce(op, tensor, &Typed::<B, _>::new(Truth { mask: B::from_u64(mask), all }), to)
+        over.reduce(op, tensor, &Typed::<B, _>::new(Truth::new(B::from_u64(mask), all)), to)
     })
 }
 

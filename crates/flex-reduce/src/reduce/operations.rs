@@ -134,6 +134,9 @@ impl<T: WideSum> Reducer<T> for IntMean {
     type Acc = T::Sum;
     type Out = T;
     const ROUNDS: bool = false;
+    /// Sums of 128 bits have no vectors: means of 64 rows of 1,024 i64 take 20 us at the baseline, and 34 with
+    /// AVX2 (Zen 4).
+    const LEVELS: Levels = if size_of::<T>() == 8 { Levels::Baseline } else { Levels::Lean };
     #[inline(always)]
     fn identity(self) -> T::Sum {
         T::Sum::default()
@@ -163,6 +166,7 @@ impl<T: Lift, O: Order<T>> Reducer<T> for Extreme<O> {
     type Acc = T::Wide;
     type Out = T;
     const ROUNDS: bool = false;
+    const IS_PLAIN: bool = O::VECTORISES;
     /// Halves come as `u16` and take several operations on bits. AVX2 does not compare unsigned integers of
     /// 64 bits: maxima of i64 took 2.3 times as long with it (Zen 5).
     const LEVELS: Levels = match (T::IS_FLOAT, size_of::<T>()) {
@@ -249,6 +253,7 @@ pub(crate) trait RawBits: Element {
     const EVERY: Self;
     fn and(self, other: Self) -> Self;
     fn or(self, other: Self) -> Self;
+    fn xor(self, other: Self) -> Self;
 }
 
 macro_rules! impl_bits {
@@ -259,6 +264,8 @@ macro_rules! impl_bits {
             fn and(self, other: Self) -> Self { self & other }
             #[inline(always)]
             fn or(self, other: Self) -> Self { self | other }
+            #[inline(always)]
+            fn xor(self, other: Self) -> Self { self ^ other }
         }
     )*};
 }
@@ -269,8 +276,15 @@ impl_bits!(u8, u16, u32, u64);
 #[derive(Clone, Copy)]
 pub(crate) struct Truth<B> {
     /// The bits that make a value non-zero: all but the sign of a float.
-    pub mask: B,
-    pub all: bool,
+    mask: B,
+    /// The bits of an element that is zero: none, or all if zeros are looked for.
+    zero: B,
+}
+
+impl<B: RawBits> Truth<B> {
+    pub fn new(mask: B, all: bool) -> Self {
+        Self { mask, zero: if all { B::EVERY } else { B::ZERO } }
+    }
 }
 
 impl<B: RawBits> Reducer<B> for Truth<B> {
@@ -283,8 +297,9 @@ impl<B: RawBits> Reducer<B> for Truth<B> {
     }
     #[inline(always)]
     fn lift(self, value: B) -> B {
-        let zero = value.and(self.mask) == B::ZERO;
-        if zero == self.all { B::EVERY } else { B::ZERO }
+        // A comparison of two booleans would not be vectorised: 65,536 f32 took 30 us.
+        let truth = if value.and(self.mask) == B::ZERO { B::ZERO } else { B::EVERY };
+        truth.xor(self.zero)
     }
     #[inline(always)]
     fn combine(self, a: B, b: B) -> B {
@@ -292,6 +307,6 @@ impl<B: RawBits> Reducer<B> for Truth<B> {
     }
     #[inline]
     fn finish(self, acc: B, _n: usize, _copies: usize) -> u8 {
-        ((acc != B::ZERO) != self.all) as u8
+        ((acc == B::ZERO) == (self.zero == B::EVERY)) as u8
     }
 }

@@ -17,6 +17,8 @@ pub(crate) enum Want {
 
 /// An order of elements by keys: the wanted extreme has the largest key.
 pub(crate) trait Order<T: Lift>: Copy + Send + Sync {
+    /// Whether the compiler vectorises a plain loop that looks for the largest key.
+    const VECTORISES: bool = false;
     fn key(self, value: T) -> T::Wide;
     /// The element of a key; for the key of a NaN, a NaN.
     fn element(self, wide: T::Wide) -> T;
@@ -146,6 +148,7 @@ macro_rules! impl_int_order {
         }
 
         impl Order<$ty> for IntOrder<$ty> {
+            const VECTORISES: bool = true;
             #[inline(always)]
             fn key(self, value: $ty) -> $ty {
                 let mask = (0 as $ty).wrapping_sub((value & self.negative) >> (<$ty>::BITS - 1));
