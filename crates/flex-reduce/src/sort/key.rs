@@ -5,7 +5,7 @@
 //! so that a stable ascending sort of keys is a stable sort of the elements in either direction.
 
 use crate::{DType, Element};
-use flex_math::simd::vectorize;
+use flex_math::simd::vectorize_lean;
 
 /// The raw bits of an element, or its key.
 pub(super) trait Key: Element + Digits {
@@ -126,10 +126,10 @@ impl<B: Key> KeyMap<B> {
     }
 
     /// Writes the key of each element; returns whether [`elements`](Self::elements) restores all elements
-    /// from the keys.
+    /// from the keys. Sorting takes so much longer that AVX-512 would not be noticed.
     #[inline]
     pub fn keys(&self, bits: &[B], keys: &mut [B]) -> bool {
-        vectorize(
+        vectorize_lean(
             #[inline(always)]
             || self.keys_inline(bits, keys),
         )
@@ -166,7 +166,7 @@ impl<B: Key> KeyMap<B> {
     /// Writes the element of each key; NaN and zeros of floats become canonical.
     pub fn elements(&self, keys: &[B], bits: &mut [B]) {
         let flip = self.flip;
-        vectorize(
+        vectorize_lean(
             #[inline(always)]
             || match self.kind {
                 KeyKind::Float => {
