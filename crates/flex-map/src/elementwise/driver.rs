@@ -298,7 +298,7 @@ fn fill<const N: usize>(op: Op<N>, out: &mut [u8], layout: &Layout, inputs: &[In
 }
 
 /// The shape that all tensors broadcast to.
-fn common_shape<const N: usize>(op: &'static str, inputs: &[Input; N]) -> Result<Shape> {
+fn common_shape(op: &'static str, inputs: &[Input]) -> Result<Shape> {
     let mut tensors = inputs.iter().filter_map(Input::tensor);
     let Some(first) = tensors.next() else {
         return Err(Error::argument(op, "operands", "no tensor", "at least one tensor"));
@@ -323,7 +323,7 @@ fn same_order(operand: &Layout, output: &Layout) -> bool {
     }
 }
 
-fn output_layout<const N: usize>(shape: Shape, inputs: &[Input; N]) -> Layout {
+fn output_layout(shape: Shape, inputs: &[Input]) -> Layout {
     let full = || inputs.iter().filter_map(Input::tensor).map(Tensor::layout).filter(|l| *l.shape() == shape);
     if full().all(Layout::is_contiguous) && full().next().is_some() {
         return Layout::contiguous(shape);

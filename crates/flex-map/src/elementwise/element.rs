@@ -3,7 +3,7 @@
 //! Integers, comparisons and casts are computed so, and halves where only their bits matter. Floats have
 //! [vectors](super::float).
 
-use super::kernel::{FloatKernels, IntegerKernels, Kernel, Src, Typed, through_blocks};
+use super::kernel::{BLOCK, FloatKernels, IntegerKernels, Kernel, Src, Typed, through_blocks};
 use crate::{Element, bf16, f16};
 use core::marker::PhantomData;
 use flex_math::simd::{Gains, Levels, prefetch_ahead, vectorize_with};
@@ -292,20 +292,37 @@ impl<T: Element, F: Fn3<T> + 'static> Kernel<3> for Map3<T, F> {
             unreachable!("the parameters are constants");
         };
         let out: &mut [T] = bytemuck::cast_slice_mut(out);
+        let a = match a.typed() {
+            Typed::Each(a) => Some(a),
+            Typed::Same(a) => return fill(out, F::at(a, p, q)),
+            Typed::Out => None,
+        };
         vectorize_with::<Self, _>(
             // `move`: a parameter that is captured by reference is loaded again in every iteration.
             #[inline(always)]
-            move |vectors| match a.typed() {
-                Typed::Each(a) => each1(vectors, true, out, a, move |a| F::at(a, p, q)),
-                Typed::Same(a) => out.fill(F::at(a, p, q)),
-                Typed::Out => {
-                    for o in out {
-                        *o = F::at(*o, p, q);
-                    }
+            move |vectors| {
+                // An operand in the output passes through a block on the stack, so that there is one loop.
+                let mut block = [T::ZERO; BLOCK];
+                let len = if a.is_some() { out.len() } else { BLOCK };
+                for (k, out) in out.chunks_mut(len.max(1)).enumerate() {
+                    let a = match a {
+                        Some(a) => &a[k * len..][..out.len()],
+                        None => {
+                            block[..out.len()].copy_from_slice(out);
+                            &block[..out.len()]
+                        }
+                    };
+                    each1(vectors, true, out, a, move |a| F::at(a, p, q));
                 }
             },
         );
     }
+}
+
+/// A function of its own, since the loop is vectorised.
+#[inline(never)]
+fn fill<T: Element>(out: &mut [T], value: T) {
+    out.fill(value);
 }
 
 /// Declares lists of the kernels that a function of elements makes.
