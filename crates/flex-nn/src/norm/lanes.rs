@@ -6,7 +6,7 @@ use flex_math::fold_halves;
 use flex_math::simd::vectorize;
 
 /// Number of independent partial results.
-const LANES: usize = 32;
+pub(super) const LANES: usize = 32;
 /// Most elements that are summed in one set of partial sums; longer sums add up blocks of this length.
 const SUM_BLOCK: usize = 4096;
 

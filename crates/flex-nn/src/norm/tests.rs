@@ -97,6 +97,7 @@ fn check<T: Element>(tensor: Tensor, axis: usize) {
 fn check_all<T: Element>() {
     for size in [1usize, 2, 7, 16, 31, 33, 65, 300] {
         check::<T>(sample::<T>(&[3, size], size), 1);
+        check::<T>(sample::<T>(&[70, size], size), 1);
         check::<T>(sample::<T>(&[size, 5], size), 0);
         check::<T>(sample::<T>(&[size, 33], size), 0);
         check::<T>(sample::<T>(&[2, size, 70], size), 1);
@@ -133,10 +134,32 @@ fn softmax_of_halves_matches_the_definition() {
     check_all::<bf16>();
 }
 
+/// Rows that are computed side by side (up to 40 elements), in loops along them, and by themselves (from 64).
+#[test]
+fn the_bits_of_a_row_do_not_depend_on_the_rows_beside_it() {
+    for width in [1usize, 2, 3, 10, 16, 31, 32, 33, 40, 41, 63, 64] {
+        let all = sample::<f32>(&[70, width], width);
+        for op in [softmax, log_softmax, softmin] {
+            let whole = op(all.clone(), 1).unwrap().to_vec::<f32>();
+            for row in [0, 31, 32, 69] {
+                let alone = op(all.clone().narrow(0, row, 1).unwrap(), 1).unwrap().to_vec::<f32>();
+                assert_eq!(alone, whole[row * width..][..width], "row {row} of {width} elements");
+            }
+        }
+    }
+}
+
 #[test]
 fn nan_and_infinities_follow_pytorch() {
     let (nan, inf) = (f32::NAN, f32::INFINITY);
     let rows = [[1.0, nan, 2.0], [-inf, -inf, -inf], [inf, 0.0, 1.0], [-inf, 0.0, 0.0], [nan, nan, nan]];
+    // Short rows, computed side by side.
+    let short: Vec<f32> = rows.into_iter().flatten().cycle().take(35 * 3).collect();
+    let got = softmax(Tensor::from_slice(&short, [35, 3]).unwrap(), 1).unwrap().to_vec::<f32>();
+    for (r, row) in got.chunks(3).enumerate() {
+        let is_right = if r % 5 == 3 { row == [0.0, 0.5, 0.5] } else { row.iter().all(|v| v.is_nan()) };
+        assert!(is_right, "row {r}: {row:?}");
+    }
     // Rows wide enough for whole vectors.
     let row = |r: [f32; 3]| (0..90).map(move |i| r[i % 3]);
     let data: Vec<f32> = rows.into_iter().flat_map(row).collect();
