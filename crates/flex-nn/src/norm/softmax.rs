@@ -239,8 +239,8 @@ fn short_rows<F: Real>(data: &mut [F], width: usize, kind: SoftmaxKind) {
     along_rows(rest, width, kind);
 }
 
-/// [`short_rows`], with vectors along the rows. Those of 64 bytes would be wider than most rows: 65,536 f32 in
-/// rows of 10 take 272 us with vectors of AVX2, and took 312 (Zen 4).
+/// [`short_rows`], with vectors along the rows. Those of 64 bytes would be wider than most rows: 65,536 f32
+/// in rows of 10 take 272 us with vectors of AVX2, and took 312 (Zen 4).
 fn along_rows<F: Real>(data: &mut [F], width: usize, kind: SoftmaxKind) {
     vectorize_lean(
         #[inline(always)]
@@ -277,8 +277,8 @@ fn along_rows<F: Real>(data: &mut [F], width: usize, kind: SoftmaxKind) {
     );
 }
 
-/// [`short_rows`], with vectors across [`SIDE_BY_SIDE`] rows, which are transposed and back: 65,536 f32 in rows
-/// of 10 take 112 us, and in rows of 31 96 instead of 120.
+/// [`short_rows`], with vectors across [`SIDE_BY_SIDE`] rows, which are transposed and back: 65,536 f32 in
+/// rows of 10 take 112 us, and in rows of 31 96 instead of 120.
 fn side_by_side<F: Real>(data: &mut [F], width: usize, kind: SoftmaxKind) {
     let is_log = kind == SoftmaxKind::LogSoftmax;
     let mut columns = vec![[F::ZERO; SIDE_BY_SIDE]; width];
@@ -311,7 +311,8 @@ fn less_maxima<F: Real>(rows: &[F], columns: &mut [Side<F>]) {
     vectorize_lean(
         #[inline(always)]
         || {
-            // A constant count would become gathers, which take longer (f32 in rows of 16: 108 us instead of 91).
+            // A constant count would become gathers, which take longer: f32 in rows of 16 108 us instead of
+            // 91.
             let width = columns.len();
             let count = rows.len() / width;
             let mut max = [F::neg_infinity(); SIDE_BY_SIDE];
@@ -330,8 +331,8 @@ fn less_maxima<F: Real>(rows: &[F], columns: &mut [Side<F>]) {
     );
 }
 
-/// The sum of each row, in the order of [`sum_of`], so that the bits of a row do not depend on the rows beside
-/// it. `lanes` is working memory.
+/// The sum of each row, in the order of [`sum_of`], so that the bits of a row do not depend on the rows
+/// beside it. `lanes` is working memory.
 fn sum_columns<F: Real>(columns: &[Side<F>], lanes: &mut [Side<F>; LANES]) -> Side<F> {
     let mut used = columns.len().min(LANES);
     let (first, rest) = columns.split_at(used);
@@ -357,7 +358,8 @@ fn add_each<F: Real>(to: &mut Side<F>, from: &Side<F>) {
     to.iter_mut().zip(from).for_each(|(to, from)| *to += *from);
 }
 
-/// Writes what [`less_maxima`] has transposed back to `rows`, less a number for each row, or multiplied by it.
+/// Writes what [`less_maxima`] has transposed back to `rows`, less a number for each row, or multiplied by
+/// it.
 fn write_results<F: Real>(columns: &[Side<F>], numbers: &Side<F>, less: bool, rows: &mut [F]) {
     vectorize_lean(
         #[inline(always)]

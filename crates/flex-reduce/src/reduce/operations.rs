@@ -134,8 +134,8 @@ impl<T: WideSum> Reducer<T> for IntMean {
     type Acc = T::Sum;
     type Out = T;
     const ROUNDS: bool = false;
-    /// Sums of 128 bits have no vectors: means of 64 rows of 1,024 i64 take 20 us at the baseline, and 34 with
-    /// AVX2 (Zen 4).
+    /// Sums of 128 bits have no vectors: means of 64 rows of 1,024 i64 take 20 us at the baseline, and 34
+    /// with AVX2 (Zen 4).
     const LEVELS: Levels = if size_of::<T>() == 8 { Levels::Baseline } else { Levels::Lean };
     #[inline(always)]
     fn identity(self) -> T::Sum {

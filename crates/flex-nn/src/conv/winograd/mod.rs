@@ -300,8 +300,8 @@ impl Winograd {
         self.tiling.points() * kernel_pitch(self.task_rows, self.tiles.planes.channels)
     }
 
-    /// Writes the points of the kernels of up to `task_rows` rows of a group from `row` on: for each point and
-    /// channel a coefficient per row. Coefficients of rows that do not exist are arbitrary.
+    /// Writes the points of the kernels of up to `task_rows` rows of a group from `row` on: for each point
+    /// and channel a coefficient per row. Coefficients of rows that do not exist are arbitrary.
     fn transform(&self, weight: &[f32], group: usize, row: usize, points: &mut [f32]) {
         let weight = &weight[group * self.coefficients.group + row * self.coefficients.row..];
         dispatch_lean(KernelTransform {
