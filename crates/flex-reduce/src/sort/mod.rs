@@ -73,7 +73,7 @@ pub fn sort(tensor: Tensor, axis: usize, descending: bool) -> Result<Tensor> {
     check(op, &tensor, axis, None)?;
     let mut values = into_unique(op, axis_last(tensor, axis)?)?;
     let (dtype, n) = (values.dtype(), values.shape()[values.rank() - 1]);
-    if n > 1 {
+    if n > 1 && values.num_elements() > 0 {
         dispatch!(bits op, dtype, B => {
             check_memory::<B>(op, n, false)?;
             if let Some(rows) = values.dense_mut::<B>() {
@@ -102,9 +102,12 @@ pub fn sort_with_indices(
     let (dtype, shape) = (values.dtype(), values.shape().clone());
     let n = shape[shape.len() - 1];
     let indices = build_indices(op, shape, index_dtype, &mut |indices| {
+        if values.num_elements() == 0 {
+            return Ok(());
+        }
         dispatch!(bits op, dtype, B => {
             check_memory::<B>(op, n, true)?;
-            if let (Some(rows), true) = (values.dense_mut::<B>(), n > 0) {
+            if let Some(rows) = values.dense_mut::<B>() {
                 sort_indices(KeyMap::<B>::new(dtype, descending), RowPairs::Sort(rows), indices, n);
             }
             Ok(())
@@ -124,12 +127,13 @@ pub fn argsort(tensor: Tensor, axis: usize, descending: bool, index_dtype: DType
     let (dtype, shape) = (tensor.dtype(), tensor.shape().clone());
     let n = shape[shape.len() - 1];
     let indices = build_indices(op, shape, index_dtype, &mut |indices| {
+        if tensor.num_elements() == 0 {
+            return Ok(());
+        }
         dispatch!(bits op, dtype, B => {
             check_memory::<B>(op, n, true)?;
             let rows = &tensor.storage::<B>()[tensor.layout().span()];
-            if n > 0 {
-                sort_indices(KeyMap::<B>::new(dtype, descending), RowPairs::Read(rows), indices, n);
-            }
+            sort_indices(KeyMap::<B>::new(dtype, descending), RowPairs::Read(rows), indices, n);
             Ok(())
         })
     })?;

@@ -31,7 +31,7 @@ pub(super) fn check_memory<B: Key>(op: &'static str, n: usize, pairs: bool) -> R
     storage::ensure(op, n.saturating_mul(each).saturating_mul(rows))
 }
 
-/// Sorts each row of `n >= 1` elements in place.
+/// Sorts each row of `n >= 1` elements in place; there is at least one.
 pub(super) fn sort_values<B: Key>(map: KeyMap<B>, rows: &mut [B], n: usize) {
     let (chunk, work) = split(rows.len(), n);
     parallel::for_each_chunk(rows, chunk, work, |_, rows| {
@@ -68,7 +68,8 @@ fn shared_elements<B: Key>(map: KeyMap<B>, row: &[B]) -> Vec<(B, Vec<B>)> {
     map.shared_keys().map(with_key).into()
 }
 
-/// Writes, for each element of the sorted rows of `n >= 1` elements, its index in the unsorted row.
+/// Writes, for each element of the sorted rows of `n >= 1` elements, its index in the unsorted row; there is
+/// at least one.
 pub(super) fn sort_indices<B: Key>(map: KeyMap<B>, rows: RowPairs<'_, B>, indices: IndexSlice<'_>, n: usize) {
     let IndexSlice { bytes, width } = indices;
     let (chunk, work) = split(bytes.len() / width, n);

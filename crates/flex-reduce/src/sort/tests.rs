@@ -221,3 +221,18 @@ fn bad_arguments_are_refused_in_the_name_of_the_operation() {
     );
     assert_eq!(super::topk(t, 1, 0).unwrap().shape().to_vec(), [2, 0]);
 }
+
+/// No rows, of lengths for which each would be sorted in parallel, and for which the memory would not suffice.
+#[test]
+fn rows_that_do_not_exist_are_sorted() {
+    for shape in [[0usize, 3], [3, 0], [0, 200_000], [200_000, 0], [0, u32::MAX as usize]] {
+        let t = Tensor::empty(shape, DType::F32).unwrap();
+        for axis in [0, 1] {
+            assert_eq!(sort(t.clone(), axis, false).unwrap().shape().to_vec(), shape);
+            assert_eq!(argsort(t.clone(), axis, true, DType::I64).unwrap().shape().to_vec(), shape);
+            let (values, indices) = sort_with_indices(t.clone(), axis, false, DType::I64).unwrap();
+            assert_eq!((values.shape().to_vec(), indices.shape().to_vec()), (shape.to_vec(), shape.to_vec()));
+            assert!(topk(t.clone(), axis, 0).is_ok());
+        }
+    }
+}
