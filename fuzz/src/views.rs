@@ -53,21 +53,34 @@ impl Model {
     }
 }
 
-/// The indices that a slice selects; `None` for a step of zero.
-fn indices(slice: &Slice, size: usize) -> Option<Vec<usize>> {
-    if slice.step == 0 {
-        return None;
+/// The indices along an axis that a slice selects. Not a list, which would be long for an axis of an empty
+/// tensor.
+struct Indices {
+    first: i128,
+    step: i128,
+    len: usize,
+}
+
+impl Indices {
+    /// `None` for a step of zero.
+    fn of(slice: &Slice, size: usize) -> Option<Self> {
+        if slice.step == 0 {
+            return None;
+        }
+        let (size, step) = (size as i128, slice.step as i128);
+        let bound = |i: isize| (if i < 0 { size + i as i128 } else { i as i128 }).clamp(0, size);
+        let (start, end) = (bound(slice.start), slice.end.map_or(size, bound));
+        let len = (end - start).max(0).unsigned_abs().div_ceil(step.unsigned_abs());
+        Some(Self { first: if step > 0 { start } else { end - 1 }, step, len: len as usize })
     }
-    let (size, step) = (size as i128, slice.step as i128);
-    let bound = |i: isize| (if i < 0 { size + i as i128 } else { i as i128 }).clamp(0, size);
-    let (start, end) = (bound(slice.start), slice.end.map_or(size, bound));
-    let mut at = if step > 0 { start } else { end - 1 };
-    let mut list = Vec::new();
-    while (start..end).contains(&at) {
-        list.push(at as usize);
-        at += step;
+
+    fn len(&self) -> usize {
+        self.len
     }
-    Some(list)
+
+    fn at(&self, i: usize) -> usize {
+        (self.first + i as i128 * self.step) as usize
+    }
 }
 
 /// The model and its engine's result have to agree on whether there is a result.
@@ -115,13 +128,13 @@ fn slices(u: &mut Unstructured<'_>, rank: usize) -> Result<Vec<Slice>> {
     (0..count).map(|_| one(u)).collect()
 }
 
-/// The axes' selected indices, one list for each axis; `None` where the slices are refused.
-fn selected(slices: &[Slice], shape: &[usize]) -> Option<Vec<Vec<usize>>> {
+/// The axes' selected indices; `None` where the slices are refused.
+fn selected(slices: &[Slice], shape: &[usize]) -> Option<Vec<Indices>> {
     if slices.len() > shape.len() {
         return None;
     }
     let all = Slice::full();
-    (0..shape.len()).map(|k| indices(slices.get(k).unwrap_or(&all), shape[k])).collect()
+    (0..shape.len()).map(|k| Indices::of(slices.get(k).unwrap_or(&all), shape[k])).collect()
 }
 
 fn run(u: &mut Unstructured<'_>) -> Result<()> {
@@ -211,8 +224,8 @@ fn step(u: &mut Unstructured<'_>, dtype: DType, all: &mut Vec<(Tensor, Model)>) 
         3 | 4 => {
             let slices = slices(u, rank)?;
             let want = selected(&slices, &m.shape).map(|lists| {
-                m.map(lists.iter().map(Vec::len).collect(), |index| {
-                    index.iter().zip(&lists).map(|(&i, list)| list[i]).collect()
+                m.map(lists.iter().map(Indices::len).collect(), |index| {
+                    index.iter().zip(&lists).map(|(&i, list)| list.at(i)).collect()
                 })
             });
             agree("slice", t.slice(&slices), want, dtype)
@@ -321,7 +334,7 @@ fn step(u: &mut Unstructured<'_>, dtype: DType, all: &mut Vec<(Tensor, Model)>) 
         10 | 11 => {
             let slices = slices(u, rank)?;
             let lists = selected(&slices, &m.shape);
-            let region: Vec<usize> = lists.iter().flatten().map(Vec::len).collect();
+            let region: Vec<usize> = lists.iter().flatten().map(Indices::len).collect();
             // The value is one of the tensors where that fits, and else one element repeated.
             let (value, vm) = if second.1.shape == region || lists.is_none() {
                 second
@@ -337,7 +350,7 @@ fn step(u: &mut Unstructured<'_>, dtype: DType, all: &mut Vec<(Tensor, Model)>) 
                 // positions.
                 let places = Model { shape: m.shape.clone(), bits: (0..m.bits.len() as u64).collect() };
                 let places = places.map(vm.shape.clone(), |index| {
-                    index.iter().zip(&lists).map(|(&i, list)| list[i]).collect()
+                    index.iter().zip(&lists).map(|(&i, list)| list.at(i)).collect()
                 });
                 places.bits.iter().zip(&vm.bits).for_each(|(&to, &bits)| want.bits[to as usize] = bits);
                 want
