@@ -222,7 +222,7 @@ fn bad_arguments_are_refused_in_the_name_of_the_operation() {
     assert_eq!(super::topk(t, 1, 0).unwrap().shape().to_vec(), [2, 0]);
 }
 
-/// No rows, of lengths for which each would be sorted in parallel, and for which the memory would not suffice.
+/// No rows, of lengths for which each would be sorted in parallel, and for which memory would not suffice.
 #[test]
 fn rows_that_do_not_exist_are_sorted() {
     for shape in [[0usize, 3], [3, 0], [0, 200_000], [200_000, 0], [0, u32::MAX as usize]] {
