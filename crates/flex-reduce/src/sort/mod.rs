@@ -52,7 +52,7 @@ fn into_unique(op: &'static str, mut tensor: Tensor) -> Result<Tensor> {
     })
 }
 
-/// A contiguous tensor of indices that `fill` writes.
+/// A contiguous tensor of indices that `fill` writes, if there are any.
 fn build_indices(
     op: &'static str,
     shape: Shape,
@@ -60,7 +60,10 @@ fn build_indices(
     fill: &mut dyn FnMut(IndexSlice<'_>) -> Result<()>,
 ) -> Result<Tensor> {
     let mut blank = Blank::new(op, shape, dtype)?;
-    fill(IndexSlice { bytes: blank.bytes(), width: dtype.size() })?;
+    let bytes = blank.bytes();
+    if !bytes.is_empty() {
+        fill(IndexSlice { bytes, width: dtype.size() })?;
+    }
     Ok(blank.finish())
 }
 
@@ -102,9 +105,6 @@ pub fn sort_with_indices(
     let (dtype, shape) = (values.dtype(), values.shape().clone());
     let n = shape[shape.len() - 1];
     let indices = build_indices(op, shape, index_dtype, &mut |indices| {
-        if values.num_elements() == 0 {
-            return Ok(());
-        }
         dispatch!(bits op, dtype, B => {
             check_memory::<B>(op, n, true)?;
             if let Some(rows) = values.dense_mut::<B>() {
@@ -127,9 +127,6 @@ pub fn argsort(tensor: Tensor, axis: usize, descending: bool, index_dtype: DType
     let (dtype, shape) = (tensor.dtype(), tensor.shape().clone());
     let n = shape[shape.len() - 1];
     let indices = build_indices(op, shape, index_dtype, &mut |indices| {
-        if tensor.num_elements() == 0 {
-            return Ok(());
-        }
         dispatch!(bits op, dtype, B => {
             check_memory::<B>(op, n, true)?;
             let rows = &tensor.storage::<B>()[tensor.layout().span()];
