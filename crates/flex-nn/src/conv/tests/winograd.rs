@@ -181,8 +181,8 @@ fn fresh(t: &Tensor) -> Tensor {
     Tensor::from_slice(&t.to_vec::<f32>(), t.shape().to_vec()).unwrap()
 }
 
-/// Which [`Kernels`] a convolution of 28x28 pixels would use, without a use of the weight. `None` if it does
-/// not use tiles.
+/// Whether a convolution of an image of this side would use prepared points, without a use of the weight.
+/// `None` if it does not use tiles.
 fn is_prepared(w: &Tensor, o: &ConvOptions<2>, side: usize) -> Option<bool> {
     let xs = [1, w.shape()[1] * o.groups, side, side];
     let g = Geometry::conv("t", &xs, w.shape(), o).unwrap();

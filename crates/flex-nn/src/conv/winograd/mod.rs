@@ -265,7 +265,7 @@ impl Winograd {
         if rows < ROWS || self.grid.iter().product::<usize>() > TILES {
             return Some(Kernels::Values(values));
         }
-        let (task_rows, block) = (self.task_rows, self.points_of_rows());
+        let (task_rows, block) = (self.task_rows, self.points_of_task());
         let blocks = rows.div_ceil(task_rows);
         let len = groups * blocks * block * size_of::<f32>();
         let points = weight.prepare(self.form(groups, weight), len, |points| {
@@ -296,7 +296,7 @@ impl Winograd {
     }
 
     /// Number of points of the kernels of a task.
-    fn points_of_rows(&self) -> usize {
+    fn points_of_task(&self) -> usize {
         self.tiling.points() * kernel_pitch(self.task_rows, self.tiles.planes.channels)
     }
 
@@ -339,7 +339,7 @@ impl Winograd {
         planes[tiles.planes.len()..].fill(0.0);
         let channel = channel_points(all_points, band * row);
         let mut points = Scratch::<f32>::new(op, channels * channel)?;
-        let block_points = self.points_of_rows();
+        let block_points = self.points_of_task();
         // Points that are not prepared are computed by each task.
         let kernel = if let Kernels::Values(_) = kernels { block_points } else { 0 };
         let task_rows = self.task_rows;

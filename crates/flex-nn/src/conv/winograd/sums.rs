@@ -4,6 +4,7 @@
 //! of kernels, which come from memory and are read once. So they lie in the order in which they are read, and
 //! are fetched ahead.
 
+use super::ROWS;
 use flex_math::simd::{Scalar, Simd, WithSimd, dispatch, load, prefetch_far, store};
 
 /// How far ahead the points of kernels are fetched, in elements. Layers of 512 channels at 7x7, of one image,
@@ -20,7 +21,7 @@ pub(super) struct Factors<'a> {
     pub tiles: &'a [f32],
     pub points: usize,
     pub channels: usize,
-    /// Number of kernels: 8 or [`MANY_ROWS`].
+    /// Number of kernels: [`ROWS`] or [`MANY_ROWS`].
     pub rows: usize,
     /// Number of tiles: whole vectors of [`LANES`](super::LANES).
     pub count: usize,
@@ -59,9 +60,9 @@ impl WithSimd for Sums<'_> {
                         factors.rows::<S, 4, 2>(point, tile, sums)
                     }
                     1 if factors.rows == MANY_ROWS => factors.rows::<S, MANY_ROWS, 1>(point, tile, sums),
-                    1 => factors.rows::<S, 8, 1>(point, tile, sums),
-                    2 => factors.rows::<S, 8, 2>(point, tile, sums),
-                    _ => factors.rows::<S, 8, 3>(point, tile, sums),
+                    1 => factors.rows::<S, ROWS, 1>(point, tile, sums),
+                    2 => factors.rows::<S, ROWS, 2>(point, tile, sums),
+                    _ => factors.rows::<S, ROWS, 3>(point, tile, sums),
                 };
                 tile += vectors * lanes;
             }
@@ -161,7 +162,7 @@ mod tests {
         let whole = |len: usize, factor: usize| -> Vec<f32> {
             (0..len).map(|i| (i * factor % 17) as f32 - 8.0).collect()
         };
-        for (rows, channels) in [(8, 1), (8, 5), (MANY_ROWS, 3), (MANY_ROWS, 32)] {
+        for (rows, channels) in [(ROWS, 1), (ROWS, 5), (MANY_ROWS, 3), (MANY_ROWS, 32)] {
             for count in (1..=7).map(|vectors| vectors * LANES) {
                 let kernels = whole(POINTS * rows * channels, 7);
                 let tiles = whole(POINTS * channels * count, 5);
