@@ -106,6 +106,18 @@ pub fn over_operands<B: Backend, W>(
     want: impl Fn(&[Array<f64>]) -> W,
     run: impl Fn(Vec<FloatTensor<B>>, &W) -> Result<(), String>,
 ) {
+    over_operands_dyn(context, dtype, case, arrays, &want, &run);
+}
+
+/// [`over_operands`], compiled once for all calls.
+fn over_operands_dyn<B: Backend, W>(
+    context: &Context<'_, B>,
+    dtype: DType,
+    case: &str,
+    arrays: &[&Array<f64>],
+    want: &dyn Fn(&[Array<f64>]) -> W,
+    run: &dyn Fn(Vec<FloatTensor<B>>, &W) -> Result<(), String>,
+) {
     let contents: Vec<Array<f64>> = arrays.iter().map(|&a| a.clone()).collect();
     let plain = want(&contents);
     for layouts in assignments(&context.capabilities.layouts, arrays.len()) {

@@ -17,8 +17,37 @@ pub struct Context<'a, B: Backend> {
     /// The description of the backend.
     pub capabilities: &'a Capabilities,
     methods: &'a [&'static str],
+    log: Log,
+}
+
+/// The outcomes of a row's checks.
+#[derive(Default)]
+struct Log {
     failures: RefCell<Vec<String>>,
     checks: RefCell<usize>,
+}
+
+/// What a check says of itself, and the check: `Ok(false)` if it does not apply.
+type What<'a> = Box<dyn FnOnce() -> String + 'a>;
+type Check<'a> = Box<dyn FnOnce() -> Result<bool, String> + 'a>;
+
+impl Log {
+    fn record(&self, what: What<'_>, outcome: Result<(), String>) {
+        *self.checks.borrow_mut() += 1;
+        if let Err(reason) = outcome {
+            self.failures.borrow_mut().push(format!("{}: {reason}", what()));
+        }
+    }
+
+    /// Records the outcome of a check that may panic. Not generic, because each backend has a thousand checks.
+    fn attempt(&self, isolated: bool, what: What<'_>, run: Check<'_>) {
+        let run = || if isolated { fresh_stream().executes(run) } else { run() };
+        match catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|payload| Err(panic_text(&*payload))) {
+            Ok(false) => {}
+            Ok(true) => self.record(what, Ok(())),
+            Err(reason) => self.record(what, Err(reason)),
+        }
+    }
 }
 
 impl<B: Backend> Context<'_, B> {
@@ -63,34 +92,17 @@ impl<B: Backend> Context<'_, B> {
 
     /// Records the outcome of one comparison. `what` is called only if the comparison failed.
     pub fn check(&self, what: impl FnOnce() -> String, outcome: Result<(), String>) {
-        *self.checks.borrow_mut() += 1;
-        if let Err(reason) = outcome {
-            self.failures.borrow_mut().push(format!("{}: {reason}", what()));
-        }
+        self.log.record(Box::new(what), outcome);
     }
 
     /// [`check`](Self::check) of a computation that may panic.
     pub fn attempt(&self, what: impl FnOnce() -> String, run: impl FnOnce() -> Result<(), String>) {
-        let outcome = self.caught(run).unwrap_or_else(Err);
-        self.check(what, outcome);
-    }
-
-    /// The result of a computation, or the message of its panic as an error.
-    fn caught<T>(&self, run: impl FnOnce() -> T) -> Result<T, String> {
-        let run = || match self.capabilities.isolated {
-            true => fresh_stream().executes(run),
-            false => run(),
-        };
-        catch_unwind(AssertUnwindSafe(run)).map_err(|payload| panic_text(&*payload))
+        self.attempt_if(what, || run().map(|()| true));
     }
 
     /// [`attempt`](Self::attempt) of a check that may not apply (`Ok(false)`); such a check is not counted.
     pub fn attempt_if(&self, what: impl FnOnce() -> String, run: impl FnOnce() -> Result<bool, String>) {
-        match self.caught(run).unwrap_or_else(Err) {
-            Ok(false) => {}
-            Ok(true) => self.check(what, Ok(())),
-            Err(reason) => self.check(what, Err(reason)),
-        }
+        self.log.attempt(self.capabilities.isolated, Box::new(what), Box::new(run));
     }
 }
 
@@ -165,19 +177,14 @@ pub fn run<B: Backend>(capabilities: &Capabilities, rows: Vec<Row<B>>) -> Vec<Re
 
 /// Runs a row.
 pub fn run_row<B: Backend>(capabilities: &Capabilities, row: Row<B>) -> Record {
-    let context = Context::<B> {
-        device: Default::default(),
-        capabilities,
-        methods: &row.methods,
-        failures: RefCell::default(),
-        checks: RefCell::default(),
-    };
+    let context =
+        Context::<B> { device: Default::default(), capabilities, methods: &row.methods, log: Log::default() };
     trace::take();
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| (row.run)(&context))) {
         context.check(|| "the check itself".into(), Err(panic_text(&*payload)));
     }
     let trace = trace::take();
-    let mut failures = context.failures.into_inner();
+    let mut failures = context.log.failures.into_inner();
     let mut expected = BTreeMap::new();
     failures.retain(|failure| match capabilities.expects(&row.methods, failure) {
         Some(limit) => {
@@ -196,7 +203,7 @@ pub fn run_row<B: Backend>(capabilities: &Capabilities, row: Row<B>) -> Record {
     let left_out = |l: &&Limit| l.case.is_none() && row.methods.contains(&l.method);
     match capabilities.limits.iter().find(left_out) {
         Some(limit) => println!("{methods}: limited: {}", limit.reason),
-        None if context.checks.into_inner() == 0 => failures.push("checked nothing".into()),
+        None if context.log.checks.into_inner() == 0 => failures.push("checked nothing".into()),
         None => {}
     }
     Record { methods: row.methods, trace, failures }

@@ -99,6 +99,16 @@ pub fn over_layouts<B: Backend, K: Kind<B>>(
     array: &Array<K::Value>,
     run: impl Fn(K::Tensor, &Array<K::Value>) -> Result<(), String>,
 ) {
+    over_layouts_dyn::<B, K>(context, dtype, array, &run);
+}
+
+/// [`over_layouts`], compiled once for all calls.
+fn over_layouts_dyn<B: Backend, K: Kind<B>>(
+    context: &Context<'_, B>,
+    dtype: DType,
+    array: &Array<K::Value>,
+    run: &dyn Fn(K::Tensor, &Array<K::Value>) -> Result<(), String>,
+) {
     for &layout in &context.capabilities.layouts {
         let laid = || lay_out::<B, K>(array, dtype, layout, &context.device);
         let what = |owner| move || format!("{dtype:?} {:?} {layout:?} {owner}", array.shape());
@@ -123,9 +133,27 @@ pub fn over_layouts<B: Backend, K: Kind<B>>(
 /// same layout.
 pub fn over_layouts2<B: Backend, K: Kind<B>, L: Kind<B>>(
     context: &Context<'_, B>,
+    a: (DType, &Array<K::Value>),
+    b: (DType, &Array<L::Value>),
+    run: impl Fn(K::Tensor, L::Tensor, &Array<K::Value>, &Array<L::Value>) -> Result<(), String>,
+) {
+    over_layouts2_dyn::<B, K, L>(context, a, b, &run);
+}
+
+/// A call on two tensors with these contents.
+type Call2<'a, B, K, L> = &'a dyn Fn(
+    <K as Kind<B>>::Tensor,
+    <L as Kind<B>>::Tensor,
+    &Array<<K as Kind<B>>::Value>,
+    &Array<<L as Kind<B>>::Value>,
+) -> Result<(), String>;
+
+/// [`over_layouts2`], compiled once for all calls.
+fn over_layouts2_dyn<B: Backend, K: Kind<B>, L: Kind<B>>(
+    context: &Context<'_, B>,
     (a_dtype, a): (DType, &Array<K::Value>),
     (b_dtype, b): (DType, &Array<L::Value>),
-    run: impl Fn(K::Tensor, L::Tensor, &Array<K::Value>, &Array<L::Value>) -> Result<(), String>,
+    run: Call2<'_, B, K, L>,
 ) {
     let pairs = context.capabilities.layouts.iter().flat_map(|&l| {
         let contiguous = Layout::Contiguous;
