@@ -50,6 +50,7 @@ impl<T: Copy> Array<T> {
     ///
     /// # Panics
     /// Panics if the index is outside of the shape.
+    #[inline]
     pub fn at(&self, index: &[usize]) -> T {
         self.data[self.flat(index)]
     }
@@ -58,11 +59,13 @@ impl<T: Copy> Array<T> {
     ///
     /// # Panics
     /// Panics if the index is outside of the shape.
+    #[inline]
     pub fn set(&mut self, index: &[usize], value: T) {
         let flat = self.flat(index);
         self.data[flat] = value;
     }
 
+    #[inline]
     fn flat(&self, index: &[usize]) -> usize {
         assert_eq!(index.len(), self.shape.len());
         index.iter().zip(&self.shape).fold(0, |flat, (&i, &size)| {

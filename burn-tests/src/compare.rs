@@ -46,10 +46,23 @@ impl Tolerance {
 
 /// Distance between neighbouring numbers at `x` in a float dtype; for zero, the distance at the smallest
 /// normal number.
+#[inline]
 pub fn ulp(dtype: DType, x: f64) -> f64 {
     let (digits, min_exponent) = format(dtype);
-    let exponent = if x == 0.0 { min_exponent } else { (x.abs().log2().floor() as i32).max(min_exponent) };
-    2f64.powi(exponent - (digits - 1))
+    power_of_two(exponent(x).max(min_exponent) - (digits - 1))
+}
+
+/// The exponent of a finite number, as its bits have it: below that of all normal numbers for 0 and for
+/// subnormal numbers.
+#[inline]
+fn exponent(x: f64) -> i32 {
+    (x.to_bits() >> 52 & 0x7ff) as i32 - 1023
+}
+
+/// `2^k` for the exponents of `f64`, subnormal ones included.
+#[inline]
+fn power_of_two(k: i32) -> f64 {
+    f64::from_bits(if k < -1022 { 1 << (k + 1074) } else { ((k + 1023) as u64) << 52 })
 }
 
 /// Significant bits (with the implicit one) and the exponent of the smallest normal number.
@@ -66,24 +79,25 @@ fn format(dtype: DType) -> (i32, i32) {
 /// Whether a number is closer to zero than the smallest normal one of a float dtype, and not zero.
 pub fn is_subnormal(dtype: DType, x: f64) -> bool {
     let (_, min_exponent) = format(dtype);
-    x != 0.0 && x.abs() < 2f64.powi(min_exponent)
+    x != 0.0 && x.abs() < power_of_two(min_exponent)
 }
 
 /// Rounds to the nearest value of a float dtype, ties to even.
 ///
 /// Computed from the definition, because the `half` crate rounds an `f64` by way of its upper 32 bits.
+#[inline]
 pub fn round_to(dtype: DType, x: f64) -> f64 {
     if dtype == DType::F64 || x == 0.0 || !x.is_finite() {
         return x;
     }
     let (digits, min_exponent) = format(dtype);
-    let exponent = ((x.to_bits() >> 52 & 0x7ff) as i32 - 1023).max(min_exponent);
-    let unit = 2f64.powi(exponent - (digits - 1));
+    let unit = power_of_two(exponent(x).max(min_exponent) - (digits - 1));
     let rounded = (x / unit).round_ties_even() * unit;
     if rounded.abs() > max_finite(dtype) { f64::INFINITY.copysign(x) } else { rounded }
 }
 
 /// Whether one result is close enough.
+#[inline]
 pub fn is_close(dtype: DType, got: f64, want: f64, tolerance: Tolerance, scale: f64) -> bool {
     let want = if round_to(dtype, want).is_infinite() { round_to(dtype, want) } else { want };
     if want.is_nan() || got.is_nan() {
