@@ -39,7 +39,8 @@ impl Log {
         }
     }
 
-    /// Records the outcome of a check that may panic. Not generic, because each backend has a thousand checks.
+    /// Records the outcome of a check that may panic. Not generic, because each backend has a thousand
+    /// checks.
     fn attempt(&self, isolated: bool, what: What<'_>, run: Check<'_>) {
         let run = || if isolated { fresh_stream().executes(run) } else { run() };
         match catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|payload| Err(panic_text(&*payload))) {
