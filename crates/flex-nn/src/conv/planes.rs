@@ -5,13 +5,16 @@
 //! (elements `f`, `f + s`, `f + 2s`, ...): within a phase, consecutive windows read consecutive elements, and
 //! a tap is a phase and a shift. Phases that no tap reads are left out, so a 1x1 convolution of stride 2
 //! copies a quarter of its input, and a dilated convolution copies only what it reads.
+//!
+//! The planes of [Winograd's tiles](super::winograd) begin at every column that a tile reads. Neighbouring
+//! tiles overlap, so some elements are in two planes.
 
 use super::plan::check_scratch;
 use crate::error::Result;
 use crate::stored::{Computing, Source};
 use crate::walk::every;
 use alloc::vec::Vec;
-use flex_math::simd::vectorize;
+use flex_math::simd::{prefetch_far, vectorize_lean};
 
 /// One spatial axis of the planes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,19 +109,56 @@ impl Planes {
         }
         let channel = self.channel_len().max(1);
         assert_eq!(src.len() / size, dst.len() / channel, "conv: planes of another number of channels");
-        // A row of the source, if it has to be converted.
+        let row = self.row();
         let mut room = Vec::new();
-        if src.values::<A>().is_none() && self.axes[2].step > 1 {
-            crate::storage::grow(&mut room, self.source[2], A::ZERO);
-        }
-        vectorize(
+        crate::storage::grow(&mut room, self.room::<A>(src), A::ZERO);
+        vectorize_lean(
             #[inline(always)]
             || {
                 for (k, dst) in dst.chunks_exact_mut(channel).enumerate() {
-                    self.pack_channel(src, k * size, dst, &mut room);
+                    if let Some(values) = src.values::<A>()
+                        && size_of_val(&values[..size]) <= FETCHED
+                    {
+                        let next = values.as_ptr().wrapping_add((k + 1) * size);
+                        prefetch_far(next.cast(), size * size_of::<A>());
+                    }
+                    match (&row, self.axes[2].step) {
+                        (None, _) => self.pack_channel(src, k * size, dst, &mut room),
+                        (Some(row), 2) => self.part_channel::<A, 2>(src, k * size, dst, row, &mut room),
+                        (Some(row), _) => self.part_channel::<A, 4>(src, k * size, dst, row, &mut room),
+                    }
                 }
             },
         );
+    }
+
+    /// Elements of the rows that [`pack`](Self::pack) works with.
+    pub fn room<A: Computing>(&self, src: Source<'_>) -> usize {
+        match self.row() {
+            Some(row) => self.axes[1].starts.len() * row.len,
+            None if src.values::<A>().is_none() && self.axes[2].step > 1 => self.source[2],
+            None => 0,
+        }
+    }
+
+    /// The row that holds what all phases of the last axis read from a row of the source, if they begin at
+    /// neighbouring elements.
+    fn row(&self) -> Option<Row> {
+        let w = &self.axes[2];
+        let &[first, .., last] = &w.starts[..] else { return None };
+        let neighbours = w.starts.windows(2).all(|pair| pair[1] == pair[0] + 1);
+        // Where each element is in one plane at most, it is faster to read long rows from the source.
+        if !neighbours || !matches!(w.step, 2 | 4) || w.starts.len() <= w.step {
+            return None;
+        }
+        let len = w.step * w.len.next_multiple_of(BLOCK) + w.starts.len();
+        // Cannot overflow: the plan has checked that sizes leave room in `isize`.
+        let (from, to) = (first.max(0), (last + (w.len * w.step) as isize).min(self.source[2] as isize));
+        Some(if from < to {
+            Row { len, at: (from - first) as usize, source: from as usize..to as usize }
+        } else {
+            Row { len, at: 0, source: 0..0 }
+        })
     }
 
     /// Writes the planes of the channel whose first element is number `base` of `src`.
@@ -156,8 +196,8 @@ impl Planes {
                                     continue;
                                 }
                                 None => {
-                                    src.slice(at..at + size_w).read(room);
-                                    &*room
+                                    src.slice(at..at + size_w).read(&mut room[..size_w]);
+                                    &room[..size_w]
                                 }
                             };
                             gather(&src[first..], w.step, &mut row[inside.clone()]);
@@ -167,6 +207,90 @@ impl Planes {
             }
         }
     }
+
+    /// [`pack_channel`](Self::pack_channel) for phases that begin at neighbouring elements. The rows of a row
+    /// of windows are copied between zeros, in the order of the source, and then taken apart: vectors that
+    /// were just written cannot be read at another place at once.
+    #[inline(always)]
+    fn part_channel<A: Computing, const STEP: usize>(
+        &self,
+        src: Source<'_>,
+        base: usize,
+        dst: &mut [A],
+        row: &Row,
+        room: &mut [A],
+    ) {
+        let [d, h, w] = &self.axes;
+        let [size_d, size_h, size_w] = self.source;
+        let (values, plane_len) = (src.values::<A>(), self.plane_len());
+        let group = plane_len * w.starts.len();
+        for (&start_d, dst) in d.starts.iter().zip(dst.chunks_exact_mut(group * h.starts.len())) {
+            for at_d in 0..d.len {
+                let index_d = d.source(start_d, at_d, size_d);
+                for at_h in 0..h.len {
+                    let at =
+                        |start| Some(base + (index_d? * size_h + h.source(start, at_h, size_h)?) * size_w);
+                    for (&start, room) in h.starts.iter().zip(room.chunks_exact_mut(row.len)) {
+                        let Some(at) = at(start) else { continue };
+                        let inside = &mut room[row.at..][..row.source.len()];
+                        let (from, end) = (at + row.source.start, at + row.source.end);
+                        match values {
+                            Some(values) => inside.copy_from_slice(&values[from..end]),
+                            None => src.slice(from..end).read(inside),
+                        }
+                    }
+                    let to = (at_d * h.len + at_h) * w.len;
+                    let rooms = h.starts.iter().zip(room.chunks_exact(row.len));
+                    for ((&start, room), planes) in rooms.zip(dst.chunks_exact_mut(group)) {
+                        if at(start).is_some() {
+                            self.part::<A, STEP>(room, planes, to);
+                        } else {
+                            planes.chunks_exact_mut(plane_len).for_each(|p| p[to..][..w.len].fill(A::ZERO));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes what the planes of a source's row read of it, from element `to` of each plane on: every
+    /// `STEP`-th element of `row`, which begins one element further for each plane. Later rows of the planes
+    /// may be overwritten: blocks have a constant length, so that the compiler permutes whole vectors.
+    #[inline(always)]
+    fn part<A: Computing, const STEP: usize>(&self, row: &[A], planes: &mut [A], to: usize) {
+        let w = &self.axes[2];
+        let planes = planes.chunks_exact_mut(self.plane_len()).take(w.starts.len());
+        for (phase, plane) in planes.enumerate() {
+            let plane = &mut plane[to..];
+            for at in (0..w.len).step_by(BLOCK) {
+                let from = &row[phase + at * STEP..][..BLOCK * STEP];
+                let block: [A; BLOCK] = core::array::from_fn(|i| from[i * STEP]);
+                let to = &mut plane[at..];
+                if let Some(to) = to.first_chunk_mut() {
+                    *to = block;
+                    continue;
+                }
+                for (to, from) in to.iter_mut().zip(from.iter().step_by(STEP)) {
+                    *to = *from;
+                }
+            }
+        }
+    }
+}
+
+/// Elements that [`part`](Planes::part) writes at a time. Planes of tiles of 14x14 and 28x28 have rows of 4
+/// and 7 elements.
+const BLOCK: usize = 8;
+
+/// The most bytes of a channel for which the next one is fetched: processors foresee long runs of memory
+/// only. A layer of 256 channels at 14x14 takes 0.90 ms instead of 0.98 (Zen 4, one image).
+const FETCHED: usize = 32 * 1024;
+
+/// A row of the source with its padding: what comes from the source, and where it lies among zeros.
+struct Row {
+    len: usize,
+    at: usize,
+    source: core::ops::Range<usize>,
 }
 
 /// `dst[i] = src[i * step]`.

@@ -6,6 +6,7 @@
 //! Every output is summed over channels and taps in one fixed order, independent of runs, tasks and threads.
 
 use super::element::Scratch;
+use super::planes::Planes;
 use super::product::{BLOCK_ROWS, OutRows, Pairs, dots, max_lanes, rows_of, slack, windows};
 use super::program::{Pass, Program};
 use crate::dtype::DType;
@@ -82,7 +83,7 @@ pub(super) fn run<A: Computing>(
     let unit_bytes = unit_out * dtype.size();
     if flops <= WHOLE_FLOPS && units >= 8 || units >= 64 {
         let sinks = program.rows.saturating_mul(size_of::<Sink<'_>>());
-        let copies = if direct.is_some() { 0 } else { planes.saturating_add(program.planes.source[2]) };
+        let copies = if direct.is_some() { 0 } else { planes.saturating_add(program.planes.room::<A>(src)) };
         let bytes = sinks.saturating_add(copies.saturating_mul(size_of::<A>()));
         storage::ensure_for_tasks(op, bytes, units)?;
         let per_task = TASK_CONV_FLOPS.div_ceil(flops.max(1)).min(units.div_ceil(CONV_TASKS)).max(1);
@@ -114,7 +115,7 @@ pub(super) fn run<A: Computing>(
         None => (PLANES_BYTES / (planes * size_of::<A>()).max(1)).clamp(1, units),
     };
     let mut scratch = Scratch::new(op, if direct.is_some() { 0 } else { at_once * planes + slack::<A>() })?;
-    check_packing::<A>(op, program, src)?;
+    check_packing::<A>(op, &program.planes, src)?;
     // The lists of `split`: at most one band per row for each task that there is too few.
     let pieces = at_once.saturating_mul(program.rows).saturating_add(64 * CONV_TASKS);
     storage::ensure(op, pieces.saturating_mul(2 * size_of::<&[u8]>()))?;
@@ -123,7 +124,7 @@ pub(super) fn run<A: Computing>(
         if direct.is_none() {
             scratch[count * planes..].fill(A::ZERO);
             let src = src.slice(first * source..(first + count) * source);
-            pack_all(program, src, &mut scratch[..count * planes]);
+            pack_all(&program.planes, src, &mut scratch[..count * planes]);
         }
         let out = &mut out[first * unit_bytes..][..count * unit_bytes];
         let mut tasks = split(program, first, out, dtype.size(), flops);
@@ -148,22 +149,15 @@ pub(super) fn product_work(flops: usize) -> Work {
     Work::Flops(flops / 8)
 }
 
-/// `Ok` if there is memory for [`pack_all`]: a row for each task, where rows are converted and then taken
-/// apart.
-pub(super) fn check_packing<A: Computing>(
-    op: &'static str,
-    program: &Program,
-    src: Source<'_>,
-) -> Result<()> {
-    let planes = &program.planes;
-    let room = if src.values::<A>().is_none() && planes.axes[2].step > 1 { planes.source[2] } else { 0 };
-    storage::ensure_for_tasks(op, room.saturating_mul(size_of::<A>()), usize::MAX)
+/// `Ok` if there is memory for [`pack_all`]: a row for each task, where rows are taken apart.
+pub(super) fn check_packing<A: Computing>(op: &'static str, planes: &Planes, src: Source<'_>) -> Result<()> {
+    storage::ensure_for_tasks(op, planes.room::<A>(src).saturating_mul(size_of::<A>()), usize::MAX)
 }
 
 /// Packs the planes of many images, with the channels in parallel.
-pub(super) fn pack_all<A: Computing>(program: &Program, src: Source<'_>, dst: &mut [A]) {
-    let source = program.planes.source.iter().product::<usize>();
-    let channel = program.planes.channel_len();
+pub(super) fn pack_all<A: Computing>(planes: &Planes, src: Source<'_>, dst: &mut [A]) {
+    let source = planes.source.iter().product::<usize>();
+    let channel = planes.channel_len();
     if dst.is_empty() {
         return;
     }
@@ -172,7 +166,7 @@ pub(super) fn pack_all<A: Computing>(program: &Program, src: Source<'_>, dst: &m
     let work = Work::Bytes(bytes.saturating_mul(dst.len() / channel));
     for_each_chunk(dst, per_task * channel, work, |task, dst| {
         let (first, count) = (task * per_task, dst.len() / channel);
-        program.planes.pack(src.slice(first * source..(first + count) * source), dst);
+        planes.pack(src.slice(first * source..(first + count) * source), dst);
     });
 }
 

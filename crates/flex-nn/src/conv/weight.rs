@@ -101,7 +101,7 @@ pub(super) fn weight_gradient<A: Computing>(
     let at_once = if direct { g.batch } else { (PLANES_BYTES / bytes.max(1)).clamp(1, g.batch) };
     let mut p_scratch = Scratch::new(op, if direct { 0 } else { at_once * image_planes + wide - positions })?;
     let mut g_scratch = Scratch::new(op, if direct { 0 } else { at_once * image_wide })?;
-    check_packing::<A>(op, &program, image)?;
+    check_packing::<A>(op, &program.planes, image)?;
     let total = g.groups * rows;
     let per_task = total.div_ceil(MAX_TASKS).next_multiple_of(ROWS);
     let work = product_work(g.flops());
@@ -110,7 +110,7 @@ pub(super) fn weight_gradient<A: Computing>(
         if !direct {
             p_scratch[count * image_planes..].fill(A::ZERO);
             let image = image.slice(first * source..(first + count) * source);
-            pack_all(&program, image, &mut p_scratch[..count * image_planes]);
+            pack_all(&program.planes, image, &mut p_scratch[..count * image_planes]);
             let grid = grid.slice(first * total * grid_len..(first + count) * total * grid_len);
             widen_grid(g, pitch_h * pitch_w, pitch_w, wide, grid, &mut g_scratch[..count * image_wide]);
         }

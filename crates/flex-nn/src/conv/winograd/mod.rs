@@ -15,9 +15,9 @@
 //! infinity along an axis) instead of 36 products: more tiles fill the vectors, and fewer points of kernels
 //! are read.
 //!
-//! The sums over the channels are products with one matrix of tiles for each point ([`sums`]). The planes of
-//! a convolution with a stride of 4 and a kernel of 6x6 have the inputs of neighbouring tiles as
-//! neighbours, so vectors lie along tiles (and interleaved images) in all steps.
+//! The sums over the channels are products with one matrix of tiles for each point ([`sums`]). The inputs of
+//! a channel are copied to planes (see [`planes`](super::planes)), one for each column of a tile, in which
+//! neighbouring tiles, and interleaved images, are neighbours. So vectors lie along tiles in all steps.
 //!
 //! The points of kernels that are used again are [prepared](storage::prepared) at their second use.
 //!
@@ -30,9 +30,10 @@ mod transform;
 use super::choice::turn;
 use super::element::Scratch;
 use super::plan::Geometry;
-use super::product::{max_lanes, slack};
-use super::program::{Coefficients, Program};
-use super::run::{pack_all, product_work};
+use super::planes::{PlaneAxis, Planes};
+use super::product::max_lanes;
+use super::program::Coefficients;
+use super::run::product_work;
 use crate::error::Result;
 use crate::parallel::thresholds::CONV_TASKS;
 use crate::parallel::{Work, for_each_chunk, map_blocks};
@@ -40,7 +41,7 @@ use crate::storage::Finish;
 use crate::stored::Source;
 use crate::{Blank, Shape, Tensor, storage};
 use flex_math::simd::{Scalar, Simd, WithSimd, dispatch, dispatch_lean, vectorize_lean};
-use sums::{Factors, MANY_ROWS, add_up};
+use sums::{FEW, Factors, MANY_ROWS, add_up};
 use transform::{
     Inputs, Inputs4, Kernel3, Kernel3At4, Kernel5, Outputs2, Outputs4, OutputsOf5, SIDE, along_axes, room,
 };
@@ -56,6 +57,9 @@ const KEPT: usize = 192;
 const TILES: usize = 512;
 /// Bytes of transformed inputs that are kept at a time.
 const POINT_BYTES: usize = 4 * 1024 * 1024;
+/// Bytes of inputs that are laid out for the transform at a time, in the first-level cache, unless one
+/// channel has more.
+const INPUT_BYTES: usize = 16 * 1024;
 
 /// Costs for each of the points, in multiply-adds of a vector: transforming a kernel, and the inputs and the
 /// sums of a vector of tiles. A kernel's cost is its writes: one image of 512 channels at 7x7, which are four
@@ -157,16 +161,17 @@ struct Form {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Winograd {
     tiling: Tiling,
-    /// The planes and windows of the tiles' inputs.
-    tiles: Program,
+    /// The inputs of the tiles: for each column of a tile, and for its rows up to those of the next tile's,
+    /// the elements of all tiles one after the other.
+    planes: Planes,
+    /// Output channels of a group.
+    rows: usize,
     /// Interleaved images.
     pub images: usize,
     /// Height and width of the output.
     out: [usize; 2],
     /// Rows of tiles of a unit (a group of an image, or of interleaved images), and tiles of a row.
     grid: [usize; 2],
-    /// Distance in the planes between rows of tiles.
-    plane_row: usize,
     coefficients: Coefficients,
     /// Whether the taps are in reverse order: input gradients.
     reversed: bool,
@@ -209,44 +214,44 @@ impl Winograd {
         images: usize,
         reversed: bool,
     ) -> Result<Self> {
-        let ([tile_height, tile_width], [side_height, side_width]) = (tiling.tile(), tiling.side());
+        let (tile, side) = (tiling.tile(), tiling.side());
         let coefficients = if reversed { Coefficients::spread(g) } else { Coefficients::gather(g) };
-        let (image, grid) = if reversed { (g.grid, g.image) } else { (g.image, g.grid) };
+        let (image, out) = if reversed { (g.grid, g.image) } else { (g.image, g.grid) };
         let (channels, rows) =
             if reversed { (g.grid_channels, g.image_channels) } else { (g.image_channels, g.grid_channels) };
-        let padding = |k: usize| if reversed { g.kernel[k] - 1 - g.padding[k] } else { g.padding[k] };
-        let mut tiles = Geometry {
-            batch: g.batch / images,
-            groups: g.groups,
-            image_channels: channels,
-            grid_channels: rows,
-            image,
-            grid: [1, grid[1].div_ceil(tile_height), grid[2].div_ceil(tile_width)],
-            kernel: [1, side_height, side_width],
-            stride: [1, tile_height, tile_width],
-            padding: [0, padding(1), padding(2)],
-            dilation: [1; 3],
+        let tiles = [out[1].div_ceil(tile[0]), out[2].div_ceil(tile[1])];
+        // The planes begin at the inputs `0..count` of the first tile.
+        let axis = |k: usize, count: usize, len: usize| {
+            let padding = if reversed { g.kernel[k] - 1 - g.padding[k] } else { g.padding[k] };
+            let starts = (0..count).map(|input| input as isize - padding as isize).collect();
+            PlaneAxis { starts, step: tile[k - 1], len }
         };
-        let tile_rows = tiles.grid[1];
-        if images > 1 {
-            tiles.move_inside(images);
-        }
-        let tiles = Program::gather(op, &tiles, [false; 3])?;
-        let out_grid = [tile_rows, tiles.out_len() / tile_rows];
-        let [_, middle, inner] = [0, 1, 2].map(|k| tiles.planes.axes[k].len);
-        let plane_row = if images > 1 { middle * inner } else { inner };
-        let task_rows = if out_grid[0] * out_grid[1] <= LANES && rows >= MANY_ROWS * CONV_TASKS {
-            MANY_ROWS
+        let height = axis(1, tile[0], tiles[0] + (side[0] - 1) / tile[0]);
+        let width = axis(2, side[1], tiles[1]);
+        let whole = |len| PlaneAxis { starts: alloc::vec![0], step: 1, len };
+        let (axes, source) = if images > 1 {
+            ([height, width, whole(images)], [image[1], image[2], images])
         } else {
-            ROWS
+            ([whole(1), height, width], image)
         };
+        let planes = Planes { axes, source, channels };
+        planes.check(op)?;
+        let grid = [tiles[0], tiles[1] * images];
+        let count = grid[0] * grid[1];
+        let many = if count <= LANES {
+            rows >= MANY_ROWS * CONV_TASKS
+        } else {
+            // Vectors along kernels, which the last tiles need, are worth fewer tasks.
+            (1..=FEW).contains(&(count % LANES)) && count < KEPT && rows >= MANY_ROWS * CONV_TASKS / 2
+        };
+        let task_rows = if many { MANY_ROWS } else { ROWS };
         Ok(Self {
             tiling,
-            tiles,
+            planes,
+            rows,
             images,
-            out: [grid[1], grid[2]],
-            grid: out_grid,
-            plane_row,
+            out: [out[1], out[2]],
+            grid,
             coefficients,
             reversed,
             task_rows,
@@ -260,7 +265,7 @@ impl Winograd {
             return Some(points);
         }
         let values = Source::of(weight).values().filter(|values| is_tame(values))?;
-        let rows = self.tiles.rows;
+        let rows = self.rows;
         // Rows of tasks are filled up, which would take much memory for few rows.
         if rows < ROWS || self.grid.iter().product::<usize>() > TILES {
             return Some(Kernels::Values(values));
@@ -288,7 +293,7 @@ impl Winograd {
         Form {
             tiling: self.tiling,
             reversed: self.reversed,
-            sizes: [groups, self.tiles.rows, self.tiles.planes.channels],
+            sizes: [groups, self.rows, self.planes.channels],
             coefficients: self.coefficients,
             offset: weight.layout().offset(),
             task_rows: self.task_rows,
@@ -297,7 +302,7 @@ impl Winograd {
 
     /// Number of points of the kernels of a task.
     fn points_of_task(&self) -> usize {
-        self.tiling.points() * kernel_pitch(self.task_rows, self.tiles.planes.channels)
+        self.tiling.points() * kernel_pitch(self.task_rows, self.planes.channels)
     }
 
     /// Writes the points of the kernels of up to `task_rows` rows of a group from `row` on: for each point
@@ -307,7 +312,7 @@ impl Winograd {
         dispatch_lean(KernelTransform {
             winograd: self,
             weight,
-            rows: self.task_rows.min(self.tiles.rows - row),
+            rows: self.task_rows.min(self.rows - row),
             points,
         });
     }
@@ -327,18 +332,20 @@ impl Winograd {
         shape: Shape,
         finish: Option<Finish<'_>>,
     ) -> Result<Tensor> {
-        let (tiles, all_points) = (&self.tiles, self.tiling.points());
-        let (channels, rows, [tile_rows, row]) = (tiles.planes.channels, tiles.rows, self.grid);
+        let all_points = self.tiling.points();
+        let (channels, rows, [tile_rows, row]) = (self.planes.channels, self.rows, self.grid);
         let [height, width] = self.out;
-        let (source, unit_len) = (tiles.planes.source_len(), rows * height * width * self.images);
+        let (source, unit_len) = (self.planes.source_len(), rows * height * width * self.images);
         let mut blank = Blank::new(op, shape, crate::DType::F32)?;
         let out: &mut [f32] = bytemuck::cast_slice_mut(blank.bytes());
         // Rows of tiles whose points are kept.
         let band = (POINT_BYTES / (size_of::<f32>() * all_points * channels * row)).clamp(1, tile_rows);
-        let mut planes = Scratch::<f32>::new(op, tiles.planes.len() + slack::<f32>())?;
-        planes[tiles.planes.len()..].fill(0.0);
         let channel = channel_points(all_points, band * row);
         let mut points = Scratch::<f32>::new(op, channels * channel)?;
+        let inputs = self.band(0, band).channel_len();
+        let together = (INPUT_BYTES / (size_of::<f32>() * inputs)).clamp(1, channels.div_ceil(CONV_TASKS));
+        let room = together * inputs + LANES + self.planes.room::<f32>(src);
+        storage::ensure_for_tasks(op, room * size_of::<f32>(), channels.div_ceil(together))?;
         let block_points = self.points_of_task();
         // Points that are not prepared are computed by each task.
         let kernel = if let Kernels::Values(_) = kernels { block_points } else { 0 };
@@ -349,13 +356,21 @@ impl Winograd {
             let group = unit % groups;
             let bias = &bias[group * rows..][..rows];
             let src = src.slice(unit * source..(unit + 1) * source);
-            pack_all(tiles, src, &mut planes[..tiles.planes.len()]);
             for first in (0..tile_rows).step_by(band) {
                 let here = band.min(tile_rows - first);
+                let planes = self.band(first, here);
+                let (image, inputs) = (source / channels, planes.channel_len());
                 let work = Work::Flops(8 * channels * here * row * all_points);
-                for_each_chunk(&mut points, channel, work, |channel, points| {
-                    let planes = &planes[channel * tiles.planes.channel_len()..];
-                    self.transform_inputs(planes, first, here, points);
+                for_each_chunk(&mut points, together * channel, work, |task, points| {
+                    let first = task * together;
+                    let count = together.min(channels - first);
+                    let mut room = Scratch::<f32>::for_task(count * inputs + LANES);
+                    room[count * inputs..].fill(0.0);
+                    let src = src.slice(first * image..(first + count) * image);
+                    planes.pack(src, &mut room[..count * inputs]);
+                    for (k, points) in points.chunks_exact_mut(channel).enumerate() {
+                        self.transform_inputs(&planes, &room[k * inputs..], points);
+                    }
                 });
                 let work = product_work(2 * all_points * channels * rows * here * row);
                 let row_len = height * width * self.images;
@@ -382,6 +397,7 @@ impl Winograd {
                             points: all_points,
                             channels,
                             rows: task_rows,
+                            used: count,
                             count: points_pitch(count),
                             kernel_pitch: kernel_pitch(task_rows, channels),
                             tile_pitch: points_pitch(here * row),
@@ -405,10 +421,27 @@ impl Winograd {
         Ok(blank.finish())
     }
 
-    /// Writes the points of `count` rows of tiles of a channel from row `first` on: for each point a value
-    /// per tile.
-    fn transform_inputs(&self, planes: &[f32], first: usize, count: usize, points: &mut [f32]) {
-        dispatch(InputTransform { winograd: self, planes, first, count, points });
+    /// The planes of `count` rows of tiles from row `first` on.
+    fn band(&self, first: usize, count: usize) -> Planes {
+        let ([tile, _], [side, _]) = (self.tiling.tile(), self.tiling.side());
+        let mut planes = self.planes.clone();
+        let rows = &mut planes.axes[if self.images > 1 { 0 } else { 1 }];
+        rows.len = count + (side - 1) / tile;
+        rows.starts.iter_mut().for_each(|start| *start += (first * tile) as isize);
+        planes
+    }
+
+    /// Writes the points of the tiles of a channel: for each point a value per tile. `inputs` has the
+    /// channel's planes of a [band](Self::band) of tiles.
+    fn transform_inputs(&self, planes: &Planes, inputs: &[f32], points: &mut [f32]) {
+        let ([tile, _], [side, columns]) = (self.tiling.tile(), self.tiling.side());
+        let (plane, row) = (planes.plane_len(), self.grid[1]);
+        let mut rows = [0; SIDE];
+        for (y, at) in rows.iter_mut().enumerate().take(side) {
+            *at = y % tile * columns * plane + y / tile * row;
+        }
+        let tiles = plane - (side - 1) / tile * row;
+        dispatch(InputTransform { tiling: self.tiling, inputs, rows, plane, tiles, points });
     }
 
     /// Writes the outputs of `count` tiles from number `first` on of one output channel.
@@ -432,7 +465,7 @@ impl WithSimd for KernelTransform<'_> {
     fn with_simd<S: Simd>(self) {
         let Self { winograd, weight, rows, points } = self;
         let Coefficients { row: of_row, channel: of_channel, .. } = winograd.coefficients;
-        let (channels, taps) = (winograd.tiles.planes.channels, winograd.tiling.taps());
+        let (channels, taps) = (winograd.planes.channels, winograd.tiling.taps());
         let task_rows = winograd.task_rows;
         let (pitch, [_, side]) = (kernel_pitch(task_rows, channels), winograd.tiling.side());
         let mut kernel = [[0.0; LANES]; 9];
@@ -451,11 +484,13 @@ impl WithSimd for KernelTransform<'_> {
                 }
             }
             for part in (0..LANES).step_by(f32::lanes::<S>()) {
-                let from = (&kernel.as_flattened()[part..], [3 * LANES, LANES]);
+                let from = (&kernel.as_flattened()[part..], [0, 3 * LANES, 6 * LANES], LANES);
                 // Lanes after the last channel are in the distance between points.
                 let to = (&mut points[c * task_rows + part..], [side * pitch, pitch]);
                 match winograd.tiling {
-                    Tiling::Row5 => along_axes::<S, Kernel5, _, _>(false, from, &mut between_5, to),
+                    Tiling::Row5 => {
+                        along_axes::<S, Kernel5, _, _>(false, (from.0, [0; 5], LANES), &mut between_5, to)
+                    }
                     Tiling::Square3By2 => along_axes::<S, Kernel3At4, _, _>(true, from, &mut between_4, to),
                     tiling => along_axes::<S, Kernel3, _, _>(tiling.is_square(), from, &mut between, to),
                 }
@@ -466,10 +501,12 @@ impl WithSimd for KernelTransform<'_> {
 
 /// See [`Winograd::transform_inputs`].
 struct InputTransform<'a> {
-    winograd: &'a Winograd,
-    planes: &'a [f32],
-    first: usize,
-    count: usize,
+    tiling: Tiling,
+    inputs: &'a [f32],
+    /// Where the rows of the first tile's inputs begin, and the distance between its columns.
+    rows: [usize; SIDE],
+    plane: usize,
+    tiles: usize,
     points: &'a mut [f32],
 }
 
@@ -478,34 +515,21 @@ impl WithSimd for InputTransform<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self) {
-        let Self { winograd, planes, first, count, points } = self;
-        let [pass] = &winograd.tiles.passes[..] else { return };
-        let (tiling, [_, row]) = (winograd.tiling, winograd.grid);
-        let (pitch, [_, side]) = (points_pitch(count * row), tiling.side());
-        let mut tiles = [[0.0; 2 * LANES]; SIDE * SIDE];
+        let Self { tiling, inputs, rows, plane, tiles, points } = self;
+        let (pitch, [_, side]) = (points_pitch(tiles), tiling.side());
         let (mut between, mut between_4) = (room::<S, SIDE, SIDE>(), room::<S, 4, 4>());
-        for block in (0..count * row).step_by(LANES) {
-            // A vector of tiles may span rows of tiles: each row's tiles are followed by others', over which
-            // the next row's tiles are written.
-            let (mut lane, end) = (0, LANES.min(count * row - block));
-            while lane < end {
-                let (y, x) = ((block + lane) / row, (block + lane) % row);
-                let start = (first + y) * winograd.plane_row + x;
-                for (lanes, tap) in tiles.iter_mut().zip(&pass.taps) {
-                    let (from, to) = (&planes[tap.p + start..], &mut lanes[lane..]);
-                    match (from.first_chunk::<LANES>(), to.first_chunk_mut()) {
-                        (Some(from), Some(to)) => *to = *from,
-                        _ => to.iter_mut().zip(from).for_each(|(to, from)| *to = *from),
-                    }
+        for tile in (0..pitch).step_by(f32::lanes::<S>()) {
+            // After the last tile come elements of other planes.
+            let inputs = &inputs[tile..];
+            let to = (&mut points[tile..], [side * pitch, pitch]);
+            match tiling {
+                Tiling::Square3By2 => {
+                    let from = (inputs, [rows[0], rows[1], rows[2], rows[3]], plane);
+                    along_axes::<S, Inputs4, _, _>(true, from, &mut between_4, to);
                 }
-                lane += row - x;
-            }
-            for part in (0..LANES).step_by(f32::lanes::<S>()) {
-                let from = (&tiles.as_flattened()[part..], [side * 2 * LANES, 2 * LANES]);
-                let to = (&mut points[block + part..], [side * pitch, pitch]);
-                match tiling {
-                    Tiling::Square3By2 => along_axes::<S, Inputs4, _, _>(true, from, &mut between_4, to),
-                    tiling => along_axes::<S, Inputs, _, _>(tiling.is_square(), from, &mut between, to),
+                tiling => {
+                    let from = (inputs, rows, plane);
+                    along_axes::<S, Inputs, _, _>(tiling.is_square(), from, &mut between, to);
                 }
             }
         }
@@ -535,12 +559,14 @@ impl WithSimd for SumTransform<'_> {
         let mut between_5 = room::<S, SIDE, 2>();
         for block in (0..count).step_by(LANES) {
             for part in (0..LANES).step_by(f32::lanes::<S>()) {
-                let from = (&sums[block + part..], [side * pitch, pitch]);
+                let (from, row) = (&sums[block + part..], side * pitch);
+                let six = (from, core::array::from_fn(|y| y * row), pitch);
+                let four = (from, core::array::from_fn(|y| y * row), pitch);
                 let to = (&mut tile.as_flattened_mut().as_flattened_mut()[part..], [4 * LANES, LANES]);
                 match tiling {
-                    Tiling::Row5 => along_axes::<S, OutputsOf5, _, _>(false, from, &mut between_5, to),
-                    Tiling::Square3By2 => along_axes::<S, Outputs2, _, _>(true, from, &mut between_2, to),
-                    tiling => along_axes::<S, Outputs4, _, _>(tiling.is_square(), from, &mut between, to),
+                    Tiling::Row5 => along_axes::<S, OutputsOf5, _, _>(false, six, &mut between_5, to),
+                    Tiling::Square3By2 => along_axes::<S, Outputs2, _, _>(true, four, &mut between_2, to),
+                    tiling => along_axes::<S, Outputs4, _, _>(tiling.is_square(), six, &mut between, to),
                 }
             }
             winograd.write_tiles(&tile, bias, first + block, LANES.min(count - block), out);

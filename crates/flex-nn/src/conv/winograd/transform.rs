@@ -14,17 +14,15 @@ pub(super) trait Transform<const N: usize, const M: usize> {
     fn apply<S: Simd>(values: [Lanes<S>; N]) -> [Lanes<S>; M];
 }
 
-/// The distances between the rows and between the columns of a square of values.
-pub(super) type Pitch = [usize; 2];
-
 /// Transforms each column of a square of values, if it has `columns`, and then each row. A square without
-/// columns is one row. `between` is room for the transformed columns.
+/// columns is one row. `from` has a start of each row and the distance between columns, `to` the distances
+/// between rows and between columns. `between` is room for the transformed columns.
 #[inline(always)]
 pub(super) fn along_axes<S: Simd, T: Transform<N, M>, const N: usize, const M: usize>(
     columns: bool,
-    (from, [row, column]): (&[f32], Pitch),
+    (from, rows_from, column): (&[f32], [usize; N], usize),
     between: &mut [[Lanes<S>; N]; M],
-    (to, [to_row, to_column]): (&mut [f32], Pitch),
+    (to, [to_row, to_column]): (&mut [f32], [usize; 2]),
 ) {
     let mut rows = 1;
     if columns {
@@ -32,7 +30,7 @@ pub(super) fn along_axes<S: Simd, T: Transform<N, M>, const N: usize, const M: u
         for x in 0..N {
             let mut values = [0f32.splat(); N];
             for (y, value) in values.iter_mut().enumerate() {
-                *value = load(&from[y * row + x * column..]);
+                *value = load(&from[rows_from[y] + x * column..]);
             }
             let values = T::apply(values);
             for (y, between) in between.iter_mut().enumerate() {
