@@ -55,7 +55,7 @@ const KEPT: usize = 192;
 /// The most tiles of a unit with which the points of kernels are prepared. A kernel's transform costs as much
 /// as the products of 27 tiles.
 const TILES: usize = 512;
-/// Bytes of transformed inputs that are kept at a time.
+/// Bytes of transformed inputs that are kept at a time, and the most of transformed kernels.
 const POINT_BYTES: usize = 4 * 1024 * 1024;
 /// Bytes of inputs that are laid out for the transform at a time, in the first-level cache, unless one
 /// channel has more.
@@ -67,6 +67,12 @@ const INPUT_BYTES: usize = 16 * 1024;
 const KERNEL: f64 = 1.7;
 const INPUTS: f64 = 8.3;
 const SUMS: f64 = 13.9;
+/// Costs of laying out the inputs, in multiply-adds of a vector: a row of an image for all its planes, and a
+/// pixel of interleaved images for a plane. 27 and 4 ns on one core of Zen 4.
+const INPUT_ROW: f64 = 100.0;
+const INPUT_PIXEL: f64 = 16.0;
+/// Vectors of tiles that cost as much as the [few](FEW) tiles after the last one.
+const FEW_COST: f64 = 0.25;
 
 /// A value for each tile of a block.
 type Lanes = [f32; LANES];
@@ -192,13 +198,32 @@ pub(super) fn cost(g: &Geometry, tiling: Tiling, images: usize, reversed: bool) 
     let tiles = out[1].div_ceil(tile[0]) * out[2].div_ceil(tile[1]) * images;
     let units = (g.batch / images * g.groups) as f64;
     let vectors = tiles.div_ceil(LANES) as f64;
+    let products = if ends_with_few(tiles, rows) { vectors - 1.0 + FEW_COST } else { vectors };
     let elements = g.batch * g.groups * (channels + rows) * out[1] * out[2];
     let (channels, rows, points) = (channels as f64, rows as f64, points as f64);
-    // The weight of a model that computes single images is prepared once, and not changed by training.
-    let kernel = if g.batch == 1 { KERNEL / 2.0 } else { KERNEL };
+    let once = rows * channels * points * size_of::<f32>() as f64 <= POINT_BYTES as f64;
+    let kernel = if g.batch == 1 {
+        // The weight of a model that computes single images is prepared once, and not changed by training.
+        KERNEL / 2.0
+    } else if once {
+        KERNEL * g.groups as f64 / units
+    } else {
+        KERNEL
+    };
+    let planes = tiling.side()[1] as f64 / tile[1] as f64;
+    let inputs =
+        if images > 1 { (out[1] * out[2]) as f64 * planes * INPUT_PIXEL } else { out[1] as f64 * INPUT_ROW };
     let transforms = rows * channels * kernel + channels * vectors * INPUTS + rows * vectors * SUMS;
-    let unit = points * (rows * channels * vectors + transforms);
+    let unit = points * (rows * channels * products + transforms) + channels * inputs;
     units * unit + if images > 1 { turn(elements) } else { 0.0 }
+}
+
+/// Whether the last of so many tiles have vectors along the kernels, which takes [`MANY_ROWS`] for each task,
+/// and so fewer tasks.
+fn ends_with_few(tiles: usize, rows: usize) -> bool {
+    (LANES..KEPT).contains(&tiles)
+        && (1..=FEW).contains(&(tiles % LANES))
+        && rows >= MANY_ROWS * CONV_TASKS / 2
 }
 
 impl Winograd {
@@ -238,12 +263,8 @@ impl Winograd {
         planes.check(op)?;
         let grid = [tiles[0], tiles[1] * images];
         let count = grid[0] * grid[1];
-        let many = if count <= LANES {
-            rows >= MANY_ROWS * CONV_TASKS
-        } else {
-            // Vectors along kernels, which the last tiles need, are worth fewer tasks.
-            (1..=FEW).contains(&(count % LANES)) && count < KEPT && rows >= MANY_ROWS * CONV_TASKS / 2
-        };
+        let small = count <= LANES && rows >= MANY_ROWS * CONV_TASKS;
+        let many = small || ends_with_few(count, rows);
         let task_rows = if many { MANY_ROWS } else { ROWS };
         Ok(Self {
             tiling,
@@ -270,15 +291,9 @@ impl Winograd {
         if rows < ROWS || self.grid.iter().product::<usize>() > TILES {
             return Some(Kernels::Values(values));
         }
-        let (task_rows, block) = (self.task_rows, self.points_of_task());
-        let blocks = rows.div_ceil(task_rows);
-        let len = groups * blocks * block * size_of::<f32>();
+        let len = groups * rows.div_ceil(self.task_rows) * self.points_of_task() * size_of::<f32>();
         let points = weight.prepare(self.form(groups, weight), len, |points| {
-            let work = Work::Bytes(len);
-            for_each_chunk(bytemuck::cast_slice_mut(points), block, work, |number, points| {
-                let (group, row) = (number / blocks, number % blocks * task_rows);
-                self.transform(values, group, row, points);
-            });
+            self.transform_all(values, bytemuck::cast_slice_mut(points));
         });
         Some(points.map_or(Kernels::Values(values), |points| Kernels::Points(bytemuck::cast_slice(points))))
     }
@@ -303,6 +318,16 @@ impl Winograd {
     /// Number of points of the kernels of a task.
     fn points_of_task(&self) -> usize {
         self.tiling.points() * kernel_pitch(self.task_rows, self.planes.channels)
+    }
+
+    /// Writes the points of all kernels of a weight, as [`Kernels::Points`] has them.
+    fn transform_all(&self, weight: &[f32], points: &mut [f32]) {
+        let blocks = self.rows.div_ceil(self.task_rows);
+        let work = Work::Bytes(size_of_val(points));
+        for_each_chunk(points, self.points_of_task(), work, |number, points| {
+            let (group, row) = (number / blocks, number % blocks * self.task_rows);
+            self.transform(weight, group, row, points);
+        });
     }
 
     /// Writes the points of the kernels of up to `task_rows` rows of a group from `row` on: for each point
@@ -347,7 +372,18 @@ impl Winograd {
         let room = together * inputs + LANES + self.planes.room::<f32>(src);
         storage::ensure_for_tasks(op, room * size_of::<f32>(), channels.div_ceil(together))?;
         let block_points = self.points_of_task();
-        // Points that are not prepared are computed by each task.
+        // Points that are not prepared are computed once for many images, or by each task.
+        let all = groups * rows.div_ceil(self.task_rows) * block_points;
+        let values = matches!(kernels, Kernels::Values(_));
+        let once = values && out.len() / unit_len > groups && all * size_of::<f32>() <= POINT_BYTES;
+        let mut all = Scratch::<f32>::new(op, if once { all } else { 0 })?;
+        let kernels = match kernels {
+            Kernels::Values(weight) if once => {
+                self.transform_all(weight, &mut all);
+                Kernels::Points(&all)
+            }
+            kernels => kernels,
+        };
         let kernel = if let Kernels::Values(_) = kernels { block_points } else { 0 };
         let task_rows = self.task_rows;
         let sums = all_points * sums_pitch(task_rows, KEPT.min(band * row));
