@@ -68,10 +68,15 @@ impl<T: Copy> Array<T> {
     #[inline]
     fn flat(&self, index: &[usize]) -> usize {
         assert_eq!(index.len(), self.shape.len());
-        index.iter().zip(&self.shape).fold(0, |flat, (&i, &size)| {
-            assert!(i < size, "Array: index {index:?} of shape {:?}", self.shape);
-            flat * size + i
-        })
+        // A plain loop, because tests are built without inlining the parts of iterators, and this is what
+        // oracles do most.
+        let mut flat = 0;
+        for k in 0..index.len() {
+            let size = self.shape[k];
+            assert!(index[k] < size, "Array: index {index:?} of shape {:?}", self.shape);
+            flat = flat * size + index[k];
+        }
+        flat
     }
 
     /// Applies `f` to every element.
@@ -94,13 +99,13 @@ impl<T: Copy> Array<T> {
             })
             .collect();
         fn pick<T: Copy>(array: &Array<T>, index: &[usize]) -> T {
-            let skip = index.len() - array.shape.len();
-            let local: Vec<usize> = index[skip..]
-                .iter()
-                .zip(&array.shape)
-                .map(|(&i, &size)| if size == 1 { 0 } else { i })
-                .collect();
-            array.at(&local)
+            let index = &index[index.len() - array.shape.len()..];
+            let mut flat = 0;
+            for k in 0..index.len() {
+                let size = array.shape[k];
+                flat = flat * size + if size == 1 { 0 } else { index[k] };
+            }
+            array.data[flat]
         }
         Array::from_fn(shape, |index| f(pick(self, index), pick(other, index)))
     }
@@ -173,9 +178,18 @@ pub fn for_each_index(shape: &[usize], mut f: impl FnMut(&[usize])) {
     let mut index = vec![0; shape.len()];
     loop {
         f(&index);
-        let Some(axis) = (0..shape.len()).rev().find(|&k| index[k] + 1 < shape[k]) else { return };
-        index[axis] += 1;
-        index[axis + 1..].fill(0);
+        let mut axis = shape.len();
+        loop {
+            if axis == 0 {
+                return;
+            }
+            axis -= 1;
+            index[axis] += 1;
+            if index[axis] < shape[axis] {
+                break;
+            }
+            index[axis] = 0;
+        }
     }
 }
 
