@@ -68,15 +68,22 @@ impl<T: Copy> Array<T> {
     #[inline]
     fn flat(&self, index: &[usize]) -> usize {
         assert_eq!(index.len(), self.shape.len());
+        self.place(|k, _| index[k])
+    }
+
+    /// The place among the elements of an index that `at` computes for each axis and its size.
+    #[inline]
+    fn place(&self, at: impl Fn(usize, usize) -> usize) -> usize {
         // A plain loop, because tests are built without inlining the parts of iterators, and this is what
         // oracles do most.
-        let mut flat = 0;
-        for k in 0..index.len() {
+        let mut place = 0;
+        for k in 0..self.shape.len() {
             let size = self.shape[k];
-            assert!(index[k] < size, "Array: index {index:?} of shape {:?}", self.shape);
-            flat = flat * size + index[k];
+            let i = at(k, size);
+            assert!(i < size, "Array: index {i} on axis {k} of shape {:?}", self.shape);
+            place = place * size + i;
         }
-        flat
+        place
     }
 
     /// Applies `f` to every element.
@@ -100,12 +107,7 @@ impl<T: Copy> Array<T> {
             .collect();
         fn pick<T: Copy>(array: &Array<T>, index: &[usize]) -> T {
             let index = &index[index.len() - array.shape.len()..];
-            let mut flat = 0;
-            for k in 0..index.len() {
-                let size = array.shape[k];
-                flat = flat * size + if size == 1 { 0 } else { index[k] };
-            }
-            array.data[flat]
+            array.data[array.place(|k, size| if size == 1 { 0 } else { index[k] })]
         }
         Array::from_fn(shape, |index| f(pick(self, index), pick(other, index)))
     }
