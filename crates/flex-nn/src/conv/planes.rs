@@ -196,8 +196,8 @@ impl Planes {
                                     continue;
                                 }
                                 None => {
-                                    src.slice(at..at + size_w).read(&mut room[..size_w]);
-                                    &room[..size_w]
+                                    src.slice(at..at + size_w).read(room);
+                                    &*room
                                 }
                             };
                             gather(&src[first..], w.step, &mut row[inside.clone()]);

@@ -132,6 +132,11 @@ impl Tiling {
         self.side().iter().product()
     }
 
+    /// Rows of tiles below a tile into which its inputs reach.
+    fn rows_below(self) -> usize {
+        (self.side()[0] - 1) / self.tile()[0]
+    }
+
     fn taps(self) -> usize {
         match self {
             Self::Square3 | Self::Square3By2 => 9,
@@ -251,7 +256,7 @@ impl Winograd {
             let starts = (0..count).map(|input| input as isize - padding as isize).collect();
             PlaneAxis { starts, step: tile[k - 1], len }
         };
-        let height = axis(1, tile[0], tiles[0] + (side[0] - 1) / tile[0]);
+        let height = axis(1, tile[0], tiles[0] + tiling.rows_below());
         let width = axis(2, side[1], tiles[1]);
         let whole = |len| PlaneAxis { starts: alloc::vec![0], step: 1, len };
         let (axes, source) = if images > 1 {
@@ -433,8 +438,7 @@ impl Winograd {
                             points: all_points,
                             channels,
                             rows: task_rows,
-                            used: count,
-                            count: points_pitch(count),
+                            count,
                             kernel_pitch: kernel_pitch(task_rows, channels),
                             tile_pitch: points_pitch(here * row),
                             channel_pitch: channel,
@@ -459,10 +463,10 @@ impl Winograd {
 
     /// The planes of `count` rows of tiles from row `first` on.
     fn band(&self, first: usize, count: usize) -> Planes {
-        let ([tile, _], [side, _]) = (self.tiling.tile(), self.tiling.side());
+        let [tile, _] = self.tiling.tile();
         let mut planes = self.planes.clone();
         let rows = &mut planes.axes[if self.images > 1 { 0 } else { 1 }];
-        rows.len = count + (side - 1) / tile;
+        rows.len = count + self.tiling.rows_below();
         rows.starts.iter_mut().for_each(|start| *start += (first * tile) as isize);
         planes
     }
@@ -476,7 +480,7 @@ impl Winograd {
         for (y, at) in rows.iter_mut().enumerate().take(side) {
             *at = y % tile * columns * plane + y / tile * row;
         }
-        let tiles = plane - (side - 1) / tile * row;
+        let tiles = plane - self.tiling.rows_below() * row;
         dispatch(InputTransform { tiling: self.tiling, inputs, rows, plane, tiles, points });
     }
 

@@ -4,7 +4,7 @@
 //! of kernels, which come from memory and are read once. So they lie in the order in which they are read, and
 //! are fetched ahead.
 
-use super::{LANES, ROWS};
+use super::{LANES, ROWS, points_pitch};
 use flex_math::simd::{Scalar, Simd, WithSimd, dispatch, load, prefetch_far, store};
 
 /// How far ahead the points of kernels are fetched, in elements. Layers of 512 channels at 7x7, of one image,
@@ -28,9 +28,7 @@ pub(super) struct Factors<'a> {
     pub channels: usize,
     /// Number of kernels: [`ROWS`] or [`MANY_ROWS`].
     pub rows: usize,
-    /// Number of tiles.
-    pub used: usize,
-    /// Number of tiles with those that fill vectors of [`LANES`](super::LANES).
+    /// Number of tiles. Rows of tiles and of sums have whole vectors of [`LANES`].
     pub count: usize,
     /// Distance between the matrices of kernels.
     pub kernel_pitch: usize,
@@ -61,12 +59,12 @@ impl WithSimd for Sums<'_> {
         let lanes = f32::lanes::<S>();
         for (point, sums) in sums.chunks_mut(factors.sum_pitch).take(factors.points).enumerate() {
             let mut tile = 0;
-            while tile < factors.used {
-                if factors.used - tile <= FEW && factors.rows.is_multiple_of(lanes) {
+            while tile < factors.count {
+                if factors.count - tile <= FEW && factors.rows.is_multiple_of(lanes) {
                     factors.few::<S>(point, tile, sums);
                     break;
                 }
-                let vectors = match (factors.count - tile) / lanes {
+                let vectors = match (points_pitch(factors.count) - tile) / lanes {
                     _ if const { size_of::<S::Register>() } < 64 => {
                         factors.rows::<S, 4, 2>(point, tile, sums)
                     }
@@ -82,13 +80,19 @@ impl WithSimd for Sums<'_> {
 }
 
 impl Factors<'_> {
+    /// The matrix of kernels of a point, and its matrix of tiles from number `tile` on.
+    #[inline(always)]
+    fn of_point(&self, point: usize, tile: usize) -> (&[f32], &[f32]) {
+        let kernels = &self.kernels[point * self.kernel_pitch..][..self.channels * self.rows];
+        (kernels, &self.tiles[point * self.tile_pitch + tile..])
+    }
+
     /// The sums of a point for all kernels and for the [`FEW`] tiles from number `tile` on, with vectors
     /// along the kernels.
     #[inline(always)]
     fn few<S: Simd>(&self, point: usize, tile: usize, sums: &mut [f32]) {
         let lanes = f32::lanes::<S>();
-        let kernels = &self.kernels[point * self.kernel_pitch..][..self.channels * self.rows];
-        let tiles = &self.tiles[point * self.tile_pitch + tile..];
+        let (kernels, tiles) = self.of_point(point, tile);
         for row in (0..self.rows).step_by(lanes) {
             let mut acc = [0f32.splat::<S>(); FEW];
             for (kernels, tiles) in kernels.chunks(self.rows).zip(tiles.chunks(self.channel_pitch)) {
@@ -101,7 +105,7 @@ impl Factors<'_> {
                 let mut column = [0.0; LANES];
                 store(acc, &mut column);
                 for (r, &sum) in column[..lanes].iter().enumerate() {
-                    sums[(row + r) * self.count + tile + t] = sum;
+                    sums[(row + r) * points_pitch(self.count) + tile + t] = sum;
                 }
             }
         }
@@ -116,8 +120,7 @@ impl Factors<'_> {
         sums: &mut [f32],
     ) -> usize {
         let lanes = f32::lanes::<S>();
-        let kernels = &self.kernels[point * self.kernel_pitch..][..self.channels * self.rows];
-        let tiles = &self.tiles[point * self.tile_pitch + tile..];
+        let (kernels, tiles) = self.of_point(point, tile);
         for row in (0..self.rows).step_by(R) {
             let mut acc = [[0f32.splat::<S>(); V]; R];
             for (kernels, tiles) in kernels[row..].chunks(self.rows).zip(tiles.chunks(self.channel_pitch)) {
@@ -141,7 +144,8 @@ impl Factors<'_> {
             }
             for (r, acc) in acc.iter().enumerate() {
                 for (v, &acc) in acc.iter().enumerate() {
-                    store::<S, f32>(acc, &mut sums[(row + r) * self.count + tile + v * lanes..]);
+                    let at = (row + r) * points_pitch(self.count) + tile + v * lanes;
+                    store::<S, f32>(acc, &mut sums[at..]);
                 }
             }
         }
@@ -164,7 +168,6 @@ mod tests {
         tiles: Vec<f32>,
         channels: usize,
         rows: usize,
-        used: usize,
         count: usize,
     }
 
@@ -173,22 +176,22 @@ mod tests {
 
         #[inline(always)]
         fn with_simd<S: Simd>(self) -> Vec<f32> {
-            let Self { kernels, tiles, channels, rows, used, count } = &self;
-            let (channels, rows, used, count) = (*channels, *rows, *used, *count);
+            let Self { kernels, tiles, channels, rows, count } = &self;
+            let (channels, rows, count) = (*channels, *rows, *count);
+            let pitch = points_pitch(count);
             let factors = Factors {
                 kernels,
                 tiles,
                 points: POINTS,
                 channels,
                 rows,
-                used,
                 count,
                 kernel_pitch: rows * channels,
-                tile_pitch: count,
-                channel_pitch: POINTS * count,
-                sum_pitch: rows * count,
+                tile_pitch: pitch,
+                channel_pitch: POINTS * pitch,
+                sum_pitch: rows * pitch,
             };
-            let mut sums = vec![f32::NAN; POINTS * rows * count];
+            let mut sums = vec![f32::NAN; POINTS * rows * pitch];
             Sums { factors, sums: &mut sums }.with_simd::<S>();
             sums
         }
@@ -200,27 +203,27 @@ mod tests {
             (0..len).map(|i| (i * factor % 17) as f32 - 8.0).collect()
         };
         for (rows, channels) in [(ROWS, 1), (ROWS, 5), (MANY_ROWS, 3), (MANY_ROWS, 32)] {
-            for used in [1, FEW, FEW + 1, 16, 17, 32 + FEW, 37, 48, 49, 64, 65, 80, 96 + FEW, 112] {
-                let count = usize::next_multiple_of(used, LANES);
+            for count in [1, FEW, FEW + 1, 16, 17, 32, 32 + FEW, 37, 48, 49, 64, 65, 80, 96, 96 + FEW, 112] {
+                let pitch = points_pitch(count);
                 let kernels = whole(POINTS * rows * channels, 7);
-                let tiles = whole(POINTS * channels * count, 5);
+                let tiles = whole(POINTS * channels * pitch, 5);
                 let mut want = vec![];
                 for point in 0..POINTS {
                     for row in 0..rows {
-                        for tile in 0..used {
+                        for tile in 0..count {
                             let products = (0..channels).map(|c| {
                                 kernels[(point * channels + c) * rows + row]
-                                    * tiles[(c * POINTS + point) * count + tile]
+                                    * tiles[(c * POINTS + point) * pitch + tile]
                             });
                             // Sums of small whole numbers, which are exact in any order.
                             want.push(products.sum::<f32>());
                         }
                     }
                 }
-                let case = Case { kernels, tiles, channels, rows, used, count };
+                let case = Case { kernels, tiles, channels, rows, count };
                 for_each_isa(case, |isa, got| {
-                    let got: Vec<f32> = got.chunks(count).flat_map(|sums| sums[..used].to_vec()).collect();
-                    assert_eq!(got, want, "{isa} {rows} {channels} {used}");
+                    let got: Vec<f32> = got.chunks(pitch).flat_map(|sums| sums[..count].to_vec()).collect();
+                    assert_eq!(got, want, "{isa} {rows} {channels} {count}");
                 });
             }
         }
