@@ -42,6 +42,8 @@ pub struct Limit {
     /// The failures concerned: those whose report contains this text. With `None` the method is not run at
     /// all.
     pub case: Option<&'static str>,
+    /// Whether the checks of `case` are run, and may fail. A check that ends the process is not.
+    pub is_run: bool,
     /// The reason, for the report.
     pub reason: &'static str,
 }
@@ -55,8 +57,18 @@ pub struct Accuracy {
     pub ulps: f64,
     /// An absolute error, independent of the value.
     pub floor: f64,
+    /// An error as a part of the problem's scale.
+    pub scaled: f64,
     /// The reason, for the report.
     pub reason: &'static str,
+}
+
+impl Limit {
+    /// Whether the limit has a case that a text contains, of one of these methods.
+    fn is_of(&self, methods: &[&str], text: &str) -> bool {
+        (self.method == "*" || methods.contains(&self.method))
+            && self.case.is_some_and(|case| text.contains(case))
+    }
 }
 
 impl Capabilities {
@@ -80,25 +92,38 @@ impl Capabilities {
 
     /// Leaves out a method for some dtypes, or for all if `dtypes` is empty.
     pub fn without(mut self, method: &'static str, dtypes: &[DType], reason: &'static str) -> Self {
-        self.limits.push(Limit { method, dtypes: dtypes.to_vec(), case: None, reason });
+        self.limits.push(Limit { method, dtypes: dtypes.to_vec(), case: None, is_run: false, reason });
         self
     }
 
     /// Expects failures of a method (of any method, if it is `"*"`) whose report contains `case`, such as
     /// `"special values"` or `"[2, 0, 3]"`. The method still runs, and any other failure is an error.
     pub fn except(mut self, method: &'static str, case: &'static str, reason: &'static str) -> Self {
-        self.limits.push(Limit { method, dtypes: Vec::new(), case: Some(case), reason });
+        self.limits.push(Limit { method, dtypes: Vec::new(), case: Some(case), is_run: true, reason });
+        self
+    }
+
+    /// Leaves out the checks of a method (of any method, if it is `"*"`) whose description contains `case`,
+    /// where [`except`](Self::except) would not do: they end the process.
+    pub fn without_case(mut self, method: &'static str, case: &'static str, reason: &'static str) -> Self {
+        self.limits.push(Limit { method, dtypes: Vec::new(), case: Some(case), is_run: false, reason });
         self
     }
 
     /// Allows the results of a method an error of this many units in the last place.
     pub fn within(self, method: &'static str, ulps: f64, reason: &'static str) -> Self {
-        self.with(Accuracy { method, ulps, floor: 0.0, reason })
+        self.with(Accuracy { method, ulps, floor: 0.0, scaled: 0.0, reason })
     }
 
     /// Allows the results of a method this absolute error, independent of their value.
     pub fn within_absolute(self, method: &'static str, floor: f64, reason: &'static str) -> Self {
-        self.with(Accuracy { method, ulps: 0.0, floor, reason })
+        self.with(Accuracy { method, ulps: 0.0, floor, scaled: 0.0, reason })
+    }
+
+    /// Allows the results of a method this error, as a part of the problem's scale: for a sum, of the sum of
+    /// absolute values.
+    pub fn within_scaled(self, method: &'static str, scaled: f64, reason: &'static str) -> Self {
+        self.with(Accuracy { method, ulps: 0.0, floor: 0.0, scaled, reason })
     }
 
     fn with(mut self, accuracy: Accuracy) -> Self {
@@ -117,14 +142,24 @@ impl Capabilities {
         self.accuracies_of(methods).fold(plain, |wide, accuracy| Tolerance {
             ulps: wide.ulps.max(accuracy.ulps),
             floor: wide.floor.max(accuracy.floor),
+            absolute: wide.absolute.max(accuracy.scaled),
             ..wide
         })
     }
 
     /// The limit that expects a failure, if there is one.
     pub fn expects(&self, methods: &[&str], failure: &str) -> Option<&Limit> {
-        let concerns = |limit: &Limit| limit.method == "*" || methods.contains(&limit.method);
-        self.limits.iter().find(|l| concerns(l) && l.case.is_some_and(|case| failure.contains(case)))
+        self.limits.iter().find(|limit| limit.is_run && limit.is_of(methods, failure))
+    }
+
+    /// The limit that leaves out a check with this description, if there is one.
+    pub fn leaves_out(&self, methods: &[&str], what: &str) -> Option<&Limit> {
+        self.limits.iter().find(|limit| !limit.is_run && limit.is_of(methods, what))
+    }
+
+    /// Whether checks are left out that only their descriptions name.
+    pub(crate) fn has_cases_left_out(&self) -> bool {
+        self.limits.iter().any(|limit| !limit.is_run && limit.case.is_some())
     }
 
     /// Compares the tables in a file with what the suite runs: see [`coverage`](crate::coverage).
@@ -158,6 +193,8 @@ mod tests {
             Tolerance { ulps: 16.0, floor: 1e-6, ..asked }
         );
         assert_eq!(all.widen(&["float_log"], asked), asked, "never narrower");
+        let scaled = all.clone().within_scaled("float_sin", 1e-2, "ten bits");
+        assert_eq!(scaled.widen(&["float_sin"], asked), Tolerance { absolute: 1e-2, ..asked });
         assert_eq!(all.widen(&["float_sin"], asked), asked);
         let flushes = Capabilities { subnormals: false, ..all };
         assert!(flushes.widen(&["float_sin"], asked).flushes);
@@ -169,6 +206,14 @@ mod tests {
             Capabilities::full().except("float_exp", "special", "no NaN").except("*", "[0]", "no empty ones");
         assert_eq!(all.limit("float_exp", DType::F32), None);
         let reason = |methods: &[&str], failure| all.expects(methods, failure).map(|l| l.reason);
+        assert!(!all.has_cases_left_out());
+        let spared = all.clone().without_case("*", "[0]", "crashes").without_case("float_log", " []", "too");
+        assert!(spared.has_cases_left_out());
+        let left_out = |methods: &[&str], what| spared.leaves_out(methods, what).map(|l| l.reason);
+        assert_eq!(left_out(&["float_exp"], "F32 [0] Contiguous"), Some("crashes"));
+        assert_eq!(left_out(&["float_exp"], "F32 [] Contiguous"), None);
+        assert_eq!(left_out(&["float_log"], "F32 [] Contiguous"), Some("too"));
+        assert_eq!(left_out(&["float_exp"], "F32 special values"), None, "it is run, and may fail");
         assert_eq!(reason(&["float_exp"], "F32 special values: 0"), Some("no NaN"));
         assert_eq!(reason(&["float_exp"], "F32 [3] Transposed: 0"), None);
         assert_eq!(reason(&["float_log"], "F32 special values: 0"), None);
