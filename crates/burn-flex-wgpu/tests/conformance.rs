@@ -99,22 +99,12 @@ fn some() -> Capabilities {
     }
 }
 
-/// The capabilities for fused operations. These run on a queue's thread, so a known panic happens there, and
-/// its message stays there.
+/// The capabilities for fused operations.
 fn isolated(asked: Capabilities) -> Capabilities {
-    const ELSEWHERE: &str = "a panic on the queue's thread, of one of the limits above: the caller only learns that its call failed";
     const SIGMOID: &str = "as if exp(a log x) within one kernel were pow(x, a), which drops NaN on llvmpipe";
-    const FILL: &str =
-        "a tensor that broadcasts to its mask reads what is not its own, where the plain form panics";
     const MEAN: &str = "seen in runs of all families, other elements in each, and not alone: it fits what a panic leaves to the next \
                         kernel of its thread, which here is the queue's";
-    let all = Capabilities { isolated: true, ..asked }
-        .except("*", "CallError", ELSEWHERE)
-        .except("sigmoid", "expected NaN", SIGMOID)
-        .except("int_mean", "wrong)", MEAN);
-    ["float_mask_fill", "int_mask_fill", "bool_mask_fill"]
-        .into_iter()
-        .fold(all, |all, method| all.except(method, "[2, 1, 5]", FILL))
+    limits::fused(asked).except("sigmoid", "expected NaN", SIGMOID).except("int_mean", "wrong)", MEAN)
 }
 
 mod plain {

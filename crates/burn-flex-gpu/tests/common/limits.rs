@@ -166,3 +166,15 @@ pub fn kernels(asked: Capabilities) -> Capabilities {
         .within_absolute("gelu_backward", 3e-3, TANH)
         .within("sigmoid", 64.0, "the trait's default goes through exp, log and exp")
 }
+
+/// The capabilities of the fused form. Its operations run on a queue's thread, so a known panic happens there,
+/// and its message stays there.
+pub fn fused(asked: Capabilities) -> Capabilities {
+    const ELSEWHERE: &str = "a panic on the queue's thread, of one of the limits above: the caller only learns that its call failed";
+    const FILL: &str =
+        "a tensor that broadcasts to its mask reads what is not its own, where the plain form panics";
+    let all = Capabilities { isolated: true, ..asked }.except("*", "CallError", ELSEWHERE);
+    ["float_mask_fill", "int_mask_fill", "bool_mask_fill"]
+        .into_iter()
+        .fold(all, |all, method| all.except(method, "[2, 1, 5]", FILL))
+}
