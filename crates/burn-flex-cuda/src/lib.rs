@@ -32,7 +32,11 @@
 //! that thread computes with them, without an error. After such a panic, run one operation whose result you
 //! discard, or do not use that thread again.
 //!
-//! **This crate was never run on a GPU.** It is built, linked, and tested up to the missing driver.
+//! # Known limits
+//!
+//! It ran on one GPU, an NVIDIA H200 (`docs/gpu.md` of the repository tells what was tested). cubecl 0.10 has no
+//! kernels for f64 on CUDA. Products of f32 are as accurate as TF32, which has 11 significant bits. Do not make tensors
+//! without axes, which crash when they are read, or without elements, whose errors are reported at a later read.
 //!
 //! # Features
 //!
