@@ -192,11 +192,15 @@ impl Board {
     }
 
     /// Counts work that an awake helper would have sped up; `nanoseconds` is the time that the work takes one
-    /// thread.
-    pub(super) fn work_alone(&self, nanoseconds: usize, spawn: Spawn) {
+    /// thread. The caller may have `most` helpers.
+    pub(super) fn work_alone(&self, nanoseconds: usize, most: usize, spawn: Spawn) {
         if self.alone.fetch_add(nanoseconds, Ordering::Relaxed) + nanoseconds >= PRICE {
             self.alone.store(0, Ordering::Relaxed);
-            self.crowd.forget();
+            if !IS_MODEL && self.is_crowded() {
+                // In a crowd no helper is awake, so callers that do less at a time open no section.
+                self.look_around(LAST.try_with(Cell::get).unwrap_or(0), most);
+                self.crowd.take_turns(most + 1);
+            }
             self.wake(1, spawn);
         }
     }

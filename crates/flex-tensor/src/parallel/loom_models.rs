@@ -185,7 +185,7 @@ fn loom_work_alone_wakes_one_helper() {
         let board = Arc::new(Board::new());
         let wakes = Arc::new(core::sync::atomic::AtomicUsize::new(0));
         let work = |board: &Board, wakes: &core::sync::atomic::AtomicUsize| {
-            board.work_alone(30_000, &|helpers| {
+            board.work_alone(30_000, 1, &|helpers| {
                 wakes.fetch_add(helpers, Relaxed);
             })
         };

@@ -172,7 +172,9 @@ pub(super) fn is_awake() -> bool {
 /// Counts work that an awake helper would have sped up; `nanoseconds` is the time that the work takes one
 /// thread.
 pub(super) fn work_alone(nanoseconds: usize) {
-    with_board(|board, _| board.board.work_alone(nanoseconds, &|helpers| spawn(board, helpers)));
+    with_board(|board, threads| {
+        board.board.work_alone(nanoseconds, threads - 1, &|helpers| spawn(board, helpers));
+    });
 }
 
 /// Calls `task` with each number of `0..tasks` once, on this thread and on the threads of its pool that come
