@@ -116,7 +116,8 @@ impl<B: Backend> Context<'_, B> {
 
     /// [`attempt`](Self::attempt) of a check that may not apply (`Ok(false)`); such a check is not counted.
     pub fn attempt_if(&self, what: impl FnOnce() -> String, run: impl FnOnce() -> Result<bool, String>) {
-        // A device may report a failure at a later call, where it would pass for the failure of another check.
+        // A device may report a failure at a later call, where it would pass for the failure of another
+        // check.
         let settle = || drop(B::sync(&self.device));
         let mut what: What<'_> = Box::new(what);
         if self.capabilities.has_cases_left_out() {

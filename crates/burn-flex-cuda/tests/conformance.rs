@@ -1,5 +1,5 @@
-//! The conformance suite on an NVIDIA GPU: all of it, in every dtype that cubecl has kernels for. Without a GPU
-//! each test passes, and says in one line that it was skipped and why.
+//! The conformance suite on an NVIDIA GPU: all of it, in every dtype that cubecl has kernels for. Without a
+//! GPU each test passes, and says in one line that it was skipped and why.
 //!
 //! Known wrong results are listed with their causes: causes in CUDA below, causes in the kernels in
 //! `limits.rs`.

@@ -24,8 +24,8 @@ fn same<B: Scale, const D: usize>(tensor: Tensor<B, D>, want: Vec<f32>) {
     tensor.into_data().assert_eq(&TensorData::new(want, shape), true);
 }
 
-/// Contiguous, transposed and sliced inputs, lengths that no vector length divides, and empty inputs if `least`
-/// is 0.
+/// Contiguous, transposed and sliced inputs, lengths that no vector length divides, and empty inputs if
+/// `least` is 0.
 fn forward<B: Scale>(least: usize) {
     let device = Default::default();
     for n in [0, 1, 4, 7, 1000].into_iter().filter(|&n| n >= least) {
@@ -92,7 +92,8 @@ fn wgpu() {
 #[test]
 fn cuda() {
     where_present("scale on Cuda", burn_flex_cuda::check(&Default::default()), || {
-        // cubecl's CUDA runtime hands the bytes of an empty tensor back at address 0, which `into_data` refuses.
+        // cubecl's CUDA runtime hands the bytes of an empty tensor back at address 0, which `into_data`
+        // refuses.
         all_from::<Cuda>(1);
         all_from::<CudaFused>(1);
     });

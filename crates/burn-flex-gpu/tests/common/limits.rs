@@ -167,8 +167,8 @@ pub fn kernels(asked: Capabilities) -> Capabilities {
         .within("sigmoid", 64.0, "the trait's default goes through exp, log and exp")
 }
 
-/// The capabilities of the fused form. Its operations run on a queue's thread, so a known panic happens there,
-/// and its message stays there.
+/// The capabilities of the fused form. Its operations run on a queue's thread, so a known panic happens
+/// there, and its message stays there.
 pub fn fused(asked: Capabilities) -> Capabilities {
     const ELSEWHERE: &str = "a panic on the queue's thread, of one of the limits above: the caller only learns that its call failed";
     const FILL: &str =

@@ -12,10 +12,10 @@
 //! A caller that waits for its core is not seen to use a section, unless the system stopped it inside of one.
 //! So those that yielded are counted, and a crowd is remembered for a while.
 //!
-//! Measured on two cores of a Zen 4 by `benches/callers.rs`: 99th percentiles of the latencies as multiples of
-//! the fair share, by a counter that saw no waiting callers and by this one. The model takes one core 0.8 ms:
-//! 4 callers 4.4 to 6.2 and 1.3, 16 callers 4.1 to 4.5 and 1.8 to 2.7. Their total throughput is the same. The
-//! total throughput of 16 callers of a model that takes 17 ms fell by 4 %.
+//! Measured on two cores of a Zen 4 by `benches/callers.rs`: 99th percentiles of the latencies as multiples
+//! of the fair share, by a counter that saw no waiting callers and by this one. The model takes one core 0.8
+//! ms: 4 callers 4.4 to 6.2 and 1.3, 16 callers 4.1 to 4.5 and 1.8 to 2.7. Their total throughput is the
+//! same. The total throughput of 16 callers of a model that takes 17 ms fell by 4 %.
 
 use core::cell::Cell;
 use core::sync::atomic::Ordering::Relaxed;
@@ -28,8 +28,8 @@ use std::time::{Duration, Instant};
 const WINDOW: Duration = Duration::from_millis(1);
 
 /// How long a caller works before it yields its core to the next, if there are as many callers as threads.
-/// With 1 ms the 99th percentile of 16 callers (see above) was at 2.8 to 3.0 fair shares, with 2 ms at 3.1; with
-/// 0.3 ms it is no better than with this.
+/// With 1 ms the 99th percentile of 16 callers (see above) was at 2.8 to 3.0 fair shares, with 2 ms at 3.1;
+/// with 0.3 ms it is no better than with this.
 const TURN: Duration = Duration::from_micros(700);
 
 /// How long a crowd is remembered after it was last seen whole. A caller that the system stops between two
