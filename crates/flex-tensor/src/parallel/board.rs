@@ -40,6 +40,11 @@ loom::thread_local! {
     static LAST: Cell<usize> = Cell::new(0);
 }
 
+/// The number of the section that this thread used last; 0 if it used none.
+fn last() -> usize {
+    LAST.try_with(Cell::get).unwrap_or(0)
+}
+
 /// Makes so many helpers: other threads of the board's pool call [`serve`](super::standby::serve).
 pub(super) type Spawn<'a> = &'a dyn Fn(usize);
 
@@ -130,9 +135,7 @@ impl Board {
         });
         drop(posted);
         let payload = open.close(|| self.is_forked());
-        if !IS_MODEL && self.is_crowded() {
-            self.crowd.take_turns(most + 1);
-        }
+        self.take_turns(most);
         if let Some(payload) = payload {
             resume_unwind(payload);
         }
@@ -149,9 +152,17 @@ impl Board {
         }
     }
 
+    /// Yields the core of a caller whose turn is over, if there have been several callers at once. The caller
+    /// uses no section, and may have `most` helpers.
+    fn take_turns(&self, most: usize) {
+        if !IS_MODEL && self.is_crowded() {
+            self.crowd.take_turns(most + 1);
+        }
+    }
+
     /// Takes a section for a caller; `None` when all are taken.
     fn take(&self) -> Option<(usize, super::section::Taken<'_>)> {
-        let last = LAST.try_with(Cell::get).unwrap_or(0);
+        let last = last();
         (last..SECTIONS).chain(0..last).find_map(|number| {
             let taken = self.sections[number].take()?;
             if number >= self.used.load(Ordering::Relaxed) {
@@ -196,11 +207,9 @@ impl Board {
     pub(super) fn work_alone(&self, nanoseconds: usize, most: usize, spawn: Spawn) {
         if self.alone.fetch_add(nanoseconds, Ordering::Relaxed) + nanoseconds >= PRICE {
             self.alone.store(0, Ordering::Relaxed);
-            if !IS_MODEL && self.is_crowded() {
-                // In a crowd no helper is awake, so callers that do less at a time open no section.
-                self.look_around(LAST.try_with(Cell::get).unwrap_or(0), most);
-                self.crowd.take_turns(most + 1);
-            }
+            // In a crowd no helper is awake, and operations that are small open no section.
+            self.look_around(last(), most);
+            self.take_turns(most);
             self.wake(1, spawn);
         }
     }
