@@ -218,8 +218,7 @@ impl Tensor {
         Self::full_of(shape.into(), value.into(), dtype)
     }
 
-    /// [`full`](Self::full), compiled here: the bytes of the element depend on its type, and writing them on
-    /// its width alone.
+    /// [`full`](Self::full), compiled here: the bytes of the element depend on its type.
     fn full_of(shape: Shape, value: Scalar, dtype: DType) -> Result<Self> {
         let mut element = [0; 8];
         dispatch!(any "full", dtype, T => {
@@ -227,13 +226,25 @@ impl Tensor {
             element[..size_of::<T>()].copy_from_slice(bytemuck::bytes_of(&value));
             Ok(())
         })?;
+        Self::full_of_bytes(shape, &element[..dtype.size()], dtype)
+    }
+
+    /// [`full`](Self::full) of a value given as bytes. Writing them depends on their number alone.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`] and [`Error::Memory`].
+    ///
+    /// # Panics
+    /// When `element` does not have the size of an element of `dtype`.
+    pub fn full_of_bytes(shape: Shape, element: &[u8], dtype: DType) -> Result<Self> {
         fn fill<T: Element>(bytes: &mut [u8], element: &[u8]) {
             let (value, out) = (bytemuck::pod_read_unaligned(element), bytemuck::cast_slice_mut(bytes));
             let (chunk, work) = (parallel::rows_per_task(size_of::<T>()), Work::Bytes(size_of_val(out)));
             parallel::for_each_chunk(out, chunk, work, |_, out: &mut [T]| out.fill(value));
         }
+        assert!(dtype.size() == element.len(), "full: {} bytes do not store {dtype:?}", element.len());
         let mut blank = Blank::new("full", shape, dtype)?;
-        let (bytes, element) = (blank.bytes(), &element[..dtype.size()]);
+        let bytes = blank.bytes();
         match element.len() {
             1 => fill::<u8>(bytes, element),
             2 => fill::<u16>(bytes, element),

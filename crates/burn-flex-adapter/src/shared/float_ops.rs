@@ -7,11 +7,11 @@ macro_rules! float_ops {
             float_empty(shape: Shape, _device: &FlexDevice, dtype: FloatDType) =>
                 Tensor::empty(shape, dtype::created("empty", dtype));
             float_zeros(shape: Shape, _device: &FlexDevice, dtype: FloatDType) =>
-                Tensor::full(shape, 0.0, dtype::created("full", dtype));
+                elementwise::full(shape, 0.0, dtype::created("full", dtype));
             float_ones(shape: Shape, _device: &FlexDevice, dtype: FloatDType) =>
-                Tensor::full(shape, 1.0, dtype::created("full", dtype));
+                elementwise::full(shape, 1.0, dtype::created("full", dtype));
             float_full(shape: Shape, fill_value: Scalar, _device: &FlexDevice, dtype: FloatDType) =>
-                Tensor::full(shape, scalar(fill_value), dtype::created("full", dtype));
+                elementwise::full(shape, scalar(fill_value), dtype::created("full", dtype));
             float_cast(tensor: T, dtype: FloatDType) => cast(tensor.0, dtype::float("cast", dtype));
             float_into_int(tensor: T, out_dtype: IntDType) => cast(tensor.0, dtype::int(out_dtype));
         }

@@ -8,10 +8,10 @@ macro_rules! int_ops {
         // Creation and conversion.
         ops! {
             int_empty(shape: Shape, _device: &FlexDevice, dtype: IntDType) => Tensor::empty(shape, dtype::int(dtype));
-            int_zeros(shape: Shape, _device: &FlexDevice, dtype: IntDType) => Tensor::full(shape, 0, dtype::int(dtype));
-            int_ones(shape: Shape, _device: &FlexDevice, dtype: IntDType) => Tensor::full(shape, 1, dtype::int(dtype));
+            int_zeros(shape: Shape, _device: &FlexDevice, dtype: IntDType) => elementwise::full(shape, 0, dtype::int(dtype));
+            int_ones(shape: Shape, _device: &FlexDevice, dtype: IntDType) => elementwise::full(shape, 1, dtype::int(dtype));
             int_full(shape: Shape, fill_value: Scalar, _device: &FlexDevice, dtype: IntDType) =>
-                Tensor::full(shape, scalar(fill_value), dtype::int(dtype));
+                elementwise::full(shape, scalar(fill_value), dtype::int(dtype));
             int_arange(range: Range<i64>, _device: &FlexDevice, dtype: IntDType) =>
                 movement::arange(range.start, range.end, 1, dtype::int(dtype));
             int_arange_step(range: Range<i64>, step: usize, _device: &FlexDevice, dtype: IntDType) =>

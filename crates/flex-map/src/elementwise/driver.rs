@@ -100,6 +100,14 @@ impl ScalarBytes {
         Self::from_bits(u64::from_ne_bytes(bytes), size_of::<T>())
     }
 
+    /// An element given as bytes.
+    #[cfg(feature = "std")]
+    pub(super) fn of(element: &[u8]) -> Self {
+        let mut bytes = [0; 8];
+        bytes[..element.len()].copy_from_slice(element);
+        Self::from_bits(u64::from_ne_bytes(bytes), element.len())
+    }
+
     #[inline]
     pub(super) fn from_bits(bits: u64, len: usize) -> Self {
         Self { bits, len }

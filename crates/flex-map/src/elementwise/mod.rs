@@ -18,6 +18,7 @@ pub mod deferred;
 mod driver;
 mod element;
 mod float;
+mod full;
 mod integer;
 mod kernel;
 mod light;
@@ -34,6 +35,7 @@ pub use activation::{clamp, hard_sigmoid, leaky_relu, prelu};
 pub use binary::{Binary, binary, binary_scalar, scalar_binary};
 pub use cast::cast;
 pub use compare::{compare, compare_scalar, is_inf, is_nan, logical, logical_not};
+pub use full::full;
 pub use mask::{mask_fill, mask_where};
 pub use unary::{Unary, unary};
 

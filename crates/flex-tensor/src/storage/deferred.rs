@@ -31,11 +31,14 @@ pub trait Deferred: Any + Send + Sync {
     /// The bytes are units of `unit` bytes, and `out` has as many units of another size. `fold` gets
     /// consecutive units of the bytes, and the same units of `out`.
     ///
-    /// Returns whether it did so. If not, `out` is as before and the bytes can be read.
+    /// Returns whether it did so. If not, as by default, `out` is as before and the bytes can be read.
     ///
     /// # Errors
     /// The error of the computation.
-    fn fold(&self, is_held: bool, unit: usize, out: &mut [u8], fold: Fold<'_>) -> Result<bool>;
+    fn fold(&self, is_held: bool, unit: usize, out: &mut [u8], fold: Fold<'_>) -> Result<bool> {
+        let _ = (is_held, unit, out, fold);
+        Ok(false)
+    }
 }
 
 /// Folds units of bytes into units of another size.

@@ -276,7 +276,7 @@ pub(super) fn max_pool_options<const N: usize>(
 /// A bool tensor of one value.
 pub(super) fn full_bools(shape: Shape, value: bool, dtype: BoolDType) -> Result<Tensor> {
     let dtype = dtype::created("full", burn_backend::DType::Bool(dtype));
-    Tensor::full(shape, flex_core::Scalar::Bool(value), dtype)
+    flex_core::elementwise::full(shape, flex_core::Scalar::Bool(value), dtype)
 }
 
 /// The scalar as a bool: everything but zero is true.

@@ -11,12 +11,14 @@
 //! Kernels are the same as without waiting, and are called once per tile, so results have the same bits. What
 //! an operation refuses, it refuses at its call; only memory can turn out to be missing later.
 //!
+//! * `constant.rs`: tensors of one number;
 //! * `node.rs`: what waits, and which thread computes it;
 //! * `program.rs`: from a chain to a list of steps over registers;
 //! * `stages.rs`: what all tiles of a program have in common, found once;
 //! * `tiles.rs`: runs the stages, tile by tile;
 //! * `pass.rs`: runs several steps of light functions in one pass over a tile.
 
+mod constant;
 mod node;
 mod pass;
 mod program;
@@ -35,6 +37,7 @@ use crate::storage::{Deferred, Producer, environment};
 use crate::walk::Walk;
 use crate::{DType, Shape, Tensor};
 use alloc::boxed::Box;
+pub(super) use constant::constant;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use node::{Call, Node, Todo};
 use smallvec::SmallVec;
@@ -213,9 +216,13 @@ pub(super) fn wait<const N: usize>(
         Some(shape) => shape.clone(),
         None => inputs.iter().find_map(Input::tensor)?.shape().clone(),
     };
+    if let Some(constant) = constant::fold(op, inputs, &shape, count) {
+        return Some(constant);
+    }
     if !fit(inputs, op.dtype, &shape, count) {
         return None;
     }
+    constant::as_numbers(inputs);
     let extent = extent(inputs, count);
     let operands = inputs.iter_mut().map(|input| core::mem::replace(input, Input::Output)).collect();
     let call = Box::new(Call { op: Box::new(*op), operands, shape: shape.clone() });
@@ -244,6 +251,9 @@ fn fit(inputs: &[Input], dtype: DType, shape: &Shape, count: usize) -> bool {
         let Input::Tensor(tensor) = input else { continue };
         let in_order = is_in_order(tensor, count);
         full |= in_order;
+        if constant::is_constant(input) {
+            continue;
+        }
         // Without waiting, a part of a buffer that nothing else shares is overwritten. A result that waits
         // has a buffer of its own.
         let size = tensor.dtype().size();

@@ -227,10 +227,14 @@ impl Claimed {
         }
     }
 
-    /// Whether a single operation may write its result past the caches, which takes a program.
-    fn streams(&self) -> bool {
-        matches!(&self.todo, Some(Todo::Call(call))
-            if call.op.light().is_some() && self.node.count * call.op.dtype().size() >= LARGE)
+    /// Whether the operation computes its result without a program if it is the only one. It takes a program
+    /// to write a result past the caches, and to write one that is larger than all operands: numbers may have
+    /// taken the place of the others.
+    fn runs_alone(&self) -> bool {
+        let Some(Todo::Call(call)) = &self.todo else { return false };
+        let streams = call.op.light().is_some() && self.node.count * call.op.dtype().size() >= LARGE;
+        let mut tensors = call.operands.iter().filter_map(super::Input::tensor);
+        !streams && tensors.any(|tensor| tensor.num_elements() == self.node.count)
     }
 
     fn is_producer(&self) -> bool {
@@ -306,7 +310,7 @@ impl Chain {
         }
         let results = match (&mut self.0[..], &visit) {
             ([], _) => return Ok(()),
-            ([only], None) if !only.streams() => {
+            ([only], None) if only.runs_alone() => {
                 let call = only.take_call();
                 call.op.run_alone(call.operands).and_then(Tensor::into_bytes).map(|bytes| alloc::vec![bytes])
             }

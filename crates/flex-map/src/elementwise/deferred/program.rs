@@ -21,9 +21,9 @@ use smallvec::SmallVec;
 /// elements, the calls of the kernels would take as long as their work.
 const TILE: usize = 2048;
 
-/// Rows from this length on have tiles of their own. Filling a register with a row's element takes 10 ns per
-/// 256 elements; a tile more takes some 100 ns.
-const LONG_ROW: usize = 512;
+/// Rows have tiles of their own from so many elements on, divided by the number of operands in rows: a tile
+/// more takes some 100 ns, and filling a register with a row's element takes 10 ns per 256 elements.
+const LONG_ROWS: usize = 2048;
 
 /// Most elements of a unit that is folded while it is computed: a register of 64 KiB of f32.
 pub(super) const MAX_UNIT: usize = 16 * 1024;
@@ -249,10 +249,12 @@ impl Program {
             Form::Rows { walk, .. } => Some(walk.inner().size),
             _ => None,
         });
+        let in_rows = self.leaves.iter().filter(|leaf| matches!(leaf.form, Form::Rows { .. })).count();
+        let long = (LONG_ROWS / in_rows.max(1)).min(tile);
         (self.tile, self.row) = match row {
-            _ if self.unit >= LONG_ROW => (self.unit, usize::MAX),
+            _ if self.unit >= long => (self.unit, usize::MAX),
             _ if self.unit > 1 => (tile / self.unit * self.unit, usize::MAX),
-            Some(row) if row < LONG_ROW => (tile / row * row, usize::MAX),
+            Some(row) if row < long => (tile / row * row, usize::MAX),
             // One tile a little longer costs less than two.
             Some(row) if row <= 2 * tile => (row, usize::MAX),
             Some(row) => (tile, row),

@@ -98,7 +98,8 @@ impl<'p> Plan<'p> {
             let end = 1 + steps[1..].iter().take_while(|step| step.continues).count();
             let (stage, rest) = steps.split_at(end);
             stages.push(match stage {
-                [step] if !(program.streams && end == steps.len() && step.op.light().is_some()) => {
+                [step] if step.op.light().is_none() => Stage::Step(step),
+                [step] if !(program.streams && end == steps.len() || begins_with_number(step)) => {
                     Stage::Step(step)
                 }
                 steps => Stage::Pass(Route::new(steps)),
@@ -173,6 +174,11 @@ impl<'p> Plan<'p> {
             row => range.start / row == (range.end - 1) / row,
         }
     }
+}
+
+/// Whether the first operand is a number. A kernel takes it by way of a block that is filled with it.
+fn begins_with_number(step: &Step) -> bool {
+    matches!(step.src.first(), Some(Place::Scalar(_)))
 }
 
 /// Where a function of a pass finds an operand in each tile.

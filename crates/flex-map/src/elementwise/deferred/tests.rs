@@ -4,7 +4,7 @@
 use super::program::LARGE;
 use super::*;
 use crate::elementwise::{
-    Binary, Compare, Unary, binary, binary_scalar, cast, clamp, compare, compare_scalar, mask_fill,
+    Binary, Compare, Unary, binary, binary_scalar, cast, clamp, compare, compare_scalar, full, mask_fill,
     mask_where, unary,
 };
 use crate::storage::Finish;
@@ -468,4 +468,52 @@ proptest! {
     ) {
         check(&program, shape, 0..readers);
     }
+}
+
+#[test]
+fn a_number_takes_the_place_of_a_tensor() {
+    let ones = || full(IMAGES, 1.5, DType::F32).unwrap();
+    let wide = values(&IMAGES, 1);
+    let plain = Tensor::full(IMAGES, 1.5, DType::F32).unwrap();
+    assert!(ones().waits());
+    for shape in [IMAGES, [3, 4, 100, 1], [1, 4, 1, 1], [1, 1, 1, 101], [1, 1, 1, 1]] {
+        let x = values(&shape, 2);
+        for op in [Binary::Add, Binary::Sub, Binary::Div] {
+            let add = |sum: Tensor| binary(Binary::Add, sum, wide.clone()).unwrap();
+            let alone = |constant: Tensor| binary(op, constant, x.clone()).unwrap();
+            let right = |constant: Tensor| binary(op, x.clone(), constant).unwrap();
+            for shaped in [&alone as &dyn Fn(Tensor) -> Tensor, &right] {
+                let (got, want) = (shaped(ones()), shaped(plain.clone()));
+                want.evaluate().unwrap();
+                assert_eq!(got.shape(), want.shape());
+                assert_eq!(bits(&got), bits(&want), "{op:?} {shape:?}");
+                assert_eq!(bits(&add(shaped(ones()))), bits(&add(want)), "{op:?} {shape:?}, in a chain");
+            }
+        }
+    }
+}
+
+#[test]
+fn operations_on_numbers_alone_compute_one() {
+    let ones = full(IMAGES, 1.0, DType::F32).unwrap();
+    let thirds = binary_scalar(Binary::Div, ones.clone(), Scalar::Float(3.0)).unwrap();
+    let sum = binary(Binary::Add, thirds, ones.swap_axes(0, 1).unwrap().swap_axes(0, 1).unwrap()).unwrap();
+    assert!(constant::is_constant(&Input::Tensor(sum.clone())));
+    assert_eq!(sum.to_vec::<f32>(), vec![1.0f32 / 3.0 + 1.0; IMAGES.iter().product()]);
+    assert!(!sum.waits());
+    assert_eq!(full([2, 3], 7, DType::I16).unwrap().to_vec::<i16>(), [7; 6]);
+    assert!(!full([2, 3], 7, DType::I16).unwrap().is_deferred(), "small tensors do not wait");
+    assert!(full([usize::MAX, 2], 7, DType::I16).is_err());
+}
+
+#[test]
+fn a_tensor_of_one_number_is_a_plain_buffer_once_it_is_written() {
+    let mut ones = full(IMAGES, 1, DType::Bool(NATIVE)).unwrap();
+    let shared = ones.clone();
+    assert!(ones.dense_bytes_mut().is_none());
+    drop(shared);
+    ones.dense_bytes_mut().unwrap()[5] = 0;
+    assert!(!constant::is_constant(&Input::Tensor(ones.clone())));
+    let want = |k: usize| u8::from(k != 5);
+    assert_eq!(bits(&ones), (0..IMAGES.iter().product()).map(want).collect::<Vec<_>>());
 }

@@ -1,0 +1,109 @@
+//! Tensors of one number. They need no memory until somebody reads their bytes, and an operation that waits
+//! takes the number instead. Burn's gradients are full of them: the gradient of a sum is a tensor of ones,
+//! times a number.
+
+use super::{MOST_PRODUCED, pays};
+use crate::elementwise::driver::{Input, Op, ScalarBytes, run_now};
+use crate::error::Result;
+use crate::layout::checked_num_elements;
+use crate::storage::{Deferred, copy_of};
+use crate::{Bytes, DType, Scalar, Shape, Tensor};
+use alloc::sync::Arc;
+use std::sync::OnceLock;
+
+/// A number that stands for every element.
+pub(super) struct Constant {
+    element: ScalarBytes,
+    count: usize,
+    dtype: DType,
+    bytes: OnceLock<Result<Bytes>>,
+}
+
+impl Constant {
+    /// A tensor of `element`, which waits.
+    fn tensor(shape: Shape, element: &[u8], count: usize, dtype: DType) -> Tensor {
+        let element = ScalarBytes::of(element);
+        let constant = Self { element, count, dtype, bytes: OnceLock::new() };
+        Tensor::deferred(shape, count, dtype, Arc::new(constant))
+    }
+}
+
+impl Deferred for Constant {
+    fn waits(&self) -> bool {
+        self.bytes.get().is_none()
+    }
+
+    fn bytes(&self) -> Result<&[u8]> {
+        if self.waits() {
+            // Nothing is computed within the lock, so nobody waits for it: of threads that come at the same
+            // time, each fills memory of its own, and one of them keeps it.
+            let shape = Shape::from([self.count]);
+            let bytes = Tensor::full_of_bytes(shape, self.element.as_slice(), self.dtype);
+            let _ = self.bytes.set(bytes.and_then(Tensor::into_bytes));
+        }
+        self.bytes.wait().as_ref().map(|bytes| &bytes[..]).map_err(Clone::clone)
+    }
+
+    fn into_bytes(self: Arc<Self>) -> Result<Bytes> {
+        self.bytes()?;
+        match Arc::try_unwrap(self) {
+            Ok(constant) => constant.bytes.into_inner().expect("computed"),
+            Err(shared) => copy_of("into_data", shared.bytes()?),
+        }
+    }
+}
+
+/// A tensor of `value` that takes no memory until its bytes are read; `None` if it would be smaller than what
+/// [waits](super::least_bytes), or exceed 1 GiB.
+///
+/// # Errors
+/// A dtype that the engine does not hold, or more elements than a number can count.
+pub(in super::super) fn constant(shape: &Shape, value: Scalar, dtype: DType) -> Result<Option<Tensor>> {
+    let count = checked_num_elements("full", shape)?;
+    if !pays(count, 2 * dtype.size()) || count.saturating_mul(dtype.size()) > MOST_PRODUCED {
+        return Ok(None);
+    }
+    let one = Tensor::full([1], value, dtype)?;
+    Ok(Some(Constant::tensor(shape.clone(), one.storage_bytes(), count, dtype)))
+}
+
+/// The number of which all elements of a tensor consist, if it is known; also if the tensor is a view.
+fn number(tensor: &Tensor) -> Option<ScalarBytes> {
+    let constant = tensor.computation::<Constant>()?;
+    (constant.dtype.size() == tensor.dtype().size()).then_some(constant.element)
+}
+
+/// Whether an operand is a tensor whose elements are known to be one number.
+pub(super) fn is_constant(input: &Input) -> bool {
+    input.tensor().is_some_and(|tensor| number(tensor).is_some())
+}
+
+/// Replaces tensors of one number by the number.
+pub(super) fn as_numbers(inputs: &mut [Input]) {
+    for input in inputs {
+        if let Some(number) = input.tensor().and_then(number) {
+            *input = Input::Scalar(number);
+        }
+    }
+}
+
+/// The operation's result, a tensor of one number, if all its operands are. Takes the operands then.
+pub(super) fn fold<const N: usize>(
+    op: &Op<N>,
+    inputs: &mut [Input; N],
+    shape: &Shape,
+    count: usize,
+) -> Option<Tensor> {
+    if !inputs.iter().all(|input| matches!(input, Input::Scalar(_)) || is_constant(input)) {
+        return None;
+    }
+    let one = inputs.each_mut().map(|input| match input.tensor() {
+        Some(tensor) => {
+            let number = number(tensor).expect("a tensor of one number");
+            Input::Tensor(Tensor::single_of_bytes(number.as_slice(), tensor.dtype()))
+        }
+        None => core::mem::replace(input, Input::Output),
+    });
+    let one = run_now(*op, one).expect("operands of one element");
+    Some(Constant::tensor(shape.clone(), one.storage_bytes(), count, op.dtype))
+}
