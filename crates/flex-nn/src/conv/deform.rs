@@ -398,7 +398,7 @@ impl DeformPlan {
         let mut samples = storage::try_room(op, self.rows() * n, nothing)?;
         let per_group = self.channels_in() / self.offset_groups;
         let sampling = Work::Flops(SAMPLE_FLOPS.saturating_mul(groups * k * n));
-        let product = product_work(self.g.flops() / self.g.batch.max(1));
+        let product = product_work(self.g.flops() / self.g.batch.max(1), rows_out);
         for image in 0..self.g.batch {
             let x = &f.x[image * self.channels_in() * plane..][..self.channels_in() * plane];
             let offset = &f.offset[image * 2 * self.rows() * n..];

@@ -76,12 +76,7 @@ pub(super) fn run<A: Computing>(
         return Ok(blank.finish());
     }
     let flops = program.flops();
-    let work = match program.rows {
-        // A product with one row, as in depthwise convolutions, loads whatever it multiplies: 64 channels of
-        // 56x56 run at 24 GFLOP/s, and took one thread when they counted as others do.
-        1 => Work::Flops(flops.saturating_mul(units)),
-        _ => product_work(flops.saturating_mul(units)),
-    };
+    let work = product_work(flops.saturating_mul(units), program.rows);
     let source = program.planes.source_len();
     let planes = program.planes.len();
     let direct = program.planes.is_source().then(|| src.values::<A>()).flatten();
@@ -147,11 +142,12 @@ pub(super) fn run<A: Computing>(
     Ok(blank.finish())
 }
 
-/// The [`Work`] of `flops` floating-point operations in one of the [products](super::product). Products run
-/// about 8 times as fast as the operations that [`Work`] is calibrated for: 280 GFLOP/s on one core with
-/// AVX-512.
-pub(super) fn product_work(flops: usize) -> Work {
-    Work::Flops(flops / 8)
+/// The [`Work`] of `flops` floating-point operations in one of the [products](super::product), of `rows` rows
+/// in each group. Products run about 8 times as fast as the operations that [`Work`] is calibrated for: 280
+/// GFLOP/s on one core with AVX-512. A product with one row, as in depthwise convolutions, loads whatever it
+/// multiplies: 64 channels of 56x56 run at 24 GFLOP/s, and took one thread when they counted as others do.
+pub(super) fn product_work(flops: usize, rows: usize) -> Work {
+    Work::Flops(if rows == 1 { flops } else { flops / 8 })
 }
 
 /// `Ok` if there is memory for [`pack_all`]: a row for each task, where rows are taken apart.

@@ -104,7 +104,7 @@ pub(super) fn weight_gradient<A: Computing>(
     check_packing::<A>(op, &program.planes, image)?;
     let total = g.groups * rows;
     let per_task = total.div_ceil(MAX_TASKS).next_multiple_of(ROWS);
-    let work = product_work(g.flops());
+    let work = product_work(g.flops(), rows);
     for first in (0..g.batch).step_by(at_once) {
         let count = at_once.min(g.batch - first);
         if !direct {

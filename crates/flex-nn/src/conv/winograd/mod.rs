@@ -413,7 +413,7 @@ impl Winograd {
                         self.transform_inputs(&planes, &room[k * inputs..], points);
                     }
                 });
-                let work = product_work(2 * all_points * channels * rows * here * row);
+                let work = product_work(2 * all_points * channels * rows * here * row, rows);
                 let row_len = height * width * self.images;
                 for_each_chunk(out, task_rows * row_len, work, |block, out| {
                     let start = block * task_rows;
