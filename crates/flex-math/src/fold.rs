@@ -22,6 +22,13 @@ pub fn sum<T: Float>(data: &[T]) -> T {
     sum_with(Same, data)
 }
 
+/// [`sum`] with the vectors of a chosen instruction set, to be inlined into a function that is compiled for
+/// it.
+#[inline(always)]
+pub fn sum_in<S: Simd, T: Float>(data: &[T]) -> T {
+    Fold { data, op: Sum(Same) }.with_simd::<S>()
+}
+
 /// The sum of `f` of all elements. See [`sum`].
 pub fn sum_with<T: Float, F: UnaryFn<T>>(f: F, data: &[T]) -> T {
     dispatch(Fold { data, op: Sum(f) })
@@ -168,6 +175,18 @@ struct Fold<'a, T, C> {
     op: C,
 }
 
+impl<T: Scalar, C: Combine<T>> Fold<'_, T, C> {
+    /// Fewer elements than a vector has, to be combined; the other lanes are identities.
+    #[inline(always)]
+    fn padded<S: Simd>(&self, rest: &[T]) -> Vector<S, T> {
+        let mut x: Vector<S, T> = self.op.identity().splat();
+        lanes_mut(&mut x)[..rest.len()].copy_from_slice(rest);
+        let mut y = self.op.elements(x);
+        lanes_mut(&mut y)[rest.len()..].fill(self.op.identity());
+        y
+    }
+}
+
 impl<T: Scalar, C: Combine<T>> WithSimd for Fold<'_, T, C> {
     type Output = T;
 
@@ -186,12 +205,17 @@ impl<T: Scalar, C: Combine<T>> WithSimd for Fold<'_, T, C> {
                     *partial = op.vectors(*partial, op.elements(x));
                 }
             }
-            for (rest, partial) in blocks.remainder().chunks(step).zip(&mut partials) {
-                let mut x = identity;
-                lanes_mut(&mut x)[..rest.len()].copy_from_slice(rest);
-                let mut y = op.elements(x);
-                lanes_mut(&mut y)[rest.len()..].fill(op.identity());
-                *partial = op.vectors(*partial, y);
+            let rest = blocks.remainder();
+            // Without a condition for the end of the loop, the partial results stay in registers.
+            for (k, partial) in partials.iter_mut().enumerate() {
+                let start = k * step;
+                if start + step <= rest.len() {
+                    // SAFETY: `rest` has so many elements; the load needs no alignment.
+                    let x = unsafe { T::vload_unaligned::<S>(rest.as_ptr().add(start)) };
+                    *partial = op.vectors(*partial, op.elements(x));
+                } else if start < rest.len() {
+                    *partial = op.vectors(*partial, self.padded::<S>(&rest[start..]));
+                }
             }
             for (total, partial) in totals.iter_mut().zip(partials) {
                 *total = op.vectors(*total, partial);

@@ -5,7 +5,7 @@
 
 use super::lift::{Arith, HalfWidening, Lift, WideSum};
 use super::order::Order;
-use super::reducer::{Reducer, fold_lanes, lift_padded};
+use super::reducer::{Reducer, fold_quarters, lift_padded};
 use super::sizes::{LANES, QUARTER};
 use crate::Element;
 use flex_math::fold_halves;
@@ -38,7 +38,7 @@ fn explicit_or_lanes<W: HalfWidening, T: Element, R: Reducer<T>>(
     // set.
     match explicit {
         Some(value) => value,
-        None => fold_lanes::<W, LANES, T, R>(r, row),
+        None => fold_quarters::<W, T, R>(r, row),
     }
 }
 
@@ -69,7 +69,7 @@ impl<T: Lift> Reducer<T> for Sum {
     }
     #[inline(always)]
     fn fold_row<W: HalfWidening>(self, row: &[T]) -> T::Wide {
-        explicit_or_lanes::<W, T, Self>(self, T::sum_row(row), row)
+        explicit_or_lanes::<W, T, Self>(self, T::sum_row::<W>(row), row)
     }
     #[inline(always)]
     fn lift_all<W: HalfWidening>(self, from: &[T], to: &mut [T::Wide]) {
@@ -190,7 +190,7 @@ impl<T: Lift, O: Order<T>> Reducer<T> for Extreme<O> {
     #[inline(always)]
     fn fold_row<W: HalfWidening>(self, row: &[T]) -> T::Wide {
         if !T::IS_FLOAT {
-            return fold_lanes::<W, LANES, T, Self>(self, row);
+            return fold_quarters::<W, T, Self>(self, row);
         }
         // Separate short arrays: loops over longer arrays are unrolled too late for the arrays to be kept in
         // registers.
