@@ -1,5 +1,6 @@
 //! Index tensors: range-checked once, then read as `usize`.
 
+use super::each_row::for_each_row;
 use crate::error::{Error, Result, integer_range};
 use crate::layout::Layout;
 use crate::parallel::{self, Work};
@@ -102,7 +103,7 @@ impl<'a> Indices<'a> {
         }
         let walk = Walk::new([&Layout::contiguous(self.layout.shape().clone()), self.layout]);
         let inner = walk.inner();
-        super::take::for_each_row(&walk, out, 2 * size_of::<usize>(), |[_, start], row| {
+        for_each_row(&walk, out, 2 * size_of::<usize>(), |[_, start], row| {
             let mut block = [0usize; BLOCK];
             for (k, out) in row.chunks_mut(BLOCK).enumerate() {
                 let block = &mut block[..out.len()];

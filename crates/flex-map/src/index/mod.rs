@@ -13,6 +13,7 @@
 //! one element are applied in the row-major order of the index tensor for any number of threads, since
 //! threads divide the written elements among them, never the updates.
 
+mod each_row;
 mod indices;
 mod nd;
 mod nonzero;
