@@ -1,10 +1,10 @@
-//! Devices that a machine may lack.
+//! Devices, and other things, that a machine may lack.
 
 use std::fmt::Display;
 use std::io::Write;
 
-/// Whether the device of a test is present. If not, one line says which test is skipped and why: the
-/// condition of [`testgen_all`](crate::testgen_all).
+/// Whether the device of a test is present, or another thing that the test needs. If not, one line says which
+/// test is skipped and why: the condition of [`testgen_all`](crate::testgen_all).
 pub fn present<E: Display>(outcome: Result<(), E>) -> bool {
     let Err(reason) = outcome else { return true };
     let thread = std::thread::current();

@@ -106,14 +106,15 @@ mod tests {
     extern crate std;
     use super::*;
     use crate::simd::isa_name;
+    use crate::skipped::skipped;
     use crate::{UnaryFn, map};
     use std::{vec, vec::Vec};
 
-    /// Whether this process uses AVX-512. If not, prints that the test is skipped.
+    /// Whether this process uses AVX-512. If not, says that the test is skipped.
     fn has_avx512() -> bool {
         let has = isa_name() == "avx512";
         if !has {
-            std::println!("skipped: this process uses {}, not avx512", isa_name());
+            skipped(&std::format!("this process uses {}, not avx512", isa_name()));
         }
         has
     }

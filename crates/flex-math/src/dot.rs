@@ -269,13 +269,17 @@ mod tests {
     extern crate std;
 
     use super::*;
+    use crate::skipped::skipped;
     use ::half::bf16;
+    use std::sync::Once;
     use std::vec::Vec;
 
     fn pair(low: f32, high: f32) -> u32 {
         let bits = |v| u32::from(bf16::from_f32(v).to_bits());
         bits(low) | bits(high) << 16
     }
+
+    const LACKING: &str = "this process has no AVX512-BF16";
 
     /// Runs both kernels, or the one that this machine has.
     fn each(left: &[u32], right: &[[u32; TILE_COLS]], rows: usize, check: impl Fn(&'static str, &[TileRow])) {
@@ -287,6 +291,10 @@ mod tests {
             dot.tile(left, right, &mut sums[..rows]);
             check("vdpbf16ps", &sums[..rows]);
             assert!(sums[rows..].as_flattened().iter().all(|v| v.is_nan()), "wrote below the tile");
+        } else {
+            // Once, not for each size.
+            static SAID: Once = Once::new();
+            SAID.call_once(|| skipped(&std::format!("{LACKING}; the exact kernel is tested")));
         }
     }
 
@@ -350,7 +358,7 @@ mod tests {
     #[test]
     fn a_block_is_transposed() {
         let Some(dot) = Bf16Dot::detect() else {
-            std::println!("skipped: this process has no AVX512-BF16");
+            skipped(LACKING);
             return;
         };
         let mut block: [[u32; 16]; 16] =

@@ -38,6 +38,8 @@ mod pieces;
 mod pow;
 mod root;
 pub mod simd;
+#[cfg(test)]
+mod skipped;
 mod slice;
 mod trig;
 

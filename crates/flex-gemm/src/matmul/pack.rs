@@ -178,12 +178,13 @@ mod tests {
     use super::*;
     use crate::matmul::blocked::Packed;
     use crate::matmul::gemm::{MatLayout, Threads};
+    use crate::skipped::skipped;
     use alloc::vec::Vec;
 
     #[test]
     fn pairs_and_zeros_lie_where_they_should() {
         let Some(dot) = Bf16Dot::detect() else {
-            std::println!("skipped: this process has no AVX512-BF16");
+            skipped("this process has no AVX512-BF16");
             return;
         };
         let number = |i: usize, p: usize| bf16::from_f32((1 + (31 * i + 7 * p) % 120) as f32);

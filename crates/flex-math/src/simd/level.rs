@@ -253,6 +253,7 @@ fn detect() -> Level {
 mod tests {
     extern crate std;
     use super::*;
+    use crate::skipped::skipped;
     use std::string::ToString;
     use std::vec::Vec;
 
@@ -268,7 +269,7 @@ mod tests {
     fn a_level_that_the_machine_lacks_is_refused() {
         let highest = detect();
         let Some(above) = ALL.into_iter().find(|level| *level > highest) else {
-            std::println!("skipped: this machine has every level");
+            skipped("this machine has every level");
             return;
         };
         let error = set_level(above).unwrap_err();
