@@ -11,18 +11,16 @@
 //! A 4096 x 4096 matrix of f32 takes some 1.6 ms in either orientation on two cores that stream 40 GB/s.
 
 use super::gemm::Threads;
+use crate::parallel::thresholds::{TASK_COLUMN_ELEMENTS, VECTOR_PRODUCT_TASKS};
 use crate::parallel::{self, Work};
 use crate::storage;
 use alloc::vec::Vec;
 use bytemuck::Pod;
 
-/// Bytes of `W` per task: enough to pay for handing a task over, few enough to balance the load.
+/// Bytes of `W` per task and per block of a long sum: enough to pay for handing a task over, few enough to
+/// balance the load. The order of sums follows from this number.
 const TASK_BYTES: usize = 256 * 1024;
-/// Tasks per thread that a short sum of long columns is cut into, across the columns.
-const TASKS_PER_THREAD: usize = 2;
-/// Least number of elements of each column that such a task adds up: shorter runs of memory are slower to
-/// read. And the number that it is a multiple of: a cache line of f32.
-const MIN_COLUMNS: usize = 192;
+/// The number of elements of a column that a task adds up is a multiple of this: a cache line of f32.
 const COLUMNS_UNIT: usize = 16;
 /// Least number of terms of a block of a long sum.
 pub(crate) const MIN_BLOCK: usize = 128;
@@ -152,8 +150,8 @@ pub(crate) fn gemv(
     assert!(w.row == 1 || n == 1, "gemv: no unit stride");
     let w = Matrix { row: 1, ..w };
     let block = if n >= 4 * AXPY_TILE { k } else { k_block(k, TASK_BYTES / size / n) };
-    let tasks = if work.is_parallel() { TASKS_PER_THREAD * parallel::threads() } else { 1 };
-    let tasks = tasks.min(bytes / TASK_BYTES).min(n / MIN_COLUMNS).max(1);
+    let tasks = if work.is_parallel() { VECTOR_PRODUCT_TASKS * parallel::threads() } else { 1 };
+    let tasks = tasks.min(bytes / TASK_BYTES).min(n / TASK_COLUMN_ELEMENTS).max(1);
     // Many blocks are tasks enough, and read whole columns.
     let few_blocks = k.div_ceil(block) < tasks;
     if block >= k || (tasks > 1 && few_blocks) {

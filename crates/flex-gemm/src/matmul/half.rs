@@ -5,6 +5,7 @@
 //! or `n` times, so f32 products set the speed. The block sizes bound the f32 copies, not the operands.
 
 use super::gemm::{MatLayout, MatMut, MatRef, Threads, gemm_into, sizes};
+use crate::parallel::thresholds::TASK_HALF_ELEMENTS;
 use crate::parallel::{self, Work};
 use crate::storage;
 use crate::walk::gather_row;
@@ -122,7 +123,7 @@ fn widen<'a>(
 
 /// Calls `f` for chunks of `to` and the same elements of `from`, on the pool if there are many elements.
 fn in_chunks<A: Sync, B: Send>(to: &mut [B], from: &[A], threads: Threads, f: fn(&[A], &mut [B])) {
-    const CHUNK: usize = 32 * 1024;
     let bytes = if threads == Threads::Pool { to.len().saturating_mul(6) } else { 0 };
-    parallel::for_each_chunk(to, CHUNK, Work::Bytes(bytes), |k, to| f(&from[k * CHUNK..][..to.len()], to));
+    let task = TASK_HALF_ELEMENTS;
+    parallel::for_each_chunk(to, task, Work::Bytes(bytes), |k, to| f(&from[k * task..][..to.len()], to));
 }

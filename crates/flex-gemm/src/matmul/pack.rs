@@ -5,13 +5,12 @@
 use super::blocked::{Lines, Packing, Strips};
 use super::gemm::MatRef;
 use crate::bf16;
+use crate::parallel::thresholds::TASK_PACKED_STRIPS;
 use flex_math::dot::{Bf16Dot, TILE_COLS};
 use flex_math::simd::vectorize;
 
 /// Side of the blocks transposed in registers.
 const SIDE: usize = 16;
-/// Number of strips that one task packs.
-const GROUP: usize = 8;
 
 /// Smallest and largest magnitude among packed values, as bit patterns without sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,14 +69,14 @@ impl Lines for Pairs<'_> {
             term: size_of::<u32>(),
             source: size_of::<u32>(),
             notes: size_of::<[u16; 2]>(),
-            group: GROUP,
+            group: TASK_PACKED_STRIPS,
         }
     }
 
     fn pack(&self, strips: Strips<'_>) {
         if self.lines.layout().col_stride != 1 {
             let first = strips.first * self.width;
-            let count = (GROUP * self.width).min(self.lines.layout().rows - first);
+            let count = (TASK_PACKED_STRIPS * self.width).min(self.lines.layout().rows - first);
             let padded = if self.pad { count.next_multiple_of(self.width) } else { count };
             let stride = strips.stride / size_of::<u32>();
             let out = bytemuck::cast_slice_mut(&mut *strips.bytes);
@@ -131,7 +130,7 @@ fn across_lines(out: &mut [u32], stride: usize, width: usize, padded: usize, lin
     let (count, terms) = (lines.layout().rows, lines.layout().cols);
     let pairs = terms.div_ceil(2);
     let across = lines.transposed();
-    let mut row = [0u32; GROUP * TILE_COLS + SIDE];
+    let mut row = [0u32; TASK_PACKED_STRIPS * TILE_COLS + SIDE];
     for p in 0..pairs {
         let (even, odd) = (2 * p, 2 * p + 1);
         if odd < terms {

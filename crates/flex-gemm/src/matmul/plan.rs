@@ -4,7 +4,7 @@
 use super::gemv::MIN_BLOCK;
 use crate::error::{Error, Result};
 use crate::layout::{Layout, broadcast_shapes, checked_num_elements, stretched_stride};
-use crate::parallel::thresholds::WAKE_MULTIPLICATIONS;
+use crate::parallel::thresholds::{PRODUCTS_PER_THREAD, WAKE_MULTIPLICATIONS};
 use crate::{DType, Shape};
 use smallvec::SmallVec;
 
@@ -194,7 +194,8 @@ impl ProductPlan {
     /// Whether matrix products run side by side on `threads` threads, rather than one after the other.
     pub fn is_by_batch(&self, threads: usize) -> bool {
         let batch = self.batch_size();
-        batch > 1 && (!self.is_large() || batch >= 4 * threads || batch.is_multiple_of(threads))
+        let many = batch >= PRODUCTS_PER_THREAD * threads;
+        batch > 1 && (!self.is_large() || many || batch.is_multiple_of(threads))
     }
 
     /// The algorithm on `threads` threads. The number of threads only affects the choice between

@@ -6,6 +6,7 @@
 
 use super::kernel::{self, Kernel, RowSrc, Rows, Src};
 use crate::layout::{Layout, Strides, stretched_stride};
+use crate::parallel::thresholds::TASK_ELEMENTWISE_BYTES;
 use crate::parallel::{self, Work};
 use crate::storage;
 use crate::walk::{Axis, Walk, copy_to_contiguous};
@@ -14,11 +15,6 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use flex_math::simd::CACHE_LINE;
 use smallvec::SmallVec;
-
-/// Most bytes of the output that one task computes. Estimated, not tuned: with two operands of the same type,
-/// a task moves 192 KiB, some 10 us from memory, so the cost of a task (1 us) is small beside it; a gathered
-/// operand stays in the second-level cache.
-const CHUNK_BYTES: usize = 64 * 1024;
 
 /// Shortest row that a kernel gets; operands with shorter rows are gathered into blocks.
 const MIN_ROW: usize = 16;
@@ -125,7 +121,7 @@ pub(super) fn run_flat<const N: usize>(
     operands: &[Operand<'_>; N],
     work: Work,
 ) {
-    let chunk = CHUNK_BYTES / size;
+    let chunk = TASK_ELEMENTWISE_BYTES / size;
     parallel::for_each_chunk(out, chunk * size, work, |k, out| {
         let range = k * chunk..k * chunk + out.len() / size;
         kernel.run(out, core::array::from_fn(|n| operands[n].run(range.clone())));
@@ -143,7 +139,7 @@ fn run_short_rows<const N: usize>(
     work: Work,
 ) {
     let inner = walk.inner();
-    let rows = (CHUNK_BYTES / size / inner.size).max(1);
+    let rows = (TASK_ELEMENTWISE_BYTES / size / inner.size).max(1);
     parallel::for_each_chunk(out, rows * inner.size * size, work, |k, out| {
         let range = k * rows..k * rows + out.len() / (inner.size * size);
         let mut starts = Vec::with_capacity(range.len());
@@ -175,7 +171,7 @@ fn run_rows<const N: usize>(
     work: Work,
 ) {
     let inner = walk.inner();
-    let chunk = CHUNK_BYTES / size;
+    let chunk = TASK_ELEMENTWISE_BYTES / size;
     parallel::for_each_chunk(out, chunk * size, work, |k, mut out| {
         let (start, end) = (k * chunk, k * chunk + out.len() / size);
         let mut row = start / inner.size;
@@ -219,9 +215,9 @@ fn run_gathered<const N: usize>(
     let is_local = |chunks: &Chunks, n: usize| {
         !operands[n].is_strided() || nests[n].is_local(chunks.len, CACHE_LINE / operands[n].size)
     };
-    let mut chunks = Chunks::new(walk.axes(), CHUNK_BYTES / size);
+    let mut chunks = Chunks::new(walk.axes(), TASK_ELEMENTWISE_BYTES / size);
     if !(0..N).all(|n| is_local(&chunks, n)) {
-        let grown = Chunks::new(walk.axes(), MAX_GROWTH * CHUNK_BYTES / size);
+        let grown = Chunks::new(walk.axes(), MAX_GROWTH * TASK_ELEMENTWISE_BYTES / size);
         if (0..N).all(|n| is_local(&grown, n)) {
             chunks = grown;
         }

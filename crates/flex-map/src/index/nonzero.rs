@@ -1,6 +1,7 @@
 //! From a mask to indices.
 
 use crate::error::{Error, Result, integer_range};
+use crate::parallel::thresholds::TASK_MASK_ELEMENTS;
 use crate::parallel::{self, Work};
 use crate::{DType, Element, Tensor};
 use alloc::vec;
@@ -8,9 +9,6 @@ use alloc::vec::Vec;
 use flex_math::simd::vectorize_lean;
 
 const OP: &str = "nonzero";
-
-/// Mask elements that one task reads.
-const BLOCK: usize = 1 << 16;
 
 /// The indices of the true elements of a boolean tensor, in row-major order, with shape `[count, rank]`.
 ///
@@ -29,7 +27,7 @@ pub fn nonzero(tensor: Tensor, index_dtype: DType) -> Result<Tensor> {
         return Err(Error::shape(OP, &shape, expected));
     }
     let work = Work::Bytes(mask.len());
-    let counts = parallel::map_blocks(mask.len(), BLOCK, work, |range| count(&mask[range]));
+    let counts = parallel::map_blocks(mask.len(), TASK_MASK_ELEMENTS, work, |range| count(&mask[range]));
     let total: usize = counts.iter().sum();
     // Indices are not negative, so signed and unsigned dtypes hold the same bits.
     dispatch!(bits OP, index_dtype, I => {
@@ -45,8 +43,8 @@ pub fn nonzero(tensor: Tensor, index_dtype: DType) -> Result<Tensor> {
                 rest = tail;
             }
             parallel::for_each_chunk(&mut parts, 1, work, |k, part| {
-                let first = k * BLOCK;
-                let mask = &mask[first..(first + BLOCK).min(mask.len())];
+                let first = k * TASK_MASK_ELEMENTS;
+                let mask = &mask[first..(first + TASK_MASK_ELEMENTS).min(mask.len())];
                 list(mask, first, &shape, part[0]);
             });
         })

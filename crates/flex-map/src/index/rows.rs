@@ -7,6 +7,7 @@ use super::update::{UpdateKernel, kernel, widens};
 use crate::error::{Error, Result, check_axis, check_rank, check_same_dtype};
 use crate::movement::convert::{from_f32, into_f32};
 use crate::movement::into_writable;
+use crate::parallel::thresholds::UPDATE_BLOCKS;
 use crate::parallel::{self, Work};
 use crate::{Element, Tensor, storage};
 use alloc::vec;
@@ -109,10 +110,6 @@ pub(super) fn update_slices(
     })
 }
 
-/// Blocks of rows that are distributed over threads if there are few outer blocks. Enough to balance the
-/// threads, and few enough that listing each block's updates costs nothing compared with the updates.
-const BUCKETS: usize = 32;
-
 fn update_rows<B: Element>(
     kernel: &UpdateKernel<B>,
     out: &mut [B],
@@ -132,7 +129,7 @@ fn update_rows<B: Element>(
             }
         }
     };
-    if outer >= BUCKETS / 2 || inner == 1 || !work.is_parallel() {
+    if outer >= UPDATE_BLOCKS / 2 || inner == 1 || !work.is_parallel() {
         let blocks = parallel::rows_per_task(3 * block_values * size_of::<B>());
         parallel::for_each_chunk(out, blocks * block, work, |k, out| {
             let values = values[k * blocks * block_values..].chunks_exact(block_values);
@@ -141,7 +138,7 @@ fn update_rows<B: Element>(
         return;
     }
     // Each thread owns ranges of rows and gets the ordered list of the updates that fall into them.
-    let shift = size.div_ceil(BUCKETS).next_power_of_two().trailing_zeros();
+    let shift = size.div_ceil(UPDATE_BLOCKS).next_power_of_two().trailing_zeros();
     let bucket_rows = 1usize << shift;
     let buckets = list_buckets(rows, shift, size.div_ceil(bucket_rows));
     let mut parts: Vec<(usize, usize, &mut [B])> = Vec::with_capacity(outer * buckets.len());

@@ -7,6 +7,7 @@ use super::update::{UpdateKernel, kernel, widens};
 use crate::error::{Error, Result, check_axis, check_same_dtype};
 use crate::movement::convert::{from_f32, into_f32};
 use crate::movement::into_writable;
+use crate::parallel::thresholds::TASK_SCATTER_COLUMNS;
 use crate::parallel::{self, Work};
 use crate::{Element, Tensor, storage};
 use alloc::vec;
@@ -64,10 +65,8 @@ const FLOPS: usize = 96;
 /// Bytes that an update counts as when updates are divided into tasks: an index, a value and a target.
 const BYTES: usize = 16;
 
-/// Fewest and most columns per thread when threads share the columns of one block.
-const COLUMNS: [usize; 2] = [16, 256];
-
-/// Bytes of the copy of its columns that such a thread works on; fits the second-level cache. A
+/// Bytes of the copy of its columns that a thread works on when threads share the columns of one block; fits
+/// the second-level cache. A
 /// `[1024, 1024]` scatter of 1 Mi updates along axis 0 then costs 1.5 ns per update on two cores, as much as
 /// one along the last axis.
 const COLUMN_BYTES: usize = 256 * 1024;
@@ -102,7 +101,8 @@ impl Scatter {
         let updates = self.count * self.update_inner;
         let outer = out.len() / block;
         let work = Work::Flops(FLOPS * values.len());
-        let columns = (COLUMN_BYTES / (self.size * size_of::<B>())).clamp(COLUMNS[0], COLUMNS[1]);
+        let [fewest, most] = TASK_SCATTER_COLUMNS;
+        let columns = (COLUMN_BYTES / (self.size * size_of::<B>())).clamp(fewest, most);
         // Copying a column in and out must not cost more than updating it.
         let by_columns =
             outer == 1 && self.inner_at.is_none() && self.inner >= 2 * columns && 2 * self.count >= self.size;

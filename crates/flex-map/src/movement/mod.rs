@@ -17,6 +17,7 @@ pub use cat::cat;
 pub use repeat::repeat;
 
 use crate::error::{Error, Result, integer_range};
+use crate::parallel::thresholds::TASK_ARANGE_ELEMENTS;
 use crate::parallel::{self, Work};
 use crate::{DType, Element, Slice, Tensor};
 use region::copy_into_view;
@@ -66,9 +67,6 @@ pub fn slice_assign(tensor: Tensor, slices: &[Slice], value: Tensor) -> Result<T
     Ok(tensor)
 }
 
-/// Elements that [`arange`] writes per chunk; a multiple of every vector width.
-const ARANGE_BLOCK: usize = 1 << 15;
-
 /// `[start, start + step, ...]`, excluding `end`: `ceil((end - start) / step)` elements, none if
 /// `end <= start`.
 ///
@@ -94,8 +92,8 @@ pub fn arange(start: i64, end: i64, step: usize, dtype: DType) -> Result<Tensor>
     dispatch!(bits OP, dtype, T => {
         Tensor::build::<T>(OP, [count], dtype, |out| {
             let work = Work::Bytes(size_of_val(out));
-            parallel::for_each_chunk(out, ARANGE_BLOCK, work, |k, out| {
-                let first = start.wrapping_add(((k * ARANGE_BLOCK) as i64).wrapping_mul(step as i64));
+            parallel::for_each_chunk(out, TASK_ARANGE_ELEMENTS, work, |k, out| {
+                let first = start.wrapping_add(((k * TASK_ARANGE_ELEMENTS) as i64).wrapping_mul(step as i64));
                 flex_math::simd::vectorize_lean(#[inline(always)] || {
                     for (i, o) in out.iter_mut().enumerate() {
                         *o = T::from_i64(first.wrapping_add((i as i64).wrapping_mul(step as i64)));

@@ -13,6 +13,7 @@ use super::run::product_work;
 use super::{ConvOptions, DeformConvGradients, DeformConvOptions, start_values};
 use crate::error::{Error, Result, check_same_dtype};
 use crate::float::Real;
+use crate::parallel::thresholds::TASK_DEFORM_ROWS;
 use crate::parallel::{Work, for_each_chunk, for_each_chunk2};
 use crate::stored::{Computing, Source};
 use crate::{Tensor, storage};
@@ -23,8 +24,6 @@ use core::ops::Range;
 const TILE_ELEMENTS: usize = 128 * 1024;
 /// Approximate cost of a bilinear sample in operations: four gathers.
 const SAMPLE_FLOPS: usize = 32;
-/// Rows of the weight gradient per task.
-const TASK_ROWS: usize = 8;
 /// Positions that are summed in registers before they are added to the weight gradient.
 const SEGMENT: usize = 2048;
 
@@ -427,10 +426,10 @@ impl DeformPlan {
             for group in 0..groups {
                 let g = &g[group * rows_out * pitch..][..rows_out * pitch];
                 let block = &mut d_weight[group * rows_out * k..][..rows_out * k];
-                for_each_chunk(block, TASK_ROWS * k, product, |task, out| {
+                for_each_chunk(block, TASK_DEFORM_ROWS * k, product, |task, out| {
                     for start in (0..pitch).step_by(SEGMENT) {
                         let pairs = Pairs {
-                            g: &g[task * TASK_ROWS * pitch + start..],
+                            g: &g[task * TASK_DEFORM_ROWS * pitch + start..],
                             g_row: pitch,
                             g_image: 0,
                             p: &columns[group * k * pitch + start..],

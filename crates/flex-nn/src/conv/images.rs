@@ -1,14 +1,12 @@
 //! Interleaved images: several images of a batch as the innermost axis, along which vectors lie.
 
 use crate::error::Result;
+use crate::parallel::thresholds::TASK_CHAIN_ELEMENTS;
 use crate::parallel::{Work, for_each_chunk};
 use crate::storage::Finish;
 use crate::stored::Source;
 use crate::{Shape, Tensor};
 use alloc::vec::Vec;
-
-/// Elements of a result that are completed at a time, as in chains of operations.
-const FINISHED: usize = 16 * 1024;
 
 /// How many images of a batch are interleaved. They divide the batch; with 1, tensors stay as they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +36,8 @@ impl Images {
             let size = out.dtype().size();
             let bytes = out.dense_bytes_mut().expect("a result that nothing shares");
             let work = Work::Bytes(2 * bytes.len());
-            for_each_chunk(bytes, FINISHED * size, work, |k, piece| finish(k * FINISHED, piece));
+            let task = TASK_CHAIN_ELEMENTS;
+            for_each_chunk(bytes, task * size, work, |k, piece| finish(k * task, piece));
         }
         Ok(out)
     }

@@ -11,7 +11,9 @@ use super::product::{BLOCK_ROWS, OutRows, Pairs, dots, max_lanes, rows_of, slack
 use super::program::{Pass, Program};
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::parallel::thresholds::{CONV_TASKS, TASK_CONV_FLOPS};
+use crate::parallel::thresholds::{
+    CONV_TASKS, MANY_CONV_UNITS, TASK_CONV_FLOPS, TASK_CONV_ROWS, WHOLE_CONV_FLOPS, WHOLE_CONV_UNITS,
+};
 use crate::parallel::{Work, for_each_chunk};
 use crate::storage::Finish;
 use crate::stored::{Computing, Sink, Source};
@@ -24,9 +26,6 @@ use flex_math::simd::vectorize_lean;
 const MAX_RUN: usize = 1008;
 /// Elements of the planes that a run should touch: they fit into half of a 1 MiB second-level cache.
 const RUN_ELEMENTS: usize = 96 * 1024;
-/// Images (times groups) with less work than this pack and multiply their planes in one task, while the
-/// planes are in the cache. Larger images are packed first and then multiplied by several tasks.
-const WHOLE_FLOPS: usize = 8 * 1024 * 1024;
 /// Bytes of planes that are kept at a time. A convolution of four images of 3 MB each takes 8.3 ms of
 /// processor time with 16 MiB and 6.2 ms with 4 MiB.
 pub(super) const PLANES_BYTES: usize = 4 * 1024 * 1024;
@@ -81,7 +80,7 @@ pub(super) fn run<A: Computing>(
     let planes = program.planes.len();
     let direct = program.planes.is_source().then(|| src.values::<A>()).flatten();
     let unit_bytes = unit_out * dtype.size();
-    if flops <= WHOLE_FLOPS && units >= 8 || units >= 64 {
+    if flops <= WHOLE_CONV_FLOPS && units >= WHOLE_CONV_UNITS || units >= MANY_CONV_UNITS {
         let sinks = program.rows.saturating_mul(size_of::<Sink<'_>>());
         let copies = if direct.is_some() { 0 } else { planes.saturating_add(program.planes.room::<A>(src)) };
         let bytes = sinks.saturating_add(copies.saturating_mul(size_of::<A>()));
@@ -117,7 +116,7 @@ pub(super) fn run<A: Computing>(
     let mut scratch = Scratch::new(op, if direct.is_some() { 0 } else { at_once * planes + slack::<A>() })?;
     check_packing::<A>(op, &program.planes, src)?;
     // The lists of `split`: at most one band per row for each task that there is too few.
-    let pieces = at_once.saturating_mul(program.rows).saturating_add(64 * CONV_TASKS);
+    let pieces = at_once.saturating_mul(program.rows).saturating_add(TASK_CONV_ROWS * CONV_TASKS);
     storage::ensure(op, pieces.saturating_mul(2 * size_of::<&[u8]>()))?;
     for first in (0..units).step_by(at_once) {
         let count = at_once.min(units - first);
@@ -196,7 +195,7 @@ fn split<'a>(
     let out_bytes = program.out_len() * element;
     let units = out.len() / (rows * out_bytes);
     // Blocks of rows first: they share only the planes.
-    let block = rows.div_ceil(CONV_TASKS).next_multiple_of(BLOCK_ROWS).min(64);
+    let block = rows.div_ceil(CONV_TASKS).next_multiple_of(BLOCK_ROWS).min(TASK_CONV_ROWS);
     let tasks = units * rows.div_ceil(block);
     let size = program.out[program.band_axis()];
     let bands = CONV_TASKS.div_ceil(tasks).min(flops / tasks / TASK_CONV_FLOPS).clamp(1, size);

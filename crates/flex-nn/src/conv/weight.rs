@@ -12,6 +12,7 @@ use super::product::{Pairs, dots, max_lanes};
 use super::program::Program;
 use super::run::{PLANES_BYTES, check_packing, pack_all, product_work};
 use crate::error::Result;
+use crate::parallel::thresholds::{CONV_WEIGHT_TASKS, TASK_FINITE_ELEMENTS};
 use crate::parallel::{Work, for_each_chunk, map_blocks};
 use crate::storage;
 use crate::stored::{Computing, Source};
@@ -22,8 +23,6 @@ use flex_math::simd::vectorize;
 /// of the sum over lanes, short enough for the windows to stay in the cache and for rounding errors to stay
 /// small.
 const SEGMENT: usize = 2048;
-/// Most tasks that the rows of the result are cut into.
-const MAX_TASKS: usize = 32;
 /// The rows per task are a multiple of this, the number of rows that [`dots`] processes together.
 const ROWS: usize = 4;
 
@@ -103,7 +102,7 @@ pub(super) fn weight_gradient<A: Computing>(
     let mut g_scratch = Scratch::new(op, if direct { 0 } else { at_once * image_wide })?;
     check_packing::<A>(op, &program.planes, image)?;
     let total = g.groups * rows;
-    let per_task = total.div_ceil(MAX_TASKS).next_multiple_of(ROWS);
+    let per_task = total.div_ceil(CONV_WEIGHT_TASKS).next_multiple_of(ROWS);
     let work = product_work(g.flops(), rows);
     for first in (0..g.batch).step_by(at_once) {
         let count = at_once.min(g.batch - first);
@@ -179,9 +178,8 @@ fn widen_grid<A: Computing>(
 
 /// Whether no value is infinite or NaN.
 fn all_finite<A: Computing>(values: Source<'_>) -> bool {
-    const BLOCK: usize = 32 * 1024;
     let work = Work::Bytes(values.bytes().len());
-    let finite = map_blocks(values.len(), BLOCK, work, |range| {
+    let finite = map_blocks(values.len(), TASK_FINITE_ELEMENTS, work, |range| {
         let mut wide = Vec::new();
         let values = values.slice(range).load::<A>(&mut wide);
         vectorize(

@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 use core::ops::{Range, RangeInclusive};
 
 /// With this many tasks, matrices or tiles are split among tasks whole, instead of along the reduced axis.
+/// The order of sums follows from this number and the next.
 const ENOUGH_TASKS: usize = 8;
 
 /// Bounds for the least number of rows per task when the reduced axis is split; short rows get more. Each

@@ -7,17 +7,16 @@ use super::scan_kernel::ScanKernel;
 use super::scratch::{Packed, with_scratch};
 use crate::Tensor;
 use crate::error::{Result, check_axis};
+use crate::parallel::thresholds::SCAN_MATRICES;
 use crate::parallel::{self, Work};
 use alloc::vec::Vec;
 
-/// Elements of a row that one task scans.
+/// Elements of a row that one task scans. Their sums are added to the sums of the blocks before them, so the
+/// order of sums follows from this number.
 const BLOCK: usize = 64 * 1024;
 
 /// Columns that are scanned together when a matrix is split by columns.
 const TILE: usize = 256;
-
-/// With this many tasks, matrices are split among tasks whole rather than by columns.
-const ENOUGH_TASKS: usize = 8;
 
 /// Scans along `axis`. The result has the memory order of the tensor, and reuses its buffer if no other
 /// tensor shares it.
@@ -132,7 +131,7 @@ fn scan_columns(kernel: &dyn ScanKernel, src: Option<&[u8]>, out: &mut [u8], n: 
     let size = kernel.element_size();
     let work = work_of(kernel, out.len());
     let (row, matrix) = (width * size, n * width * size);
-    if out.len() / matrix >= ENOUGH_TASKS || width < 2 * TILE {
+    if out.len() / matrix >= SCAN_MATRICES || width < 2 * TILE {
         parallel::for_each_chunk(out, matrix, work, |k, out| {
             if let Some(src) = src {
                 out.copy_from_slice(&src[k * matrix..(k + 1) * matrix]);

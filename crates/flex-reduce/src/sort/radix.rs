@@ -6,7 +6,7 @@
 //! items of a bucket to a slice of its own, between the slices of the chunks before and after it.
 
 use super::key::Digits;
-use crate::parallel::thresholds::PARALLEL_SORT_THREADS;
+use crate::parallel::thresholds::{PARALLEL_SORT_ITEMS, PARALLEL_SORT_THREADS, TASK_RADIX_ITEMS};
 use crate::parallel::{self, Work};
 use alloc::vec::Vec;
 
@@ -15,9 +15,6 @@ const MIN_RADIX: usize = 160;
 
 /// From this number of items on, eleven-bit digits save more passes than their tables cost.
 const MIN_WIDE_DIGITS: usize = 2048;
-
-/// Items that one task distributes; from twice as many on, sorting is parallel.
-const CHUNK: usize = 64 * 1024;
 
 const NARROW: usize = 1 << 8;
 const WIDE: usize = 1 << 11;
@@ -34,7 +31,7 @@ pub(super) fn sort<I: Digits>(items: &mut [I], scratch: &mut [I], low: u32, bits
         items.sort_unstable();
     } else if n < MIN_WIDE_DIGITS || bits <= 16 {
         sort_serial::<I, NARROW, { NARROW - 1 }>(items, scratch, low, bits);
-    } else if n < 2 * CHUNK || parallel::threads() < PARALLEL_SORT_THREADS {
+    } else if n < PARALLEL_SORT_ITEMS || parallel::threads() < PARALLEL_SORT_THREADS {
         sort_serial::<I, WIDE, { WIDE - 1 }>(items, scratch, low, bits);
     } else {
         sort_parallel(items, scratch, low, bits);
@@ -91,7 +88,7 @@ fn sort_parallel<I: Digits>(items: &mut [I], scratch: &mut [I], low: u32, bits: 
     let (mut from, mut to) = (items, scratch);
     let mut swapped = false;
     for shift in (low..low + bits).step_by(NARROW.ilog2() as usize) {
-        let counts = parallel::map_blocks(n, CHUNK, work, |range| {
+        let counts = parallel::map_blocks(n, TASK_RADIX_ITEMS, work, |range| {
             // Two tables: the counts of equal neighbours would wait for each other.
             let mut tables = [[0u32; NARROW]; 2];
             let (pairs, rest) = from[range].as_chunks::<2>();
@@ -123,7 +120,7 @@ fn sort_parallel<I: Digits>(items: &mut [I], scratch: &mut [I], low: u32, bits: 
         let source = &*from;
         parallel::for_each_chunk(&mut slots, 1, work, |chunk, slots| {
             let slots: &mut [_; NARROW] = (&mut slots[0][..]).try_into().expect("one slot per bucket");
-            for &item in &source[chunk * CHUNK..((chunk + 1) * CHUNK).min(n)] {
+            for &item in &source[chunk * TASK_RADIX_ITEMS..((chunk + 1) * TASK_RADIX_ITEMS).min(n)] {
                 if let Some(slot) = slots[item.digit::<MASK>(shift)].next() {
                     *slot = item;
                 }
@@ -145,7 +142,9 @@ mod tests {
 
     #[test]
     fn every_path_sorts_by_the_bits_asked_for() {
-        for n in [0usize, 1, 2, 100, 159, 160, 2047, 2048, 5000, 2 * CHUNK, 2 * CHUNK + 77] {
+        for n in
+            [0usize, 1, 2, 100, 159, 160, 2047, 2048, 5000, PARALLEL_SORT_ITEMS, PARALLEL_SORT_ITEMS + 77]
+        {
             for mask in [u32::MAX, 0xff, 0xff00_0000, 0x00ff_f000, 0] {
                 let key = |i: usize| (i as u32).wrapping_mul(0x9e37_79b9) & mask;
                 // The index below the key shows whether equal keys keep their order.

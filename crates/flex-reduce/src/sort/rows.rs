@@ -3,22 +3,17 @@
 use super::key::{Key, KeyMap};
 use super::radix;
 use crate::error::Result;
+use crate::parallel::thresholds::{LONG_SORTED_ROW, TASK_SORT_ELEMENTS};
 use crate::parallel::{self, Work};
 use crate::storage;
 use alloc::vec::Vec;
-
-/// Elements that one task sorts, in whole rows, if rows are shorter.
-const TASK: usize = 8 * 1024;
-
-/// Rows from this length on are sorted one by one, each in parallel.
-const LONG_ROW: usize = 128 * 1024;
 
 /// The number of operations that sorting one element is counted as.
 const OPERATIONS: usize = 32;
 
 /// How `len` elements in rows of `n` are split: the elements per task, and the work in total.
 fn split(len: usize, n: usize) -> (usize, Work) {
-    let rows = if n >= LONG_ROW { len / n } else { (TASK / n).max(1) };
+    let rows = if n >= LONG_SORTED_ROW { len / n } else { (TASK_SORT_ELEMENTS / n).max(1) };
     (rows * n, Work::Flops(len * OPERATIONS))
 }
 
@@ -27,7 +22,7 @@ fn split(len: usize, n: usize) -> (usize, Work) {
 pub(super) fn check_memory<B: Key>(op: &'static str, n: usize, pairs: bool) -> Result<()> {
     let each = if pairs { size_of::<B>() + 2 * size_of::<B::Packed>() } else { 3 * size_of::<B>() };
     // Long rows are sorted one after the other.
-    let rows = if n >= LONG_ROW { 1 } else { parallel::threads() };
+    let rows = if n >= LONG_SORTED_ROW { 1 } else { parallel::threads() };
     storage::ensure(op, n.saturating_mul(each).saturating_mul(rows))
 }
 

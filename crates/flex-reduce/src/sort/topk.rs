@@ -10,17 +10,13 @@ use super::key::{Key, KeyMap};
 use super::radix;
 use super::rows::{IndexSlice, write_indices};
 use crate::error::Result;
+use crate::parallel::thresholds::{LONG_TOPK_ROW, SPLIT_TOPK, TASK_TOPK_ELEMENTS};
 use crate::parallel::{self, Work};
 use crate::storage;
 use alloc::vec::Vec;
 use flex_math::simd::vectorize;
 
 const GROUP: usize = 16;
-
-const TASK: usize = 32 * 1024;
-
-/// Rows from this length on are split among tasks if k is small.
-const LONG_ROW: usize = 256 * 1024;
 
 /// Writes the first `k >= 1` elements of each row of `n >= k` elements, and their indices, in the sorted
 /// order of `map`; of equal elements, the lowest index comes first. Either output may be empty if it is not
@@ -36,8 +32,8 @@ pub(super) fn topk_rows<B: Key>(
     let IndexSlice { bytes: indices, width } = indices;
     let count = rows.len() / n;
     let work = Work::Flops(8 * rows.len());
-    let split = n >= LONG_ROW && k <= TASK / 8;
-    let per_task = if split { count } else { (TASK / n).max(1) };
+    let split = n >= LONG_TOPK_ROW && k <= SPLIT_TOPK;
+    let per_task = if split { count } else { (TASK_TOPK_ELEMENTS / n).max(1) };
     // One chunk of each output per task; an output that is not wanted has no elements.
     let mut outputs: Vec<(&mut [B], &mut [u8])> = {
         let mut values = values.chunks_mut(per_task * k);
@@ -57,7 +53,7 @@ pub(super) fn topk_rows<B: Key>(
             let row = &rows[(first + r) * n..(first + r + 1) * n];
             finder.pairs.clear();
             if split {
-                let parts = parallel::map_blocks(n, TASK, work, |range| {
+                let parts = parallel::map_blocks(n, TASK_TOPK_ELEMENTS, work, |range| {
                     let mut finder = Finder::new(map, k);
                     finder.collect(&row[range.clone()], range.start);
                     finder.pairs
@@ -87,8 +83,8 @@ pub(super) fn topk_rows<B: Key>(
 pub(super) fn check_memory<B: Key>(op: &'static str, n: usize, k: usize) -> Result<()> {
     // Keys, and pairs with room to grow. Long rows are cut into short ones unless `k` is large.
     let each = 2 * size_of::<B>() + 4 * size_of::<B::Packed>();
-    let (len, rows) = match (n >= LONG_ROW, k <= TASK / 8) {
-        (true, true) => (n / TASK * k, 1),
+    let (len, rows) = match (n >= LONG_TOPK_ROW, k <= SPLIT_TOPK) {
+        (true, true) => (n / TASK_TOPK_ELEMENTS * k, 1),
         (true, false) => (n, 1),
         (false, _) => (n, parallel::threads()),
     };

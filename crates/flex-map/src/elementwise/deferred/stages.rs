@@ -6,9 +6,10 @@
 use super::MAX_LEAVES;
 use super::pass::{Link, Operand, Pass};
 use super::program::{Form, Leaf, Place, Program, Step, Target};
-use super::tiles::{LeafTile, TASK};
+use super::tiles::LeafTile;
 use crate::Tensor;
 use crate::elementwise::light::Light;
+use crate::parallel::thresholds::TASK_CHAIN_ELEMENTS;
 use alloc::vec::Vec;
 use core::ops::Range;
 use flex_math::simd::WIDEST;
@@ -120,7 +121,7 @@ impl<'p> Plan<'p> {
         };
         plan.free_of_registers = plan.row_without_registers();
         if plan.free_of_registers == usize::MAX && program.unit == 1 {
-            plan.tile = TASK;
+            plan.tile = TASK_CHAIN_ELEMENTS;
         }
         plan.fetch();
         plan
@@ -129,9 +130,9 @@ impl<'p> Plan<'p> {
     /// Decides whether and how far memory is fetched ahead, and which of it passes fetch.
     fn fetch(&mut self) {
         let (least, ahead) = match &self.stages[..] {
-            [Stage::Pass(_)] if self.tile == TASK => (LEAST_OF_PASS, PASS_AHEAD),
+            [Stage::Pass(_)] if self.tile == TASK_CHAIN_ELEMENTS => (LEAST_OF_PASS, PASS_AHEAD),
             // Its kernel fetches.
-            [Stage::Step(_)] if self.tile == TASK => return,
+            [Stage::Step(_)] if self.tile == TASK_CHAIN_ELEMENTS => return,
             _ => (LEAST_OF_TILES, self.tile),
         };
         if self.streams || self.program.bytes(|form| matches!(form, Form::Flat)) < least {

@@ -4,15 +4,13 @@ use super::MAX_LEAVES;
 use super::program::{Form, Leaf, Place, Step, Target, Visit};
 use super::stages::{Plan, Stage};
 use crate::elementwise::kernel::Src;
+use crate::parallel::thresholds::TASK_CHAIN_ELEMENTS;
 use crate::walk::Walk;
 use crate::{Bytes, parallel, storage};
 use bytemuck::Pod;
 use core::ops::Range;
 use flex_math::simd::prefetch_far;
 use smallvec::SmallVec;
-
-/// Least number of elements that one task computes: 64 KiB of f32, as in operations that do not wait.
-pub(super) const TASK: usize = 16 * 1024;
 
 /// A tile of a leaf.
 #[derive(Clone, Copy)]
@@ -27,7 +25,7 @@ impl Plan<'_> {
     /// Writes every element of the outputs, and visits each tile of the last result.
     pub(super) fn run_tiles(&self, outputs: &mut [Bytes], visit: Option<Visit<'_>>) {
         let program = self.program;
-        let chunk = TASK.div_ceil(self.tile) * self.tile;
+        let chunk = TASK_CHAIN_ELEMENTS.div_ceil(self.tile) * self.tile;
         let mut outs: SmallVec<[(&mut [u8], usize); 4]> = outputs
             .iter_mut()
             .zip(&program.outputs)

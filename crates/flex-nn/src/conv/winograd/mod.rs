@@ -35,7 +35,7 @@ use super::product::max_lanes;
 use super::program::Coefficients;
 use super::run::product_work;
 use crate::error::Result;
-use crate::parallel::thresholds::CONV_TASKS;
+use crate::parallel::thresholds::{CONV_TASKS, TASK_FINITE_ELEMENTS};
 use crate::parallel::{Work, for_each_chunk, map_blocks};
 use crate::storage::Finish;
 use crate::stored::Source;
@@ -703,11 +703,10 @@ fn side_by_side<const N: usize>(from: &[Lanes; N], lane: usize, bias: f32, to: &
 
 /// Whether no value is NaN, infinite or so large that its transform might be.
 pub(super) fn is_tame(values: &[f32]) -> bool {
-    const BLOCK: usize = 32 * 1024;
     /// 2^48. Transforms multiply inputs by at most 7^2, kernels by less than 4 and sums by less than 2^7. So
     /// results of 2^16 channels stay below 2^128.
     const LARGE: f32 = (1u64 << 48) as f32;
-    let tame = map_blocks(values.len(), BLOCK, Work::Bytes(size_of_val(values)), |range| {
+    let tame = map_blocks(values.len(), TASK_FINITE_ELEMENTS, Work::Bytes(size_of_val(values)), |range| {
         vectorize_lean(
             #[inline(always)]
             || values[range].iter().fold(true, |all, v| all & (v.abs() < LARGE)),
