@@ -1,9 +1,8 @@
 //! Sums, products and maxima of slices.
 
-use crate::simd::{Scalar, Simd, VAdd, Vector, WithSimd, dispatch};
+use crate::simd::{Scalar, Simd, Vector, WithSimd, dispatch};
 use crate::slice::lanes_mut;
 use crate::{Float, UnaryFn};
-use num_traits::WrappingAdd;
 
 /// Number of vectors of partial results: with two loads per cycle and additions that take four cycles, eight
 /// vectors keep both units busy.
@@ -32,11 +31,6 @@ pub fn sum_in<S: Simd, T: Float>(data: &[T]) -> T {
 /// The sum of `f` of all elements. See [`sum`].
 pub fn sum_with<T: Float, F: UnaryFn<T>>(f: F, data: &[T]) -> T {
     dispatch(Fold { data, op: Sum(f) })
-}
-
-/// The sum of all integers, modulo their range; zero when there are none.
-pub fn wrapping_sum<T: Scalar + VAdd + WrappingAdd>(data: &[T]) -> T {
-    dispatch(Fold { data, op: WrappingSum })
 }
 
 /// The product of all elements; one when there are none. See [`sum`].
@@ -112,24 +106,6 @@ impl<T: Float, F: UnaryFn<T>> Combine<T> for Sum<F> {
     #[inline(always)]
     fn numbers(self, a: T, b: T) -> T {
         a + b
-    }
-}
-
-#[derive(Clone, Copy)]
-struct WrappingSum;
-
-impl<T: Scalar + VAdd + WrappingAdd> Combine<T> for WrappingSum {
-    #[inline(always)]
-    fn identity(self) -> T {
-        T::default()
-    }
-    #[inline(always)]
-    fn vectors<S: Simd>(self, a: Vector<S, T>, b: Vector<S, T>) -> Vector<S, T> {
-        a + b
-    }
-    #[inline(always)]
-    fn numbers(self, a: T, b: T) -> T {
-        a.wrapping_add(&b)
     }
 }
 
@@ -254,21 +230,7 @@ mod tests {
             for_each_isa(Fold { data: &data, op: Max }, |isa, got| assert_eq!(got, max, "{isa}, {len}"));
             let signs: Vec<f64> = (0..len).map(|i| if i % 3 == 0 { -1.0 } else { 1.0 }).collect();
             assert_eq!(product(&signs), signs.iter().product::<f64>(), "{len}");
-            wraps(len, |i| i as u8);
-            wraps(len, |i| (i as u16) << 9);
-            wraps(len, |i| (i as u32) << 25);
-            wraps(len, |i| (i as u64) << 57);
         }
-    }
-
-    /// Every instruction set sums `len` integers modulo their range.
-    fn wraps<T: Scalar + VAdd + WrappingAdd + PartialEq + core::fmt::Debug>(
-        len: usize,
-        of: impl Fn(usize) -> T,
-    ) {
-        let data: Vec<T> = (0..len).map(of).collect();
-        let want = data.iter().fold(T::default(), |sum, x| sum.wrapping_add(x));
-        for_each_isa(Fold { data: &data, op: WrappingSum }, |isa, got| assert_eq!(got, want, "{isa}, {len}"));
     }
 
     #[test]

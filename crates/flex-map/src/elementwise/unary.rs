@@ -92,8 +92,6 @@ unary_table! {
     Sqrt = "sqrt", Kernels::floats(light1::<m::Sqrt>()), Cost::Flops(16), f64 DIVIDER, light Sqrt => libm::sqrt;
     /// `e^x`.
     Exp = "exp", Kernels::floats(heavy1::<m::Exp>()), Cost::MATH => libm::exp;
-    /// `e^x - 1`, accurate near zero.
-    Expm1 = "expm1", Kernels::floats(heavy1::<m::Expm1>()), Cost::MATH => libm::expm1;
     /// Natural logarithm.
     Ln = "log", Kernels::floats(heavy1::<m::Ln>()), Cost::Flops(22) => libm::log;
     /// `ln(1 + x)`, accurate near zero.
@@ -140,8 +138,6 @@ unary_table! {
     LogSigmoid = "log_sigmoid", Kernels::floats(heavy1::<m::LogSigmoid>()), Cost::Flops(30) => |x| if x < 0.0 { x - libm::log1p(libm::exp(x)) } else { -libm::log1p(libm::exp(-x)) };
     /// `x/2 * (1 + erf(x / sqrt 2))`.
     Gelu = "gelu", Kernels::floats(heavy1::<m::Gelu>()), Cost::Flops(64) => |x| 0.5 * x * libm::erfc(-x * core::f64::consts::FRAC_1_SQRT_2);
-    /// `x * sigmoid(x)`.
-    Silu = "silu", Kernels::floats(heavy1::<m::Silu>()), Cost::Flops(22) => |x| x / (1.0 + libm::exp(-x));
     /// Every bit flipped; integers only.
     BitNot = "bitwise_not", Kernels::integers(wrapping1::<BitNot>()), Cost::Memory => |_| unreachable!("integers only");
 }
