@@ -1,4 +1,5 @@
-//! Drivers that run a function over slices: loads, stores, tails. All unsafe code of the kernels is here.
+//! Drivers that run a function over slices: loads, stores, tails. A function of one vector needs no unsafe
+//! code: its driver has it.
 //!
 //! A driver walks over whole vectors. The last vector ends with the last element and may overlap the vector
 //! before it, so that every element goes through the same instructions. A slice shorter than a vector is

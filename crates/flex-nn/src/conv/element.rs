@@ -1,4 +1,4 @@
-//! How elements are stored, the type that they are computed in, and scratch memory of that type.
+//! Scratch memory, operands and results in the type that a convolution is computed in.
 
 use crate::dtype::Element;
 use crate::error::Result;
