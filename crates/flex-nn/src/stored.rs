@@ -1,7 +1,7 @@
 //! Float elements as drivers see them: bytes and a dtype.
 //!
-//! Drivers are compiled for the computing types f32 and f64 alone. That halves are converted on the way in
-//! and out is a matter of the dtype, which is looked at once per block. So halves add no machine code to an
+//! Drivers are compiled for the computing types f32 and f64 alone. Halves are converted when a block is read
+//! and when it is written; a driver checks the dtype once per block. So halves add no machine code to an
 //! operation.
 
 use crate::float::{Real, take};

@@ -65,10 +65,11 @@ const POSITIONS: usize = 1024;
 const CALL: f64 = 60.0;
 const COPY: f64 = 0.2;
 
-/// What a position costs that is computed apart from whole vectors: one output of a row is a dot product.
+/// Cost of a position that is computed apart from whole vectors, as a dot product for each output channel.
 const APART: f64 = 0.1;
 
-/// What a tile of one vector costs more than a third of a tile of three: its multiply-adds wait for loads.
+/// Extra cost of a tile of one vector, compared with a third of a tile of three vectors: its multiply-adds
+/// wait for loads.
 const NARROW: f64 = 0.2;
 
 /// Cost of turning this many elements, of sources and outputs together. Beyond 4 MiB a core of Zen 4 takes

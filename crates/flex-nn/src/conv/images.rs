@@ -13,12 +13,15 @@ use alloc::vec::Vec;
 pub(super) struct Images(pub usize);
 
 impl Images {
-    /// The tensor of shape `shape` whose interleaved images `run` computes from the interleaved images of
-    /// `source`. `run` also gets the interleaved shape, and the `finish` that it has to call, which is called
-    /// here if images are interleaved.
+    /// Computes a tensor of shape `shape` by `run`, which works on interleaved images.
+    ///
+    /// `run` gets the interleaved images of `source`, the shape of its result (`shape` with interleaved
+    /// images), and the `finish` that it must call for the elements that it has computed. If images are
+    /// interleaved, `run` gets no `finish`: the elements are not in their final order before its result is
+    /// separated again, and this function calls `finish` after that.
     ///
     /// # Errors
-    /// Those of `run`; not enough memory.
+    /// The errors of `run`; not enough memory.
     pub fn through(
         self,
         source: &Tensor,

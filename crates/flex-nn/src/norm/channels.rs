@@ -396,9 +396,11 @@ fn fill_columns<F: Real>(columns: &mut [F], width: usize, numbers: impl Iterator
     }
 }
 
-/// Runs `pass` over `tensor` and, if it has one, the gradient of the output, whose buffer the result reuses
-/// if no other tensor shares it. `totals` are the numbers of the channels: those that are `given`, or else
-/// zeros, which become those that the pass sums.
+/// Runs `pass` over `tensor`, and over the gradient of the output if `grad` is `Some`. The result takes the
+/// buffer of the gradient if no other tensor shares it.
+///
+/// `totals` holds numbers per channel. If they are `given`, the pass only reads them. Otherwise they must be
+/// zeros, and the sums that the pass computes are written to them.
 #[inline(never)]
 pub(super) fn run(
     op: &'static str,

@@ -54,8 +54,8 @@ impl Grid {
         (cut(self.rows, ROWS, self.row_parts, row), cut(self.cols, COLS, self.col_parts, col))
     }
 
-    /// Time of the largest part, in multiplications per term: those of its elements, and packing the rows
-    /// and columns, which every part does for itself.
+    /// Time of the largest part, in multiplications per term: one for each of its elements, and the time of
+    /// packing its rows and columns. Every part packs for itself.
     fn cost(&self) -> usize {
         let (rows, cols) = (self.rows.div_ceil(self.row_parts), self.cols.div_ceil(self.col_parts));
         rows.saturating_mul(cols).saturating_add((rows + cols).saturating_mul(TASK_PACKING))

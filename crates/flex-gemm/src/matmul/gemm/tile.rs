@@ -19,16 +19,19 @@ pub(super) const TALL: usize = 8;
 /// within a page, and rows of an operand that is not packed lie in pages of their own.
 const AHEAD: usize = 8;
 
-/// Terms ahead for each place in [`ALIAS`] that the rows have. Rows that are a multiple of [`ALIAS`] apart
-/// have one place: their lines compete for a few sets of eight lines, and one that is fetched early is
-/// evicted before its use. On Zen 4, 8 rows by a square of 1,024 took 268 us with 8 rows ahead, 226
-/// with 4 and 194 with 2; by 768 x 3,072 757, 629 and 578; by a square of 768, whose rows have four places,
-/// 86, 105 and 96.
+/// Prefetch distance, in terms, per distinct row address modulo [`ALIAS`].
+///
+/// The addresses of rows that are a multiple of [`ALIAS`] apart are all equal modulo [`ALIAS`]: their cache
+/// lines compete for a few sets of eight lines, and a line that is fetched too early is evicted before its
+/// use. On Zen 4, 8 rows by a square of 1,024 took 268 us with a distance of 8 terms, 226 with 4 and 194 with
+/// 2; by 768 x 3,072 757, 629 and 578; by a square of 768, whose rows have four distinct addresses, 86, 105
+/// and 96.
 const AHEAD_PER_PLACE: usize = 2;
 
-/// What a strip does beside its sums: nothing, packing the right operand, or fetching the [`Next`] block. As
-/// numbers because constant parameters can be no others. All loops would take the steps of a fetch otherwise,
-/// 5 % of the instructions of a product of 32 x 32.
+/// What a strip does beside its sums: nothing, packing the right operand, or prefetching the [`Next`] block.
+///
+/// Numbers, since const parameters cannot be enums. Chosen at run time, every loop would execute the
+/// instructions of a fetch: 5 % of the instructions of a product of 32 x 32.
 pub(super) const SUM: u8 = 0;
 pub(super) const KEEP: u8 = 1;
 pub(super) const FETCH: u8 = 2;
@@ -129,13 +132,15 @@ impl<T> Next<T> {
 }
 
 impl<T: Real> Strip<T> {
-    /// Multiplies the strip, of `R` rows, by all columns, in tiles of up to `V` vectors. If it has to `KEEP`
-    /// the right operand, it also packs it.
+    /// Multiplies the strip, of `R` rows, by all columns, in tiles of up to `V` vectors. With `DO == KEEP` it
+    /// also packs the right operand.
     ///
     /// # Safety
-    /// All positions that the fields name must be valid, those of the output for writes too. If the panels
-    /// are not padded, a vector may end at the last column, even if it begins before the first one. To keep
-    /// the right operand takes whole vectors of columns.
+    /// * `left` and `right` must be valid for reads of all elements that the fields describe, `out` for reads
+    ///   and writes. With `DO == KEEP`, `packed` must be valid for writes.
+    /// * If the panels are not padded, the last vector of a row ends at the last column and may begin before
+    ///   the first column: this memory must be valid for reads.
+    /// * With `DO == KEEP`, the number of columns must be a multiple of a vector.
     #[inline(always)]
     pub unsafe fn columns<S: Simd, const R: usize, const V: usize, const DO: u8>(&self) {
         let lanes = lanes::<S, T>();
@@ -298,11 +303,13 @@ impl<T: Real> Strip<T> {
     }
 }
 
-/// Copies a block of rows of up to [`WIDEST`] elements; the strides are those of rows and of columns. Rows of
-/// neighbours are copied in runs of constant lengths. Not inlined: no instruction set speeds it up.
+/// Copies a block of rows of up to [`WIDEST`] elements. The first stride is the distance of rows, the second
+/// the distance of columns. Contiguous rows are copied in runs of constant lengths. Not inlined: no
+/// instruction set speeds it up.
 ///
 /// # Safety
-/// The elements must be valid, and those of `to` no elements of `from`.
+/// All elements of `from` must be valid for reads, all elements of `to` for writes. The two blocks must not
+/// overlap.
 #[inline(never)]
 unsafe fn copy<T: Copy>(
     [rows, cols]: [usize; 2],

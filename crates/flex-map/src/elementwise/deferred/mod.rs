@@ -42,32 +42,36 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use node::{Call, Node, Todo};
 use smallvec::SmallVec;
 
-/// Bytes that a light operation on f32 moves, from which on it waits, unless [`set_least_bytes`] sets another
-/// number. An addition of so many that waits for nobody else takes 6.2 us, and 4.8 at once (Zen 4, one
-/// thread); two of them take as long as one by one, and four 10 instead of 13. Chains of smaller tensors stay
-/// in the second-level cache anyway. With 1, 2 and 4 MiB here the training step of an MLP takes 1.02, 1.03
-/// and 1.04 times as long; MiniLM, ResNet-50, and the steps of ResNet-18 and a transformer differ by less
-/// than their runs do.
+/// A light f32 operation waits if it reads and writes at least this many bytes; [`set_least_bytes`] sets
+/// another number.
+///
+/// At this size, an addition whose result is read alone takes 6.2 us if it waits, 4.8 us if it does not (Zen
+/// 4, one thread). A chain of two takes as long as two that do not wait, a chain of four 10 us instead of 13.
+/// Chains of smaller tensors stay in the second-level cache anyway. With 1, 2 and 4 MiB here the training
+/// step of an MLP takes 1.02, 1.03 and 1.04 times as long; the times of MiniLM, ResNet-50, and the steps of
+/// ResNet-18 and a transformer change by less than they vary from run to run.
 pub const LEAST_BYTES: usize = 512 * 1024;
 
-/// Operations that are not light wait from so many times more bytes on: from 64 MiB, which no cache holds.
-/// Each of them is a step over every tile of a chain, and a tile takes a step 0.1 us beside its work.
-/// Sigmoid and product of 65,536 f32 take 0.42 ns per element in a chain and 0.34 without, of 1 Mi f16 0.53
-/// and 0.45 (Zen 4, one thread); of 16 Mi f32 on two threads 0.43 and 0.51. Tests of chains are smaller.
+/// Other operations wait if they move at least 128 times as many bytes: 64 MiB, which no cache holds.
+///
+/// Each of them is a step over every tile of a chain, and each tile costs 0.1 us per step beside its work. A
+/// sigmoid and a product of 65,536 f32 take 0.42 ns per element in a chain and 0.34 without, of 1 Mi f16 0.53
+/// and 0.45 (Zen 4, one thread); of 16 Mi f32 on two threads 0.43 and 0.51. In unit tests every operation
+/// waits, since their chains are small.
 const HEAVY: usize = if cfg!(test) { 1 } else { 128 };
 
 /// Most operations of a chain.
 const MAX_NODES: usize = 32;
 
-/// Most tensors that a chain reads. So much memory may a chain keep alive. Adam's update reads four.
+/// Most tensors that a chain reads. A waiting chain keeps these tensors in memory. Adam's update reads four.
 const MAX_LEAVES: usize = 8;
 
-/// A kernel waits for a result of so many times fewer bytes than an operation: the operations that follow it,
-/// which join it whatever they move, are no passes of their own then.
+/// A convolution waits from a quarter of these bytes on: each operation that follows it saves a pass through
+/// memory.
 const SOONER: usize = 4;
 
-/// Most bytes of a result for which a kernel waits. For more, memory may well be missing, which the user
-/// should hear of at the call.
+/// A convolution with a larger result does not wait. Memory may well be missing then, and the call should
+/// report it.
 const MOST_PRODUCED: usize = 1 << 30;
 
 /// What a chain consists of.

@@ -154,7 +154,8 @@ impl Node {
         self.result.wait().as_ref().map_err(Error::clone)
     }
 
-    /// Claims the node's chain; `None` if another thread did so before.
+    /// Claims the node's chain; `None` if another thread did so before. `is_held`: whether a tensor outside
+    /// of the chain holds the node's own result, which is then stored.
     fn claim(&self, is_held: bool) -> Option<Chain> {
         // In a forked process there may be no lock, and there is no other thread that it would keep out.
         let _claims = lock(&CLAIMS);
@@ -266,11 +267,11 @@ impl Chain {
         self.0.push(Claimed { node, todo: Some(todo), is_held: false });
     }
 
-    /// Finds the nodes whose results tensors outside of the chain hold. Nobody can get hold of another one
-    /// meanwhile, since only its holders can pass a result on. A holder may go away meanwhile; then the
-    /// result is stored for nobody.
+    /// Finds the nodes whose results are held by tensors outside of the chain. No result gets its first such
+    /// holder meanwhile, since only a holder can pass a result on. If the last holder of a result is dropped
+    /// meanwhile, the result is stored although nobody will read it.
     ///
-    /// `is_held` says so of the node that is read.
+    /// `is_held`: whether a tensor outside of the chain holds the result that is being read.
     fn find_holders(&mut self, is_held: bool) {
         // How many operands of the chain each result is, and how many tensors hold it.
         let mut counts: SmallVec<[(usize, usize); MAX_NODES]> = smallvec![(0, 0); self.0.len()];

@@ -21,8 +21,8 @@ use smallvec::SmallVec;
 /// elements, the calls of the kernels would take as long as their work.
 const TILE: usize = 2048;
 
-/// Rows have tiles of their own from so many elements on, divided by the number of operands in rows: a tile
-/// more takes some 100 ns, and filling a register with a row's element takes 10 ns per 256 elements.
+/// A row gets its own tiles if it has at least this many elements divided by the number of row operands. Each
+/// extra tile costs some 100 ns; filling a register with the element of a row costs 10 ns per 256 elements.
 const LONG_ROWS: usize = 2048;
 
 /// Most elements of a unit that is folded while it is computed: a register of 64 KiB of f32.

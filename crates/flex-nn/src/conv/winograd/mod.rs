@@ -21,8 +21,9 @@
 //!
 //! The points of kernels that are used again are [prepared](storage::prepared) at their second use.
 //!
-//! Values are rounded relative to the largest of a tile. With huge values or infinities in a tile, sums of
-//! others would be lost, so such operands are not computed here ([`is_tame`]).
+//! A transform combines the inputs of a tile, so rounding errors are relative to the largest of them. A huge
+//! value or an infinity would destroy the other sums of its tile. Operands with such values are left to the
+//! direct method ([`is_tame`]).
 
 mod sums;
 mod transform;
@@ -223,8 +224,8 @@ pub(super) fn cost(g: &Geometry, tiling: Tiling, images: usize, reversed: bool) 
     units * unit + if images > 1 { turn(elements) } else { 0.0 }
 }
 
-/// Whether the last of so many tiles have vectors along the kernels, which takes [`MANY_ROWS`] for each task,
-/// and so fewer tasks.
+/// Whether the tiles after the last whole vector of tiles are multiplied with vectors along the kernels. Each
+/// task then needs [`MANY_ROWS`] kernels, so there are fewer tasks.
 fn ends_with_few(tiles: usize, rows: usize) -> bool {
     (LANES..KEPT).contains(&tiles)
         && (1..=FEW).contains(&(tiles % LANES))
@@ -284,8 +285,8 @@ impl Winograd {
         })
     }
 
-    /// The kernels of a contiguous weight: their points if they are prepared, which the second use of a
-    /// weight does. `None` if the method is not for their values.
+    /// The kernels of a contiguous weight. They are points if the points are prepared, from the second use of
+    /// the weight on; before that they are values. `None` if a value is not [tame](is_tame).
     pub fn kernels<'a>(&self, groups: usize, weight: &'a Tensor) -> Option<Kernels<'a>> {
         if let Some(points) = self.prepared(groups, weight) {
             return Some(points);

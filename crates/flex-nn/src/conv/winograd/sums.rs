@@ -11,12 +11,12 @@ use flex_math::simd::{Scalar, Simd, WithSimd, dispatch, load, prefetch_far, stor
 /// take 1.42 ms (Zen 4, points from memory), and without, or with 512 elements, 1.47 to 1.58.
 const AHEAD: usize = 1024;
 
-/// Kernels that an instruction set with 32 registers multiplies at a time with one vector of tiles.
+/// Number of kernels that are multiplied at a time with one vector of tiles, where there are 32 registers.
 pub(super) const MANY_ROWS: usize = 16;
 
-/// The most tiles after whole vectors of tiles that are multiplied with vectors along the kernels, for which
-/// they cost a quarter of a vector of tiles. One image of 28x28 has 49 tiles: a layer of 128 channels takes
-/// 0.81 ms instead of 0.92 (Zen 4).
+/// If at most this many tiles follow the last whole vector of tiles, they are multiplied with vectors along
+/// the kernels, at a quarter of the cost of a vector of tiles. One image of 28x28 has 49 tiles: a layer of
+/// 128 channels takes 0.81 ms instead of 0.92 (Zen 4).
 pub(super) const FEW: usize = 4;
 
 /// The matrices of all points. Those of kernels have a row per channel and a column per kernel, those of
