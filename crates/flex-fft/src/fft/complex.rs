@@ -1,4 +1,4 @@
-//! What a complex transform is.
+//! The interface of complex transforms.
 
 use num_complex::Complex;
 

@@ -15,7 +15,7 @@ use core::f64::consts::{PI, TAU};
 use num_complex::Complex;
 use num_traits::Float;
 
-/// Largest prime factor that is transformed directly, at a cost of so many operations per element.
+/// Largest prime factor that is transformed directly. A factor of `p` costs `p` operations per element.
 const LARGEST_RADIX: usize = 13;
 
 /// The transform of length `n`, forward or inverse.

@@ -2,7 +2,7 @@
 //!
 //! A product passes three stages. [`plan`] uses shapes and strides alone: it broadcasts the leading axes,
 //! turns a batch whose right operand is shared into rows of one larger product, and chooses the algorithm.
-//! [`run`] executes the plan. [`kernels`] is the list of what multiplies each dtype.
+//! [`run`] executes the plan. [`kernels`] lists the kernels of each dtype.
 //!
 //! The drivers know bytes and no element types, so each is compiled once: [`run`] for batches, [`gemv`] for
 //! products with a vector, [`blocked`] for operands that a kernel packs. They call the code that knows types

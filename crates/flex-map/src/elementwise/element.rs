@@ -72,12 +72,12 @@ const RUN_BYTES: usize = 256;
 const SHORT_RUN_BYTES: usize = 32;
 
 /// Declares a loop that computes each element of an output from as many elements of some operands,
-/// [`RUN_BYTES`] at a time where the level has vectors. It takes whether it has, whether to prefetch, the
-/// output, the operands, and the function.
+/// [`RUN_BYTES`] at a time where the level has vectors. The arguments of the loop: whether the level has
+/// vectors, whether to prefetch, the output, the operands, and the function.
 ///
-/// What is left after the last whole run is computed in short runs, of which the last one ends with the last
-/// element and may overlap the one before it. A loop over single elements would be vectorised, and then its
-/// code is larger than that of the runs.
+/// The elements after the last whole run are computed in short runs. The last short run ends with the last
+/// element and may overlap the run before it. The compiler would vectorise a loop over single elements, into
+/// more code than the runs take.
 macro_rules! each {
     ($($(#[$doc:meta])* $name:ident $runs:ident $run:ident: $($x:ident $ty:ident),+;)*) => {$(
         $(#[$doc])*

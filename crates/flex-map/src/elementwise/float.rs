@@ -63,8 +63,8 @@ pub(super) const fn light3<F: FloatFn3>() -> FloatKernels<3> {
     ]
 }
 
-/// The kernels of a light function of one float that rounds nothing: halves are taken by their bits. Relu of
-/// 4,096 bf16 converted to f32 and back took twice as long as that of f32.
+/// The kernels of a light function of one float that rounds nothing. They compute on the bits of halves: with
+/// a conversion to f32 and back, relu of 4,096 bf16 took twice as long as relu of f32.
 pub(super) const fn selecting1<F: FloatFn1 + Fn1<f16> + Fn1<bf16>>() -> FloatKernels<1> {
     [
         &Light::<f64, F>(PhantomData),

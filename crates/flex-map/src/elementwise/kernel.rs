@@ -130,7 +130,7 @@ const BLOCK_BYTES: usize = 2048;
 /// the stack. So a kernel needs loops for the common ways of passing operands only, and no copy of its code
 /// for the others, at the price of some loads and stores in the first cache.
 ///
-/// `size` is that of the operands' elements, `out_size` that of the output's.
+/// `size` is the number of bytes of an operand's element, `out_size` of an element of the output.
 pub(super) fn through_blocks<const N: usize>(
     kernel: &dyn Kernel<N>,
     size: usize,

@@ -1,5 +1,5 @@
-//! Light functions by name: those of f32 that take a few instructions. A chain of operations applies them to
-//! values in vector registers.
+//! Light functions by name: functions of f32 that take a few instructions. A chain of operations applies them
+//! to values in vector registers.
 
 #[cfg(feature = "std")]
 use super::activation::Clamp;
@@ -36,8 +36,9 @@ pub(crate) enum Light {
 
 #[cfg(feature = "std")]
 impl Light {
-    /// Replaces each vector of `a` by the function of it, of the vector of `b` and of `c`, as far as the
-    /// function has so many operands: what its kernel computes.
+    /// Replaces each vector of `a` by the function of this vector, of the vector of `b`, and of `c`.
+    /// Functions of one or two operands ignore the others. The result has the bits that the function's kernel
+    /// computes.
     #[inline(always)]
     pub(super) fn eval<S: Simd, const N: usize>(
         self,

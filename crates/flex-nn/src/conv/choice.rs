@@ -36,15 +36,16 @@ pub(super) struct Choice {
     pub winograd: Option<Winograd>,
 }
 
-/// Convolutions with fewer floating-point operations are computed in one way: they take some 40 us, and to
-/// compare costs some 3.
+/// Programs are compared for convolutions of at least this many floating-point operations. Smaller ones take
+/// up to some 40 us, and a comparison takes some 3 us.
 const COMPARED: usize = 4 * 1024 * 1024;
 
-/// Images and grids with more positions are computed in one way: to compare costs takes a step for each run.
+/// Programs are compared for images and grids of at most this many positions: a comparison takes a step for
+/// each run.
 const MOST_COMPARED: usize = 1 << 24;
 
-/// [`COMPARED`] for gradients of weights, which gain more: that of a kernel of 3x3 from 64 to 64 channels at
-/// 7x7 takes 53 us instead of 150.
+/// [`COMPARED`] for gradients of weights, which gain more: the gradient of a kernel of 3x3 from 64 to 64
+/// channels at 7x7 takes 53 us instead of 150.
 const GRADIENT: usize = 1024 * 1024;
 
 /// Elements of the images that a gradient sums at a time: half of a second-level cache of 1 MiB. The gradient
@@ -124,7 +125,7 @@ impl Choice {
     }
 }
 
-/// Cost of the program of a geometry with so many interleaved images.
+/// Cost of the program of a geometry with `images` interleaved images.
 fn cost(g: &Geometry, program: &Program, images: usize) -> f64 {
     let units = g.batch / images * g.groups;
     let turned = program.planes.source_len() + program.rows * program.out_len();

@@ -71,8 +71,8 @@ impl Terms {
     /// list, of 4 KiB, to stay in the first-level cache.
     pub const BLOCK: usize = 256;
 
-    /// `count` terms: those of `taps`, and again those of `taps` with coefficients and windows moved on by
-    /// the steps.
+    /// `count` terms: one block per repetition of `taps`. From one block to the next, the coefficients move
+    /// on by `a_step` and the windows by `p_step`.
     pub fn new(taps: Vec<Tap>, count: usize, a_step: usize, p_step: usize) -> Self {
         let last = taps.iter().map(|tap| tap.p).max().unwrap_or(0);
         let blocks = count.div_ceil(taps.len().max(1));

@@ -86,7 +86,7 @@ impl Program {
         Self::gather_by(op, g, skip, Coefficients::gather(g))
     }
 
-    /// [`gather`](Self::gather) with coefficients that do not lie as those of a convolution's weight.
+    /// [`gather`](Self::gather) with coefficients in another order than a convolution's weight.
     ///
     /// # Errors
     /// Fails if the planes are too large to address.
@@ -269,8 +269,8 @@ fn pieces<'a>(len: usize, ranges: impl Iterator<Item = &'a Range<usize>>) -> Vec
 
 /// One pass per residue of `y + padding` that has a tap. With `y + padding = i * stride + residue`, the taps
 /// with `t * dilation = j * stride + residue` read grid position `i - j`. All passes share one plane per
-/// channel: the positions that they read or, to `skip` padding, those of the grid. A pass is then cut into
-/// ranges of outputs whose taps are the same.
+/// channel. It holds the positions that they read or, to `skip` padding, the positions of the grid; a pass is
+/// then cut into ranges of outputs whose taps are the same.
 fn spread_axis(g: &Geometry, k: usize, skip: bool) -> (PlaneAxis, Vec<AxisPass>) {
     let (stride, dilation, padding) = (g.stride[k], g.dilation[k], g.padding[k]);
     let mut passes: Vec<(AxisPass, usize)> = Vec::new();

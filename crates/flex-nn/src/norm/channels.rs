@@ -27,8 +27,8 @@ const LINE: usize = 1024;
 const SHORT_LINE: usize = 256;
 /// Elements of a tile: 256 KiB of f32 in two tensors stay in the second-level cache.
 const TILE: usize = 64 * 1024;
-/// Lines that are summed before the sums are added to those of the channels, to reduce rounding errors. As
-/// many as [`flex_math::sum`] adds.
+/// Lines that are summed before their sums are added to the sums of the channels, to reduce rounding errors:
+/// as many as [`flex_math::sum`] adds.
 const SUM_LINES: usize = 64;
 
 /// Two numbers of a channel, such as mean and variance.
@@ -95,11 +95,12 @@ impl Line {
     }
 }
 
-/// What is computed of channels. The output of a tile is one [`Sink`] per run.
+/// A computation over channels. The output of a tile is one [`Sink`] per run.
 pub(super) trait Pass: Sync {
     /// Computes the numbers of the channels of tile `k`.
     fn sum(&self, channels: &Channels<'_>, k: usize, tile: &[Sink<'_>], sums: &mut [Pair]);
-    /// Combines the numbers `total` of `before` elements of a channel with those of `count` more.
+    /// Combines the numbers `total` of `before` elements of a channel with the numbers `sums` of `count` more
+    /// elements.
     fn join(&self, total: &mut Pair, before: f64, sums: Pair, count: f64);
     /// The kernel that writes.
     fn kernel(&self) -> Kernel;
@@ -213,7 +214,7 @@ impl<'a> Channels<'a> {
         (storage::room(count * bytes.div_ceil(size_of::<f64>()), 0.0), bytes)
     }
 
-    /// The constants of `kernel` for tile `k`, from those of its channels.
+    /// The constants of `kernel` for tile `k`, from the constants of its channels.
     pub fn spread(&self, k: usize, numbers: &[[f64; 4]], kernel: Kernel) -> Vec<f64> {
         let (mut rows, line) = self.rows(k, kernel.constants());
         let period = line.min(numbers.len() * self.width * self.computing().size());

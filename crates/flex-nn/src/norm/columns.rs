@@ -6,7 +6,8 @@ use alloc::vec::Vec;
 use bytemuck::cast_slice;
 use flex_math::simd::vectorize_lean;
 
-/// Lines should have a multiple of so many columns: loops compute them in vectors, and the rest one by one.
+/// The number of columns of a line should be a multiple of this: loops compute whole groups in vectors, and
+/// the remaining columns one by one.
 pub(super) const CHUNK: usize = 16;
 
 /// What is computed of a line `x`. The constants are rows of columns.

@@ -60,7 +60,7 @@ pub(super) fn check_memory<A: Computing>(
     storage::ensure_for_tasks(op, elements.saturating_mul(size_of::<A>()), tasks)
 }
 
-/// The outputs of the pooling of the contiguous `x`: `f(part, scratch, out)` writes those of a piece.
+/// Pools the contiguous `x`. `f(part, scratch, out)` writes the outputs of a piece.
 pub(super) fn map_pieces<A: Computing>(
     op: &'static str,
     plan: &PoolPlan,

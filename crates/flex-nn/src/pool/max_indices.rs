@@ -15,9 +15,9 @@ use alloc::vec::Vec;
 use flex_math::simd::vectorize;
 
 /// [`max_pool`](super::max_pool) and, for each maximum, its flat index within the spatial plane of the input
-/// (`row * width + column`), in `index_dtype`. As in PyTorch, the index is that of the first of equal maxima
-/// in row-major order, and of the last of several NaN. For a window of only padding it is the index of the
-/// nearest element.
+/// (`row * width + column`), in `index_dtype`. As in PyTorch, equal maxima give the index of the first of
+/// them in row-major order, several NaN the index of the last. A window of only padding gives the index of
+/// the nearest element.
 ///
 /// # Errors
 /// The errors of [`max_pool`](super::max_pool), and an `index_dtype` that is not an integer type or too

@@ -307,8 +307,8 @@ fn select<T: Element>(words: &[u32], last: u32, one: T, out: &mut [T]) {
     );
 }
 
-/// Replaces the bits of f64 by those of integers, as i64 or u64: the numbers are truncated and clamped to the
-/// range of the dtype.
+/// Converts numbers in place, from the bits of f64 to the bits of i64 or u64. They are truncated and clamped
+/// to the range of the dtype.
 fn truncate(values: &mut [u64], dtype: DType) {
     if dtype == DType::U64 {
         return values.iter_mut().for_each(|value| *value = f64::from_bits(*value) as u64);

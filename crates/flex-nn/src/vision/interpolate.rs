@@ -38,7 +38,7 @@ pub fn interpolate(x: Tensor, size: [usize; 2], mode: Interpolation, align_corne
 ///
 /// # Errors
 /// The errors of [`interpolate`], and a `grad` whose shape is not `[batch, channels]` of `x` followed by
-/// `size`, or whose dtype is not that of `x`.
+/// `size`, or whose dtype differs from the dtype of `x`.
 pub fn interpolate_backward(
     x: Tensor,
     grad: Tensor,

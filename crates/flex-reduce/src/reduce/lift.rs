@@ -142,8 +142,8 @@ pub(crate) trait Lift: Element {
     const CONVERTS: bool = false;
     /// The instruction sets that loops of products are compiled for. Products of short integers are too rare
     /// for more than the baseline. Products of i64 are vectorised by AVX-512 alone: 65,536 took 27 us on the
-    /// baseline, and 7 with AVX-512. Those of f32 and f64 take as long with AVX2 as with AVX-512 (2.8 and 5.2
-    /// us for 64 rows of 1,024; Zen 4), those of the columns of 1,024 x 1,024 halves 303 and 183.
+    /// baseline, and 7 with AVX-512. Products of f32 and f64 take as long with AVX2 as with AVX-512 (2.8 and
+    /// 5.2 us for 64 rows of 1,024; Zen 4), products down the columns of 1,024 x 1,024 halves 303 and 183.
     const PRODUCT_LEVELS: Levels = match (Self::IS_FLOAT, size_of::<Self>()) {
         (true, 2) | (false, 8) => Levels::All,
         (true, _) | (false, 4) => Levels::Lean,

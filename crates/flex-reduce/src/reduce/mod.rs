@@ -23,8 +23,8 @@
 //!   along an axis may be a permuted or expanded view, with the memory order of the input.
 //! * Sums and products of integers wrap in their dtype. Float sums are pairwise; halves are computed in f32
 //!   and rounded once. Integer means accumulate in a wider type and truncate toward zero.
-//! * Maxima and minima propagate NaN, and their index is that of the first NaN; without NaN, the first of
-//!   equal elements.
+//! * Maxima and minima propagate NaN. Their index is the index of the first NaN or, without NaN, of the first
+//!   of equal elements.
 //! * Without elements, the sum is 0, the product 1, the mean NaN (0 for integers), `any` false and `all`
 //!   true; maxima, minima and their indices are errors.
 

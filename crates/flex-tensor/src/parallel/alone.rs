@@ -1,4 +1,4 @@
-//! What stands for a pool of threads where there is none: without the `rayon` feature, and in the model
+//! The stand-in for a pool of threads where there is none: without the `rayon` feature, and in the model
 //! tests, which make their own threads.
 
 use super::Tasks;

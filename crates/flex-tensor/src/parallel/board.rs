@@ -45,7 +45,7 @@ fn last() -> usize {
     LAST.try_with(Cell::get).unwrap_or(0)
 }
 
-/// Makes so many helpers: other threads of the board's pool call [`serve`](super::standby::serve).
+/// Makes a number of helpers: other threads of the board's pool call [`serve`](super::standby::serve).
 pub(super) type Spawn<'a> = &'a dyn Fn(usize);
 
 /// See the [module](self).

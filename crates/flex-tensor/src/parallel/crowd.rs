@@ -1,4 +1,4 @@
-//! How many callers a pool has at a time, and what follows if they are many.
+//! Counts the callers of a pool, and shortens their turns if there are many.
 //!
 //! Callers work too. With as many callers as the pool has threads, every core has its caller, and a helper
 //! would take a core from one caller to work for another. So callers and helpers together are at most as many
@@ -10,7 +10,7 @@
 //! those are too small for one.
 //!
 //! A caller that waits for its core is not seen to use a section, unless the system stopped it inside of one.
-//! So those that yielded are counted, and a crowd is remembered for a while.
+//! So callers that have yielded are counted, and a crowd is remembered for a while.
 //!
 //! Measured on two cores of a Zen 4 by `benches/callers.rs`: 99th percentiles of the latencies as multiples
 //! of the fair share, by a counter that saw no waiting callers and by this one. The model takes one core 0.8
@@ -53,7 +53,7 @@ pub(super) struct Crowd {
     waiting: AtomicUsize,
     /// The most callers of a window within [`MEMORY`], some of them perhaps counted twice.
     callers: AtomicUsize,
-    /// When so many were last seen, in nanoseconds.
+    /// When the number in `callers` was last seen, in nanoseconds.
     seen: AtomicU64,
     /// Number of helpers that may be up.
     room: AtomicUsize,

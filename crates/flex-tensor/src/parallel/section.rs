@@ -122,9 +122,9 @@ impl Section {
 
     /// Lets a helper enter, unless the section is closed or full.
     ///
-    /// The state may be that of an earlier section when it is read, and that of a later one when it is
-    /// exchanged. That does no harm: the helper is then inside of the later one, and learns its tasks after
-    /// it has entered.
+    /// The state may belong to an earlier section when it is read, and to a later section when it is
+    /// exchanged. That does no harm: the helper is then inside of the later section, and learns its tasks
+    /// after it has entered.
     pub(super) fn enter(&self) -> Option<Inside<'_>> {
         let enter =
             |state: u64| (state & OPEN != 0 && state & INSIDE < state % OPEN / ALLOWED).then_some(state + 1);
@@ -163,7 +163,7 @@ impl Section {
     /// `catch_unwind` alone.
     ///
     /// # Safety
-    /// `job` is that of this section, and the section stays open or waits for this thread until the call
+    /// `job` belongs to this section, and the section stays open or waits for this thread until the call
     /// ends.
     unsafe fn work(&self, end: End, job: Job, mut on_claim: impl FnMut(bool)) {
         // SAFETY: the caller of `Taken::open` keeps the tasks alive until the section is closed and every

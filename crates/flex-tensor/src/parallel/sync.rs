@@ -1,5 +1,5 @@
-//! What the scheduler takes from the standard library, or from [loom](https://docs.rs/loom) in its model
-//! tests, which run every order of the threads' steps.
+//! The scheduler's atomics and locks: the standard library's or, in its model tests,
+//! [loom](https://docs.rs/loom)'s, which run every order of the threads' steps.
 
 pub(super) use types::*;
 

@@ -1,4 +1,4 @@
-//! Whether this process was forked from the one that the pool was first used in.
+//! Whether this process is a fork of the process that first used the pool.
 
 use core::sync::atomic::{AtomicU32, Ordering, fence};
 
@@ -27,8 +27,8 @@ fn note() {
     fence(Ordering::SeqCst);
 }
 
-/// Whether this process is not the one that was noted, but a copy of it. A question to the system, so it is
-/// asked only about a lock that is locked.
+/// Whether this process is a fork of the noted process. This asks the system, so callers ask only if a lock
+/// is locked.
 #[cold]
 pub fn is_forked() -> bool {
     PROCESS.load(Ordering::Relaxed) != current()

@@ -144,8 +144,8 @@ impl<T: Real> Product<'_, T> {
                             next,
                         };
                         // SAFETY: rows `at..at + height`, columns `col..col + cols` and terms
-                        // `term..term + terms` are those of the operands and of the output, whose positions
-                        // are valid. `pack_strips`, and `pack_panels` or the first strip, packed the same
+                        // `term..term + terms` lie in the operands and in the output, whose positions are
+                        // valid. `pack_strips`, and `pack_panels` or the first strip, packed the same
                         // ranges in the layouts that are named above. An operand that is not packed has at
                         // least as many columns as a vector, so a vector that ends at column `col + cols`
                         // lies inside of it. The first strip keeps whole vectors of columns, for which

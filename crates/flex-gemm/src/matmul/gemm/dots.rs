@@ -1,5 +1,6 @@
-//! Products whose operands are both contiguous along the terms, and of which one has few rows or columns: dot
-//! products of runs. Packing an operand would cost more than the sums of lanes that dot products end with.
+//! Products whose operands are both contiguous along the terms, if the left operand has few rows or the right
+//! operand few columns: dot products of runs. Packing an operand would cost more than adding up the lanes of
+//! each dot product at its end.
 //!
 //! The right operand is read once, a few columns at a time; the left operand has few rows, and stays in the
 //! second-level cache. The sum of an element has the same order wherever the element lies: in a block of
@@ -15,7 +16,7 @@ use flex_math::simd::{lane_sums, prefetch, row_sum, transposed};
 /// Columns of a tile: the lanes of as many sums are added together.
 const COLS: usize = SQUARE;
 
-/// Least number of terms: those of a vector.
+/// Least number of terms: as many as the widest vector has lanes.
 const TERMS: usize = WIDEST;
 
 /// Most rows of a product that is computed as dot products. Packed tiles are faster if there are more rows
@@ -94,8 +95,8 @@ impl<T: Real> Dots<'_, T> {
                 let ahead = [ahead(pass * each), ahead(pass * each + each.saturating_sub(1))];
                 let i = pass * R;
                 let left = lines::<T, R>(&a, i, term);
-                // SAFETY: the lines are those of rows of `a` and columns of `b`, in which the terms
-                // `term..term + terms` are neighbours. There are at least as many as a vector has lanes.
+                // SAFETY: the lines are rows of `a` and columns of `b`, whose terms `term..term + terms` are
+                // contiguous. There are at least as many terms as a vector has lanes.
                 let sums = unsafe { dots::<S, T, R>(left, right, ahead, terms) };
                 let tile = d.part(&(i..m.min(i + R)), &(j..n.min(j + COLS)));
                 let whole = (tile.rows, tile.cols) == (R, COLS);

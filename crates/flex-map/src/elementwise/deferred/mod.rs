@@ -2,17 +2,17 @@
 //!
 //! An operation on large tensors returns a tensor without bytes: a [`Node`] with the operation
 //! and its operands. Whoever reads the bytes runs the chain of operations below: tile by tile, so that
-//! intermediate results stay in the first cache. Each operand is read once, and a result is written if
-//! somebody else still holds it.
+//! intermediate results stay in the first cache. Each operand is read once. An intermediate result is written
+//! if a tensor outside of the chain still holds it.
 //!
 //! A kernel that computes its result piece by piece, such as a convolution, may wait too ([`produce`]). The
 //! operations that follow it then run on each piece when it is computed.
 //!
-//! Kernels are the same as without waiting, and are called once per tile, so results have the same bits. What
-//! an operation refuses, it refuses at its call; only memory can turn out to be missing later.
+//! Kernels are the same as without waiting, and are called once per tile, so results have the same bits. An
+//! operation checks its arguments at its call; only memory can turn out to be missing later.
 //!
 //! * `constant.rs`: tensors of one number;
-//! * `node.rs`: what waits, and which thread computes it;
+//! * `node.rs`: operations that wait, and the thread that computes them;
 //! * `program.rs`: from a chain to a list of steps over registers;
 //! * `stages.rs`: what all tiles of a program have in common, found once;
 //! * `tiles.rs`: runs the stages, tile by tile;
@@ -86,10 +86,10 @@ struct Extent {
 /// Bytes from which on operations wait; 0 until the environment was read.
 static LEAST: AtomicUsize = AtomicUsize::new(0);
 
-/// The number of bytes that a light operation on f32 (a few instructions, such as an addition) moves, from
-/// which on it waits for a reader of its result: [`LEAST_BYTES`], unless the environment variable
-/// `FLEX_DEFER` or [`set_least_bytes`] says otherwise. `FLEX_DEFER` is a number of bytes, or `off`; empty is
-/// as good as unset.
+/// A light operation on f32 (a few instructions, such as an addition) waits for a reader of its result if it
+/// reads and writes at least this many bytes: [`LEAST_BYTES`], unless the environment variable `FLEX_DEFER`
+/// or [`set_least_bytes`] sets another number. `FLEX_DEFER` is a number of bytes, or `off`; an empty value
+/// counts as unset.
 ///
 /// # Panics
 /// When `FLEX_DEFER` is something else.
@@ -105,10 +105,10 @@ pub fn least_bytes() -> usize {
     }
 }
 
-/// Lets light operations on f32 that move at least so many bytes wait for a reader of their results, and
-/// other elementwise operations that move 128 times as many; with 1, all operations wait, and with
-/// `usize::MAX`, all compute at once. For measuring, and for finding faults; results have the same bits.
-/// Operations that wait already go on waiting.
+/// Sets the number of bytes from which on operations wait for a reader of their results. A light operation on
+/// f32 waits if it reads and writes at least `bytes` bytes, another elementwise operation if it moves 128
+/// times as many. With 1 all operations wait, with `usize::MAX` all compute at once. For measurements and for
+/// finding faults; results have the same bits. Operations that already wait go on waiting.
 pub fn set_least_bytes(bytes: usize) {
     LEAST.store(bytes.max(1), Ordering::Relaxed);
 }

@@ -1,4 +1,4 @@
-//! What waits, and which thread computes it.
+//! Operations that wait, and the thread that computes them.
 //!
 //! A thread that reads bytes which are not there claims the chain below them: it takes the calls out of the
 //! nodes. Claims happen under one lock, so a thread that finds a node without its call knows that the node
@@ -249,8 +249,8 @@ pub(super) fn provider(claimed: &[Claimed], tensor: &Tensor) -> Option<usize> {
     claimed.iter().position(|claimed| core::ptr::eq(&*claimed.node, node))
 }
 
-/// The nodes that a thread computes, operands before their users; the last is the one that is read. Every
-/// node has a result afterwards, also after a panic: other threads wait for it.
+/// The nodes that a thread computes, operands before their users; the last node is the one being read. Every
+/// node has a result afterwards, also after a panic, since other threads may wait for it.
 struct Chain(Vec<Claimed>);
 
 impl Chain {

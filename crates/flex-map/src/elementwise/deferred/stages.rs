@@ -43,10 +43,10 @@ pub(super) struct Plan<'p> {
     /// The bytes of each leaf.
     pub buffers: SmallVec<[&'p [u8]; 8]>,
     pub stages: SmallVec<[Stage<'p>; 8]>,
-    /// Tiles that lie within one stretch of so many elements need no register: each row of a leaf is a slice
-    /// or one number there, and results go from function to function or to an output.
+    /// A tile that lies within one stretch of this many elements needs no register: each row of a leaf is a
+    /// slice or one number there, and results go from function to function or to an output.
     pub free_of_registers: usize,
-    /// Elements per tile: those of the program, or those of a task if no tile needs a register. A tile costs
+    /// Elements per tile: the program's number, or a task's if no tile needs a register. A tile costs
     /// some 0.1 us, and memory is read best from one end to the other: two additions of 1 Mi f32 take 121 us
     /// instead of 250.
     pub tile: usize,

@@ -6,9 +6,9 @@
 //! Convolutional Neural Networks", 2015). Along one axis the method evaluates polynomials at 0, 1, -1, 2,
 //! -1/2 and infinity, multiplies, and interpolates. With these points errors are smaller than with the usual
 //! 2 and -2 (Barabasz et al., "Error Analysis and Improving the Accuracy of Winograd Convolution for Deep
-//! Neural Networks", 2020). For 3 to 512 channels of uniform random values they are 2 to 5 times those of
-//! the direct sum (root mean square), and at most 1.4e-6, 5.5e-7 and 2.6e-7 of the sum of the magnitudes for
-//! 3, 64 and 512 channels; with 2 and -2 at most 4.1e-6, 1.1e-6 and 3.8e-7.
+//! Neural Networks", 2020). For 3 to 512 channels of uniform random values they are 2 to 5 times the errors
+//! of the direct sum (root mean square), and at most 1.4e-6, 5.5e-7 and 2.6e-7 of the sum of the magnitudes
+//! for 3, 64 and 512 channels; with 2 and -2 at most 4.1e-6, 1.1e-6 and 3.8e-7.
 //!
 //! Along one axis six points also serve for two outputs of a kernel of 5, with 6 products instead of 10.
 //! Small images are cut into tiles of 2x2, which depend on 4x4 inputs and have 16 points (0, 1, -1 and
@@ -173,8 +173,8 @@ struct Form {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Winograd {
     tiling: Tiling,
-    /// The inputs of the tiles: for each column of a tile, and for its rows up to those of the next tile's,
-    /// the elements of all tiles one after the other.
+    /// The inputs of the tiles. There is a plane for each column of a tile and for each row above the next
+    /// tile; it holds the elements of all tiles one after the other.
     planes: Planes,
     /// Output channels of a group.
     rows: usize,
@@ -191,8 +191,8 @@ pub(super) struct Winograd {
     task_rows: usize,
 }
 
-/// Cost of a tiling of the merged geometry with so many interleaved images, in multiply-adds of a vector;
-/// infinite where they do not divide the batch.
+/// Cost of a tiling of the merged geometry with `images` interleaved images, in multiply-adds of a vector;
+/// infinite if the number of images does not divide the batch.
 pub(super) fn cost(g: &Geometry, tiling: Tiling, images: usize, reversed: bool) -> f64 {
     if !g.batch.is_multiple_of(images) {
         return f64::INFINITY;

@@ -19,7 +19,7 @@ pub(super) const MANY_ROWS: usize = 16;
 /// 128 channels takes 0.81 ms instead of 0.92 (Zen 4).
 pub(super) const FEW: usize = 4;
 
-/// The matrices of all points. Those of kernels have a row per channel and a column per kernel, those of
+/// The matrices of all points. A matrix of kernels has a row per channel and a column per kernel, a matrix of
 /// tiles a row per channel and a column per tile.
 pub(super) struct Factors<'a> {
     pub kernels: &'a [f32],
