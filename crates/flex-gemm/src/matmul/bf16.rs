@@ -13,7 +13,7 @@
 use super::blocked::{Packed, Tile, TileKernel, TileRows, TileSizes, multiply};
 use super::gemm::{MatRef, Threads, sizes};
 use super::half;
-use super::pack::{Extent, Pairs};
+use super::pack::{MagnitudeRange, Pairs};
 use crate::bf16;
 use crate::parallel::thresholds::{BF16_PRODUCT_SPEEDUP, TASK_BF16_STRIPS};
 use crate::parallel::{self, Work};
@@ -27,7 +27,7 @@ const PAIRS: usize = 256;
 /// rows times 2048 by 2048, and 1.0 by way of f32, which puts the break-even at about 32 rows; on a busy
 /// machine packing costs more.
 const MIN_ROWS: usize = 48;
-type Strip = [TileRow; TILE_ROWS];
+type TileSums = [TileRow; TILE_ROWS];
 
 /// `dst = a @ b`, or `dst += a @ b` if `accumulate`; `dst` is row-major. Computed by way of f32 where the
 /// instruction is missing or does not pay.
@@ -70,18 +70,18 @@ fn by_pairs(
     let strips = strips.div_ceil(2 * parallel::threads()).clamp(1, TASK_BF16_STRIPS);
     let flops = 2usize.saturating_mul(m).saturating_mul(n).saturating_mul(k) / BF16_PRODUCT_SPEEDUP;
     let work = Work::Flops(if threads == Threads::Pool { flops } else { 0 });
-    multiply(&Product { dot, k, strips, accumulate }, &left, &right, bytemuck::cast_slice_mut(dst), work);
+    multiply(&Bf16Product { dot, k, strips, accumulate }, &left, &right, bytemuck::cast_slice_mut(dst), work);
 }
 
 /// Sums of `k` products of bf16.
-struct Product {
+struct Bf16Product {
     dot: Bf16Dot,
     k: usize,
     strips: usize,
     accumulate: bool,
 }
 
-impl TileKernel for Product {
+impl TileKernel for Bf16Product {
     fn sizes(&self) -> TileSizes {
         TileSizes { block: PAIRS, sum: size_of::<f32>(), strips: self.strips }
     }
@@ -93,8 +93,8 @@ impl TileKernel for Product {
     fn finish(&self, tile: Tile<'_>, out: TileRows<'_>) {
         let Tile { left, right, sums } = tile;
         let (rows, n, columns) = out.parts();
-        let [a_extent, b_extent] = [left.notes, right.notes].map(Extent::noted);
-        if let Some(bound) = largest_doubtful(a_extent, b_extent, self.k)
+        let [a_range, b_range] = [left.notes, right.notes].map(MagnitudeRange::noted);
+        if let Some(bound) = largest_doubtful(a_range, b_range, self.k)
             && any_below(bound, rows, n, columns.clone(), bytemuck::cast_slice(sums), self.accumulate)
         {
             let pair = size_of::<u32>();
@@ -121,7 +121,7 @@ fn sum_block(
     if !add {
         return tile(a, b, sums);
     }
-    let mut more: Strip = [[0.0; TILE_COLS]; TILE_ROWS];
+    let mut more: TileSums = [[0.0; TILE_COLS]; TILE_ROWS];
     let more = &mut more[..sums.len()];
     tile(a, b, more);
     sums.as_flattened_mut().iter_mut().zip(more.as_flattened()).for_each(|(sum, more)| *sum += more);
@@ -135,9 +135,9 @@ fn sum_block(
 /// when the product is, and less than `2^-126` when the sum is: in all `2 * k * 2^-126` times the largest
 /// operand, or 1. This is less than half an ulp of an f32 that is `2^24` times as large. With infinite
 /// operands or NaN, every finite result is in doubt.
-fn largest_doubtful(a: Extent, b: Extent, k: usize) -> Option<f32> {
+fn largest_doubtful(a: MagnitudeRange, b: MagnitudeRange, k: usize) -> Option<f32> {
     const BIAS: u16 = 127;
-    if a == Extent::NONE || b == Extent::NONE {
+    if a == MagnitudeRange::NONE || b == MagnitudeRange::NONE {
         return None;
     }
     let [ea, eb] = [a.least, b.least].map(|magnitude| magnitude >> 7);
@@ -402,7 +402,7 @@ mod tests {
 
     #[test]
     fn results_are_in_doubt_where_something_subnormal_can_arise() {
-        let of = |least: f64, most: f64| Extent {
+        let of = |least: f64, most: f64| MagnitudeRange {
             least: bf16::from_f64(least).to_bits(),
             most: bf16::from_f64(most).to_bits(),
         };
@@ -412,9 +412,9 @@ mod tests {
         assert!(doubtful(of(pow(-56), 1.0), of(pow(-57), 1.0)));
         assert!(!doubtful(of(pow(-126), 1.0), of(pow(14), pow(20))));
         assert!(doubtful(of(pow(-127), 1.0), of(pow(100), pow(100))));
-        assert!(!doubtful(Extent::NONE, of(pow(-130), 1.0)));
+        assert!(!doubtful(MagnitudeRange::NONE, of(pow(-130), 1.0)));
         assert_eq!(largest_doubtful(of(pow(-130), 2.0), of(1.0, 8.0), 4), Some((pow(-101) * 32.0) as f32));
-        let endless = Extent { most: bf16::NAN.to_bits(), ..of(pow(-130), 1.0) };
+        let endless = MagnitudeRange { most: bf16::NAN.to_bits(), ..of(pow(-130), 1.0) };
         assert_eq!(largest_doubtful(endless, of(1.0, 1.0), 4), Some(f32::INFINITY));
     }
 

@@ -212,7 +212,7 @@ impl<'a> TileRows<'a> {
 
 /// The sums of a task.
 #[repr(C, align(64))]
-struct Sums([u8; SUMS]);
+struct TaskSums([u8; SUMS]);
 
 /// Multiplies the lines of `left` by the lines of `right`. `out` is row-major, with a row per line of `left`
 /// and a column per line of `right`; the epilogue of the kernel decides what its elements are.
@@ -234,7 +234,7 @@ pub(crate) fn multiply(kernel: &dyn TileKernel, left: &Packed, right: &Packed, o
     assert!(sizes.strips * size <= SUMS, "gemm: {} tiles of {size} bytes per task", sizes.strips);
     let rows = l.width.saturating_mul(row);
     parallel::for_each_chunk(out, rows.saturating_mul(sizes.strips), work, |task, out| {
-        let mut sums = Sums([0; SUMS]);
+        let mut sums = TaskSums([0; SUMS]);
         let strips = out.len().div_ceil(rows);
         for panel in 0..r.strips() {
             if l.terms == 0 {

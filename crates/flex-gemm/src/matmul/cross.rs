@@ -59,9 +59,9 @@ pub fn cross(lhs: Tensor, rhs: Tensor, axis: usize) -> Result<Tensor> {
 }
 
 /// Writes the cross products of groups of three runs, whose length is passed.
-type Kernel = fn(&mut [u8], &[u8], &[u8], usize);
+type CrossKernel = fn(&mut [u8], &[u8], &[u8], usize);
 
-fn kernel(dtype: DType) -> Option<Kernel> {
+fn kernel(dtype: DType) -> Option<CrossKernel> {
     Some(match dtype {
         DType::F64 => groups::<f64>,
         DType::F32 => groups::<f32>,

@@ -43,10 +43,10 @@ pub(crate) fn gemm<T: Lane>(
         return small(dst, a, b, accumulate);
     }
     let flops = if threads == Threads::Pool { multiplications.saturating_mul(2) } else { 0 };
-    let left = Packed::new(&Widened { lines: a, width: MR, group: TASK_INTEGER_ROWS / MR }, threads);
+    let left = Packed::new(&WidenedLines { lines: a, width: MR, group: TASK_INTEGER_ROWS / MR }, threads);
     let width = PANEL_BYTES / size_of::<T::Acc>();
-    let right = Packed::new(&Widened { lines: b.transposed(), width, group: 1 }, threads);
-    let kernel = Product::<T> { accumulate, element: PhantomData };
+    let right = Packed::new(&WidenedLines { lines: b.transposed(), width, group: 1 }, threads);
+    let kernel = IntProduct::<T> { accumulate, element: PhantomData };
     multiply(&kernel, &left, &right, bytemuck::cast_slice_mut(dst), Work::Flops(flops));
 }
 
@@ -67,13 +67,13 @@ fn small<T: Lane>(dst: &mut [T], a: MatRef<'_, T>, b: MatRef<'_, T>, accumulate:
 }
 
 /// The rows of a matrix, packed as accumulators.
-struct Widened<'a, T> {
+struct WidenedLines<'a, T> {
     lines: MatRef<'a, T>,
     width: usize,
     group: usize,
 }
 
-impl<T: Lane> Lines for Widened<'_, T> {
+impl<T: Lane> Lines for WidenedLines<'_, T> {
     fn packing(&self) -> Packing {
         Packing {
             lines: self.lines.layout().rows,
@@ -118,12 +118,12 @@ impl<T: Lane> Lines for Widened<'_, T> {
 }
 
 /// Products of `T`. The sums are of the type of its accumulators.
-struct Product<T> {
+struct IntProduct<T> {
     accumulate: bool,
     element: PhantomData<T>,
 }
 
-impl<T: Lane> TileKernel for Product<T> {
+impl<T: Lane> TileKernel for IntProduct<T> {
     fn sizes(&self) -> TileSizes {
         TileSizes { block: K_BLOCK, sum: size_of::<T::Acc>(), strips: TASK_INTEGER_ROWS / MR }
     }

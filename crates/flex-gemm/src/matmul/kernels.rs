@@ -11,7 +11,7 @@ use bytemuck::Pod;
 use core::marker::PhantomData;
 
 /// The kernels of a dtype.
-pub(crate) struct Kernels {
+pub(crate) struct ProductKernels {
     /// Products of matrices.
     pub gemm: Gemm,
     /// Products with a vector.
@@ -19,18 +19,18 @@ pub(crate) struct Kernels {
 }
 
 /// `dst = a @ b`, or `dst += a @ b` if the flag is set; `dst` is row-major and not empty.
-pub(crate) type Gemm = fn(&mut [u8], Operand<'_>, Operand<'_>, bool, Threads);
+pub(crate) type Gemm = fn(&mut [u8], MatBytes<'_>, MatBytes<'_>, bool, Threads);
 
 /// A matrix of elements of any type.
 #[derive(Clone, Copy)]
-pub(crate) struct Operand<'a> {
+pub(crate) struct MatBytes<'a> {
     /// The bytes of the slice that the layout's positions index.
     pub bytes: &'a [u8],
     /// The layout, in elements.
     pub layout: MatLayout,
 }
 
-impl<'a> Operand<'a> {
+impl<'a> MatBytes<'a> {
     /// The matrix, for code that knows the type of its elements.
     ///
     /// # Panics
@@ -45,7 +45,7 @@ impl<'a> Operand<'a> {
 macro_rules! table {
     ($op:ident, $dtype:ident; $($pattern:pat => $ty:ty, $gemm:path;)*) => {
         match $dtype {
-            $($pattern => Ok(Kernels {
+            $($pattern => Ok(ProductKernels {
                 gemm: |dst, a, b, accumulate, threads| {
                     $gemm(bytemuck::cast_slice_mut::<u8, $ty>(dst), a.of(), b.of(), accumulate, threads)
                 },
@@ -60,7 +60,7 @@ macro_rules! table {
 ///
 /// # Errors
 /// Booleans have none.
-pub(crate) fn kernels(op: &'static str, dtype: DType) -> Result<Kernels> {
+pub(crate) fn kernels(op: &'static str, dtype: DType) -> Result<ProductKernels> {
     table! { op, dtype;
         DType::F32 => f32, real;
         DType::F64 => f64, real;

@@ -84,7 +84,7 @@ fn add<A: Wide>(sums: &mut [A], more: &[A]) {
 fn dots<T: Lane>(sums: &mut [T::Acc], w: Matrix<'_, T>, first: usize, p: usize, x: &[T::Acc]) {
     if let Some(data) = T::as_terms(w.data) {
         let w = Matrix { data, offset: w.offset, row: w.row, col: w.col };
-        return wide_dots(Dots { sums, w, first, p, x, carried: None });
+        return wide_dots(GemvDots { sums, w, first, p, x, carried: None });
     }
     // Converts a block of each row at a time.
     let mut terms = [[T::Acc::ZERO; BLOCK]; DOT_ROWS];
@@ -98,19 +98,19 @@ fn dots<T: Lane>(sums: &mut [T::Acc], w: Matrix<'_, T>, first: usize, p: usize, 
             }
             let w = Matrix { data: terms.as_flattened(), offset: 0, row: BLOCK as isize, col: 1 };
             let carried = Carried { vectors: &mut vectors, first: block == 0, last: block + 1 == blocks };
-            wide_dots(Dots { sums, w, first: 0, p: 0, x, carried: Some(carried) });
+            wide_dots(GemvDots { sums, w, first: 0, p: 0, x, carried: Some(carried) });
         }
     }
 }
 
 /// One instance for all element types with the same accumulators.
 #[inline(never)]
-fn wide_dots<A: Wide>(dots: Dots<'_, A>) {
+fn wide_dots<A: Wide>(dots: GemvDots<'_, A>) {
     dispatch(dots);
 }
 
 /// Dot products of accumulators: see [`VectorKernel::dots`].
-struct Dots<'a, A> {
+struct GemvDots<'a, A> {
     sums: &'a mut [A],
     w: Matrix<'a, A>,
     first: usize,
@@ -131,7 +131,7 @@ struct Carried<'a> {
     last: bool,
 }
 
-impl<A: Wide> WithSimd for Dots<'_, A> {
+impl<A: Wide> WithSimd for GemvDots<'_, A> {
     type Output = ();
 
     #[inline(always)]

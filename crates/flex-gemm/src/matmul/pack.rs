@@ -14,24 +14,24 @@ const SIDE: usize = 16;
 
 /// Smallest and largest magnitude among packed values, as bit patterns without sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Extent {
+pub(crate) struct MagnitudeRange {
     /// The smallest magnitude other than zero; `u16::MAX` when there is none.
     pub least: u16,
     /// The largest magnitude; NaN counts as larger than infinity.
     pub most: u16,
 }
 
-impl Extent {
-    /// The extent of no values.
+impl MagnitudeRange {
+    /// The range of no values.
     pub const NONE: Self = Self { least: u16::MAX, most: 0 };
 
-    /// The extent that was noted about a strip.
+    /// The range that was noted about a strip.
     pub fn noted(notes: &[u8]) -> Self {
         let [least, most] = bytemuck::pod_read_unaligned(notes);
         Self { least, most }
     }
 
-    /// The extent of the values in `pairs`.
+    /// The range of the values in `pairs`.
     fn of(pairs: &[u32]) -> Self {
         let values: &[u16] = bytemuck::cast_slice(pairs);
         vectorize(
@@ -48,7 +48,7 @@ impl Extent {
     }
 }
 
-/// The rows of a matrix, packed into pairs of terms. The extent of a strip is noted with it.
+/// The rows of a matrix, packed into pairs of terms. The range of magnitudes of a strip is noted with it.
 pub(crate) struct Pairs<'a> {
     pub dot: Bf16Dot,
     pub lines: MatRef<'a, bf16>,
@@ -87,7 +87,7 @@ impl Lines for Pairs<'_> {
             if self.lines.layout().col_stride == 1 {
                 along_lines(self.dot, out, strip.width, self.lines.rows(strip.first, strip.lines));
             }
-            let Extent { least, most } = Extent::of(out);
+            let MagnitudeRange { least, most } = MagnitudeRange::of(out);
             strip.notes.copy_from_slice(bytemuck::bytes_of(&[least, most]));
         }
     }
@@ -208,8 +208,10 @@ mod tests {
                         let packed = Packed::new(&Pairs { dot, lines, width, pad }, Threads::Pool);
                         for strip in 0..count.div_ceil(width) {
                             let got = packed.strip(strip);
-                            let (pairs, extent) =
-                                (bytemuck::cast_slice::<u8, u32>(got.terms), Extent::noted(got.notes));
+                            let (pairs, range) = (
+                                bytemuck::cast_slice::<u8, u32>(got.terms),
+                                MagnitudeRange::noted(got.notes),
+                            );
                             let lines = width.min(count - strip * width);
                             let all = if pad { width } else { lines };
                             assert_eq!(pairs.len(), all * terms.div_ceil(2));
@@ -230,8 +232,8 @@ mod tests {
                                 );
                             }
                             let numbers = || (0..lines * terms).map(|at| value(at / terms, at % terms));
-                            assert_eq!(extent.least, numbers().min().unwrap());
-                            assert_eq!(extent.most, numbers().max().unwrap());
+                            assert_eq!(range.least, numbers().min().unwrap());
+                            assert_eq!(range.most, numbers().max().unwrap());
                         }
                     }
                 }
@@ -240,14 +242,14 @@ mod tests {
     }
 
     #[test]
-    fn extents_ignore_signs_and_zeros() {
+    fn ranges_ignore_signs_and_zeros() {
         let of = |values: &[f32]| {
             let pairs: Vec<u32> = values.iter().map(|v| pair(bf16::from_f32(*v), bf16::ZERO)).collect();
-            let extent = Extent::of(&pairs);
-            (extent.least, extent.most)
+            let range = MagnitudeRange::of(&pairs);
+            (range.least, range.most)
         };
         let bits = |v: f32| bf16::from_f32(v).to_bits();
-        assert_eq!(of(&[0.0, -0.0]), (Extent::NONE.least, Extent::NONE.most));
+        assert_eq!(of(&[0.0, -0.0]), (MagnitudeRange::NONE.least, MagnitudeRange::NONE.most));
         assert_eq!(of(&[0.0, -2.0, 0.5, 1.0]), (bits(0.5), bits(2.0)));
         assert_eq!(of(&[1e-39, -f32::INFINITY]), (bits(1e-39), bits(f32::INFINITY)));
         assert!(of(&[1.0, f32::NAN]).1 > bits(f32::INFINITY));

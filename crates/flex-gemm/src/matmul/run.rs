@@ -2,7 +2,7 @@
 
 use super::gemm::{MatLayout, Threads};
 use super::gemv::{self, Elements, gemv};
-use super::kernels::{Kernels, Operand};
+use super::kernels::{MatBytes, ProductKernels};
 use super::plan::{Algorithm, ProductPlan};
 use crate::parallel::thresholds::TASK_MULTIPLICATIONS;
 use crate::parallel::{self, Work};
@@ -15,8 +15,8 @@ pub(crate) trait Products: Sync {
 }
 
 /// The products of two operands of the same element type.
-struct Pair<'a> {
-    kernels: &'a Kernels,
+struct PlannedProducts<'a> {
+    kernels: &'a ProductKernels,
     plan: &'a ProductPlan,
     lhs: &'a [u8],
     rhs: &'a [u8],
@@ -24,27 +24,27 @@ struct Pair<'a> {
     accumulate: bool,
 }
 
-/// [`Pair`] of matrices.
-struct Matrices<'a>(Pair<'a>);
+/// [`PlannedProducts`] of matrices.
+struct Matrices<'a>(PlannedProducts<'a>);
 
 impl Products for Matrices<'_> {
     fn multiply(&self, index: usize, dst: &mut [u8], threads: Threads) {
-        let Pair { kernels, plan, lhs, rhs, accumulate } = self.0;
+        let PlannedProducts { kernels, plan, lhs, rhs, accumulate } = self.0;
         let (m, n, k) = (plan.m, plan.n, plan.k);
         let (l, r) = plan.offsets(index);
         let a = MatLayout { rows: m, cols: k, offset: l, row_stride: plan.lhs.row, col_stride: plan.lhs.col };
         let b = MatLayout { rows: k, cols: n, offset: r, row_stride: plan.rhs.row, col_stride: plan.rhs.col };
-        let (a, b) = (Operand { bytes: lhs, layout: a }, Operand { bytes: rhs, layout: b });
+        let (a, b) = (MatBytes { bytes: lhs, layout: a }, MatBytes { bytes: rhs, layout: b });
         (kernels.gemm)(dst, a, b, accumulate, threads);
     }
 }
 
-/// [`Pair`] of a matrix and a vector.
-struct Vectors<'a>(Pair<'a>);
+/// [`PlannedProducts`] of a matrix and a vector.
+struct Vectors<'a>(PlannedProducts<'a>);
 
 impl Products for Vectors<'_> {
     fn multiply(&self, index: usize, dst: &mut [u8], threads: Threads) {
-        let Pair { kernels, plan, lhs, rhs, accumulate } = self.0;
+        let PlannedProducts { kernels, plan, lhs, rhs, accumulate } = self.0;
         let (l, r) = plan.offsets(index);
         let (w, x) = if plan.n == 1 {
             let w = gemv::Matrix { data: lhs, offset: l, row: plan.lhs.row, col: plan.lhs.col };
@@ -59,7 +59,7 @@ impl Products for Vectors<'_> {
 
 /// Writes the products of `lhs` and `rhs` to `out`, with `bias` added to each row.
 pub(crate) fn run(
-    kernels: &Kernels,
+    kernels: &ProductKernels,
     plan: &ProductPlan,
     lhs: &[u8],
     rhs: &[u8],
@@ -70,7 +70,7 @@ pub(crate) fn run(
         fill_rows(out, bias);
     }
     let accumulate = bias.is_some();
-    let pair = Pair { kernels, plan, lhs, rhs, accumulate };
+    let products = PlannedProducts { kernels, plan, lhs, rhs, accumulate };
     match plan.algorithm(parallel::threads()) {
         Algorithm::Empty => {}
         Algorithm::Zeros if accumulate => {}
@@ -79,7 +79,7 @@ pub(crate) fn run(
             // Large products run in parallel inside each product, small ones in parallel over the batch.
             let bytes = plan.multiplications().saturating_mul(kernels.vectors.element());
             let batch = plan.batch_size();
-            let vectors = &Vectors(pair);
+            let vectors = &Vectors(products);
             if batch == 1 || Work::Bytes(bytes).is_parallel() {
                 in_turn(vectors, batch, out, Threads::Pool);
             } else {
@@ -87,7 +87,7 @@ pub(crate) fn run(
                 side_by_side(vectors, batch, out, parallel::rows_per_task(bytes), work);
             }
         }
-        Algorithm::Gemm | Algorithm::BatchedGemm => matrices(plan, &Matrices(pair), out),
+        Algorithm::Gemm | Algorithm::BatchedGemm => matrices(plan, &Matrices(products), out),
     }
 }
 

@@ -10,8 +10,8 @@
 //! lies, and packs it on the way if several strips follow: the stores cost nothing beside the sums.
 
 use super::grid::Blocks;
-use super::tile::{FETCH, KEEP, Next, ROWS, SUM, Strip, TALL, has_32_registers, lanes};
-use super::{MatLayout, MatRef, Part, Scales};
+use super::tile::{FETCH, KEEP, Next, ROWS, SUM, StripProduct, TALL, has_32_registers, lanes};
+use super::{MatLayout, MatRef, ProductPart, Scales};
 use crate::float::Real;
 use crate::storage;
 use flex_math::simd::{SQUARE, Simd, WithSimd, has_vectors, prefetch, transposed};
@@ -33,13 +33,13 @@ const PACK_BYTES: usize = 64 * 1024;
 const LEFT_ROWS: usize = 128 * ROWS;
 
 /// A part of a product that is computed by blocks.
-pub(super) struct Product<'a, T> {
-    pub part: Part<'a, T>,
+pub(super) struct PartByBlocks<'a, T> {
+    pub part: ProductPart<'a, T>,
     /// Number of blocks of terms, at least one. Their sums are added up in order.
     pub blocks: usize,
 }
 
-impl<T: Real> WithSimd for Product<'_, T> {
+impl<T: Real> WithSimd for PartByBlocks<'_, T> {
     type Output = ();
 
     #[inline(always)]
@@ -54,11 +54,11 @@ impl<T: Real> WithSimd for Product<'_, T> {
     }
 }
 
-impl<T: Real> Product<'_, T> {
+impl<T: Real> PartByBlocks<'_, T> {
     /// Computes the product in panels of `V` vectors.
     #[inline(always)]
     fn by_blocks<S: Simd, const V: usize>(self) {
-        let Part { target, d, a, b, scales } = self.part;
+        let ProductPart { target, d, a, b, scales } = self.part;
         let (l, r) = (a.layout(), b.layout());
         let (m, n, k) = (d.rows, d.cols, l.cols);
         let width = V * lanes::<S, T>();
@@ -125,7 +125,7 @@ impl<T: Real> Product<'_, T> {
                             a.pointer(at, term)
                         };
                         let in_place = !(pack_right || keep && first > 0);
-                        let strip = Strip {
+                        let strip = StripProduct {
                             terms,
                             left,
                             left_row: if pack_left { 1 } else { l.row_stride },
@@ -158,7 +158,7 @@ impl<T: Real> Product<'_, T> {
     }
 }
 
-impl<T: Real> Strip<T> {
+impl<T: Real> StripProduct<T> {
     /// Multiplies the strip, of `height` rows, by all columns, and packs the right operand if it has to
     /// `keep` it. A strip that others follow has [`ROWS`] rows.
     ///

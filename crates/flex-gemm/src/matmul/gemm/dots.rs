@@ -8,7 +8,7 @@
 
 use super::grid::Blocks;
 use super::tile::has_32_registers;
-use super::{MatLayout, MatRef, Part, Scales};
+use super::{MatLayout, MatRef, ProductPart, Scales};
 use crate::float::Real;
 use flex_math::simd::{SQUARE, Simd, Vector, WIDEST, WithSimd, has_vectors};
 use flex_math::simd::{lane_sums, prefetch, row_sum, transposed};
@@ -44,13 +44,13 @@ pub(super) fn pay(rows: usize, cols: usize, terms: usize) -> bool {
 const LEFT_BYTES: usize = 512 * 1024;
 
 /// A part of a product of operands whose terms are neighbours.
-pub(super) struct Dots<'a, T> {
-    pub part: Part<'a, T>,
+pub(super) struct PartByDots<'a, T> {
+    pub part: ProductPart<'a, T>,
     /// Number of blocks of terms, at least one. Their sums are added up in order.
     pub blocks: usize,
 }
 
-impl<T: Real> WithSimd for Dots<'_, T> {
+impl<T: Real> WithSimd for PartByDots<'_, T> {
     type Output = ();
 
     #[inline(always)]
@@ -63,12 +63,12 @@ impl<T: Real> WithSimd for Dots<'_, T> {
     }
 }
 
-impl<T: Real> Dots<'_, T> {
+impl<T: Real> PartByDots<'_, T> {
     /// Computes `R` rows and [`COLS`] columns at a time. Where there are fewer, the last ones stand in for
     /// the others.
     #[inline(always)]
     fn by_tiles<S: Simd, const R: usize>(self) {
-        let Part { target, d, a, b, scales } = self.part;
+        let ProductPart { target, d, a, b, scales } = self.part;
         let b = b.transposed();
         let (m, n, k) = (d.rows, d.cols, a.layout().cols);
         assert!(a.layout().col_stride == 1 && b.layout().col_stride == 1, "dots: the terms are neighbours");
@@ -101,8 +101,8 @@ impl<T: Real> Dots<'_, T> {
                 let tile = d.part(&(i..m.min(i + R)), &(j..n.min(j + COLS)));
                 let whole = (tile.rows, tile.cols) == (R, COLS);
                 let out = target.wrapping_add(tile.offset);
-                // SAFETY: every position of `d` may be read and written, as `Part::new` asks. Where a stride
-                // is 1, the elements of a whole tile along that axis are neighbours.
+                // SAFETY: every position of `d` may be read and written, as `ProductPart::new` asks. Where a
+                // stride is 1, the elements of a whole tile along that axis are neighbours.
                 unsafe {
                     if whole && d.col_stride == 1 {
                         for (r, sums) in sums.iter().enumerate() {

@@ -12,9 +12,9 @@ pub use super::matrix::{MatLayout, MatMut, MatRef};
 use crate::dtype::DType;
 use crate::float::Real;
 use crate::parallel::{self, Work};
-use blocks::Product;
+use blocks::PartByBlocks;
 use core::marker::PhantomData;
-use dots::Dots;
+use dots::PartByDots;
 use flex_math::simd::{SQUARE, dispatch, weighted};
 use grid::Grid;
 
@@ -51,13 +51,13 @@ pub fn gemm_into<T: Real>(
     beta: T,
     threads: Threads,
 ) {
-    let call = Call { dst, a, b, scales: Scales { alpha, beta }, threads };
+    let args = GemmArgs { dst, a, b, scales: Scales { alpha, beta }, threads };
     // The loops are compiled here, once per type, and not in every crate that multiplies.
-    if T::DTYPE == DType::F64 { f64_into(call.cast()) } else { f32_into(call.cast()) }
+    if T::DTYPE == DType::F64 { f64_into(args.cast()) } else { f32_into(args.cast()) }
 }
 
 /// The arguments of [`gemm_into`].
-struct Call<'a, T> {
+struct GemmArgs<'a, T> {
     dst: MatMut<'a, T>,
     a: MatRef<'a, T>,
     b: MatRef<'a, T>,
@@ -65,29 +65,29 @@ struct Call<'a, T> {
     threads: Threads,
 }
 
-impl<'a, T: Real> Call<'a, T> {
-    /// The same call with the name `U` for the type `T`.
-    fn cast<U: Real>(self) -> Call<'a, U> {
+impl<'a, T: Real> GemmArgs<'a, T> {
+    /// The same arguments with the name `U` for the type `T`.
+    fn cast<U: Real>(self) -> GemmArgs<'a, U> {
         let Self { dst, a, b, scales: Scales { alpha, beta }, threads } = self;
         let scales = Scales { alpha: bytemuck::cast(alpha), beta: bytemuck::cast(beta) };
-        Call { dst: dst.cast(), a: a.cast(), b: b.cast(), scales, threads }
+        GemmArgs { dst: dst.cast(), a: a.cast(), b: b.cast(), scales, threads }
     }
 }
 
 #[inline(never)]
-fn f32_into(call: Call<'_, f32>) {
-    real_into(call);
+fn f32_into(args: GemmArgs<'_, f32>) {
+    real_into(args);
 }
 
 #[inline(never)]
-fn f64_into(call: Call<'_, f64>) {
-    real_into(call);
+fn f64_into(args: GemmArgs<'_, f64>) {
+    real_into(args);
 }
 
 /// [`gemm_into`] for one of both types.
 #[inline(always)]
-fn real_into<T: Real>(call: Call<'_, T>) {
-    let Call { dst, a, b, scales, threads } = call;
+fn real_into<T: Real>(args: GemmArgs<'_, T>) {
+    let GemmArgs { dst, a, b, scales, threads } = args;
     let (data, d) = dst.into_parts();
     let (l, r) = (a.layout(), b.layout());
     let (m, n, k) = (d.rows, d.cols, l.cols);
@@ -114,7 +114,7 @@ fn real_into<T: Real>(call: Call<'_, T>) {
     let (m, n) = (d.rows, d.cols);
     let threads = if threads == Threads::Pool { parallel::threads() } else { 1 };
     let grid = Grid::new(m, n, k, threads);
-    let target = Target { start: data.as_mut_ptr(), data: PhantomData };
+    let output = SharedOutput { start: data.as_mut_ptr(), data: PhantomData };
     parallel::for_each_task(grid.parts(), Work::Worthwhile, |part| {
         let (rows, cols) = grid.part(part);
         let d = d.part(&rows, &cols);
@@ -123,11 +123,11 @@ fn real_into<T: Real>(call: Call<'_, T>) {
         // exclusively. The parts of a grid do not overlap, each is computed once, and the layout of the
         // output is injective: no two elements of a part lie at the same position, and none is in another
         // part.
-        let part = unsafe { Part::new(target.start(), d, a, b, scales) };
+        let part = unsafe { ProductPart::new(output.start(), d, a, b, scales) };
         if dots {
-            dispatch(Dots { part, blocks: grid.blocks });
+            dispatch(PartByDots { part, blocks: grid.blocks });
         } else {
-            dispatch(Product { part, blocks: grid.blocks });
+            dispatch(PartByBlocks { part, blocks: grid.blocks });
         }
     });
 }
@@ -179,7 +179,7 @@ impl<T: Real> Scales<T> {
 }
 
 /// A part of a product, which has elements: `d = alpha * a @ b + beta * d`.
-struct Part<'a, T> {
+struct ProductPart<'a, T> {
     /// The positions of `d` count from here.
     target: *mut T,
     d: MatLayout,
@@ -188,7 +188,7 @@ struct Part<'a, T> {
     scales: Scales<T>,
 }
 
-impl<'a, T: Real> Part<'a, T> {
+impl<'a, T: Real> ProductPart<'a, T> {
     /// # Panics
     /// When the shapes do not fit together.
     ///
@@ -212,16 +212,16 @@ impl<'a, T: Real> Part<'a, T> {
 }
 
 /// The memory of an output, which threads share. Each writes elements of its own.
-struct Target<'a, T> {
+struct SharedOutput<'a, T> {
     start: *mut T,
     data: PhantomData<&'a mut [T]>,
 }
 
 // SAFETY: what is shared is the address alone; `real_into` argues that no two threads use the same elements
 // behind it. The elements may be sent to other threads.
-unsafe impl<T: Send> Sync for Target<'_, T> {}
+unsafe impl<T: Send> Sync for SharedOutput<'_, T> {}
 
-impl<T> Target<'_, T> {
+impl<T> SharedOutput<'_, T> {
     fn start(&self) -> *mut T {
         self.start
     }

@@ -63,7 +63,7 @@ pub(super) fn lanes<S: Simd, T: Real>() -> usize {
 }
 
 /// A strip of the left operand, the panels that it passes over, and their output.
-pub(super) struct Strip<T> {
+pub(super) struct StripProduct<T> {
     pub terms: usize,
     /// The number of row `i` and term `p` is at `i * left_row + p * left_term`.
     pub left: *const T,
@@ -131,7 +131,7 @@ impl<T> Next<T> {
     }
 }
 
-impl<T: Real> Strip<T> {
+impl<T: Real> StripProduct<T> {
     /// Multiplies the strip, of `R` rows, by all columns, in tiles of up to `V` vectors. With `DO == KEEP` it
     /// also packs the right operand.
     ///
