@@ -1,7 +1,7 @@
 //! Sums, products and maxima of slices.
 
 use crate::simd::{Scalar, Simd, Vector, WithSimd, dispatch};
-use crate::slice::lanes_mut;
+use crate::slice::{Identity, lanes_mut};
 use crate::{Float, UnaryFn};
 
 /// Number of vectors of partial results: with two loads per cycle and additions that take four cycles, eight
@@ -18,39 +18,29 @@ const STRETCH: usize = 64;
 /// `64 + len / (512 * lanes) + log2(8 * lanes)` roundings of the sum of magnitudes. Callers with very long
 /// slices add blocks. The order, and so the last bits, differ between instruction sets.
 pub fn sum<T: Float>(data: &[T]) -> T {
-    sum_with(Same, data)
+    sum_with(Identity, data)
 }
 
 /// [`sum`] with the vectors of a chosen instruction set, to be inlined into a function that is compiled for
 /// it.
 #[inline(always)]
 pub fn sum_in<S: Simd, T: Float>(data: &[T]) -> T {
-    Fold { data, op: Sum(Same) }.with_simd::<S>()
+    FoldSlice { data, op: FloatSum(Identity) }.with_simd::<S>()
 }
 
 /// The sum of `f` of all elements. See [`sum`].
 pub fn sum_with<T: Float, F: UnaryFn<T>>(f: F, data: &[T]) -> T {
-    dispatch(Fold { data, op: Sum(f) })
+    dispatch(FoldSlice { data, op: FloatSum(f) })
 }
 
 /// The product of all elements; one when there are none. See [`sum`].
 pub fn product<T: Float>(data: &[T]) -> T {
-    dispatch(Fold { data, op: Product })
+    dispatch(FoldSlice { data, op: FloatProduct })
 }
 
 /// The largest element; minus infinity when there are none. The result is unspecified if an element is NaN.
 pub fn max<T: Float>(data: &[T]) -> T {
-    dispatch(Fold { data, op: Max })
-}
-
-#[derive(Clone, Copy)]
-struct Same;
-
-impl<T: Float> UnaryFn<T> for Same {
-    #[inline(always)]
-    fn eval<S: Simd>(self, x: Vector<S, T>) -> Vector<S, T> {
-        x
-    }
+    dispatch(FoldSlice { data, op: FloatMax })
 }
 
 /// Combines the halves of `values` element by element, then the halves of the results, until one value is
@@ -87,9 +77,9 @@ trait Combine<T: Scalar>: Copy {
 }
 
 #[derive(Clone, Copy)]
-struct Sum<F>(F);
+struct FloatSum<F>(F);
 
-impl<T: Float, F: UnaryFn<T>> Combine<T> for Sum<F> {
+impl<T: Float, F: UnaryFn<T>> Combine<T> for FloatSum<F> {
     #[inline(always)]
     fn identity(self) -> T {
         // Not 0: the sum of negative zeros is negative.
@@ -110,9 +100,9 @@ impl<T: Float, F: UnaryFn<T>> Combine<T> for Sum<F> {
 }
 
 #[derive(Clone, Copy)]
-struct Product;
+struct FloatProduct;
 
-impl<T: Float> Combine<T> for Product {
+impl<T: Float> Combine<T> for FloatProduct {
     #[inline(always)]
     fn identity(self) -> T {
         T::one()
@@ -128,9 +118,9 @@ impl<T: Float> Combine<T> for Product {
 }
 
 #[derive(Clone, Copy)]
-struct Max;
+struct FloatMax;
 
-impl<T: Float> Combine<T> for Max {
+impl<T: Float> Combine<T> for FloatMax {
     #[inline(always)]
     fn identity(self) -> T {
         -T::INF
@@ -146,12 +136,12 @@ impl<T: Float> Combine<T> for Max {
 }
 
 #[derive(Clone, Copy)]
-struct Fold<'a, T, C> {
+struct FoldSlice<'a, T, C> {
     data: &'a [T],
     op: C,
 }
 
-impl<T: Scalar, C: Combine<T>> Fold<'_, T, C> {
+impl<T: Scalar, C: Combine<T>> FoldSlice<'_, T, C> {
     /// Fewer elements than a vector has, to be combined; the other lanes are identities.
     #[inline(always)]
     fn padded<S: Simd>(&self, rest: &[T]) -> Vector<S, T> {
@@ -163,7 +153,7 @@ impl<T: Scalar, C: Combine<T>> Fold<'_, T, C> {
     }
 }
 
-impl<T: Scalar, C: Combine<T>> WithSimd for Fold<'_, T, C> {
+impl<T: Scalar, C: Combine<T>> WithSimd for FoldSlice<'_, T, C> {
     type Output = T;
 
     #[inline(always)]
@@ -219,15 +209,17 @@ mod tests {
             // Small integers: every order of additions is exact.
             let data: Vec<f32> = (0..len).map(|i| ((i * 7) % 23) as f32 - 11.0).collect();
             let want: f32 = data.iter().sum();
-            for_each_isa(Fold { data: &data, op: Sum(Same) }, |isa, got| {
+            for_each_isa(FoldSlice { data: &data, op: FloatSum(Identity) }, |isa, got| {
                 assert_eq!(got, want, "{isa}, {len}")
             });
             let squares: f32 = data.iter().map(|x| x * x).sum();
-            for_each_isa(Fold { data: &data, op: Sum(Square) }, |isa, got| {
+            for_each_isa(FoldSlice { data: &data, op: FloatSum(Square) }, |isa, got| {
                 assert_eq!(got, squares, "{isa}, {len}")
             });
             let max = data.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-            for_each_isa(Fold { data: &data, op: Max }, |isa, got| assert_eq!(got, max, "{isa}, {len}"));
+            for_each_isa(FoldSlice { data: &data, op: FloatMax }, |isa, got| {
+                assert_eq!(got, max, "{isa}, {len}")
+            });
             let signs: Vec<f64> = (0..len).map(|i| if i % 3 == 0 { -1.0 } else { 1.0 }).collect();
             assert_eq!(product(&signs), signs.iter().product::<f64>(), "{len}");
         }

@@ -290,7 +290,7 @@ pub trait StoredFloat: Scalar + PartialEq + core::fmt::Debug + Send + Sync + 'st
     fn narrow_slice(src: &[Self::Compute], dst: &mut [Self]);
     /// The elements from `src` on as the operand of a driver.
     #[doc(hidden)]
-    fn source(src: *const Self) -> impl Source<Self::Compute>;
+    fn source(src: *const Self) -> impl VectorSource<Self::Compute>;
     /// The elements from `dst` on as the destination of a driver.
     #[doc(hidden)]
     fn destination(dst: *mut Self) -> impl Destination<Self::Compute>;
@@ -329,7 +329,7 @@ macro_rules! stored_as_computed {
                 dst.copy_from_slice(src);
             }
             #[inline(always)]
-            fn source(src: *const $ty) -> impl Source<$ty> {
+            fn source(src: *const $ty) -> impl VectorSource<$ty> {
                 Each(src)
             }
             #[inline(always)]
@@ -385,7 +385,7 @@ pub(crate) fn lanes_mut<S: Simd, T: Scalar>(v: &mut Vector<S, T>) -> &mut [T] {
 }
 
 /// Where a driver reads an operand: whole vectors, and the rest shorter than a vector.
-pub trait Source<T: Float>: Copy {
+pub trait VectorSource<T: Float>: Copy {
     /// # Safety
     ///
     /// A whole vector from element `i` on must be readable.
@@ -426,7 +426,7 @@ pub(crate) struct Same<T>(pub T);
 #[derive(Clone, Copy)]
 pub(crate) struct AsIs<T>(pub *mut T);
 
-impl<T: Float> Source<T> for Each<T> {
+impl<T: Float> VectorSource<T> for Each<T> {
     #[inline(always)]
     unsafe fn whole<S: Simd>(self, i: usize) -> Vector<S, T> {
         // SAFETY: the caller vouches for a whole vector from `i` on; the load needs no alignment.
@@ -450,7 +450,7 @@ impl<T: Float> Source<T> for Each<T> {
     }
 }
 
-impl<T: Float> Source<T> for Same<T> {
+impl<T: Float> VectorSource<T> for Same<T> {
     #[inline(always)]
     unsafe fn whole<S: Simd>(self, _: usize) -> Vector<S, T> {
         self.0.splat()
@@ -489,7 +489,7 @@ impl<T: Float> Destination<T> for AsIs<T> {
 /// `src` must be readable and `dst` writable for `len` elements. The two must be the very same elements or
 /// not overlap.
 #[inline(always)]
-pub(crate) unsafe fn run1<T: Float, F: UnaryFn<T>, A: Source<T>, D: Destination<T>>(
+pub(crate) unsafe fn run1<T: Float, F: UnaryFn<T>, A: VectorSource<T>, D: Destination<T>>(
     f: F,
     src: A,
     dst: D,
@@ -511,6 +511,18 @@ impl<T: Float, F: UnaryFn<T>> BinaryFn<T> for First<F> {
     }
 }
 
+/// The function that returns its argument.
+#[derive(Clone, Copy)]
+pub(crate) struct Identity;
+
+impl<T: Float> UnaryFn<T> for Identity {
+    const IS_LIGHT: bool = true;
+    #[inline(always)]
+    fn eval<S: Simd>(self, x: Vector<S, T>) -> Vector<S, T> {
+        x
+    }
+}
+
 /// The loop of the binary drivers.
 ///
 /// # Safety
@@ -521,15 +533,21 @@ impl<T: Float, F: UnaryFn<T>> BinaryFn<T> for First<F> {
 pub(crate) unsafe fn run2<T: Float, F, A, B, D>(f: F, a: A, b: B, dst: D, len: usize)
 where
     F: BinaryFn<T>,
-    A: Source<T>,
-    B: Source<T>,
+    A: VectorSource<T>,
+    B: VectorSource<T>,
     D: Destination<T>,
 {
     dispatch(Run2 { f, a, b, dst, len, element: PhantomData::<T> });
 }
 
 #[inline(always)]
-fn prefetch<T: Float>(a: impl Source<T>, b: impl Source<T>, dst: impl Destination<T>, i: usize, len: usize) {
+fn prefetch<T: Float>(
+    a: impl VectorSource<T>,
+    b: impl VectorSource<T>,
+    dst: impl Destination<T>,
+    i: usize,
+    len: usize,
+) {
     a.prefetch(i, len);
     b.prefetch(i, len);
     dst.prefetch(i, len);
@@ -547,8 +565,8 @@ struct Run2<T, F, A, B, D> {
 impl<T: Float, F, A, B, D> WithSimd for Run2<T, F, A, B, D>
 where
     F: BinaryFn<T>,
-    A: Source<T>,
-    B: Source<T>,
+    A: VectorSource<T>,
+    B: VectorSource<T>,
     D: Destination<T>,
 {
     type Output = ();
@@ -572,8 +590,8 @@ const UNROLL: usize = 4;
 unsafe fn loop2<S: Simd, T: Float, F, A, B, D>(f: F, a: A, b: B, dst: D, len: usize)
 where
     F: BinaryFn<T>,
-    A: Source<T>,
-    B: Source<T>,
+    A: VectorSource<T>,
+    B: VectorSource<T>,
     D: Destination<T>,
 {
     let step = T::lanes::<S>();

@@ -6,9 +6,8 @@
 
 use super::odd::to_odd_vector;
 use super::{Half, bf16, f16};
-use crate::UnaryFn;
 use crate::simd::{Simd, Vector, prefetch_ahead};
-use crate::slice::{AsIs, Destination, Each, Source, StoredFloat, run1, same_len};
+use crate::slice::{AsIs, Destination, Each, Identity, StoredFloat, VectorSource, run1, same_len};
 use core::marker::PhantomData;
 
 /// Converts `src` to f32, exactly.
@@ -69,20 +68,9 @@ fn narrow<H: Half>(src: &[f32], dst: &mut [H]) {
 #[inline(always)]
 pub(super) fn narrow64<H: Half>(src: &[f64], dst: &mut [H]) {
     same_len("half::from_f64", src.len(), dst.len());
-    let odd = Odd(src.as_ptr(), PhantomData::<H>);
+    let odd = RoundedToOdd(src.as_ptr(), PhantomData::<H>);
     // SAFETY: as in `convert`.
     unsafe { run1(Identity, odd, Rounded::<H, false>(dst.as_mut_ptr()), src.len()) }
-}
-
-#[derive(Clone, Copy)]
-struct Identity;
-
-impl UnaryFn<f32> for Identity {
-    const IS_LIGHT: bool = true;
-    #[inline(always)]
-    fn eval<S: Simd>(self, x: Vector<S, f32>) -> Vector<S, f32> {
-        x
-    }
 }
 
 macro_rules! stored_as_half {
@@ -118,7 +106,7 @@ macro_rules! stored_as_half {
                 narrow(src, dst);
             }
             #[inline(always)]
-            fn source(src: *const Self) -> impl Source<f32> {
+            fn source(src: *const Self) -> impl VectorSource<f32> {
                 Widened(src)
             }
             #[inline(always)]
@@ -140,7 +128,7 @@ struct Widened<H>(*const H);
 
 /// An operand of f64, rounded to odd because it will be rounded once more, to `H`.
 #[derive(Clone, Copy)]
-struct Odd<H>(*const f64, PhantomData<H>);
+struct RoundedToOdd<H>(*const f64, PhantomData<H>);
 
 /// Rounds the results to halves. `OWN_NAN` is the parameter of [`Half::narrow_vector`]. It is true for
 /// results of arithmetic on widened halves, because arithmetic returns an operand's NaN, quieted, or the
@@ -148,7 +136,7 @@ struct Odd<H>(*const f64, PhantomData<H>);
 #[derive(Clone, Copy)]
 struct Rounded<H, const OWN_NAN: bool>(*mut H);
 
-impl<H: Half> Source<f32> for Widened<H> {
+impl<H: Half> VectorSource<f32> for Widened<H> {
     #[inline(always)]
     unsafe fn whole<S: Simd>(self, i: usize) -> Vector<S, f32> {
         // SAFETY: the caller vouches for a whole vector from `i` on.
@@ -165,7 +153,7 @@ impl<H: Half> Source<f32> for Widened<H> {
     }
 }
 
-impl<H: Half> Source<f32> for Odd<H> {
+impl<H: Half> VectorSource<f32> for RoundedToOdd<H> {
     #[inline(always)]
     unsafe fn whole<S: Simd>(self, i: usize) -> Vector<S, f32> {
         // SAFETY: the caller vouches for a whole vector from `i` on.

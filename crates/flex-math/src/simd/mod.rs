@@ -46,13 +46,13 @@ pub fn dispatch_lean<Op: WithSimd>(op: Op) -> Op::Output {
 /// in the closure.
 #[inline(always)]
 pub fn vectorize<R>(f: impl FnOnce() -> R) -> R {
-    dispatch(Call(f))
+    dispatch(Closure(f))
 }
 
 /// [`vectorize`] with [`dispatch_lean`] in place of [`dispatch`].
 #[inline(always)]
 pub fn vectorize_lean<R>(f: impl FnOnce() -> R) -> R {
-    dispatch_lean(Call(f))
+    dispatch_lean(Closure(f))
 }
 
 /// Work that states which levels speed it up.
@@ -85,9 +85,9 @@ pub fn vectorize_with<G: Gains, R>(f: impl FnOnce(bool) -> R) -> R {
 }
 
 /// A plain closure as an operation; its source is the same for every instruction set.
-struct Call<F>(F);
+struct Closure<F>(F);
 
-impl<R, F: FnOnce() -> R> WithSimd for Call<F> {
+impl<R, F: FnOnce() -> R> WithSimd for Closure<F> {
     type Output = R;
 
     #[inline(always)]
@@ -96,7 +96,7 @@ impl<R, F: FnOnce() -> R> WithSimd for Call<F> {
     }
 }
 
-/// [`Call`] of a closure that is told whether the instruction set has vectors.
+/// [`Closure`] that is told whether the instruction set has vectors.
 struct Told<F>(F);
 
 impl<R, F: FnOnce(bool) -> R> WithSimd for Told<F> {
