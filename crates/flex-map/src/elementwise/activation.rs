@@ -4,7 +4,7 @@ use super::driver::{Cost, Input, Op, ScalarBytes, number, run};
 use super::element::{Fn2, Fn3, integers3};
 use super::float::{FloatFn3, light2, light3, number_fn, selecting3};
 use super::kernel::Kernels;
-use super::light::Light;
+use super::light::LightFn;
 use super::number::{Arithmetic, Selection};
 use crate::error::{Error, Result, check_same_dtype};
 use crate::layout::broadcast_shapes;
@@ -47,7 +47,7 @@ pub fn clamp(tensor: Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result
         dtype,
         cost: Cost::Memory,
         reuse: [true, false, false],
-        light: Some(Light::Clamp),
+        light: Some(LightFn::Clamp),
     };
     run(op, [Input::Tensor(tensor), Input::Scalar(low), Input::Scalar(high)])
 }

@@ -10,9 +10,9 @@ use super::compare::compare_scalar;
 use super::driver::{Cost, Input, Op, number, run};
 use super::element::{Fn1, Fn2, integers2, wrapping2};
 use super::float::{heavy2, light1, light2, number_fn};
-use super::integer::{BitAnd, BitOr, BitXor, Pow, Quotient, Rem, Shl, Shr};
+use super::integer::{BitAnd, BitOr, BitXor, IntPow, IntRem, Quotient, Shl, Shr};
 use super::kernel::Kernels;
-use super::light::Light;
+use super::light::LightFn;
 use super::number::{Arithmetic, Selection};
 use super::remainder::REMAINDER;
 use super::unary::{Unary, unary};
@@ -22,7 +22,7 @@ use flex_math::simd::{Simd, Vector};
 use flex_math::{BinaryFn, Float, UnaryFn};
 
 /// The name, the kernels and the costs of an operation.
-struct Definition {
+struct BinaryDefinition {
     /// The operation's name in errors.
     name: &'static str,
     kernels: Kernels<2>,
@@ -31,7 +31,7 @@ struct Definition {
     /// The cost per integer.
     integer_cost: Cost,
     /// The function, if it is light.
-    light: Option<Light>,
+    light: Option<LightFn>,
 }
 
 /// The operations. A row has the variant, the name in errors, the kernels, the cost per element (and per
@@ -47,15 +47,15 @@ macro_rules! binary_table {
         impl Binary {
             // Inlined, so that a program links only the kernels of the operations that it names.
             #[inline(always)]
-            fn definition(self) -> &'static Definition {
+            fn definition(self) -> &'static BinaryDefinition {
                 match self {
                     $(Self::$op => {
-                        static DEFINITION: Definition = Definition {
+                        static DEFINITION: BinaryDefinition = BinaryDefinition {
                             name: $name,
                             kernels: $kernels,
                             cost: $cost,
                             integer_cost: binary_table!(@first $($integer_cost,)? $cost),
-                            light: binary_table!(@first $(Some(Light::$light),)? None),
+                            light: binary_table!(@first $(Some(LightFn::$light),)? None),
                         };
                         &DEFINITION
                     })*
@@ -78,9 +78,9 @@ binary_table! {
     /// Quotient, truncated for integers.
     Div = "div", Kernels::numbers(light2::<Div>(), integers2::<Quotient>()), Cost::Memory, integers Cost::SCALAR, light Div;
     /// Remainder, with the sign of the divisor as in Python.
-    Rem = "remainder", Kernels::numbers(REMAINDER, integers2::<Rem>()), Cost::SCALAR;
+    Rem = "remainder", Kernels::numbers(REMAINDER, integers2::<IntRem>()), Cost::SCALAR;
     /// `lhs` to the power `rhs`.
-    Pow = "pow", Kernels::numbers(heavy2::<flex_math::Pow>(), integers2::<Pow>()), Cost::Flops(110), integers Cost::MATH;
+    Pow = "pow", Kernels::numbers(heavy2::<flex_math::Pow>(), integers2::<IntPow>()), Cost::Flops(110), integers Cost::MATH;
     /// Angle of the point `(rhs, lhs)`: the operands are y, x.
     Atan2 = "atan2", Kernels::floats(heavy2::<flex_math::Atan2>()), Cost::MATH;
     /// Length of the vector `(lhs, rhs)`.
@@ -128,7 +128,7 @@ pub fn binary(op: Binary, lhs: Tensor, rhs: Tensor) -> Result<Tensor> {
     binary_by(op.definition(), lhs, rhs)
 }
 
-fn binary_by(op: &'static Definition, lhs: Tensor, rhs: Tensor) -> Result<Tensor> {
+fn binary_by(op: &'static BinaryDefinition, lhs: Tensor, rhs: Tensor) -> Result<Tensor> {
     check_same_dtype(op.name, lhs.dtype(), rhs.dtype())?;
     run_op(op, lhs.dtype(), [Input::Tensor(lhs), Input::Tensor(rhs)])
 }
@@ -143,7 +143,7 @@ pub fn binary_scalar(op: Binary, lhs: Tensor, rhs: Scalar) -> Result<Tensor> {
     if op == Binary::Pow { power(lhs, rhs) } else { binary_scalar_by(op.definition(), lhs, rhs) }
 }
 
-fn binary_scalar_by(op: &'static Definition, lhs: Tensor, rhs: Scalar) -> Result<Tensor> {
+fn binary_scalar_by(op: &'static BinaryDefinition, lhs: Tensor, rhs: Scalar) -> Result<Tensor> {
     let dtype = lhs.dtype();
     let rhs = number(op.name, dtype, rhs)?;
     run_op(op, dtype, [Input::Tensor(lhs), Input::Scalar(rhs)])
@@ -158,7 +158,7 @@ pub fn scalar_binary(op: Binary, lhs: Scalar, rhs: Tensor) -> Result<Tensor> {
     scalar_binary_by(op.definition(), lhs, rhs)
 }
 
-fn scalar_binary_by(op: &'static Definition, lhs: Scalar, rhs: Tensor) -> Result<Tensor> {
+fn scalar_binary_by(op: &'static BinaryDefinition, lhs: Scalar, rhs: Tensor) -> Result<Tensor> {
     let dtype = rhs.dtype();
     let lhs = number(op.name, dtype, lhs)?;
     run_op(op, dtype, [Input::Scalar(lhs), Input::Tensor(rhs)])
@@ -166,7 +166,7 @@ fn scalar_binary_by(op: &'static Definition, lhs: Scalar, rhs: Tensor) -> Result
 
 // Always inlined: a call would move both inputs once more, 8 of 170 ns of a product with a number.
 #[inline(always)]
-fn run_op(op: &'static Definition, dtype: DType, inputs: [Input; 2]) -> Result<Tensor> {
+fn run_op(op: &'static BinaryDefinition, dtype: DType, inputs: [Input; 2]) -> Result<Tensor> {
     let kernel = op.kernels.get(op.name, dtype)?;
     let cost = if dtype.is_float() { op.cost } else { op.integer_cost };
     run(Op { name: op.name, kernel, dtype, cost, reuse: [true; 2], light: op.light }, inputs)
@@ -190,7 +190,7 @@ fn power(base: Tensor, exponent: Scalar) -> Result<Tensor> {
     let (kernels, light) = match exponent.to_f64() {
         1.0 => return Ok(base),
         -1.0 => return unary(Unary::Recip, base),
-        2.0 => (&SQUARE, Some(Light::Square)),
+        2.0 => (&SQUARE, Some(LightFn::Square)),
         3.0 => (&CUBE, None),
         _ => return binary_scalar_by(op, base, exponent),
     };

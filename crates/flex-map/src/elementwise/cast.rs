@@ -154,38 +154,38 @@ impl<H: Half + Element, F: Fn1<f32> + 'static> Converted<H, F> {
 }
 
 /// A dtype to convert to: an integer from floats, a float from any number.
-trait Target: Element {
+trait CastTarget: Element {
     /// The kernel that converts from `S`.
     fn kernel_from<S: CastSource>() -> &'static dyn Kernel<1>;
 }
 
-impl Target for f32 {
+impl CastTarget for f32 {
     fn kernel_from<S: CastSource>() -> &'static dyn Kernel<1> {
         S::TO_SINGLE
     }
 }
 
-impl Target for f64 {
+impl CastTarget for f64 {
     fn kernel_from<S: CastSource>() -> &'static dyn Kernel<1> {
         S::through::<As<f64>>()
     }
 }
 
-impl Target for f16 {
+impl CastTarget for f16 {
     fn kernel_from<S: CastSource>() -> &'static dyn Kernel<1> {
-        Round::<S, f16>::KERNEL
+        RoundToHalf::<S, f16>::KERNEL
     }
 }
 
-impl Target for bf16 {
+impl CastTarget for bf16 {
     fn kernel_from<S: CastSource>() -> &'static dyn Kernel<1> {
-        Round::<S, bf16>::KERNEL
+        RoundToHalf::<S, bf16>::KERNEL
     }
 }
 
 macro_rules! impl_integer_target {
     ($($ty:ty: $conversion:ty;)*) => {$(
-        impl Target for $ty {
+        impl CastTarget for $ty {
             fn kernel_from<S: CastSource>() -> &'static dyn Kernel<1> {
                 S::through::<$conversion>()
             }
@@ -260,13 +260,13 @@ impl<H: Half + Element> Kernel<1> for Widen<H> {
 }
 
 /// Rounds to a half.
-struct Round<S, H>(PhantomData<fn(S) -> H>);
+struct RoundToHalf<S, H>(PhantomData<fn(S) -> H>);
 
-impl<S: CastSource, H: Half + Element> Round<S, H> {
+impl<S: CastSource, H: Half + Element> RoundToHalf<S, H> {
     const KERNEL: &'static dyn Kernel<1> = &Self(PhantomData);
 }
 
-impl<S: CastSource, H: Half + Element> Kernel<1> for Round<S, H> {
+impl<S: CastSource, H: Half + Element> Kernel<1> for RoundToHalf<S, H> {
     fn run(&self, out: &mut [u8], [a]: [Src<'_>; 1]) {
         match a.typed::<S>() {
             Typed::Each(a) => S::round::<H>(a, bytemuck::cast_slice_mut(out)),

@@ -1,7 +1,7 @@
 //! Comparisons, boolean connectives and predicates. Booleans are bytes holding 0 or 1.
 
 use super::driver::{Cost, Input, Op, ScalarBytes, run};
-use super::element::{Fn1, Fn2, Map2, Pair, integers2, predicate1, run_pairs, wrapping2};
+use super::element::{Fn1, Fn2, Map2, PairFn, integers2, predicate1, run_pairs, wrapping2};
 use super::integer::{BitAnd, BitOr, BitXor};
 use super::kernel::{FloatKernels, Kernel, Kernels, Src};
 use super::number::{Compared, FloatBits, nan, rank};
@@ -288,7 +288,7 @@ impl<F> Gains for Halves<F> {
     const LEVELS: Levels = Levels::All;
 }
 
-impl<F: Fn2<i16, Out = u8>> Pair<u16> for Halves<F> {
+impl<F: Fn2<i16, Out = u8>> PairFn<u16> for Halves<F> {
     type Out = u8;
     const IS_LIGHT: bool = true;
     const IS_LIGHT_LEFT: bool = true;

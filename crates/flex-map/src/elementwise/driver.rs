@@ -10,8 +10,8 @@
 #[cfg(feature = "std")]
 use super::deferred;
 use super::kernel::Kernel;
-use super::light::Light;
-use super::runs;
+use super::light::LightFn;
+use super::runs::{self, RunOperand};
 use crate::error::{Error, Result};
 use crate::layout::{
     Layout, Strides, broadcast_shapes, checked_num_elements, contiguous_strides, stretched_stride,
@@ -33,7 +33,7 @@ pub(crate) struct Op<const N: usize> {
     pub reuse: [bool; N],
     /// The function, if it is light.
     #[cfg_attr(not(feature = "std"), allow(dead_code, reason = "read where operations wait"))]
-    pub light: Option<Light>,
+    pub light: Option<LightFn>,
 }
 
 /// Bytes that an element counts as in [`Cost::Memory`]. Halves are converted, which takes about as long as
@@ -192,15 +192,15 @@ fn run_flat<const N: usize>(op: Op<N>, inputs: &mut [Input; N], may_wait: bool) 
     let _ = (may_wait, is_deferred);
     let work = op.cost.work(count, bytes);
     let fill = |out: &mut [u8], inputs: &[Input; N]| {
-        let mut operands = [const { runs::Operand::OUTPUT }; N];
+        let mut operands = [const { RunOperand::OUTPUT }; N];
         for (operand, input) in operands.iter_mut().zip(inputs) {
             *operand = match input {
-                Input::Output => runs::Operand::OUTPUT,
-                Input::Scalar(value) => runs::Operand::same(value.as_slice()),
+                Input::Output => RunOperand::OUTPUT,
+                Input::Scalar(value) => RunOperand::same(value.as_slice()),
                 Input::Tensor(tensor) => {
                     let size = tensor.dtype().size();
                     let start = tensor.layout().offset() * size;
-                    runs::Operand::each(&tensor.storage_bytes()[start..start + count * size], size)
+                    RunOperand::each(&tensor.storage_bytes()[start..start + count * size], size)
                 }
             };
         }
@@ -282,22 +282,22 @@ fn run_general<const N: usize>(op: Op<N>, inputs: &mut [Input; N], may_wait: boo
 /// Computes the output `out`, whose layout is `layout`, in memory order.
 fn fill<const N: usize>(op: Op<N>, out: &mut [u8], layout: &Layout, inputs: &[Input; N], work: Work) {
     let size = op.dtype.size();
-    let mut operands: [runs::Operand<'_>; N] = [const { runs::Operand::OUTPUT }; N];
+    let mut operands: [RunOperand<'_>; N] = [const { RunOperand::OUTPUT }; N];
     for (operand, input) in operands.iter_mut().zip(inputs) {
         *operand = match input {
-            Input::Output => runs::Operand::OUTPUT,
-            Input::Scalar(value) => runs::Operand::same(value.as_slice()),
+            Input::Output => RunOperand::OUTPUT,
+            Input::Scalar(value) => RunOperand::same(value.as_slice()),
             Input::Tensor(tensor) => {
                 let bytes = tensor.storage_bytes();
                 let size = tensor.dtype().size();
                 let from = tensor.layout();
                 if from.num_elements() == 1 {
-                    runs::Operand::same(&bytes[from.offset() * size..][..size])
+                    RunOperand::same(&bytes[from.offset() * size..][..size])
                 } else if same_order(from, layout) {
                     let span = from.span();
-                    runs::Operand::each(&bytes[span.start * size..span.end * size], size)
+                    RunOperand::each(&bytes[span.start * size..span.end * size], size)
                 } else {
-                    runs::Operand::strided(bytes, size, from)
+                    RunOperand::strided(bytes, size, from)
                 }
             }
         };

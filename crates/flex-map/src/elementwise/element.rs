@@ -211,7 +211,7 @@ impl<T, F: Fn2<T>> Gains for Map2<T, F> {
     const LEVELS: Levels = F::LEVELS;
 }
 
-impl<T, F: Fn2<T>> Pair<T> for Map2<T, F> {
+impl<T, F: Fn2<T>> PairFn<T> for Map2<T, F> {
     type Out = F::Out;
     const IS_LIGHT: bool = F::IS_LIGHT;
     const IS_LIGHT_LEFT: bool = F::IS_LIGHT_LEFT;
@@ -228,7 +228,7 @@ impl<T: Element, F: Fn2<T> + 'static> Kernel<2> for Map2<T, F> {
 }
 
 /// A kernel's function of two elements, which may take a number from the kernel.
-pub(super) trait Pair<T>: Copy + Gains {
+pub(super) trait PairFn<T>: Copy + Gains {
     /// See [`Fn2`].
     type Out: Element;
     const IS_LIGHT: bool;
@@ -238,7 +238,7 @@ pub(super) trait Pair<T>: Copy + Gains {
 
 /// Computes a run of the kernel's output.
 #[inline(always)]
-pub(super) fn run_pairs<T: Element, F: Pair<T> + Kernel<2>>(
+pub(super) fn run_pairs<T: Element, F: PairFn<T> + Kernel<2>>(
     kernel: &F,
     out: &mut [u8],
     [a, b]: [Src<'_>; 2],

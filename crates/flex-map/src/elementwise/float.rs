@@ -10,7 +10,7 @@
 //! they are not rounded to the half first.
 
 use super::element::{Fn1, Fn3, Map1, Map3};
-use super::kernel::{BLOCK, FloatKernels, Kernel, RowKernel, RowSrc, Rows, Src, Typed, through_blocks};
+use super::kernel::{BLOCK, FloatKernels, Kernel, RowBatch, RowKernel, RowSrc, Src, Typed, through_blocks};
 use crate::{Element, bf16, f16};
 use core::marker::PhantomData;
 use flex_math::half::{Half, from_f32, to_f32};
@@ -135,7 +135,7 @@ impl<E: StoredFloat + Element, F: BinaryFn<E::Compute> + Default + 'static> Kern
 }
 
 impl<E: StoredFloat + Element, F: BinaryFn<E::Compute> + Default + 'static> RowKernel<2> for Light<E, F> {
-    fn run_rows(&self, out: &mut [u8], Rows { src: [a, b], len, starts }: Rows<'_, 2>) {
+    fn run_rows(&self, out: &mut [u8], RowBatch { src: [a, b], len, starts }: RowBatch<'_, 2>) {
         let out = bytemuck::cast_slice_mut::<_, E>(out);
         let (a, b) = (RowOperand::new(a), RowOperand::new(b));
         apply2_rows(F::default(), &mut TypedRows { out, a, b, len, starts, next: 0 });

@@ -30,9 +30,9 @@ integer_fn! {
     /// Quotient, truncated.
     Quotient<Integer> on Lean, heavy: |a, b| a.div(b);
     /// Remainder with the sign of the divisor.
-    Rem<Integer> on Lean, heavy: |a, b| a.rem(b);
+    IntRem<Integer> on Lean, heavy: |a, b| a.rem(b);
     /// Power; its loop over the bits of the exponent does not vectorise.
-    Pow<Integer> on Baseline, heavy: |a, b| a.pow(b);
+    IntPow<Integer> on Baseline, heavy: |a, b| a.pow(b);
     /// Left shift; 0 for counts out of range.
     Shl<Integer> on Lean, heavy: |a, b| a.shl(b);
     /// Right shift; the sign for counts out of range.

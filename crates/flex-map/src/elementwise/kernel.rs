@@ -21,7 +21,7 @@ pub(crate) trait Kernel<const N: usize>: Sync {
 /// copy.
 pub(crate) trait RowKernel<const N: usize> {
     /// Writes every element of `out`.
-    fn run_rows(&self, out: &mut [u8], rows: Rows<'_, N>);
+    fn run_rows(&self, out: &mut [u8], rows: RowBatch<'_, N>);
 }
 
 /// An operand of one run.
@@ -58,7 +58,7 @@ impl<'a> Src<'a> {
 
 /// The operands of several rows.
 #[derive(Clone, Copy)]
-pub(crate) struct Rows<'a, const N: usize> {
+pub(crate) struct RowBatch<'a, const N: usize> {
     /// The operands.
     pub src: [RowSrc<'a>; N],
     /// Elements per row.
@@ -82,7 +82,7 @@ pub(crate) enum RowSrc<'a> {
     Elements(&'a [u8], usize),
 }
 
-impl<'a, const N: usize> Rows<'a, N> {
+impl<'a, const N: usize> RowBatch<'a, N> {
     /// The operands of row `k`.
     #[inline(always)]
     pub(super) fn row(&self, k: usize) -> [Src<'a>; N] {
@@ -108,7 +108,7 @@ impl<'a> RowSrc<'a> {
 }
 
 /// Runs a kernel over rows of equal length.
-pub(super) fn run_rows<const N: usize>(kernel: &dyn Kernel<N>, out: &mut [u8], rows: Rows<'_, N>) {
+pub(super) fn run_rows<const N: usize>(kernel: &dyn Kernel<N>, out: &mut [u8], rows: RowBatch<'_, N>) {
     if let Some(kernel) = kernel.by_rows() {
         return kernel.run_rows(out, rows);
     }

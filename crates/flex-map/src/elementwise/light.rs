@@ -16,7 +16,7 @@ use flex_math::{BinaryFn, Recip, Sqrt, UnaryFn};
 
 /// A light function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Light {
+pub(crate) enum LightFn {
     Add,
     Sub,
     Mul,
@@ -35,7 +35,7 @@ pub(crate) enum Light {
 }
 
 #[cfg(feature = "std")]
-impl Light {
+impl LightFn {
     /// Replaces each vector of `a` by the function of this vector, of the vector of `b`, and of `c`.
     /// Functions of one or two operands ignore the others. The result has the bits that the function's kernel
     /// computes.

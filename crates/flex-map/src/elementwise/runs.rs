@@ -4,7 +4,7 @@
 //! same length or one element if its layout allows; otherwise the kernel runs row by row if its rows allow;
 //! otherwise the operand is gathered into a contiguous block first, small enough to stay in the cache.
 
-use super::kernel::{self, Kernel, RowSrc, Rows, Src};
+use super::kernel::{self, Kernel, RowBatch, RowSrc, Src};
 use crate::layout::{Layout, Strides, stretched_stride};
 use crate::parallel::thresholds::TASK_ELEMENTWISE_BYTES;
 use crate::parallel::{self, Work};
@@ -29,7 +29,7 @@ const MAX_GROWTH: usize = 4;
 
 /// An operand of [`run`].
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Operand<'a> {
+pub(super) struct RunOperand<'a> {
     bytes: &'a [u8],
     size: usize,
     kind: OperandLayout<'a>,
@@ -47,8 +47,8 @@ enum OperandLayout<'a> {
     Strided(&'a Layout),
 }
 
-impl<'a> Operand<'a> {
-    pub(super) const OUTPUT: Self = Operand { bytes: &[], size: 0, kind: OperandLayout::Output };
+impl<'a> RunOperand<'a> {
+    pub(super) const OUTPUT: Self = RunOperand { bytes: &[], size: 0, kind: OperandLayout::Output };
 
     pub(super) fn same(bytes: &'a [u8]) -> Self {
         Self { bytes, size: bytes.len(), kind: OperandLayout::Same }
@@ -85,10 +85,10 @@ pub(super) fn run<const N: usize>(
     out: &mut [u8],
     size: usize,
     layout: &Layout,
-    operands: [Operand<'_>; N],
+    operands: [RunOperand<'_>; N],
     work: Work,
 ) {
-    if !operands.iter().any(Operand::is_strided) {
+    if !operands.iter().any(RunOperand::is_strided) {
         return run_flat(kernel, out, size, &operands, work);
     }
     let offsets = operands.map(|o| match o.kind {
@@ -118,7 +118,7 @@ pub(super) fn run_flat<const N: usize>(
     kernel: &dyn Kernel<N>,
     out: &mut [u8],
     size: usize,
-    operands: &[Operand<'_>; N],
+    operands: &[RunOperand<'_>; N],
     work: Work,
 ) {
     let chunk = TASK_ELEMENTWISE_BYTES / size;
@@ -135,7 +135,7 @@ fn run_short_rows<const N: usize>(
     out: &mut [u8],
     size: usize,
     walk: &Walk<N>,
-    operands: &[Operand<'_>; N],
+    operands: &[RunOperand<'_>; N],
     work: Work,
 ) {
     let inner = walk.inner();
@@ -157,7 +157,7 @@ fn run_short_rows<const N: usize>(
                 },
             }
         });
-        kernel::run_rows(kernel, out, Rows { src, len: inner.size, starts: &starts });
+        kernel::run_rows(kernel, out, RowBatch { src, len: inner.size, starts: &starts });
     });
 }
 
@@ -167,7 +167,7 @@ fn run_rows<const N: usize>(
     out: &mut [u8],
     size: usize,
     walk: &Walk<N>,
-    operands: &[Operand<'_>; N],
+    operands: &[RunOperand<'_>; N],
     work: Work,
 ) {
     let inner = walk.inner();
@@ -208,24 +208,24 @@ fn run_gathered<const N: usize>(
     out: &mut [u8],
     size: usize,
     walk: &Walk<N>,
-    operands: &[Operand<'_>; N],
+    operands: &[RunOperand<'_>; N],
     work: Work,
 ) {
     let nests: [Nest; N] = core::array::from_fn(|n| Nest::of(walk, n));
-    let is_local = |chunks: &Chunks, n: usize| {
+    let is_local = |chunks: &GatherChunks, n: usize| {
         !operands[n].is_strided() || nests[n].is_local(chunks.len, CACHE_LINE / operands[n].size)
     };
-    let mut chunks = Chunks::new(walk.axes(), TASK_ELEMENTWISE_BYTES / size);
+    let mut chunks = GatherChunks::new(walk.axes(), TASK_ELEMENTWISE_BYTES / size);
     if !(0..N).all(|n| is_local(&chunks, n)) {
-        let grown = Chunks::new(walk.axes(), MAX_GROWTH * TASK_ELEMENTWISE_BYTES / size);
+        let grown = GatherChunks::new(walk.axes(), MAX_GROWTH * TASK_ELEMENTWISE_BYTES / size);
         if (0..N).all(|n| is_local(&grown, n)) {
             chunks = grown;
         }
     }
     let whole: [Option<Bytes>; N] =
         core::array::from_fn(|n| (!is_local(&chunks, n)).then(|| nests[n].gather_all(&operands[n])));
-    let operands: [Operand<'_>; N] = core::array::from_fn(|n| match &whole[n] {
-        Some(block) => Operand::each(block, operands[n].size),
+    let operands: [RunOperand<'_>; N] = core::array::from_fn(|n| match &whole[n] {
+        Some(block) => RunOperand::each(block, operands[n].size),
         None => operands[n],
     });
     // Operands whose elements are the same in every chunk are gathered once.
@@ -252,7 +252,7 @@ fn run_gathered<const N: usize>(
 
 /// How the output is cut when operands are gathered: a chunk is several steps of one axis of the nest, or a
 /// part of a row.
-struct Chunks {
+struct GatherChunks {
     len: usize,
     /// The axis whose steps make up a chunk.
     axis: usize,
@@ -260,7 +260,7 @@ struct Chunks {
     step: usize,
 }
 
-impl Chunks {
+impl GatherChunks {
     fn new<const N: usize>(axes: &[Axis<N>], target: usize) -> Self {
         let (mut axis, mut step) = (axes.len() - 1, 1);
         while axis > 0 && step * axes[axis].size <= target {
@@ -304,7 +304,7 @@ impl Nest {
     }
 
     /// The whole operand, in the output's order.
-    fn gather_all(&self, operand: &Operand<'_>) -> Bytes {
+    fn gather_all(&self, operand: &RunOperand<'_>) -> Bytes {
         let count: usize = self.sizes.iter().product();
         let mut block = storage::alloc(count * operand.size);
         let layout = Layout::new(self.sizes.iter().copied().collect(), self.strides.clone(), self.offset);
@@ -313,9 +313,9 @@ impl Nest {
     }
 
     /// The `len` elements from `start` on; `start` is the start of a chunk.
-    fn gather(&self, operand: &Operand<'_>, chunks: &Chunks, start: usize, len: usize) -> Bytes {
+    fn gather(&self, operand: &RunOperand<'_>, chunks: &GatherChunks, start: usize, len: usize) -> Bytes {
         let mut block = storage::alloc(len * operand.size);
-        let Chunks { axis, step, .. } = *chunks;
+        let GatherChunks { axis, step, .. } = *chunks;
         // Steps of the chunk's axis, split where that axis ends and the next outer axis advances.
         let (mut at, end) = (start / step, (start + len) / step);
         let mut rest: &mut [u8] = &mut block;
@@ -340,7 +340,7 @@ impl Nest {
 }
 
 /// [`copy_to_contiguous`] by element size.
-fn copy(operand: &Operand<'_>, layout: &Layout, out: &mut [u8]) {
+fn copy(operand: &RunOperand<'_>, layout: &Layout, out: &mut [u8]) {
     fn typed<T: Element>(src: &[u8], layout: &Layout, out: &mut [u8]) {
         let (src, out): (&[T], &mut [T]) = (bytemuck::cast_slice(src), bytemuck::cast_slice_mut(out));
         if let (&[rows, times], [1, 0]) = (layout.shape().as_slice(), layout.strides()) {

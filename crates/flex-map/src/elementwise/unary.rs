@@ -7,7 +7,7 @@ use super::driver::{Cost, Input, Op, run};
 use super::element::{Fn1, integers1, wrapping1};
 use super::float::{heavy1, light1, number_fn, selecting1, signs1};
 use super::kernel::Kernels;
-use super::light::Light;
+use super::light::LightFn;
 use super::number::{Arithmetic, Selection};
 use crate::error::Result;
 use crate::{DType, Element, Tensor};
@@ -16,7 +16,7 @@ use flex_math::simd::{Simd, Vector};
 use flex_math::{Float, UnaryFn};
 
 /// The name, the kernels and the costs of an operation.
-struct Definition {
+struct UnaryDefinition {
     /// The operation's name in errors.
     name: &'static str,
     kernels: Kernels<1>,
@@ -25,7 +25,7 @@ struct Definition {
     /// The cost per element of f64.
     cost_f64: Cost,
     /// The function, if it is light.
-    light: Option<Light>,
+    light: Option<LightFn>,
 }
 
 /// The operations. A row has the variant, the name in errors, the kernels, the cost per element (and per
@@ -42,15 +42,15 @@ macro_rules! unary_table {
         impl Unary {
             // Inlined, so that a program links only the kernels of the operations that it names.
             #[inline(always)]
-            fn definition(self) -> &'static Definition {
+            fn definition(self) -> &'static UnaryDefinition {
                 match self {
                     $(Self::$op => {
-                        static DEFINITION: Definition = Definition {
+                        static DEFINITION: UnaryDefinition = UnaryDefinition {
                             name: $name,
                             kernels: $kernels,
                             cost: $cost,
                             cost_f64: unary_table!(@first $($cost_f64,)? $cost),
-                            light: unary_table!(@first $(Some(Light::$light),)? None),
+                            light: unary_table!(@first $(Some(LightFn::$light),)? None),
                         };
                         &DEFINITION
                     })*
@@ -159,7 +159,7 @@ pub fn unary(op: Unary, tensor: Tensor) -> Result<Tensor> {
     apply(op.definition(), tensor)
 }
 
-fn apply(op: &'static Definition, tensor: Tensor) -> Result<Tensor> {
+fn apply(op: &'static UnaryDefinition, tensor: Tensor) -> Result<Tensor> {
     let dtype = tensor.dtype();
     let kernel = op.kernels.get(op.name, dtype)?;
     let cost = if dtype == DType::F64 { op.cost_f64 } else { op.cost };

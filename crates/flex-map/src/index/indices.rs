@@ -176,17 +176,21 @@ pub fn check_indices(op: &'static str, tensor: &Tensor, axis: usize, size: usize
 }
 
 /// Finds the first element of a row, read as an unsigned number, that is not below the limit.
-type Search = fn(&[u8], Row, u64) -> Option<u64>;
+type Search = fn(&[u8], StridedRow, u64) -> Option<u64>;
 
 /// Elements of a buffer: `len` elements, `stride` apart, from element `start` on.
-struct Row {
+struct StridedRow {
     start: usize,
     stride: isize,
     len: usize,
 }
 
 /// [`Search`] for one width.
-fn first_in_row<T: Element>(data: &[u8], Row { start, stride, len }: Row, limit: u64) -> Option<u64> {
+fn first_in_row<T: Element>(
+    data: &[u8],
+    StridedRow { start, stride, len }: StridedRow,
+    limit: u64,
+) -> Option<u64> {
     let data: &[T] = bytemuck::cast_slice(data);
     let outside = |v: &u64| *v >= limit;
     if stride == 1 {
@@ -221,7 +225,7 @@ fn first_outside(tensor: &Tensor, limit: u64, search: Search) -> Option<u64> {
     let walk = Walk::new([&Layout::contiguous(layout.shape().clone()), &layout]);
     let inner = walk.inner();
     let stride = inner.strides[1];
-    let row_outside = |start: usize, len: usize| search(data, Row { start, stride, len }, limit);
+    let row_outside = |start: usize, len: usize| search(data, StridedRow { start, stride, len }, limit);
     let work = Work::Bytes(layout.num_elements() * size);
     if walk.rows() == 1 {
         let block = parallel::rows_per_task(size);

@@ -30,7 +30,7 @@ mod tests;
 
 use super::driver::{Input, Op};
 use super::kernel::Src;
-use super::light::Light;
+use super::light::LightFn;
 use crate::error::Result;
 use crate::layout::{Layout, stretched_stride};
 use crate::storage::{Deferred, Producer, environment};
@@ -134,7 +134,7 @@ trait AnyOp: Send + Sync {
     /// Whether a result may be written where operand `n` lies, if their elements have the same size.
     fn reuses(&self, n: usize) -> bool;
     /// The function, if it is a light one of f32.
-    fn light(&self) -> Option<Light>;
+    fn light(&self) -> Option<LightFn>;
 }
 
 type Operands = SmallVec<[Input; 3]>;
@@ -166,7 +166,7 @@ impl<const N: usize> AnyOp for Op<N> {
         self.reuse[n]
     }
 
-    fn light(&self) -> Option<Light> {
+    fn light(&self) -> Option<LightFn> {
         self.light.filter(|_| self.dtype == DType::F32)
     }
 }

@@ -5,7 +5,7 @@
 //! was claimed before; it waits for the node as for any operand. Threads wait for earlier claims alone, so
 //! they never wait for each other. Nothing is computed under the lock.
 
-use super::program::{LARGE, MAX_UNIT, Program, Visit};
+use super::program::{ChainProgram, LARGE, MAX_UNIT, Visit};
 use super::{AnyOp, Extent, MAX_NODES, Operands, waiting};
 use crate::error::{Error, Result};
 use crate::storage::{Deferred, Fold, Producer, process};
@@ -120,7 +120,7 @@ impl Node {
     #[cfg(test)]
     pub(super) fn passes(&self) -> usize {
         let mut chain = self.claim(true).expect("nobody else claims it");
-        Program::new(&mut chain.0).steps.iter().filter(|step| !step.continues).count()
+        ChainProgram::new(&mut chain.0).steps.iter().filter(|step| !step.continues).count()
     }
 
     pub(super) fn count(&self) -> usize {
@@ -295,7 +295,7 @@ impl Chain {
                 unreachable!("found for its kernel")
             };
             if visit.is_none() && !*is_held && self.completes(dtype) {
-                let program = Program::new(&mut self.0);
+                let program = ChainProgram::new(&mut self.0);
                 let reads = |tensor: &Tensor| provider(&kernel.0, tensor).is_some();
                 let leaf = program.leaves.iter().position(|leaf| leaf.tensor.as_ref().is_some_and(reads));
                 let results = program.run_after(leaf.expect("an operand of the chain"), &*producer);
@@ -315,7 +315,7 @@ impl Chain {
                 let call = only.take_call();
                 call.op.run_alone(call.operands).and_then(Tensor::into_bytes).map(|bytes| alloc::vec![bytes])
             }
-            (claimed, _) => Program::new(claimed).run(visit),
+            (claimed, _) => ChainProgram::new(claimed).run(visit),
         };
         self.finish(results)
     }

@@ -4,7 +4,7 @@
 //! steps of light functions that follow each other are joined: a few vectors at a time go through all of
 //! them.
 
-use super::super::light::Light;
+use super::super::light::LightFn;
 use flex_math::simd::{self, Scalar, Simd, Streamed, Vector, WIDEST, WithSimd, dispatch, prefetch_far};
 use smallvec::SmallVec;
 
@@ -18,12 +18,13 @@ const FEW: usize = 4;
 
 /// Where a function of a pass finds an operand.
 #[derive(Clone, Copy)]
-pub(super) enum Operand<'a> {
+pub(super) enum LinkOperand<'a> {
     /// The result of the function before.
     Value,
     /// Element for element.
     Each(&'a [f32]),
-    /// Element for element, in memory that continues after the slice, and is [fetched ahead](Pass::ahead).
+    /// Element for element, in memory that continues after the slice, and is
+    /// [fetched ahead](FusedPass::ahead).
     Fetched(&'a [f32]),
     /// One number for all elements.
     Same(f32),
@@ -34,19 +35,19 @@ pub(super) enum Operand<'a> {
 /// A function of a pass.
 #[derive(Clone, Copy)]
 pub(super) struct Link<'a> {
-    pub light: Light,
+    pub light: LightFn,
     /// As many as the function has, in order.
-    pub operands: [Operand<'a>; 2],
+    pub operands: [LinkOperand<'a>; 2],
     /// The third operand of a function that has three.
     pub third: f32,
     /// The number of the target that the result is stored to.
     pub target: Option<usize>,
-    /// Whether the target's memory continues after the slice, and is [fetched ahead](Pass::ahead).
+    /// Whether the target's memory continues after the slice, and is [fetched ahead](FusedPass::ahead).
     pub fetches: bool,
 }
 
 /// Functions, each of the result of the one before.
-pub(super) struct Pass<'p, 'a> {
+pub(super) struct FusedPass<'p, 'a> {
     pub links: &'p [Link<'a>],
     /// How far ahead memory is fetched, in elements.
     pub ahead: usize,
@@ -57,7 +58,7 @@ pub(super) struct Pass<'p, 'a> {
     pub streamed: Option<&'p mut [f32]>,
 }
 
-impl Pass<'_, '_> {
+impl FusedPass<'_, '_> {
     /// Computes every element of the targets.
     pub(super) fn run(self) {
         let Self { links, ahead, targets, streamed } = self;
@@ -86,13 +87,15 @@ fn run_end(links: &[Link<'_>], targets: &mut [&mut [f32]], done: usize) {
         block
     };
     let slices = links.iter().flat_map(|link| link.operands).filter_map(|operand| match operand {
-        Operand::Each(from) | Operand::Fetched(from) => Some(from),
+        LinkOperand::Each(from) | LinkOperand::Fetched(from) => Some(from),
         _ => None,
     });
-    let sources: Blocks = slices.map(block).collect();
+    let sources: PaddedEnds = slices.map(block).collect();
     let mut next = sources.iter();
     let mut place = |operand| match operand {
-        Operand::Each(_) | Operand::Fetched(_) => Operand::Each(next.next().expect("a block for each slice")),
+        LinkOperand::Each(_) | LinkOperand::Fetched(_) => {
+            LinkOperand::Each(next.next().expect("a block for each slice"))
+        }
         other => other,
     };
     let links: SmallVec<[Link<'_>; 8]> = links
@@ -103,7 +106,7 @@ fn run_end(links: &[Link<'_>], targets: &mut [&mut [f32]], done: usize) {
             ..*link
         })
         .collect();
-    let mut ends: Blocks = targets.iter().map(|target| block(target)).collect();
+    let mut ends: PaddedEnds = targets.iter().map(|target| block(target)).collect();
     {
         let mut blocks: SmallVec<[&mut [f32]; 4]> = ends.iter_mut().map(|end| &mut end[..]).collect();
         dispatch(Whole { links: &links, ahead: 0, targets: &mut blocks, streamed: None, len: WIDEST });
@@ -115,7 +118,7 @@ fn run_end(links: &[Link<'_>], targets: &mut [&mut [f32]], done: usize) {
 }
 
 /// The ends of slices, each completed to whole vectors.
-type Blocks = SmallVec<[[f32; WIDEST]; 4]>;
+type PaddedEnds = SmallVec<[[f32; WIDEST]; 4]>;
 
 /// The part of a pass that consists of whole vectors. Returns its length.
 struct Whole<'p, 'a, 't, 's> {
@@ -171,22 +174,22 @@ impl Whole<'_, '_, '_, '_> {
 /// The vectors of an operand from element `at` on.
 #[inline(always)]
 fn load<S: Simd, const N: usize>(
-    operand: &Operand<'_>,
+    operand: &LinkOperand<'_>,
     at: usize,
     ahead: usize,
     value: &[Vector<S, f32>; N],
     targets: &[&mut [f32]],
 ) -> [Vector<S, f32>; N] {
     let from = match *operand {
-        Operand::Value => return *value,
-        Operand::Same(number) => return [number.splat(); N],
-        Operand::Each(from) => from,
-        Operand::Fetched(from) => {
+        LinkOperand::Value => return *value,
+        LinkOperand::Same(number) => return [number.splat(); N],
+        LinkOperand::Each(from) => from,
+        LinkOperand::Fetched(from) => {
             let next = from.as_ptr().wrapping_add(at + ahead);
             prefetch_far(next.cast(), N * size_of::<Vector<S, f32>>());
             from
         }
-        Operand::Target(target) => &*targets[target],
+        LinkOperand::Target(target) => &*targets[target],
     };
     let lanes = f32::lanes::<S>();
     let from = &from[at..at + N * lanes];

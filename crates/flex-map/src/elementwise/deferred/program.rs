@@ -101,11 +101,11 @@ pub(super) struct Leaf {
     pub tensor: Option<Tensor>,
     /// The size of an element.
     pub size: usize,
-    pub form: Form,
+    pub form: LeafForm,
 }
 
 /// How the elements of a leaf lie.
-pub(super) enum Form {
+pub(super) enum LeafForm {
     /// One after the other.
     Flat,
     /// One stands for all.
@@ -120,7 +120,7 @@ pub(super) enum Form {
 }
 
 /// A chain as a list of steps.
-pub(super) struct Program {
+pub(super) struct ChainProgram {
     /// Number of elements of every result.
     pub count: usize,
     /// Elements per tile: a multiple of `unit`.
@@ -141,28 +141,28 @@ pub(super) struct Program {
 }
 
 /// The operand of a step, before registers are assigned.
-enum Source {
+enum StepOperand {
     Leaf(usize),
     /// The result of another step.
     Step(usize),
     Scalar(ScalarBytes),
 }
 
-impl Program {
+impl ChainProgram {
     /// The program of claimed nodes, operands before their users. Takes their calls.
     pub(super) fn new(claimed: &mut [Claimed]) -> Self {
         let mut leaves = Vec::new();
-        let mut sources: Vec<SmallVec<[Source; 3]>> = Vec::new();
+        let mut operands: Vec<SmallVec<[StepOperand; 3]>> = Vec::new();
         let mut ops = Vec::new();
         for k in 0..claimed.len() {
             let call = claimed[k].take_call();
-            sources.push(sources_of(call.operands, &call.shape, &claimed[..k], &mut leaves));
+            operands.push(operands_of(call.operands, &call.shape, &claimed[..k], &mut leaves));
             ops.push(call.op);
         }
         let mut last_use = vec![0; ops.len()];
-        for (k, sources) in sources.iter().enumerate() {
-            for source in sources {
-                if let Source::Step(step) = *source {
+        for (k, operands) in operands.iter().enumerate() {
+            for operand in operands {
+                if let StepOperand::Step(step) = *operand {
                     last_use[step] = k;
                 }
             }
@@ -180,9 +180,10 @@ impl Program {
             streams: false,
         };
         let mut free = Vec::new();
-        for (k, (op, sources)) in ops.into_iter().zip(&sources).enumerate() {
+        for (k, (op, operands)) in ops.into_iter().zip(&operands).enumerate() {
             let size = op.dtype().size();
-            let mut src: SmallVec<[Place; 3]> = sources.iter().map(|source| program.place(source)).collect();
+            let mut src: SmallVec<[Place; 3]> =
+                operands.iter().map(|operand| program.place(operand)).collect();
             let mut dying: SmallVec<[usize; 3]> = (0..k)
                 .filter(|&step| last_use[step] == k)
                 .filter_map(|step| match program.steps[step].target {
@@ -207,11 +208,13 @@ impl Program {
                 && op.light().is_some()
                 && program.steps[k - 1].op.light().is_some()
                 && (claimed[k - 1].is_held || last_use[k - 1] == k)
-                && sources.iter().any(|source| matches!(source, Source::Step(step) if *step == k - 1));
+                && operands
+                    .iter()
+                    .any(|operand| matches!(operand, StepOperand::Step(step) if *step == k - 1));
             program.steps.push(Step { op, src, target, size, continues });
         }
         for leaf in &mut program.leaves {
-            if let Form::Rows { register, .. } = &mut leaf.form {
+            if let LeafForm::Rows { register, .. } = &mut leaf.form {
                 *register = program.registers;
                 program.registers += 1;
                 program.widest = program.widest.max(leaf.size);
@@ -220,11 +223,11 @@ impl Program {
         program
     }
 
-    fn place(&self, source: &Source) -> Place {
-        match *source {
-            Source::Leaf(leaf) => Place::Leaf(leaf),
-            Source::Scalar(value) => Place::Scalar(value),
-            Source::Step(step) => {
+    fn place(&self, operand: &StepOperand) -> Place {
+        match *operand {
+            StepOperand::Leaf(leaf) => Place::Leaf(leaf),
+            StepOperand::Scalar(value) => Place::Scalar(value),
+            StepOperand::Step(step) => {
                 let Step { target, size, .. } = self.steps[step];
                 match target {
                     Target::Register(register) => Place::Register(register, size),
@@ -246,10 +249,10 @@ impl Program {
     fn cut(&mut self) {
         let tile = TILE.min(TILE * size_of::<f32>() / self.widest);
         let row = self.leaves.iter().find_map(|leaf| match &leaf.form {
-            Form::Rows { walk, .. } => Some(walk.inner().size),
+            LeafForm::Rows { walk, .. } => Some(walk.inner().size),
             _ => None,
         });
-        let in_rows = self.leaves.iter().filter(|leaf| matches!(leaf.form, Form::Rows { .. })).count();
+        let in_rows = self.leaves.iter().filter(|leaf| matches!(leaf.form, LeafForm::Rows { .. })).count();
         let long = (LONG_ROWS / in_rows.max(1)).min(tile);
         (self.tile, self.row) = match row {
             _ if self.unit >= long => (self.unit, usize::MAX),
@@ -261,7 +264,7 @@ impl Program {
             None => (tile, usize::MAX),
         };
         for leaf in &mut self.leaves {
-            if let Form::Rows { walk, repeats, .. } = &mut leaf.form {
+            if let LeafForm::Rows { walk, repeats, .. } = &mut leaf.form {
                 let inner = walk.inner();
                 let outer = &walk.axes()[..walk.axes().len() - 1];
                 *repeats = inner.strides[0] == 1
@@ -327,7 +330,7 @@ impl Program {
         let size = self.outputs[output];
         let fits = |k: &usize| {
             let leaf = &self.leaves[*k];
-            matches!(leaf.form, Form::Flat)
+            matches!(leaf.form, LeafForm::Flat)
                 && leaf.size == size
                 && leaf.tensor.as_ref().is_some_and(|t| t.is_unique() && t.storage_len() == self.count * size)
         };
@@ -362,23 +365,23 @@ impl Program {
                     *place = if number == writer { Place::Target } else { Place::Output(output, size) };
                 }
             }
-            Form::Moved
+            LeafForm::Moved
         } else {
-            Form::Copied { output, register: self.new_register(size) }
+            LeafForm::Copied { output, register: self.new_register(size) }
         };
         self.leaves[k].tensor.take()
     }
 
     /// Bytes of the outputs and of the leaves whose form is `counted`, with an element of each for each
     /// element of the result.
-    pub(super) fn bytes(&self, counted: impl Fn(&Form) -> bool) -> usize {
+    pub(super) fn bytes(&self, counted: impl Fn(&LeafForm) -> bool) -> usize {
         let leaves = self.leaves.iter().filter(|leaf| counted(&leaf.form)).map(|leaf| leaf.size);
         self.count.saturating_mul(leaves.chain(self.outputs.iter().copied()).sum())
     }
 
     /// What all steps cost.
     pub(super) fn work(&self) -> Work {
-        let bytes = self.bytes(|form| !matches!(form, Form::One));
+        let bytes = self.bytes(|form| !matches!(form, LeafForm::One));
         let flops: usize = self.steps.iter().map(|step| step.op.flops()).sum();
         let flops = self.count.saturating_mul(flops);
         if flops > bytes { Work::Flops(flops) } else { Work::Bytes(bytes) }
@@ -404,21 +407,21 @@ fn overwrites(op: &dyn AnyOp, src: &mut [Place], register: usize, size: usize) -
 }
 
 /// Where the operands of a call come from; adds those that are not results of `below` to the leaves.
-fn sources_of(
+fn operands_of(
     operands: Operands,
     shape: &Shape,
     below: &[Claimed],
     leaves: &mut Vec<Leaf>,
-) -> SmallVec<[Source; 3]> {
-    let source = |input| match input {
-        Input::Scalar(value) => Source::Scalar(value),
+) -> SmallVec<[StepOperand; 3]> {
+    let operand = |input| match input {
+        Input::Scalar(value) => StepOperand::Scalar(value),
         Input::Output => unreachable!("an operation that waits has no output yet"),
         Input::Tensor(tensor) => match provider(below, &tensor) {
-            Some(step) => Source::Step(step),
-            None => Source::Leaf(leaf(tensor, shape, leaves)),
+            Some(step) => StepOperand::Step(step),
+            None => StepOperand::Leaf(leaf(tensor, shape, leaves)),
         },
     };
-    operands.into_iter().map(source).collect()
+    operands.into_iter().map(operand).collect()
 }
 
 /// The number of the leaf that reads `tensor` as an operand of an output of this shape.
@@ -426,16 +429,16 @@ fn leaf(tensor: Tensor, shape: &Shape, leaves: &mut Vec<Leaf>) -> usize {
     let size = tensor.dtype().size();
     let count: usize = shape.iter().product();
     let form = if tensor.num_elements() == 1 {
-        Form::One
+        LeafForm::One
     } else if is_in_order(&tensor, count) {
-        Form::Flat
+        LeafForm::Flat
     } else {
-        Form::Rows { walk: walk(tensor.layout(), shape), register: 0, repeats: false }
+        LeafForm::Rows { walk: walk(tensor.layout(), shape), register: 0, repeats: false }
     };
     let same = |leaf: &Leaf| {
         let same_form = match (&leaf.form, &form) {
-            (Form::One, Form::One) | (Form::Flat, Form::Flat) => true,
-            (Form::Rows { walk: a, .. }, Form::Rows { walk: b, .. }) => a.axes() == b.axes(),
+            (LeafForm::One, LeafForm::One) | (LeafForm::Flat, LeafForm::Flat) => true,
+            (LeafForm::Rows { walk: a, .. }, LeafForm::Rows { walk: b, .. }) => a.axes() == b.axes(),
             _ => false,
         };
         same_form

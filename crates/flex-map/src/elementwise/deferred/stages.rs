@@ -4,11 +4,11 @@
 //! left for each tile is to look up slices and numbers.
 
 use super::MAX_LEAVES;
-use super::pass::{Link, Operand, Pass};
-use super::program::{Form, Leaf, Place, Program, Step, Target};
+use super::pass::{FusedPass, Link, LinkOperand};
+use super::program::{ChainProgram, Leaf, LeafForm, Place, Step, Target};
 use super::tiles::LeafTile;
 use crate::Tensor;
-use crate::elementwise::light::Light;
+use crate::elementwise::light::LightFn;
 use crate::parallel::thresholds::TASK_CHAIN_ELEMENTS;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -39,7 +39,7 @@ const PASS_AHEAD: usize = 256;
 
 /// A program, ready to run.
 pub(super) struct Plan<'p> {
-    pub program: &'p Program,
+    pub program: &'p ChainProgram,
     /// The bytes of each leaf.
     pub buffers: SmallVec<[&'p [u8]; 8]>,
     pub stages: SmallVec<[Stage<'p>; 8]>,
@@ -90,7 +90,7 @@ impl Stage<'_> {
 
 impl<'p> Plan<'p> {
     /// The plan of a program whose leaves have their final forms.
-    pub(super) fn new(program: &'p Program) -> Self {
+    pub(super) fn new(program: &'p ChainProgram) -> Self {
         let bytes = |tensor: &'p Tensor| tensor.storage_bytes();
         let buffers = program.leaves.iter().map(|leaf| leaf.tensor.as_ref().map_or(&[][..], bytes)).collect();
         let mut stages: SmallVec<[Stage<'_>; 8]> = SmallVec::new();
@@ -135,7 +135,7 @@ impl<'p> Plan<'p> {
             [Stage::Step(_)] if self.tile == TASK_CHAIN_ELEMENTS => return,
             _ => (LEAST_OF_TILES, self.tile),
         };
-        if self.streams || self.program.bytes(|form| matches!(form, Form::Flat)) < least {
+        if self.streams || self.program.bytes(|form| matches!(form, LeafForm::Flat)) < least {
             return;
         }
         self.ahead = Some(ahead);
@@ -159,9 +159,9 @@ impl<'p> Plan<'p> {
             return 0;
         }
         let mut rows = self.program.leaves.iter().filter_map(|leaf| match &leaf.form {
-            Form::Rows { walk, .. } => Some(walk.inner().size),
-            Form::Copied { .. } => Some(0),
-            Form::Flat | Form::One | Form::Moved => None,
+            LeafForm::Rows { walk, .. } => Some(walk.inner().size),
+            LeafForm::Copied { .. } => Some(0),
+            LeafForm::Flat | LeafForm::One | LeafForm::Moved => None,
         });
         let row = rows.next().unwrap_or(usize::MAX);
         if rows.all(|other| other == row) { row } else { 0 }
@@ -195,7 +195,7 @@ enum Origin {
 
 /// A [`Link`] before the tile is known.
 struct Waypoint {
-    light: Light,
+    light: LightFn,
     operands: [Origin; 2],
     third: f32,
     target: Option<usize>,
@@ -219,7 +219,7 @@ impl Route {
         for Waypoint { operands, target, fetches, .. } in &mut self.waypoints {
             for (operand, fetches) in operands.iter().zip(&mut *fetches) {
                 if let Origin::Leaf(leaf) = *operand
-                    && matches!(leaves[leaf].form, Form::Flat)
+                    && matches!(leaves[leaf].form, LeafForm::Flat)
                     && !fetched.leaves.contains(&leaf)
                 {
                     *fetches = true;
@@ -297,17 +297,19 @@ impl Route {
             self.outputs.iter().map(|&output| core::mem::take(&mut outs[output])).collect();
         let mut result = self.register.map(|register| core::mem::take(&mut registers[register]));
         {
-            let register = |n: usize| Operand::Each(bytemuck::cast_slice(&registers[n][tile.clone()]));
+            let register = |n: usize| LinkOperand::Each(bytemuck::cast_slice(&registers[n][tile.clone()]));
             let resolve = |origin, fetches| match origin {
-                Origin::Value => Operand::Value,
-                Origin::Target(number) => Operand::Target(number),
-                Origin::Same(number) => Operand::Same(number),
+                Origin::Value => LinkOperand::Value,
+                Origin::Target(number) => LinkOperand::Target(number),
+                Origin::Same(number) => LinkOperand::Same(number),
                 Origin::Register(n) => register(n),
-                Origin::Output(output) => Operand::Each(bytemuck::cast_slice(&outs[output][here.clone()])),
+                Origin::Output(output) => {
+                    LinkOperand::Each(bytemuck::cast_slice(&outs[output][here.clone()]))
+                }
                 Origin::Leaf(leaf) => match leaves[leaf] {
-                    LeafTile::Each(bytes) if fetches => Operand::Fetched(bytemuck::cast_slice(bytes)),
-                    LeafTile::Each(bytes) => Operand::Each(bytemuck::cast_slice(bytes)),
-                    LeafTile::Same(bytes) => Operand::Same(bytemuck::pod_read_unaligned(bytes)),
+                    LeafTile::Each(bytes) if fetches => LinkOperand::Fetched(bytemuck::cast_slice(bytes)),
+                    LeafTile::Each(bytes) => LinkOperand::Each(bytemuck::cast_slice(bytes)),
+                    LeafTile::Same(bytes) => LinkOperand::Same(bytemuck::pod_read_unaligned(bytes)),
                     LeafTile::Register(n, _) => register(n),
                 },
             };
@@ -331,7 +333,7 @@ impl Route {
             if let Some(last) = links.last_mut().filter(|_| streams) {
                 last.target = None;
             }
-            Pass { links: &links, ahead, targets: &mut targets, streamed }.run();
+            FusedPass { links: &links, ahead, targets: &mut targets, streamed }.run();
         }
         for (&output, bytes) in self.outputs.iter().zip(written) {
             outs[output] = bytes;

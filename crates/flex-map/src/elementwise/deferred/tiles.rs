@@ -1,7 +1,7 @@
 //! Runs the steps of a program, tile by tile.
 
 use super::MAX_LEAVES;
-use super::program::{Form, Leaf, Place, Step, Target, Visit};
+use super::program::{Leaf, LeafForm, Place, Step, Target, Visit};
 use super::stages::{Plan, Stage};
 use crate::elementwise::kernel::Src;
 use crate::parallel::thresholds::TASK_CHAIN_ELEMENTS;
@@ -109,7 +109,7 @@ impl Plan<'_> {
         let mut leaves = [LeafTile::Each(&[]); MAX_LEAVES];
         for ((tile, leaf), &buffer) in leaves.iter_mut().zip(&self.program.leaves).zip(&self.buffers) {
             *tile = match &leaf.form {
-                Form::Copied { output, register } => {
+                LeafForm::Copied { output, register } => {
                     registers[*register][..len * leaf.size].copy_from_slice(&outs[*output][here(leaf.size)]);
                     LeafTile::Register(*register, leaf.size)
                 }
@@ -152,7 +152,7 @@ impl Plan<'_> {
         let mut spans = [(core::ptr::null(), 0); 2 * MAX_LEAVES];
         let leaves = self.program.leaves.iter().zip(&self.buffers).enumerate();
         let flat = leaves
-            .filter(|(k, (leaf, _))| matches!(leaf.form, Form::Flat) && !self.fetched.leaves.contains(k));
+            .filter(|(k, (leaf, _))| matches!(leaf.form, LeafForm::Flat) && !self.fetched.leaves.contains(k));
         let flat = flat
             .map(|(_, (leaf, buffer))| (buffer.as_ptr().wrapping_add(leaf.start()), leaf.size, range.end));
         let outputs = outs.iter().zip(&self.program.outputs).enumerate();
@@ -226,11 +226,11 @@ impl Leaf {
         let size = self.size;
         let start = self.start();
         match &self.form {
-            Form::Flat => LeafTile::Each(&buffer[start + range.start * size..start + range.end * size]),
-            Form::One => LeafTile::Same(&buffer[start..start + size]),
+            LeafForm::Flat => LeafTile::Each(&buffer[start + range.start * size..start + range.end * size]),
+            LeafForm::One => LeafTile::Same(&buffer[start..start + size]),
             // No step reads it here.
-            Form::Moved | Form::Copied { .. } => LeafTile::Each(&[]),
-            Form::Rows { walk, register, repeats } => {
+            LeafForm::Moved | LeafForm::Copied { .. } => LeafTile::Each(&[]),
+            LeafForm::Rows { walk, register, repeats } => {
                 let inner = walk.inner();
                 let rows = range.start / inner.size..range.end.div_ceil(inner.size);
                 if rows.len() == 1 {
