@@ -52,7 +52,7 @@ pub(super) type Spawn<'a> = &'a dyn Fn(usize);
 pub(super) struct Board {
     /// Which sections are posted, that is, have tasks that nobody claimed (low 48 bits), and how many helpers
     /// are up: on their way, in a section, or spinning.
-    word: Line<AtomicU64>,
+    word: CachePadded<AtomicU64>,
     /// Work done without a helper since one was last woken, in nanoseconds.
     alone: AtomicUsize,
     /// Number of sections that were ever taken at once, at most. One as long as there is one caller.
@@ -66,12 +66,12 @@ pub(super) struct Board {
 
 /// Cache lines of its own: helpers spin on them.
 #[repr(align(128))]
-struct Line<T>(T);
+struct CachePadded<T>(T);
 
 impl Board {
     pub(super) fn new() -> Self {
         Self {
-            word: Line(AtomicU64::new(0)),
+            word: CachePadded(AtomicU64::new(0)),
             alone: AtomicUsize::new(0),
             used: AtomicUsize::new(1),
             crowd: Crowd::new(),

@@ -113,13 +113,13 @@ fn settle(new: &Arc<Numbered>) {
 }
 
 /// A call for helpers, which more threads hear than are wanted.
-struct Call {
+struct HelperCall {
     board: Arc<Numbered>,
     /// Number of helpers that have not come yet.
     wanted: AtomicUsize,
 }
 
-impl Call {
+impl HelperCall {
     /// Helps, if a helper is still wanted.
     fn answer(&self) {
         // Relaxed: the number alone decides, and nothing else depends on its order.
@@ -139,7 +139,7 @@ impl Call {
 /// wake-ups when one thread was asked: the 90th percentile of the time of a product of two 512x512 matrices
 /// was 2.39 ms, as on one thread, and is 1.29 ms.
 fn spawn(board: &Arc<Numbered>, helpers: usize) {
-    let call = Arc::new(Call { board: board.clone(), wanted: AtomicUsize::new(helpers) });
+    let call = Arc::new(HelperCall { board: board.clone(), wanted: AtomicUsize::new(helpers) });
     for _ in 0..=helpers {
         let call = call.clone();
         rayon::spawn(move || call.answer());
