@@ -228,4 +228,4 @@ fn continue_with_zeros<'a, A: crate::float::Real>(row: &[A], buffer: &'a mut [A]
 }
 
 /// A plan that several calls share.
-type Shared<A> = Arc<RealFft<A>>;
+type SharedPlan<A> = Arc<RealFft<A>>;

@@ -2,14 +2,14 @@
 
 use super::real::RealFft;
 use super::source::FftFloat;
-use super::{Shared, elements_per_sample};
+use super::{SharedPlan, elements_per_sample};
 use crate::{Result, storage};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use spin::Mutex;
 
 /// The plans used last, the latest first.
-pub(super) struct Plans<A>(Mutex<Vec<(usize, Shared<A>)>>);
+pub(super) struct Plans<A>(Mutex<Vec<(usize, SharedPlan<A>)>>);
 
 /// f32 or f64, with the cache of its plans.
 pub(super) trait Cached: FftFloat {
@@ -48,7 +48,7 @@ const KEPT_SAMPLES: usize = 1 << 22;
 ///
 /// # Errors
 /// [`Error::Memory`](crate::Error::Memory) under the name `op`.
-pub(super) fn plan<A: Cached>(op: &'static str, n: usize) -> Result<Shared<A>> {
+pub(super) fn plan<A: Cached>(op: &'static str, n: usize) -> Result<SharedPlan<A>> {
     A::cache().plan(op, n)
 }
 
@@ -57,7 +57,7 @@ impl<A: FftFloat> Plans<A> {
         Self(Mutex::new(Vec::new()))
     }
 
-    fn plan(&self, op: &'static str, n: usize) -> Result<Shared<A>> {
+    fn plan(&self, op: &'static str, n: usize) -> Result<SharedPlan<A>> {
         if let Some(plan) = use_cached(&mut self.0.lock(), n) {
             return Ok(plan);
         }
@@ -89,7 +89,7 @@ impl<A: FftFloat> Plans<A> {
 }
 
 /// The plan for `n`, moved to the front of the cache.
-fn use_cached<A>(cache: &mut [(usize, Shared<A>)], n: usize) -> Option<Shared<A>> {
+fn use_cached<A>(cache: &mut [(usize, SharedPlan<A>)], n: usize) -> Option<SharedPlan<A>> {
     let at = cache.iter().position(|(len, _)| *len == n)?;
     cache[..=at].rotate_right(1);
     Some(Arc::clone(&cache[0].1))
