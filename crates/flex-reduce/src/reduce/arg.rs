@@ -7,7 +7,7 @@ use super::drivers::{build_bytes, for_each_output};
 use super::indices::into_index_dtype;
 use super::kernel::RowStarts;
 use super::order::{self, FloatOrder, HalfOrder, IntOrder, Want};
-use super::scratch::{Packed, Word, whole_words, words};
+use super::scratch::{ValueBytes, Word, whole_words, words};
 use super::sizes::{BATCH, BLOCK, LONG_ROW, TASK};
 use super::traversal::{AccessPath, Traversal};
 use crate::error::{Error, Result, check_axis, check_index_dtype};
@@ -138,8 +138,8 @@ fn arg_rows(traversal: &Traversal, kernel: &dyn ArgKernel, sizes: ReductionSizes
 fn arg_long_row(kernel: &dyn ArgKernel, src: &[u8], start: usize, n: usize) -> usize {
     let work = Work::Bytes(n * kernel.element_size());
     // The best key of the blocks in `range`, and the first element of the block that has it.
-    let best_of = |range: Range<usize>| -> (Packed, usize) {
-        let mut best: Option<(Packed, usize)> = None;
+    let best_of = |range: Range<usize>| -> (ValueBytes, usize) {
+        let mut best: Option<(ValueBytes, usize)> = None;
         for first in range.clone().step_by(BLOCK) {
             let key = kernel.best_key(src, start + first, BLOCK.min(range.end - first));
             if best.is_none_or(|best| kernel.beats(key, best.0)) {

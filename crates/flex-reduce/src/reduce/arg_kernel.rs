@@ -5,7 +5,7 @@ use super::kernel::{RowStarts, fold_rows};
 use super::lift::{Arith, Lift};
 use super::operations::Extreme;
 use super::order::Order;
-use super::scratch::Packed;
+use super::scratch::ValueBytes;
 use super::sizes::{BATCH, LANES};
 use crate::Element;
 use core::marker::PhantomData;
@@ -34,11 +34,11 @@ pub(super) trait ArgKernel: Sync {
     /// [`BLOCK`](super::sizes::BLOCK) of elements.
     fn find_rows(&self, src: &[u8], starts: RowStarts, n: usize, indices: &mut [i64]);
     /// The key of the extreme of `n` elements from `start` on, at most a [`BLOCK`](super::sizes::BLOCK).
-    fn best_key(&self, src: &[u8], start: usize, n: usize) -> Packed;
+    fn best_key(&self, src: &[u8], start: usize, n: usize) -> ValueBytes;
     /// Whether the key `later` replaces the `best` key so far.
-    fn beats(&self, later: Packed, best: Packed) -> bool;
+    fn beats(&self, later: ValueBytes, best: ValueBytes) -> bool;
     /// The index, relative to `start`, of the first of `n` elements that has this key.
-    fn locate(&self, src: &[u8], start: usize, n: usize, key: Packed) -> usize;
+    fn locate(&self, src: &[u8], start: usize, n: usize, key: ValueBytes) -> usize;
     /// Writes the `keys` and `indices` of the extremes of columns over some rows. `numbers` is working
     /// memory.
     fn track_rows(
@@ -85,18 +85,18 @@ impl<T: Lift, O: Order<T>> ArgKernel for ByOrder<T, O> {
         locate_rows(self.order, src, starts, n, best, indices);
     }
 
-    fn best_key(&self, src: &[u8], start: usize, n: usize) -> Packed {
+    fn best_key(&self, src: &[u8], start: usize, n: usize) -> ValueBytes {
         let mut best = [T::Wide::ZERO];
         let starts = RowStarts { first: start, stride: 0 };
         fold_rows(Extreme { order: self.order }, bytemuck::cast_slice(src), starts, n, &mut best);
-        Packed::new(best[0])
+        ValueBytes::new(best[0])
     }
 
-    fn beats(&self, later: Packed, best: Packed) -> bool {
+    fn beats(&self, later: ValueBytes, best: ValueBytes) -> bool {
         later.get::<T::Wide>().beats(best.get())
     }
 
-    fn locate(&self, src: &[u8], start: usize, n: usize, key: Packed) -> usize {
+    fn locate(&self, src: &[u8], start: usize, n: usize, key: ValueBytes) -> usize {
         let mut index = [0];
         let starts = RowStarts { first: start, stride: 0 };
         locate_rows(self.order, bytemuck::cast_slice(src), starts, n, &[key.get()], &mut index);

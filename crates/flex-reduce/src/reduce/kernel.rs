@@ -1,7 +1,7 @@
 //! The interface between the drivers and a reduction: loops over bytes, behind `dyn`.
 //!
 //! The drivers are compiled once. They call a kernel once per batch of rows or block of columns, never per
-//! element, and hold the kernel's accumulators as bytes. [`Typed`] turns a [`Reducer`] into a kernel by
+//! element, and hold the kernel's accumulators as bytes. [`TypedReduce`] turns a [`Reducer`] into a kernel by
 //! adding the loops.
 //!
 //! Accuracy of sums: the drivers split their input into blocks and combine the blocks' accumulators pairwise,
@@ -84,18 +84,18 @@ pub(super) trait ReduceKernel: Sync {
 }
 
 /// The kernel of a reducer `R` of elements `T`.
-pub(super) struct Typed<T, R> {
+pub(super) struct TypedReduce<T, R> {
     reducer: R,
     element: PhantomData<fn(T)>,
 }
 
-impl<T, R> Typed<T, R> {
+impl<T, R> TypedReduce<T, R> {
     pub fn new(reducer: R) -> Self {
         Self { reducer, element: PhantomData }
     }
 }
 
-impl<T: Element, R: Reducer<T>> ReduceKernel for Typed<T, R> {
+impl<T: Element, R: Reducer<T>> ReduceKernel for TypedReduce<T, R> {
     fn facts(&self) -> KernelFacts {
         KernelFacts {
             element: size_of::<T>(),

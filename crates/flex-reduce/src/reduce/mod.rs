@@ -100,7 +100,7 @@ mod traversal;
 
 use crate::error::{Error, Result, check_axis};
 use crate::{BoolStore, DType, Element, Tensor, bf16, f16};
-use kernel::{ReduceKernel, Typed};
+use kernel::{ReduceKernel, TypedReduce};
 use lift::magnitude_mask;
 use operations::{Extreme, IntMean, Prod, Sum, Truth};
 use order::{FloatOrder, HalfOrder, IntOrder, Want};
@@ -144,20 +144,24 @@ impl Over {
 fn sum_over(op: &'static str, tensor: Tensor, over: Over) -> Result<Tensor> {
     over.count(op, &tensor)?;
     let dtype = tensor.dtype();
-    dispatch_ring!(op, dtype, T => over.reduce(op, tensor, &Typed::<T, _>::new(Sum { mean: false }), dtype))
+    dispatch_ring!(op, dtype, T => {
+        over.reduce(op, tensor, &TypedReduce::<T, _>::new(Sum { mean: false }), dtype)
+    })
 }
 
 fn prod_over(op: &'static str, tensor: Tensor, over: Over) -> Result<Tensor> {
     over.count(op, &tensor)?;
     let dtype = tensor.dtype();
-    dispatch_ring!(op, dtype, T => over.reduce(op, tensor, &Typed::<T, _>::new(Prod), dtype))
+    dispatch_ring!(op, dtype, T => over.reduce(op, tensor, &TypedReduce::<T, _>::new(Prod), dtype))
 }
 
 fn mean_over(op: &'static str, tensor: Tensor, over: Over) -> Result<Tensor> {
     let n = over.count(op, &tensor)?;
     let dtype = tensor.dtype();
     if dtype.is_float() {
-        return dispatch!(float op, dtype, T => over.reduce(op, tensor, &Typed::<T, _>::new(Sum { mean: true }), dtype));
+        return dispatch!(float op, dtype, T => {
+            over.reduce(op, tensor, &TypedReduce::<T, _>::new(Sum { mean: true }), dtype)
+        });
     }
     if dtype.is_bool() {
         return Err(Error::dtype(op, dtype, "a float or integer dtype"));
@@ -171,7 +175,9 @@ fn mean_over(op: &'static str, tensor: Tensor, over: Over) -> Result<Tensor> {
         ));
     }
     let signed = dtype.is_int();
-    dispatch!(bits op, dtype, T => over.reduce(op, tensor, &Typed::<T, _>::new(IntMean { signed }), dtype))
+    dispatch!(bits op, dtype, T => {
+        over.reduce(op, tensor, &TypedReduce::<T, _>::new(IntMean { signed }), dtype)
+    })
 }
 
 /// Refuses a reduction of no elements, which has no extreme, unless its result is empty.
@@ -190,7 +196,7 @@ fn extreme_over(op: &'static str, tensor: Tensor, over: Over, want: Want) -> Res
     check_extreme(op, &tensor, over)?;
     let dtype = tensor.dtype();
     dispatch_order!(op, dtype, want, false, [Max, Min, _ => MaxAbs], T, order => {
-        over.reduce(op, tensor, &Typed::<T, _>::new(Extreme { order }), dtype)
+        over.reduce(op, tensor, &TypedReduce::<T, _>::new(Extreme { order }), dtype)
     })
 }
 
@@ -199,7 +205,7 @@ fn truth_over(op: &'static str, tensor: Tensor, over: Over, store: BoolStore, al
     let (from, to) = (tensor.dtype(), DType::Bool(store));
     let mask = if from.is_float() { magnitude_mask(from.size()) } else { u64::MAX };
     dispatch!(bits op, from, B => {
-        over.reduce(op, tensor, &Typed::<B, _>::new(Truth::new(B::from_u64(mask), all)), to)
+        over.reduce(op, tensor, &TypedReduce::<B, _>::new(Truth::new(B::from_u64(mask), all)), to)
     })
 }
 

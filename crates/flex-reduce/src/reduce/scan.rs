@@ -4,7 +4,7 @@
 
 use super::drivers::build_bytes;
 use super::scan_kernel::ScanKernel;
-use super::scratch::{Packed, with_scratch};
+use super::scratch::{ValueBytes, with_scratch};
 use crate::Tensor;
 use crate::error::{Result, check_axis};
 use crate::parallel::thresholds::SCAN_MATRICES;
@@ -96,7 +96,7 @@ fn scan_rows(kernel: &dyn ScanKernel, src: Option<&[u8]>, out: &mut [u8], n: usi
 fn scan_long_row(kernel: &dyn ScanKernel, src: Option<&[u8]>, row: &mut [u8]) {
     let size = kernel.element_size();
     let block = BLOCK * size;
-    let scan = |b: usize, base: Packed, out: &mut [u8]| {
+    let scan = |b: usize, base: ValueBytes, out: &mut [u8]| {
         if let Some(src) = src {
             out.copy_from_slice(&src[b * block..b * block + out.len()]);
         }

@@ -6,7 +6,7 @@
 //! of non-negative numbers never decrease.
 
 use super::scanner::Scanner;
-use super::scratch::Packed;
+use super::scratch::ValueBytes;
 use crate::Element;
 use core::marker::PhantomData;
 use flex_math::simd::{Gains, Levels, vectorize_for, vectorize_with};
@@ -29,7 +29,7 @@ pub(super) const GROUP: usize = 4;
 /// Rows shorter than this, and remainders, are scanned as a plain chain.
 const MIN_GROUP: usize = 32;
 
-/// A scan over bytes. Running values are passed as [`Packed`], or as bytes of a carry that starts at a
+/// A scan over bytes. Running values are passed as [`ValueBytes`], or as bytes of a carry that starts at a
 /// [`Word`](super::scratch::Word).
 pub(super) trait ScanKernel: Sync {
     /// Bytes of an element.
@@ -39,14 +39,14 @@ pub(super) trait ScanKernel: Sync {
     /// [`Scanner::STRIPS`].
     fn has_strips(&self) -> bool;
     /// The running value of no elements.
-    fn identity(&self) -> Packed;
+    fn identity(&self) -> ValueBytes;
     /// The running value of `a` followed by `b`.
-    fn combine(&self, a: Packed, b: Packed) -> Packed;
+    fn combine(&self, a: ValueBytes, b: ValueBytes) -> ValueBytes;
     /// Scans each of the rows of `n` elements in place, continuing from the running value `base`. Returns the
     /// total of the last row; without strips, the running value at its end.
-    fn scan_rows(&self, rows: &mut [u8], n: usize, base: Packed) -> Packed;
+    fn scan_rows(&self, rows: &mut [u8], n: usize, base: ValueBytes) -> ValueBytes;
     /// The total of a row, by the same operations as in [`scan_rows`](Self::scan_rows).
-    fn total(&self, row: &[u8]) -> Packed;
+    fn total(&self, row: &[u8]) -> ValueBytes;
     /// Fills `carry` with running values of no elements.
     fn clear(&self, carry: &mut [u8]);
     /// Scans in place down the columns of rows as wide as `carry`, which holds the columns' running values on
@@ -79,15 +79,15 @@ impl<T: Element, S: Scanner<T>> ScanKernel for TypedScan<T, S> {
         S::STRIPS
     }
 
-    fn identity(&self) -> Packed {
-        Packed::new(self.scanner.identity())
+    fn identity(&self) -> ValueBytes {
+        ValueBytes::new(self.scanner.identity())
     }
 
-    fn combine(&self, a: Packed, b: Packed) -> Packed {
-        Packed::new(self.scanner.combine(a.get(), b.get()))
+    fn combine(&self, a: ValueBytes, b: ValueBytes) -> ValueBytes {
+        ValueBytes::new(self.scanner.combine(a.get(), b.get()))
     }
 
-    fn scan_rows(&self, rows: &mut [u8], n: usize, base: Packed) -> Packed {
+    fn scan_rows(&self, rows: &mut [u8], n: usize, base: ValueBytes) -> ValueBytes {
         let (rows, identity) = (bytemuck::cast_slice_mut(rows), self.scanner.identity());
         if n < STRIPS * (SHORT_STRIP + 1) {
             self.scan_with(&mut [identity; STRIPS * SHORT_STRIP], rows, n, base)
@@ -96,9 +96,9 @@ impl<T: Element, S: Scanner<T>> ScanKernel for TypedScan<T, S> {
         }
     }
 
-    fn total(&self, row: &[u8]) -> Packed {
+    fn total(&self, row: &[u8]) -> ValueBytes {
         let (s, row) = (self.scanner, bytemuck::cast_slice(row));
-        Packed::new(vectorize_with::<Rows<T, S>, _>(
+        ValueBytes::new(vectorize_with::<RowLevels<T, S>, _>(
             #[inline(always)]
             |vectors| total::<T, S>(s, row, vectors),
         ))
@@ -111,7 +111,7 @@ impl<T: Element, S: Scanner<T>> ScanKernel for TypedScan<T, S> {
     fn advance(&self, carry: &mut [u8], rows: &mut [u8]) {
         let (s, carry, rows) =
             (self.scanner, bytemuck::cast_slice_mut(carry), bytemuck::cast_slice_mut(rows));
-        vectorize_for::<Columns<T, S>, _>(
+        vectorize_for::<ColumnLevels<T, S>, _>(
             #[inline(always)]
             || advance::<T, S>(s, carry, rows),
         );
@@ -120,9 +120,9 @@ impl<T: Element, S: Scanner<T>> ScanKernel for TypedScan<T, S> {
 
 impl<T: Element, S: Scanner<T>> TypedScan<T, S> {
     /// [`ScanKernel::scan_rows`] with room for the running values of all strips of a group.
-    fn scan_with(&self, running: &mut [S::Acc], rows: &mut [T], n: usize, base: Packed) -> Packed {
+    fn scan_with(&self, running: &mut [S::Acc], rows: &mut [T], n: usize, base: ValueBytes) -> ValueBytes {
         let (s, base) = (self.scanner, base.get());
-        Packed::new(vectorize_with::<Rows<T, S>, _>(
+        ValueBytes::new(vectorize_with::<RowLevels<T, S>, _>(
             #[inline(always)]
             |vectors| {
                 let mut total = s.identity();
@@ -136,16 +136,16 @@ impl<T: Element, S: Scanner<T>> TypedScan<T, S> {
 }
 
 /// [`Scanner::ROW_LEVELS`], where [`vectorize_for`] reads it.
-struct Rows<T, S>(PhantomData<(T, S)>);
+struct RowLevels<T, S>(PhantomData<(T, S)>);
 
-impl<T, S: Scanner<T>> Gains for Rows<T, S> {
+impl<T, S: Scanner<T>> Gains for RowLevels<T, S> {
     const LEVELS: Levels = S::ROW_LEVELS;
 }
 
 /// [`Scanner::COLUMN_LEVELS`], likewise.
-struct Columns<T, S>(PhantomData<(T, S)>);
+struct ColumnLevels<T, S>(PhantomData<(T, S)>);
 
-impl<T, S: Scanner<T>> Gains for Columns<T, S> {
+impl<T, S: Scanner<T>> Gains for ColumnLevels<T, S> {
     const LEVELS: Levels = S::COLUMN_LEVELS;
 }
 

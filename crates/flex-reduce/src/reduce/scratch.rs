@@ -45,9 +45,9 @@ pub(super) fn whole_words(len: usize) -> usize {
 
 /// The bytes of a value of at most 8 bytes, whose type the drivers do not know.
 #[derive(Clone, Copy)]
-pub(super) struct Packed([u8; 8]);
+pub(super) struct ValueBytes([u8; 8]);
 
-impl Packed {
+impl ValueBytes {
     /// The bytes of `value`, followed by zeros.
     #[inline]
     pub fn new<A: Pod>(value: A) -> Self {

@@ -8,7 +8,7 @@ use crate::{DType, Element};
 use flex_math::simd::vectorize_lean;
 
 /// The raw bits of an element, or its key.
-pub(super) trait Key: Element + Digits {
+pub(super) trait SortKey: Element + Digits {
     /// A key and an index in one integer, ordered by the key first.
     type Packed: Digits + Default;
     const BITS: u32;
@@ -48,7 +48,7 @@ impl_digits!(u8, u16, u32, u64, u128);
 
 macro_rules! impl_key {
     ($($ty:ty => $packed:ty;)*) => {$(
-        impl Key for $ty {
+        impl SortKey for $ty {
             type Packed = $packed;
             const BITS: u32 = <$ty>::BITS;
             #[inline(always)]
@@ -106,7 +106,7 @@ pub(super) struct KeyMap<B> {
     inf: B,
 }
 
-impl<B: Key> KeyMap<B> {
+impl<B: SortKey> KeyMap<B> {
     /// The map for a dtype whose elements have the size of `B`.
     pub fn new(dtype: DType, descending: bool) -> Self {
         let inf = match dtype {

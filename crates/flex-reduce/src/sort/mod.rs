@@ -143,7 +143,7 @@ pub fn argsort(tensor: Tensor, axis: usize, descending: bool, index_dtype: DType
 /// # Errors
 /// An axis out of range or longer than 2^32 - 1, or shorter than `k`.
 pub fn topk(tensor: Tensor, axis: usize, k: usize) -> Result<Tensor> {
-    Ok(largest("topk", tensor, axis, k, DType::I64, Wanted::Values)?.0)
+    Ok(largest("topk", tensor, axis, k, DType::I64, TopkOutputs::Values)?.0)
 }
 
 /// The `k` largest elements along `axis` and their indices; see [`topk`].
@@ -156,7 +156,7 @@ pub fn topk_with_indices(
     k: usize,
     index_dtype: DType,
 ) -> Result<(Tensor, Tensor)> {
-    largest("topk_with_indices", tensor, axis, k, index_dtype, Wanted::Both)
+    largest("topk_with_indices", tensor, axis, k, index_dtype, TopkOutputs::Both)
 }
 
 /// The indices of the `k` largest elements along `axis`; see [`topk`].
@@ -164,12 +164,12 @@ pub fn topk_with_indices(
 /// # Errors
 /// The errors of [`topk_with_indices`].
 pub fn argtopk(tensor: Tensor, axis: usize, k: usize, index_dtype: DType) -> Result<Tensor> {
-    Ok(largest("argtopk", tensor, axis, k, index_dtype, Wanted::Indices)?.1)
+    Ok(largest("argtopk", tensor, axis, k, index_dtype, TopkOutputs::Indices)?.1)
 }
 
 /// The outputs of a top-k that are wanted.
 #[derive(Clone, Copy, PartialEq)]
-enum Wanted {
+enum TopkOutputs {
     Values,
     Indices,
     Both,
@@ -182,9 +182,9 @@ fn largest(
     axis: usize,
     k: usize,
     index_dtype: DType,
-    wanted: Wanted,
+    wanted: TopkOutputs,
 ) -> Result<(Tensor, Tensor)> {
-    check(op, &tensor, axis, (wanted != Wanted::Values).then_some(index_dtype))?;
+    check(op, &tensor, axis, (wanted != TopkOutputs::Values).then_some(index_dtype))?;
     let size = tensor.shape()[axis];
     if k > size {
         let expected = alloc::format!("at most {size}, the size of axis {axis}");
@@ -196,8 +196,8 @@ fn largest(
     shape[rank - 1] = k;
     let mut empty = shape.clone();
     empty[rank - 1] = 0;
-    let values_shape = if wanted == Wanted::Indices { empty.clone() } else { shape.clone() };
-    let indices_shape = if wanted == Wanted::Values { empty } else { shape.clone() };
+    let values_shape = if wanted == TopkOutputs::Indices { empty.clone() } else { shape.clone() };
+    let indices_shape = if wanted == TopkOutputs::Values { empty } else { shape.clone() };
     let mut indices = Tensor::empty(indices_shape, index_dtype)?;
     let values = dispatch!(bits op, dtype, B => Tensor::try_build::<B>(op, values_shape, dtype, |values| {
         if shape.num_elements() == 0 {

@@ -1,6 +1,6 @@
 //! Sorting of contiguous rows, with and without the original indices of the elements.
 
-use super::key::{Key, KeyMap};
+use super::key::{KeyMap, SortKey};
 use super::radix;
 use crate::error::Result;
 use crate::parallel::thresholds::{LONG_SORTED_ROW, TASK_SORT_ELEMENTS};
@@ -19,7 +19,7 @@ fn split(len: usize, n: usize) -> (usize, Work) {
 
 /// `Ok` if there is memory for sorting rows of `n` elements: of the elements themselves, or of pairs with
 /// their indices.
-pub(super) fn check_memory<B: Key>(op: &'static str, n: usize, pairs: bool) -> Result<()> {
+pub(super) fn check_memory<B: SortKey>(op: &'static str, n: usize, pairs: bool) -> Result<()> {
     let each = if pairs { size_of::<B>() + 2 * size_of::<B::Packed>() } else { 3 * size_of::<B>() };
     // Long rows are sorted one after the other.
     let rows = if n >= LONG_SORTED_ROW { 1 } else { parallel::threads() };
@@ -27,7 +27,7 @@ pub(super) fn check_memory<B: Key>(op: &'static str, n: usize, pairs: bool) -> R
 }
 
 /// Sorts each row of `n >= 1` elements in place; there is at least one.
-pub(super) fn sort_values<B: Key>(map: KeyMap<B>, rows: &mut [B], n: usize) {
+pub(super) fn sort_values<B: SortKey>(map: KeyMap<B>, rows: &mut [B], n: usize) {
     let (chunk, work) = split(rows.len(), n);
     parallel::for_each_chunk(rows, chunk, work, |_, rows| {
         let mut scratch = storage::alloc(2 * n * size_of::<B>());
@@ -39,7 +39,7 @@ pub(super) fn sort_values<B: Key>(map: KeyMap<B>, rows: &mut [B], n: usize) {
 /// Sorts rows as long as `keys` and `scratch`. A function of its own, whose arguments are known not to
 /// overlap: without it, 4,096 f32 take 4 % more instructions.
 #[inline(never)]
-fn sort_rows<B: Key>(map: KeyMap<B>, rows: &mut [B], keys: &mut [B], scratch: &mut [B]) {
+fn sort_rows<B: SortKey>(map: KeyMap<B>, rows: &mut [B], keys: &mut [B], scratch: &mut [B]) {
     for row in rows.chunks_exact_mut(keys.len()) {
         let exact = map.keys(row, keys);
         radix::sort(keys, scratch, 0, B::BITS);
@@ -53,7 +53,7 @@ fn sort_rows<B: Key>(map: KeyMap<B>, rows: &mut [B], keys: &mut [B], scratch: &m
 }
 
 /// The elements of a row whose bits their key does not determine, in order, grouped by key.
-fn shared_elements<B: Key>(map: KeyMap<B>, row: &[B]) -> Vec<(B, Vec<B>)> {
+fn shared_elements<B: SortKey>(map: KeyMap<B>, row: &[B]) -> Vec<(B, Vec<B>)> {
     let with_key = |key| {
         let elements = || row.iter().copied().filter(|&bits| map.key(bits) == key);
         let mut list = storage::list(elements().count());
@@ -65,7 +65,12 @@ fn shared_elements<B: Key>(map: KeyMap<B>, row: &[B]) -> Vec<(B, Vec<B>)> {
 
 /// Writes, for each element of the sorted rows of `n >= 1` elements, its index in the unsorted row; there is
 /// at least one.
-pub(super) fn sort_indices<B: Key>(map: KeyMap<B>, rows: RowPairs<'_, B>, indices: IndexSlice<'_>, n: usize) {
+pub(super) fn sort_indices<B: SortKey>(
+    map: KeyMap<B>,
+    rows: RowPairs<'_, B>,
+    indices: IndexSlice<'_>,
+    n: usize,
+) {
     let IndexSlice { bytes, width } = indices;
     let (chunk, work) = split(bytes.len() / width, n);
     match rows {
@@ -118,8 +123,8 @@ pub(super) struct IndexSlice<'a> {
 }
 
 /// Writes the indices of the pairs.
-pub(super) fn write_indices<B: Key>(pairs: &[B::Packed], indices: IndexSlice<'_>) {
-    fn write<B: Key, I: Key>(pairs: &[B::Packed], indices: &mut [u8]) {
+pub(super) fn write_indices<B: SortKey>(pairs: &[B::Packed], indices: IndexSlice<'_>) {
+    fn write<B: SortKey, I: SortKey>(pairs: &[B::Packed], indices: &mut [u8]) {
         for (o, &pair) in bytemuck::cast_slice_mut::<_, I>(indices).iter_mut().zip(pairs) {
             *o = I::from_u64(B::index(pair) as u64);
         }
@@ -133,14 +138,14 @@ pub(super) fn write_indices<B: Key>(pairs: &[B::Packed], indices: IndexSlice<'_>
 }
 
 /// Working memory to sort rows of one length together with their indices.
-struct PairSorter<'a, B: Key> {
+struct PairSorter<'a, B: SortKey> {
     map: KeyMap<B>,
     keys: &'a mut [B],
     pairs: &'a mut [B::Packed],
     scratch: &'a mut [B::Packed],
 }
 
-impl<B: Key> PairSorter<'_, B> {
+impl<B: SortKey> PairSorter<'_, B> {
     /// The sorted pairs of a row, a buffer for its keys, and whether all elements can be restored from the
     /// keys.
     fn sort(&mut self, row: &[B]) -> (&[B::Packed], &mut [B], bool) {
@@ -154,7 +159,7 @@ impl<B: Key> PairSorter<'_, B> {
 }
 
 /// Calls `f` with a sorter of rows of `n` elements.
-fn sorted_pairs<B: Key>(map: KeyMap<B>, n: usize, f: &mut dyn FnMut(&mut PairSorter<'_, B>)) {
+fn sorted_pairs<B: SortKey>(map: KeyMap<B>, n: usize, f: &mut dyn FnMut(&mut PairSorter<'_, B>)) {
     let mut keys = storage::alloc(n * size_of::<B>());
     let mut pairs = storage::alloc(2 * n * size_of::<B::Packed>());
     let keys = bytemuck::cast_slice_mut(&mut keys);

@@ -6,7 +6,7 @@
 //! meets the bound are read again. Unless many elements are equal, few more than k meet the bound; the k best
 //! are selected from these and sorted.
 
-use super::key::{Key, KeyMap};
+use super::key::{KeyMap, SortKey};
 use super::radix;
 use super::rows::{IndexSlice, write_indices};
 use crate::error::Result;
@@ -21,7 +21,7 @@ const GROUP: usize = 16;
 /// Writes the first `k >= 1` elements of each row of `n >= k` elements, and their indices, in the sorted
 /// order of `map`; of equal elements, the lowest index comes first. Either output may be empty if it is not
 /// wanted.
-pub(super) fn topk_rows<B: Key>(
+pub(super) fn topk_rows<B: SortKey>(
     map: KeyMap<B>,
     rows: &[B],
     n: usize,
@@ -80,7 +80,7 @@ pub(super) fn topk_rows<B: Key>(
 }
 
 /// `Ok` if there is memory for finding the `k` largest of rows of `n` elements.
-pub(super) fn check_memory<B: Key>(op: &'static str, n: usize, k: usize) -> Result<()> {
+pub(super) fn check_memory<B: SortKey>(op: &'static str, n: usize, k: usize) -> Result<()> {
     // Keys, and pairs with room to grow. Long rows are cut into short ones unless `k` is large.
     let each = 2 * size_of::<B>() + 4 * size_of::<B::Packed>();
     let (len, rows) = match (n >= LONG_TOPK_ROW, k <= SPLIT_TOPK) {
@@ -92,7 +92,7 @@ pub(super) fn check_memory<B: Key>(op: &'static str, n: usize, k: usize) -> Resu
 }
 
 /// Finds the best elements of rows, one row after the other.
-struct Finder<B: Key> {
+struct Finder<B: SortKey> {
     map: KeyMap<B>,
     k: usize,
     keys: Vec<B>,
@@ -102,7 +102,7 @@ struct Finder<B: Key> {
     pairs: Vec<B::Packed>,
 }
 
-impl<B: Key> Finder<B> {
+impl<B: SortKey> Finder<B> {
     fn new(map: KeyMap<B>, k: usize) -> Self {
         Self { map, k, keys: Vec::new(), bests: Vec::new(), selection: Vec::new(), pairs: Vec::new() }
     }
@@ -148,7 +148,7 @@ impl<B: Key> Finder<B> {
 }
 
 /// Computes the keys of a row, and the least key, which is the best, of each group.
-fn keys_and_bests<B: Key>(map: &KeyMap<B>, row: &[B], keys: &mut [B], bests: &mut [B]) {
+fn keys_and_bests<B: SortKey>(map: &KeyMap<B>, row: &[B], keys: &mut [B], bests: &mut [B]) {
     vectorize(
         #[inline(always)]
         || {
