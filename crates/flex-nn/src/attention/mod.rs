@@ -15,7 +15,7 @@ use crate::stored::{Computing, Sink, Source};
 use crate::{Blank, DType, Tensor, storage};
 use alloc::vec::Vec;
 use plan::AttentionPlan;
-use tile::{Inputs, Matrix, TileScratch, attend};
+use tile::{AttentionInputs, StoredMatrix, TileScratch, attend};
 
 /// Options of scaled dot-product attention.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -80,14 +80,14 @@ fn unit_depth(tensor: Tensor) -> Result<Tensor> {
 }
 
 /// A block of queries of one head, from query `first` on, and the memory of its result.
-struct Task<'a> {
+struct AttentionTask<'a> {
     head: [usize; 2],
     first: usize,
     out: Sink<'a>,
 }
 
 /// The blocks of queries of all heads.
-fn tasks<'a>(plan: &AttentionPlan, out: &'a mut [u8], dtype: DType) -> Result<Vec<Task<'a>>> {
+fn tasks<'a>(plan: &AttentionPlan, out: &'a mut [u8], dtype: DType) -> Result<Vec<AttentionTask<'a>>> {
     let row = plan.value_depth * dtype.size();
     let block = plan.query_block;
     let blocks = plan.queries.div_ceil(block);
@@ -95,7 +95,7 @@ fn tasks<'a>(plan: &AttentionPlan, out: &'a mut [u8], dtype: DType) -> Result<Ve
     for (index, head) in out.chunks_exact_mut(plan.queries * row).enumerate() {
         for (b, out) in head.chunks_mut(block * row).enumerate() {
             let head = [index / plan.heads, index % plan.heads];
-            tasks.push(Task { head, first: b * block, out: Sink::new(out, dtype) });
+            tasks.push(AttentionTask { head, first: b * block, out: Sink::new(out, dtype) });
         }
     }
     Ok(tasks)
@@ -128,11 +128,11 @@ fn run<A: Computing>(
     parallel::for_each_chunk(&mut tasks, 1, Work::Flops(flops), |_, tasks| {
         let mut scratch = TileScratch::<A>::new(plan);
         for task in tasks {
-            let head = |tensor, rows, cols| Matrix {
+            let head = |tensor, rows, cols| StoredMatrix {
                 data: Source::buffer(tensor),
                 layout: head_layout(tensor, task.head, rows, cols),
             };
-            let inputs = Inputs {
+            let inputs = AttentionInputs {
                 query: head(query, plan.queries, plan.depth),
                 key: head(key, plan.depth, plan.keys),
                 value: head(value, plan.keys, plan.value_depth),

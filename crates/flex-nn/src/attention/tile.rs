@@ -50,12 +50,12 @@ pub(super) fn scratch_bytes<A>(plan: &AttentionPlan) -> usize {
 
 /// A matrix as it is stored.
 #[derive(Clone, Copy)]
-pub(super) struct Matrix<'a> {
+pub(super) struct StoredMatrix<'a> {
     pub data: Source<'a>,
     pub layout: MatLayout,
 }
 
-impl<'a> Matrix<'a> {
+impl<'a> StoredMatrix<'a> {
     /// `len` rows from row `first` on.
     fn rows(self, first: usize, len: usize) -> Self {
         let offset = self.layout.offset.wrapping_add_signed(first as isize * self.layout.row_stride);
@@ -97,13 +97,13 @@ impl<'a> Matrix<'a> {
 
 /// The operands that a task reads.
 #[derive(Clone, Copy)]
-pub(super) struct Inputs<'a> {
+pub(super) struct AttentionInputs<'a> {
     /// `[queries, depth]` of one head.
-    pub query: Matrix<'a>,
+    pub query: StoredMatrix<'a>,
     /// `[depth, keys]`.
-    pub key: Matrix<'a>,
+    pub key: StoredMatrix<'a>,
     /// `[keys, value_depth]`.
-    pub value: Matrix<'a>,
+    pub value: StoredMatrix<'a>,
     /// The whole buffers of mask and bias, indexed by the plan's layouts.
     pub mask: Option<&'a [u8]>,
     pub bias: Option<Source<'a>>,
@@ -114,7 +114,7 @@ pub(super) fn attend<A: Computing>(
     plan: &AttentionPlan,
     head: [usize; 2],
     first: usize,
-    inputs: Inputs<'_>,
+    inputs: AttentionInputs<'_>,
     scratch: &mut TileScratch<A>,
     out: &mut Sink<'_>,
 ) {
@@ -129,7 +129,7 @@ fn attend_in<A: Computing>(
     plan: &AttentionPlan,
     head: [usize; 2],
     first: usize,
-    inputs: Inputs<'_>,
+    inputs: AttentionInputs<'_>,
     scratch: &mut TileScratch<A>,
     result: &mut [A],
 ) {

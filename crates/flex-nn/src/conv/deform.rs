@@ -8,7 +8,7 @@
 use super::bias::sum_channels;
 use super::element::{Output, Scratch, Values};
 use super::plan::{Geometry, check_bias, check_scratch};
-use super::product::{BLOCK_ROWS, Pairs, Tap, Terms, dots, max_lanes, rows_of, windows};
+use super::product::{BLOCK_ROWS, DotOperands, Tap, Terms, dots, max_lanes, rows_of, windows};
 use super::run::product_work;
 use super::{ConvOptions, DeformConvGradients, DeformConvOptions, start_values};
 use crate::error::{Error, Result, check_same_dtype};
@@ -54,9 +54,9 @@ pub fn deform_conv2d(
     check_scratch(OP, &shape)?;
     computing!(OP, x.dtype(), A => {
         let bias = start_values::<A>(OP, bias.as_ref(), plan.channels_out())?;
-        let factors = Factors::<A>::new(OP, &x, &offset, &weight, mask.as_ref())?;
+        let operands = DeformOperands::<A>::new(OP, &x, &offset, &weight, mask.as_ref())?;
         let mut out = Output::<A>::new(OP, shape, x.dtype())?;
-        plan.forward(OP, &factors, &bias, out.values())?;
+        plan.forward(OP, &operands, &bias, out.values())?;
         Ok(out.finish())
     })
 }
@@ -85,7 +85,7 @@ pub fn deform_conv2d_backward(
     let (mask, grad) = (mask.map(Tensor::into_contiguous).transpose()?, grad.into_contiguous()?);
     let mask_shape = crate::Shape::from([plan.g.batch, plan.rows(), plan.g.grid[1], plan.g.grid[2]]);
     computing!(OP, dtype, A => {
-        let factors = Factors::<A>::new(OP, &x, &offset, &weight, mask.as_ref())?;
+        let operands = DeformOperands::<A>::new(OP, &x, &offset, &weight, mask.as_ref())?;
         let output = |shape: &crate::Shape| Output::<A>::new(OP, shape.clone(), dtype);
         let (mut d_x, mut d_offset, mut d_weight) =
             (output(x.shape())?, output(offset.shape())?, output(weight.shape())?);
@@ -93,7 +93,7 @@ pub fn deform_conv2d_backward(
         let mut d_mask = output(&mask_shape)?;
         plan.backward(
             OP,
-            &factors,
+            &operands,
             &Values::of(OP, Source::of(&grad))?,
             d_x.values(),
             d_offset.values(),
@@ -112,14 +112,14 @@ pub fn deform_conv2d_backward(
 }
 
 /// The operands in the type that the convolution is computed in.
-struct Factors<'a, T> {
+struct DeformOperands<'a, T> {
     x: Values<'a, T>,
     offset: Values<'a, T>,
     weight: Values<'a, T>,
     mask: Option<Values<'a, T>>,
 }
 
-impl<'a, A: Computing> Factors<'a, A> {
+impl<'a, A: Computing> DeformOperands<'a, A> {
     fn new(
         op: &'static str,
         x: &'a Tensor,
@@ -135,7 +135,7 @@ impl<'a, A: Computing> Factors<'a, A> {
 
 /// The position at which a tap samples the image, the same for all channels of an offset group.
 #[derive(Clone, Copy, Debug)]
-struct Sample<T> {
+struct SamplePoint<T> {
     /// Plane indices of the elements above left, above right, below left and below right; `usize::MAX`
     /// outside of the plane.
     corners: [usize; 4],
@@ -145,7 +145,7 @@ struct Sample<T> {
     inside: bool,
 }
 
-impl<T: Real> Sample<T> {
+impl<T: Real> SamplePoint<T> {
     fn new(y: T, x: T, height: usize, width: usize) -> Self {
         let limit = |size: usize| T::from_f64(size as f64);
         let inside = !(y <= -T::ONE || x <= -T::ONE || y >= limit(height) || x >= limit(width));
@@ -263,7 +263,7 @@ impl DeformPlan {
         offset: &[T],
         row: usize,
         range: Range<usize>,
-    ) -> impl Iterator<Item = Sample<T>> {
+    ) -> impl Iterator<Item = SamplePoint<T>> {
         let Geometry { image, grid, kernel, stride, padding, dilation, .. } = &self.g;
         let tap = row % self.g.taps();
         let (tap_y, tap_x) = (tap / kernel[2] * dilation[1], tap % kernel[2] * dilation[2]);
@@ -275,18 +275,18 @@ impl DeformPlan {
             };
             let y = coordinate(at / grid[2], tap_y, 1) + shift_y[at];
             let x = coordinate(at % grid[2], tap_x, 2) + shift_x[at];
-            Sample::new(y, x, image[1], image[2])
+            SamplePoint::new(y, x, image[1], image[2])
         })
     }
 
     /// Writes rows `channel * taps + tap` of samples, times the mask, at a range of window positions of an
     /// image.
-    fn columns<T: Real>(&self, f: &Factors<'_, T>, image: usize, range: Range<usize>, out: &mut [T]) {
+    fn columns<T: Real>(&self, f: &DeformOperands<'_, T>, image: usize, range: Range<usize>, out: &mut [T]) {
         let (taps, n, len) = (self.g.taps(), self.positions(), range.len());
         let x = &f.x[image * self.channels_in() * self.plane()..][..self.channels_in() * self.plane()];
         let offset = &f.offset[image * 2 * self.rows() * n..];
         let per_group = self.channels_in() / self.offset_groups;
-        let mut samples: Vec<Sample<T>> = storage::list(len);
+        let mut samples: Vec<SamplePoint<T>> = storage::list(len);
         for row in 0..self.rows() {
             samples.clear();
             samples.extend(self.samples(offset, row, range.clone()));
@@ -307,7 +307,7 @@ impl DeformPlan {
     fn forward<T: Real>(
         &self,
         op: &'static str,
-        f: &Factors<'_, T>,
+        f: &DeformOperands<'_, T>,
         bias: &[T],
         out: &mut [T],
     ) -> Result<()> {
@@ -323,7 +323,7 @@ impl DeformPlan {
         storage::ensure(op, tiles.saturating_mul(list))?;
         let columns =
             k.saturating_mul(self.g.groups).saturating_add(BLOCK_ROWS).saturating_mul(size_of::<T>());
-        let bytes = columns.saturating_add(size_of::<Sample<T>>()).saturating_mul(tile);
+        let bytes = columns.saturating_add(size_of::<SamplePoint<T>>()).saturating_mul(tile);
         storage::ensure_for_tasks(op, bytes, tiles)?;
         // The outputs of one tile of one image: a range of positions in each channel.
         let mut tasks: Vec<(usize, Range<usize>, Vec<&mut [T]>)> = storage::try_list(op, tiles)?;
@@ -360,7 +360,7 @@ impl DeformPlan {
     fn backward<T: Real>(
         &self,
         op: &'static str,
-        f: &Factors<'_, T>,
+        f: &DeformOperands<'_, T>,
         grad: &[T],
         d_x: &mut [T],
         d_offset: &mut [T],
@@ -393,7 +393,7 @@ impl DeformPlan {
         let column_offsets = storage::try_collect(op, (0..k).map(|i| i * pitch))?;
         let row_terms = row_terms(rows_out, pitch);
         let zeros = [T::ZERO; BLOCK_ROWS];
-        let nothing = Sample { corners: [usize::MAX; 4], fraction: [T::ZERO; 2], inside: false };
+        let nothing = SamplePoint { corners: [usize::MAX; 4], fraction: [T::ZERO; 2], inside: false };
         let mut samples = storage::try_room(op, self.rows() * n, nothing)?;
         let per_group = self.channels_in() / self.offset_groups;
         let sampling = Work::Flops(SAMPLE_FLOPS.saturating_mul(groups * k * n));
@@ -428,7 +428,7 @@ impl DeformPlan {
                 let block = &mut d_weight[group * rows_out * k..][..rows_out * k];
                 for_each_chunk(block, TASK_DEFORM_ROWS * k, product, |task, out| {
                     for start in (0..pitch).step_by(SEGMENT) {
-                        let pairs = Pairs {
+                        let operands = DotOperands {
                             g: &g[task * TASK_DEFORM_ROWS * pitch + start..],
                             g_row: pitch,
                             g_image: 0,
@@ -439,7 +439,7 @@ impl DeformPlan {
                             images: 1,
                             len: SEGMENT.min(pitch - start),
                         };
-                        dots(pairs, out);
+                        dots(operands, out);
                     }
                 });
                 let transposed = &transposed[group * k * rows_out..][..k * rows_out];

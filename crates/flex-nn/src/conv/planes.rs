@@ -143,7 +143,7 @@ impl Planes {
 
     /// The row that holds what all phases of the last axis read from a row of the source, if they begin at
     /// neighbouring elements.
-    fn row(&self) -> Option<Row> {
+    fn row(&self) -> Option<PaddedRow> {
         let w = &self.axes[2];
         let &[first, .., last] = &w.starts[..] else { return None };
         let neighbours = w.starts.windows(2).all(|pair| pair[1] == pair[0] + 1);
@@ -155,9 +155,9 @@ impl Planes {
         // Cannot overflow: the plan has checked that sizes leave room in `isize`.
         let (from, to) = (first.max(0), (last + (w.len * w.step) as isize).min(self.source[2] as isize));
         Some(if from < to {
-            Row { len, at: (from - first) as usize, source: from as usize..to as usize }
+            PaddedRow { len, at: (from - first) as usize, source: from as usize..to as usize }
         } else {
-            Row { len, at: 0, source: 0..0 }
+            PaddedRow { len, at: 0, source: 0..0 }
         })
     }
 
@@ -217,7 +217,7 @@ impl Planes {
         src: Source<'_>,
         base: usize,
         dst: &mut [A],
-        row: &Row,
+        row: &PaddedRow,
         room: &mut [A],
     ) {
         let [d, h, w] = &self.axes;
@@ -287,7 +287,7 @@ const BLOCK: usize = 8;
 const FETCHED: usize = 32 * 1024;
 
 /// A row of the source with its padding: what comes from the source, and where it lies among zeros.
-struct Row {
+struct PaddedRow {
     len: usize,
     at: usize,
     source: core::ops::Range<usize>,

@@ -115,10 +115,10 @@ pub(super) fn windows<T: Real>(
     out: &mut [&mut [T]],
 ) {
     let room = out.iter().map(|row| row.len()).min().unwrap_or(0);
-    dispatch(Windows { a, a_row, bias, p, terms, base, len, out, room });
+    dispatch(WindowSums { a, a_row, bias, p, terms, base, len, out, room });
 }
 
-struct Windows<'a, 'b, T> {
+struct WindowSums<'a, 'b, T> {
     a: &'a [T],
     a_row: usize,
     bias: &'a [T],
@@ -131,7 +131,7 @@ struct Windows<'a, 'b, T> {
     room: usize,
 }
 
-impl<T: Real> WithSimd for Windows<'_, '_, T> {
+impl<T: Real> WithSimd for WindowSums<'_, '_, T> {
     type Output = ();
 
     /// 8 x 3 accumulators, 3 windows and a coefficient take 28 of the 32 registers of AVX-512. The other
@@ -155,7 +155,7 @@ impl<T: Real> WithSimd for Windows<'_, '_, T> {
     }
 }
 
-impl<T: Real> Windows<'_, '_, T> {
+impl<T: Real> WindowSums<'_, '_, T> {
     /// Computes `R` rows from `row` on over their whole length; returns `R`.
     #[inline(always)]
     fn rows<S: Simd, const R: usize, const V: usize>(&mut self, row: usize) -> usize {
@@ -303,7 +303,7 @@ fn load_part<S: Simd, T: Real>(values: &[T]) -> Vector<S, T> {
 /// The operands of [`dots`]: `rows` rows of `g` and the windows of `p` for each of `images` images, all of
 /// `len` elements.
 #[derive(Clone, Copy)]
-pub(super) struct Pairs<'a, T> {
+pub(super) struct DotOperands<'a, T> {
     /// Row `r` of image `i` starts at `i * g_image + r * g_row`.
     pub g: &'a [T],
     pub g_row: usize,
@@ -322,12 +322,12 @@ pub(super) struct Pairs<'a, T> {
 ///
 /// # Panics
 /// Panics if a slice is too short.
-pub(super) fn dots<T: Real>(pairs: Pairs<'_, T>, out: &mut [T]) {
-    dispatch(Dots { pairs, out });
+pub(super) fn dots<T: Real>(operands: DotOperands<'_, T>, out: &mut [T]) {
+    dispatch(Dots { operands, out });
 }
 
 struct Dots<'a, T> {
-    pairs: Pairs<'a, T>,
+    operands: DotOperands<'a, T>,
     out: &'a mut [T],
 }
 
@@ -339,8 +339,8 @@ impl<T: Real> WithSimd for Dots<'_, T> {
     fn with_simd<S: Simd>(mut self) {
         let wide = size_of::<Vector<S, T>>() == 64;
         let mut row = 0;
-        while row < self.pairs.rows {
-            row += match self.pairs.rows - row {
+        while row < self.operands.rows {
+            row += match self.operands.rows - row {
                 1 => self.rows::<S, 1, 6>(row),
                 _ if wide => self.rows::<S, 4, 6>(row),
                 _ => self.rows::<S, 2, 4>(row),
@@ -352,7 +352,7 @@ impl<T: Real> WithSimd for Dots<'_, T> {
 impl<T: Real> Dots<'_, T> {
     #[inline(always)]
     fn rows<S: Simd, const R: usize, const J: usize>(&mut self, row: usize) -> usize {
-        let columns = self.pairs.offsets.len();
+        let columns = self.operands.offsets.len();
         let mut column = 0;
         while column < columns {
             // The accumulators are copied to memory before they are summed: summed in place, they would be
@@ -362,7 +362,7 @@ impl<T: Real> Dots<'_, T> {
             self.tile::<S, R, J>(row, column, &mut sums);
             for (k, sums) in sums.chunks_exact(lanes).take(R * J).enumerate() {
                 let (r, j) = (row + k / J, column + k % J);
-                if r < self.pairs.rows && j < columns {
+                if r < self.operands.rows && j < columns {
                     let rest = self.rest(lanes, r, j);
                     self.out[r * columns + j] += sum_lanes(sums) + rest;
                 }
@@ -375,7 +375,7 @@ impl<T: Real> Dots<'_, T> {
     /// The part of one sum over the positions after the last whole vector.
     #[inline(always)]
     fn rest(&self, lanes: usize, row: usize, column: usize) -> T {
-        let Pairs { g, g_row, g_image, p, p_image, offsets, images, len, .. } = self.pairs;
+        let DotOperands { g, g_row, g_image, p, p_image, offsets, images, len, .. } = self.operands;
         let mut sum = T::ZERO;
         if !len.is_multiple_of(lanes) {
             for image in 0..images {
@@ -393,7 +393,7 @@ impl<T: Real> Dots<'_, T> {
     /// window repeat the last.
     #[inline(always)]
     fn tile<S: Simd, const R: usize, const J: usize>(&self, row: usize, column: usize, sums: &mut [T]) {
-        let Pairs { g, g_row, g_image, p, p_image, offsets, rows, images, len } = self.pairs;
+        let DotOperands { g, g_row, g_image, p, p_image, offsets, rows, images, len } = self.operands;
         let lanes = T::lanes::<S>();
         let whole = len - len % lanes;
         let mut acc = [[T::ZERO.splat(); J]; R];
@@ -509,7 +509,7 @@ mod tests {
             let (len, room) = (*len, *pitch);
             let terms = &Terms::new(taps.clone(), TERMS, A_STEP, P_STEP);
             let rows = &mut out.chunks_mut(room).collect::<Vec<_>>();
-            Windows { a, a_row: 5, bias, p, terms, base: 2, len, out: rows, room }.with_simd::<S>();
+            WindowSums { a, a_row: 5, bias, p, terms, base: 2, len, out: rows, room }.with_simd::<S>();
             out.chunks(room).flat_map(|row| row[..len].to_vec()).collect()
         }
     }
@@ -551,7 +551,7 @@ mod tests {
     }
 
     #[derive(Clone)]
-    struct DotsCase<'a, T>(Pairs<'a, T>);
+    struct DotsCase<'a, T>(DotOperands<'a, T>);
 
     impl<T: Real> WithSimd for DotsCase<'_, T> {
         type Output = Vec<T>;
@@ -559,7 +559,7 @@ mod tests {
         #[inline(always)]
         fn with_simd<S: Simd>(self) -> Vec<T> {
             let mut out = vec![T::ONE; self.0.rows * self.0.offsets.len()];
-            Dots { pairs: self.0, out: &mut out }.with_simd::<S>();
+            Dots { operands: self.0, out: &mut out }.with_simd::<S>();
             out
         }
     }
@@ -585,8 +585,9 @@ mod tests {
                             }
                         }
                     }
-                    let pairs = Pairs { g: &g, g_row, g_image, p: &p, p_image, offsets, rows, images, len };
-                    for_each_isa(DotsCase(pairs), |isa, got| check(isa, &got, &want, 100.0));
+                    let operands =
+                        DotOperands { g: &g, g_row, g_image, p: &p, p_image, offsets, rows, images, len };
+                    for_each_isa(DotsCase(operands), |isa, got| check(isa, &got, &want, 100.0));
                 }
             }
         }

@@ -7,7 +7,7 @@
 
 use super::element::Scratch;
 use super::planes::Planes;
-use super::product::{BLOCK_ROWS, OutRows, Pairs, dots, max_lanes, rows_of, slack, windows};
+use super::product::{BLOCK_ROWS, DotOperands, OutRows, dots, max_lanes, rows_of, slack, windows};
 use super::program::{Pass, Program};
 use crate::dtype::DType;
 use crate::error::Result;
@@ -41,7 +41,7 @@ const MOST_APART: usize = 2;
 
 /// The operands of a program.
 #[derive(Clone, Copy)]
-struct Operands<'a, A> {
+struct ConvOperands<'a, A> {
     /// The coefficients, which lie as the program says.
     weight: &'a [A],
     /// One initial value per output channel of all groups.
@@ -66,7 +66,7 @@ pub(super) fn run<A: Computing>(
     let units = shape.num_elements() / unit_out.max(1);
     let mut blank = Blank::new(op, shape, dtype)?;
     let out = blank.bytes();
-    let operands = Operands { weight, bias, groups };
+    let operands = ConvOperands { weight, bias, groups };
     if program.turned.is_some() {
         let rows = (2 * BLOCK_ROWS + 1).saturating_mul(program.out_len());
         storage::ensure_for_tasks(op, rows.saturating_mul(size_of::<A>()), usize::MAX)?;
@@ -103,7 +103,7 @@ pub(super) fn run<A: Computing>(
                         &scratch
                     }
                 };
-                let part = Part { unit, row: 0, band: 0..program.out[program.band_axis()] };
+                let part = ConvPart { unit, row: 0, band: 0..program.out[program.band_axis()] };
                 program.multiply(&operands, p, &part, &mut [out], dtype, &mut temp, finish);
             }
         });
@@ -173,7 +173,7 @@ pub(super) fn pack_all<A: Computing>(planes: &Planes, src: Source<'_>, dst: &mut
 /// Some rows (output channels) of one unit (a group of an image), limited to a band of the axis of
 /// [`Program::band_axis`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Part {
+struct ConvPart {
     unit: usize,
     row: usize,
     band: Range<usize>,
@@ -181,7 +181,7 @@ struct Part {
 
 /// A part and the memory of its outputs: one slice for all rows if the band is the whole axis, else one for
 /// each row.
-type Task<'a> = (Part, Vec<&'a mut [u8]>);
+type Task<'a> = (ConvPart, Vec<&'a mut [u8]>);
 
 /// Cuts the output of consecutive units, with elements of `element` bytes, into tasks.
 fn split<'a>(
@@ -207,7 +207,8 @@ fn split<'a>(
         for (b, channels) in unit.chunks_mut(block * out_bytes).enumerate() {
             let base = list.len();
             for start in (0..size).step_by(band) {
-                let part = Part { unit: first + k, row: b * block, band: start..(start + band).min(size) };
+                let part =
+                    ConvPart { unit: first + k, row: b * block, band: start..(start + band).min(size) };
                 list.push((part, storage::list(if bands == 1 { 1 } else { block })));
             }
             if bands == 1 {
@@ -244,9 +245,9 @@ impl Program {
     /// the memory of the outputs, as in a [`Task`].
     fn multiply<A: Computing>(
         &self,
-        operands: &Operands<'_, A>,
+        operands: &ConvOperands<'_, A>,
         p: &[A],
-        part: &Part,
+        part: &ConvPart,
         out: &mut [&mut [u8]],
         dtype: DType,
         temp: &mut [A],
@@ -293,9 +294,9 @@ impl Program {
     /// Computes a part whose rows are turned.
     fn multiply_turned<A: Computing>(
         &self,
-        operands: &Operands<'_, A>,
+        operands: &ConvOperands<'_, A>,
         p: &[A],
-        part: &Part,
+        part: &ConvPart,
         pieces: &mut [Sink<'_>],
         temp: &mut [A],
         lanes: usize,
@@ -315,7 +316,15 @@ impl Program {
                 let first = summed * self.summed;
                 let p = &p[first * self.planes.channel_len()..];
                 let weight = &operands.weight[first * self.coefficients.channel..];
-                self.multiply_rows(&Operands { weight, ..*operands }, p, part, row, &mut sinks, temp, None);
+                self.multiply_rows(
+                    &ConvOperands { weight, ..*operands },
+                    p,
+                    part,
+                    row,
+                    &mut sinks,
+                    temp,
+                    None,
+                );
                 if summed > 0 {
                     let used = pieces.len() * len;
                     add(&part_rows[..used], &mut rows[..used]);
@@ -337,9 +346,9 @@ impl Program {
     /// if the program [is in order](Self::is_in_order); it comes with the number of the first output.
     fn multiply_rows<A: Computing>(
         &self,
-        operands: &Operands<'_, A>,
+        operands: &ConvOperands<'_, A>,
         p: &[A],
-        part: &Part,
+        part: &ConvPart,
         first: usize,
         pieces: &mut [Sink<'_>],
         temp: &mut [A],
@@ -457,9 +466,18 @@ impl Program {
             sums[..rows].copy_from_slice(&bias[k * ROWS..][..rows]);
             let p = &a[k * ROWS * self.coefficients.row..];
             let (g, offsets) = (&column[..], &offsets[..rows]);
-            let pairs =
-                Pairs { g, g_row: 0, g_image: 0, p, p_image: 0, offsets, rows: 1, images: 1, len: channels };
-            dots(pairs, &mut sums[..rows]);
+            let operands = DotOperands {
+                g,
+                g_row: 0,
+                g_image: 0,
+                p,
+                p_image: 0,
+                offsets,
+                rows: 1,
+                images: 1,
+                len: channels,
+            };
+            dots(operands, &mut sums[..rows]);
             for (piece, sum) in pieces.iter_mut().filter_map(Sink::values::<A>).zip(sums) {
                 piece[at] = sum;
             }

@@ -8,7 +8,7 @@
 
 use super::element::Scratch;
 use super::plan::{Geometry, check_scratch};
-use super::product::{Pairs, dots, max_lanes};
+use super::product::{DotOperands, dots, max_lanes};
 use super::program::Program;
 use super::run::{PLANES_BYTES, check_packing, pack_all, product_work};
 use crate::error::Result;
@@ -125,7 +125,7 @@ pub(super) fn weight_gradient<A: Computing>(
                 for &(start, len) in &segments {
                     let images = (2 * SEGMENT / len).max(1);
                     for i in (0..count).step_by(images) {
-                        let pairs = Pairs {
+                        let operands = DotOperands {
                             g: &rows_of[(i * total + row) * wide + start..],
                             g_row: wide,
                             g_image: total * wide,
@@ -136,7 +136,7 @@ pub(super) fn weight_gradient<A: Computing>(
                             images: images.min(count - i),
                             len,
                         };
-                        dots(pairs, block);
+                        dots(operands, block);
                     }
                 }
                 row += here;

@@ -1,7 +1,7 @@
 //! Batch normalisation: of each channel, over the batch and the pixels.
 
-use super::channels::{Channels, Pair, Pass, run};
-use super::columns::Kernel;
+use super::channels::{ChannelPass, Channels, Pair, run};
+use super::columns::LineKernel;
 use crate::error::{Error, Result, check_same_dtype};
 use crate::stored::{Sink, Source};
 use crate::{Blank, DType, Shape, Tensor, storage};
@@ -127,18 +127,18 @@ struct Normalise<'a> {
     epsilon: f64,
 }
 
-impl Pass for Normalise<'_> {
+impl ChannelPass for Normalise<'_> {
     fn sum(&self, channels: &Channels<'_>, k: usize, tile: &[Sink<'_>], sums: &mut [Pair]) {
         let count = channels.samples_of_tile(k) as f64;
-        channels.sum(k, Kernel::Sum, tile, &[], sums);
+        channels.sum(k, LineKernel::Sum, tile, &[], sums);
         let mut numbers = storage::room(sums.len(), [0.0; 4]);
         for (numbers, sums) in numbers.iter_mut().zip(&mut *sums) {
             // Means as they are subtracted.
             numbers[0] = channels.rounded(sums[0] / count);
             *sums = Pair::default();
         }
-        let means = channels.spread(k, &numbers, Kernel::Apart);
-        channels.sum(k, Kernel::Apart, tile, &means, sums);
+        let means = channels.spread(k, &numbers, LineKernel::Apart);
+        channels.sum(k, LineKernel::Apart, tile, &means, sums);
         for (sums, [mean, ..]) in sums.iter_mut().zip(numbers) {
             let [apart, squares] = *sums;
             // By how much the sum of the first pass was rounded. Not a number if the mean is infinite.
@@ -156,8 +156,8 @@ impl Pass for Normalise<'_> {
         total[1] = (total[1] * before + sums[1] * count) / all + apart * apart * share * (before / all);
     }
 
-    fn kernel(&self) -> Kernel {
-        Kernel::Affine
+    fn kernel(&self) -> LineKernel {
+        LineKernel::Affine
     }
 
     /// Mean, scale and shift.

@@ -7,9 +7,9 @@
 //!   Normalization", 2015, section 3).
 
 use super::batch_norm::{check, numbers};
-use super::channels::{Channels, Pair, Pass, run};
+use super::channels::{ChannelPass, Channels, Pair, run};
 use super::check_grad;
-use super::columns::Kernel;
+use super::columns::LineKernel;
 use crate::error::Result;
 use crate::stored::Sink;
 use crate::{Tensor, storage};
@@ -58,14 +58,14 @@ impl Gradient<'_> {
     }
 }
 
-impl Pass for Gradient<'_> {
+impl ChannelPass for Gradient<'_> {
     fn sum(&self, channels: &Channels<'_>, k: usize, tile: &[Sink<'_>], sums: &mut [Pair]) {
         let mut numbers = storage::room(sums.len(), [0.0; 4]);
         for (c, numbers) in channels.of_tile(k).zip(&mut numbers) {
             *numbers = [self.given[c][1], self.scale(c), 0.0, 0.0];
         }
-        let constants = channels.spread(k, &numbers, Kernel::Products);
-        channels.sum(k, Kernel::Products, tile, &constants, sums);
+        let constants = channels.spread(k, &numbers, LineKernel::Products);
+        channels.sum(k, LineKernel::Products, tile, &constants, sums);
     }
 
     fn join(&self, total: &mut Pair, _: f64, sums: Pair, _: f64) {
@@ -73,8 +73,8 @@ impl Pass for Gradient<'_> {
         total[1] += sums[1];
     }
 
-    fn kernel(&self) -> Kernel {
-        Kernel::Gradient
+    fn kernel(&self) -> LineKernel {
+        LineKernel::Gradient
     }
 
     fn constants(&self, c: usize, count: f64, [of_grad, of_product]: Pair) -> [f64; 4] {

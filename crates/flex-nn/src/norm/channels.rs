@@ -10,7 +10,7 @@
 //! the second-level cache. Otherwise all tiles are summed first, the sums of each channel are joined in
 //! order, and all tiles are written.
 
-use super::columns::{CHUNK, Kernel, Scratch, compute};
+use super::columns::{CHUNK, LineKernel, LineScratch, compute};
 use super::rows::FLOPS_PER_ELEMENT;
 use crate::error::Result;
 use crate::float::Real;
@@ -96,14 +96,14 @@ impl Line {
 }
 
 /// A computation over channels. The output of a tile is one [`Sink`] per run.
-pub(super) trait Pass: Sync {
+pub(super) trait ChannelPass: Sync {
     /// Computes the numbers of the channels of tile `k`.
     fn sum(&self, channels: &Channels<'_>, k: usize, tile: &[Sink<'_>], sums: &mut [Pair]);
     /// Combines the numbers `total` of `before` elements of a channel with the numbers `sums` of `count` more
     /// elements.
     fn join(&self, total: &mut Pair, before: f64, sums: Pair, count: f64);
     /// The kernel that writes.
-    fn kernel(&self) -> Kernel;
+    fn kernel(&self) -> LineKernel;
     /// Its constants for channel `c`, of `count` elements, from the numbers of the channel.
     fn constants(&self, c: usize, count: f64, total: Pair) -> [f64; 4];
 }
@@ -215,7 +215,7 @@ impl<'a> Channels<'a> {
     }
 
     /// The constants of `kernel` for tile `k`, from the constants of its channels.
-    pub fn spread(&self, k: usize, numbers: &[[f64; 4]], kernel: Kernel) -> Vec<f64> {
+    pub fn spread(&self, k: usize, numbers: &[[f64; 4]], kernel: LineKernel) -> Vec<f64> {
         let (mut rows, line) = self.rows(k, kernel.constants());
         let period = line.min(numbers.len() * self.width * self.computing().size());
         for (which, row) in rows.chunks_mut(line.div_ceil(size_of::<f64>())).enumerate() {
@@ -233,13 +233,13 @@ impl<'a> Channels<'a> {
     }
 
     /// Adds the sums of `kernel` over tile `k` to the numbers of the channels.
-    pub fn sum(&self, k: usize, kernel: Kernel, tile: &[Sink<'_>], constants: &[f64], sums: &mut [Pair]) {
+    pub fn sum(&self, k: usize, kernel: LineKernel, tile: &[Sink<'_>], constants: &[f64], sums: &mut [Pair]) {
         let (mut columns, bytes) = self.rows(k, kernel.sums());
-        let mut scratch = Scratch::default();
+        let mut scratch = LineScratch::default();
         let lines = self.lines(k);
         for (i, line) in lines.iter().enumerate() {
             let grad = match self.grad {
-                _ if kernel != Kernel::Products => self.x.slice(0..0),
+                _ if kernel != LineKernel::Products => self.x.slice(0..0),
                 Some(grad) => grad.slice(line.place()),
                 None => tile[line.run].source().slice(line.inside()),
             };
@@ -274,7 +274,7 @@ impl<'a> Channels<'a> {
     fn run(
         &self,
         op: &'static str,
-        pass: &dyn Pass,
+        pass: &dyn ChannelPass,
         bytes: &mut [u8],
         totals: &mut [Pair],
         mut given: bool,
@@ -327,13 +327,13 @@ impl<'a> Channels<'a> {
     }
 
     /// Writes tile `k`, from the numbers of its channels.
-    fn write_tile(&self, k: usize, pass: &dyn Pass, tile: &mut [Sink<'_>], totals: &[Pair]) {
+    fn write_tile(&self, k: usize, pass: &dyn ChannelPass, tile: &mut [Sink<'_>], totals: &[Pair]) {
         let mut numbers = storage::room(totals.len(), [0.0; 4]);
         for ((c, total), numbers) in self.of_tile(k).zip(totals).zip(&mut numbers) {
             *numbers = pass.constants(c, self.samples as f64, *total);
         }
         let constants = self.spread(k, &numbers, pass.kernel());
-        let mut scratch = Scratch::default();
+        let mut scratch = LineScratch::default();
         for line in self.lines(k) {
             let mut to = tile[line.run].part(line.inside());
             if let Some(grad) = self.grad {
@@ -405,7 +405,7 @@ fn fill_columns<F: Real>(columns: &mut [F], width: usize, numbers: impl Iterator
 #[inline(never)]
 pub(super) fn run(
     op: &'static str,
-    pass: &dyn Pass,
+    pass: &dyn ChannelPass,
     tensor: Tensor,
     grad: Option<Tensor>,
     totals: &mut [Pair],

@@ -12,7 +12,7 @@ pub(super) const CHUNK: usize = 16;
 
 /// What is computed of a line `x`. The constants are rows of columns.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Kernel {
+pub(super) enum LineKernel {
     /// Adds `x` to a row of sums.
     Sum,
     /// Adds `x - mean` to the first row of sums, and its square to the second. The constants are `mean`.
@@ -27,7 +27,7 @@ pub(super) enum Kernel {
     Gradient,
 }
 
-impl Kernel {
+impl LineKernel {
     /// Rows of sums.
     pub fn sums(self) -> usize {
         if self == Self::Sum { 1 } else { 2 }
@@ -46,17 +46,17 @@ impl Kernel {
 }
 
 /// Room for halves in f32.
-pub(super) type Scratch = [Vec<f32>; 3];
+pub(super) type LineScratch = [Vec<f32>; 3];
 
 /// Computes a line. `constants` are the bytes of numbers of the computing type; `grad` is empty where the
 /// kernel needs none or has it in `to`.
 pub(super) fn compute(
-    kernel: Kernel,
+    kernel: LineKernel,
     x: Source<'_>,
     grad: Source<'_>,
     to: &mut Sink<'_>,
     constants: &[f64],
-    scratch: &mut Scratch,
+    scratch: &mut LineScratch,
 ) {
     if let (Some(x), Some(grad), Some(to)) = (x.values::<f64>(), grad.values(), to.values()) {
         return compute_as(kernel, x, grad, to, constants);
@@ -67,7 +67,7 @@ pub(super) fn compute(
         return compute_as(kernel, x, grad, to, constants);
     }
     let room = crate::float::take(to_room, x.len());
-    if kernel == Kernel::Gradient {
+    if kernel == LineKernel::Gradient {
         to.source().read(room);
     }
     compute_as(kernel, x, grad, room, constants);
@@ -76,12 +76,12 @@ pub(super) fn compute(
 
 /// All kernels in one dispatch, which costs more machine code than a loop.
 #[inline(never)]
-fn compute_as<F: Real>(kernel: Kernel, x: &[F], grad: &[F], to: &mut [F], constants: &[F]) {
+fn compute_as<F: Real>(kernel: LineKernel, x: &[F], grad: &[F], to: &mut [F], constants: &[F]) {
     vectorize_lean(
         #[inline(always)]
         move || match kernel {
-            Kernel::Sum => to.iter_mut().zip(x).for_each(|(sum, x)| *sum += *x),
-            Kernel::Apart => {
+            LineKernel::Sum => to.iter_mut().zip(x).for_each(|(sum, x)| *sum += *x),
+            LineKernel::Apart => {
                 let (sums, squares) = to.split_at_mut(to.len() / 2);
                 for ((x, mean), (sum, square)) in x.iter().zip(constants).zip(sums.iter_mut().zip(squares)) {
                     let apart = *x - *mean;
@@ -89,7 +89,7 @@ fn compute_as<F: Real>(kernel: Kernel, x: &[F], grad: &[F], to: &mut [F], consta
                     *square += apart * apart;
                 }
             }
-            Kernel::Products => {
+            LineKernel::Products => {
                 let (mean, scale) = constants.split_at(constants.len() / 2);
                 let (sums, products) = to.split_at_mut(to.len() / 2);
                 let operands = x.iter().zip(grad).zip(mean).zip(scale);
@@ -100,7 +100,7 @@ fn compute_as<F: Real>(kernel: Kernel, x: &[F], grad: &[F], to: &mut [F], consta
                     *product += *grad * ((*x - *mean) * *scale);
                 }
             }
-            Kernel::Affine => {
+            LineKernel::Affine => {
                 let (mean, rest) = constants.split_at(constants.len() / 3);
                 let (scale, shift) = rest.split_at(mean.len());
                 for ((((to, x), mean), scale), shift) in to.iter_mut().zip(x).zip(mean).zip(scale).zip(shift)
@@ -108,7 +108,7 @@ fn compute_as<F: Real>(kernel: Kernel, x: &[F], grad: &[F], to: &mut [F], consta
                     *to = (*x - *mean) * *scale + *shift;
                 }
             }
-            Kernel::Gradient => {
+            LineKernel::Gradient => {
                 let (first, last) = constants.split_at(constants.len() / 2);
                 let (mean, of_grad) = first.split_at(first.len() / 2);
                 let (of_product, slope) = last.split_at(mean.len());

@@ -11,11 +11,11 @@ const BLOCK: usize = 4096;
 pub(super) const FLOPS_PER_ELEMENT: usize = 16;
 
 /// What is computed of a block of whole rows: `rows(source, other, rows)`.
-trait RowKernel<A>: Sync {
+trait RowBlockKernel<A>: Sync {
     fn rows(&self, from: Option<&[A]>, other: &[A], to: &mut [A]);
 }
 
-impl<A, F: Fn(Option<&[A]>, &[A], &mut [A]) + Sync> RowKernel<A> for F {
+impl<A, F: Fn(Option<&[A]>, &[A], &mut [A]) + Sync> RowBlockKernel<A> for F {
     fn rows(&self, from: Option<&[A]>, other: &[A], to: &mut [A]) {
         self(from, other, to)
     }
@@ -43,7 +43,7 @@ fn map_blocks<A: Computing>(
     tensor: Tensor,
     other: Option<Source<'_>>,
     width: usize,
-    f: &dyn RowKernel<A>,
+    f: &dyn RowBlockKernel<A>,
 ) -> Result<Tensor> {
     assert!(
         other.is_none_or(|other| other.len() == tensor.num_elements()),

@@ -408,7 +408,7 @@ fn few_columns<A: Computing>(
 }
 
 /// Neighbouring columns of a slab.
-struct Tile<'a> {
+struct ColumnTile<'a> {
     /// The first column.
     first: usize,
     /// The columns' part of every row.
@@ -421,10 +421,10 @@ fn tile_columns(size: usize, inner: usize) -> usize {
 }
 
 /// Splits a slab of `size` rows of `inner` elements into tiles.
-fn column_tiles(slab: &mut [u8], dtype: DType, size: usize, inner: usize) -> Vec<Tile<'_>> {
+fn column_tiles(slab: &mut [u8], dtype: DType, size: usize, inner: usize) -> Vec<ColumnTile<'_>> {
     let columns = tile_columns(size, inner);
     let mut tiles: Vec<_> = (0..inner.div_ceil(columns))
-        .map(|k| Tile { first: k * columns, rows: storage::list(size) })
+        .map(|k| ColumnTile { first: k * columns, rows: storage::list(size) })
         .collect();
     for row in slab.chunks_exact_mut(inner * dtype.size()) {
         for (part, tile) in row.chunks_mut(columns * dtype.size()).zip(&mut tiles) {
@@ -441,10 +441,10 @@ fn column_tiles(slab: &mut [u8], dtype: DType, size: usize, inner: usize) -> Vec
 fn softmax_columns<A: Computing>(
     from: Option<Source<'_>>,
     inner: usize,
-    tile: &mut Tile<'_>,
+    tile: &mut ColumnTile<'_>,
     kind: SoftmaxKind,
 ) {
-    let Tile { first, rows } = tile;
+    let ColumnTile { first, rows } = tile;
     let columns = rows[0].len();
     let source = from.map(|from| (from, inner, *first));
     let mut room = vec![A::ZERO; 5 * columns];

@@ -1,8 +1,8 @@
 //! Average pooling, with windows of a fixed size or with a given number of windows (adaptive).
 
 use super::AvgPoolOptions;
-use super::drive::{Part, map_pieces, map_planes};
-use super::fold::{Fold, FoldScratch, Split, Sum, fold_piece};
+use super::drive::{PoolPart, map_pieces, map_planes};
+use super::fold::{FoldScratch, PoolFold, Split, SumFold, fold_piece};
 use super::plan::{PoolAxis, PoolPlan, per_axis};
 use crate::error::{Error, Result};
 use crate::float::{Real, take};
@@ -94,7 +94,7 @@ fn run_forward<A: Computing>(
     count_include_pad: bool,
 ) -> Result<Tensor>
 where
-    Sum: Fold<A>,
+    SumFold: PoolFold<A>,
 {
     let row_divisors = divisors::<A>(op, &plan.rows, count_include_pad)?;
     let col_divisors = divisors::<A>(op, &plan.cols, count_include_pad)?;
@@ -106,18 +106,18 @@ where
 /// Writes the means of the windows of a piece to `out`.
 fn average<A: Real>(
     plan: &PoolPlan,
-    part: &Part<'_, A>,
+    part: &PoolPart<'_, A>,
     row_divisors: &[A],
     col_divisors: &[A],
     scratch: &mut FoldScratch<A>,
     out: &mut [A],
 ) where
-    Sum: Fold<A>,
+    SumFold: PoolFold<A>,
 {
     vectorize_lean(
         #[inline(always)]
         || {
-            fold_piece::<A, Sum>(
+            fold_piece::<A, SumFold>(
                 plan,
                 part,
                 out,

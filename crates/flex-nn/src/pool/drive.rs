@@ -10,13 +10,13 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 /// A piece of the output, and the rows of its input plane from `first_row` on.
-pub(super) struct Part<'a, A> {
+pub(super) struct PoolPart<'a, A> {
     pub piece: Piece,
     pub src: &'a [A],
     pub first_row: usize,
 }
 
-impl<A> Part<'_, A> {
+impl<A> PoolPart<'_, A> {
     /// A range of columns of row `r` of the input plane.
     #[inline(always)]
     pub fn row(&self, plan: &PoolPlan, r: usize, cols: Range<usize>) -> &[A] {
@@ -31,7 +31,7 @@ pub(super) fn for_each_piece<A: Computing>(
     x: Source<'_>,
     first: usize,
     mut out: Sink<'_>,
-    f: &mut dyn FnMut(&Part<'_, A>, &mut [A], usize),
+    f: &mut dyn FnMut(&PoolPart<'_, A>, &mut [A], usize),
 ) {
     let (mut wide, mut narrow) = (Vec::new(), Vec::new());
     let mut at = 0;
@@ -39,7 +39,7 @@ pub(super) fn for_each_piece<A: Computing>(
         let rows = plan.rows.reach(piece.rows.clone());
         let start = piece.plane * plan.input_plane();
         let block = x.slice(start + rows.start * plan.cols.input..start + rows.end * plan.cols.input);
-        let part = Part { src: block.load(&mut wide), first_row: rows.start, piece };
+        let part = PoolPart { src: block.load(&mut wide), first_row: rows.start, piece };
         let end = at + part.piece.len();
         out.part(at..end).through(&mut narrow, |out| f(&part, out, at));
         at = end;
@@ -65,7 +65,7 @@ pub(super) fn map_pieces<A: Computing>(
     op: &'static str,
     plan: &PoolPlan,
     x: &Tensor,
-    f: impl Fn(&Part<'_, A>, &mut FoldScratch<A>, &mut [A]) + Sync,
+    f: impl Fn(&PoolPart<'_, A>, &mut FoldScratch<A>, &mut [A]) + Sync,
 ) -> Result<Tensor> {
     let (dtype, size, src) = (x.dtype(), x.dtype().size(), Source::of(x));
     let mut blank = Blank::new(op, plan.out_shape.clone(), dtype)?;

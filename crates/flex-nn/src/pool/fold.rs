@@ -13,7 +13,7 @@
 //!
 //! Phases hold the neutral element in place of padding, so no loop has a border case.
 
-use super::drive::Part;
+use super::drive::PoolPart;
 use super::plan::{PoolAxis, PoolPlan, Windows};
 use crate::float::{Real, take};
 use crate::walk::every;
@@ -22,7 +22,7 @@ use core::ops::Range;
 use flex_math::fold_halves;
 
 /// An associative operation with a neutral element.
-pub(super) trait Fold<A>: Copy + Sync {
+pub(super) trait PoolFold<A>: Copy + Sync {
     /// The value of padding.
     const NEUTRAL: A;
     /// Combines two values.
@@ -31,14 +31,14 @@ pub(super) trait Fold<A>: Copy + Sync {
 
 /// The larger value; NaN if either value is NaN.
 #[derive(Clone, Copy)]
-pub(super) struct Max;
+pub(super) struct MaxFold;
 /// The sum.
 #[derive(Clone, Copy)]
-pub(super) struct Sum;
+pub(super) struct SumFold;
 
 macro_rules! impl_fold {
     ($($ty:ty),*) => {$(
-        impl Fold<$ty> for Max {
+        impl PoolFold<$ty> for MaxFold {
             const NEUTRAL: $ty = <$ty>::NEG_INFINITY;
             #[inline(always)]
             fn join(a: $ty, b: $ty) -> $ty {
@@ -48,7 +48,7 @@ macro_rules! impl_fold {
                 if b.is_nan() { b } else { larger }
             }
         }
-        impl Fold<$ty> for Sum {
+        impl PoolFold<$ty> for SumFold {
             const NEUTRAL: $ty = 0.0;
             #[inline(always)]
             fn join(a: $ty, b: $ty) -> $ty {
@@ -73,9 +73,9 @@ impl<A: Real> FoldScratch<A> {
 
 /// Folds the windows of a piece into `out`. `finish(i, row)` is called with each complete output row.
 #[inline(always)]
-pub(super) fn fold_piece<A: Real, F: Fold<A>>(
+pub(super) fn fold_piece<A: Real, F: PoolFold<A>>(
     plan: &PoolPlan,
-    part: &Part<'_, A>,
+    part: &PoolPart<'_, A>,
     out: &mut [A],
     scratch: &mut FoldScratch<A>,
     finish: impl Fn(usize, &mut [A]),
@@ -116,7 +116,7 @@ pub(super) fn fold_piece<A: Real, F: Fold<A>>(
 
 /// Folds rows elementwise.
 #[inline(always)]
-fn fold_rows<'a, A: Real, F: Fold<A>>(mut rows: impl Iterator<Item = &'a [A]>, out: &mut [A]) {
+fn fold_rows<'a, A: Real, F: PoolFold<A>>(mut rows: impl Iterator<Item = &'a [A]>, out: &mut [A]) {
     match (rows.next(), rows.next(), rows.next()) {
         (Some(a), Some(b), Some(c)) => {
             for (((o, a), b), c) in out.iter_mut().zip(a).zip(b).zip(c) {
@@ -146,14 +146,14 @@ fn fold_rows<'a, A: Real, F: Fold<A>>(mut rows: impl Iterator<Item = &'a [A]>, o
 
 /// Folds the taps of all windows; each tap is a contiguous run of a phase.
 #[inline(always)]
-fn fold_phases<A: Real, F: Fold<A>>(split: &Split, phases: &Phases<A>, out: &mut [A]) {
+fn fold_phases<A: Real, F: PoolFold<A>>(split: &Split, phases: &Phases<A>, out: &mut [A]) {
     let n = out.len();
     fold_rows::<A, F>((0..split.kernel).map(|k| phases.tap(split, k, n)), out);
 }
 
 /// Folds `count` elements of `src` that are `step` apart, in independent lanes.
 #[inline(always)]
-fn fold_run<A: Real, F: Fold<A>>(src: &[A], count: usize, step: usize) -> A {
+fn fold_run<A: Real, F: PoolFold<A>>(src: &[A], count: usize, step: usize) -> A {
     const LANES: usize = 16;
     let mut lanes = [F::NEUTRAL; LANES];
     if step == 1 {

@@ -2,7 +2,7 @@
 
 use super::MaxPoolOptions;
 use super::drive::map_pieces;
-use super::fold::{Fold, Max, fold_piece};
+use super::fold::{MaxFold, PoolFold, fold_piece};
 use super::plan::{PoolAxis, PoolPlan, per_axis};
 use crate::Tensor;
 use crate::error::Result;
@@ -43,12 +43,12 @@ pub fn max_pool<const N: usize>(x: Tensor, options: &MaxPoolOptions<N>) -> Resul
 
 fn run<A: Computing>(op: &'static str, plan: &PoolPlan, x: &Tensor) -> Result<Tensor>
 where
-    Max: Fold<A>,
+    MaxFold: PoolFold<A>,
 {
     map_pieces::<A>(op, plan, x, |part, scratch, out| {
         vectorize_lean(
             #[inline(always)]
-            || fold_piece::<A, Max>(plan, part, out, scratch, |_, _| ()),
+            || fold_piece::<A, MaxFold>(plan, part, out, scratch, |_, _| ()),
         );
     })
 }

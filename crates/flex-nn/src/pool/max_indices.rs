@@ -1,7 +1,7 @@
 //! Max pooling that also returns the position of each maximum, and its gradient.
 
 use super::MaxPoolOptions;
-use super::drive::{Part, check_memory, for_each_piece, map_planes};
+use super::drive::{PoolPart, check_memory, for_each_piece, map_planes};
 use super::fold::{Phases, Split};
 use super::max;
 use super::plan::{PoolAxis, PoolPlan, Windows};
@@ -88,7 +88,7 @@ impl<A: Real> WindowSearch<A> {
     /// Maxima and their indices of one piece. Unlike a plain maximum, the search cannot run along one axis
     /// after the other, because ties are settled in row-major order. Instead, each tap is compared for a
     /// whole row of windows at a time.
-    fn search(&mut self, plan: &PoolPlan, part: &Part<'_, A>, out: &mut [A], indices: &mut [u64]) {
+    fn search(&mut self, plan: &PoolPlan, part: &PoolPart<'_, A>, out: &mut [A], indices: &mut [u64]) {
         // Not lean: the gradient of a pooling of 4 x 64 planes of 112 x 112 takes 6 ms with AVX-512, and 12
         // with AVX2 (one thread of Zen 5).
         vectorize(
@@ -101,7 +101,7 @@ impl<A: Real> WindowSearch<A> {
 #[inline(always)]
 fn search_rows<A: Real>(
     plan: &PoolPlan,
-    part: &Part<'_, A>,
+    part: &PoolPart<'_, A>,
     out: &mut [A],
     out_indices: &mut [u64],
     scratch: &mut WindowSearch<A>,
@@ -153,7 +153,7 @@ fn search_rows<A: Real>(
 #[inline(always)]
 fn search_each<A: Real>(
     plan: &PoolPlan,
-    part: &Part<'_, A>,
+    part: &PoolPart<'_, A>,
     i: usize,
     out: &mut [A],
     out_indices: &mut [u64],

@@ -9,13 +9,13 @@ use core::ops::Range;
 /// Input positions that a window covers: `count` positions `start`, `start + step`, ..., all inside of the
 /// axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Taps {
+pub(super) struct WindowTaps {
     pub start: usize,
     pub count: usize,
     pub step: usize,
 }
 
-impl Taps {
+impl WindowTaps {
     /// The positions.
     #[inline(always)]
     pub fn iter(self) -> impl Iterator<Item = usize> {
@@ -104,7 +104,7 @@ impl PoolAxis {
 
     /// The input positions that window `i` covers.
     #[inline]
-    pub fn taps(&self, i: usize) -> Taps {
+    pub fn taps(&self, i: usize) -> WindowTaps {
         match self.windows {
             Windows::Regular { kernel, stride, padding, dilation } => {
                 let (start, input) = (i * stride, self.input);
@@ -113,13 +113,13 @@ impl PoolAxis {
                 let last = (padding + input).saturating_sub(start).div_ceil(dilation).clamp(first, kernel);
                 // A window without elements points to the nearest element.
                 let position = (start + first * dilation).saturating_sub(padding).min(input - 1);
-                Taps { start: position, count: last - first, step: dilation }
+                WindowTaps { start: position, count: last - first, step: dilation }
             }
             Windows::Adaptive => {
                 let (i, input, output) = (i as u128, self.input as u128, self.output as u128);
                 let start = i * input / output;
                 let end = ((i + 1) * input).div_ceil(output);
-                Taps { start: start as usize, count: (end - start) as usize, step: 1 }
+                WindowTaps { start: start as usize, count: (end - start) as usize, step: 1 }
             }
         }
     }

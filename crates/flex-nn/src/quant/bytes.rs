@@ -10,7 +10,7 @@
 //!   padded with zeros.
 
 use super::codec::{Codec, MiniFloat};
-use super::{Grid, QTensor, QuantParam, QuantScheme, QuantStore, QuantValue, two_levels};
+use super::{BlockGrid, QTensor, QuantParam, QuantScheme, QuantStore, QuantValue, two_levels};
 use crate::error::{Error, Result};
 use crate::layout::checked_num_elements;
 use crate::{Bytes, DType, Shape, Tensor, bf16, f16, storage};
@@ -69,7 +69,7 @@ impl QTensor {
     /// # Errors
     /// Fails if the engine does not support the scheme.
     pub fn to_bytes(&self, stored: QuantParam) -> Result<Bytes> {
-        Grid::new("quantized into_data", &self.scheme, self.shape())?;
+        BlockGrid::new("quantized into_data", &self.scheme, self.shape())?;
         let values = self.values.to_contiguous()?;
         let codes = values.as_slice::<i8>().expect("contiguous");
         let scales = self.scales.to_contiguous()?;
@@ -116,7 +116,7 @@ impl QTensor {
         // Below an eighth of the address space, and there are not more scales than elements, but one if there
         // are none. So the sums and products of bytes below do not overflow.
         let count = checked_num_elements(OP, &shape)?;
-        let grid = Grid::new(OP, &scheme, &shape)?;
+        let grid = BlockGrid::new(OP, &scheme, &shape)?;
         let scales_shape = grid.scales_shape();
         let global = if two_levels(&scheme) { size_of::<f32>() } else { 0 };
         let tail = stored.size() * scales_shape.num_elements() + global;

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use flex_math::simd::vectorize_lean;
 
 /// How scales are assigned to the elements of a tensor in row-major order.
-pub(super) enum Scales {
+pub(super) enum ScaleLayout {
     /// One scale for all elements.
     One,
     /// One scale for each run of `run` elements, in order.
@@ -21,13 +21,13 @@ pub(super) enum Scales {
 /// Elements per piece of a tensor with one scale.
 const PIECE: usize = 4096;
 
-impl Scales {
+impl ScaleLayout {
     /// Number of elements in a row of consecutive scales, and the length of its runs.
     fn row(&self) -> (usize, usize) {
         match self {
-            Scales::One => (PIECE, PIECE),
-            Scales::Each { run } => (*run, *run),
-            Scales::Rows { run, per_row, .. } => (run * per_row, *run),
+            ScaleLayout::One => (PIECE, PIECE),
+            ScaleLayout::Each { run } => (*run, *run),
+            ScaleLayout::Rows { run, per_row, .. } => (run * per_row, *run),
         }
     }
 
@@ -35,9 +35,9 @@ impl Scales {
     #[inline(always)]
     fn first(&self, row: usize) -> usize {
         match self {
-            Scales::One => 0,
-            Scales::Each { .. } => row,
-            Scales::Rows { first, .. } => first[row],
+            ScaleLayout::One => 0,
+            ScaleLayout::Each { .. } => row,
+            ScaleLayout::Rows { first, .. } => first[row],
         }
     }
 }
@@ -50,7 +50,7 @@ const BYTES: usize = 5;
 fn for_each_run<A: Sync, B: Send>(
     input: &[A],
     scales: &[f32],
-    layout: &Scales,
+    layout: &ScaleLayout,
     out: &mut [B],
     f: impl Fn(&mut [B], &[A], f32) + Sync,
 ) {
@@ -89,7 +89,7 @@ fn each<A: Copy, B>(out: &mut [B], input: &[A], f: impl Fn(A) -> B) {
 }
 
 /// Encodes `numbers`, divided by their scales, to codes.
-pub(super) fn encode(codec: Codec, numbers: &[f32], scales: &[f32], layout: &Scales, out: &mut [i8]) {
+pub(super) fn encode(codec: Codec, numbers: &[f32], scales: &[f32], layout: &ScaleLayout, out: &mut [i8]) {
     match codec {
         Codec::Int { low, high } => for_each_run(
             numbers,
@@ -126,7 +126,7 @@ pub(super) fn encode(codec: Codec, numbers: &[f32], scales: &[f32], layout: &Sca
 
 /// Decodes `codes` to numbers and multiplies them with their scales. The loops are plain: groups as in
 /// [`encode`] made this four times slower, because the compiler unrolls the groups before it vectorises them.
-pub(super) fn decode(codec: Codec, codes: &[i8], scales: &[f32], layout: &Scales, out: &mut [f32]) {
+pub(super) fn decode(codec: Codec, codes: &[i8], scales: &[f32], layout: &ScaleLayout, out: &mut [f32]) {
     match codec {
         Codec::Int { .. } => for_each_run(
             codes,
@@ -159,16 +159,16 @@ pub(super) fn decode(codec: Codec, codes: &[i8], scales: &[f32], layout: &Scales
 }
 
 /// The largest magnitude in each block, in the order of the scales. NaN is skipped.
-pub(super) fn largest_magnitudes(numbers: &[f32], layout: &Scales) -> Vec<f32> {
+pub(super) fn largest_magnitudes(numbers: &[f32], layout: &ScaleLayout) -> Vec<f32> {
     let work = Work::Bytes(size_of_val(numbers));
     match layout {
-        Scales::One => {
+        ScaleLayout::One => {
             let block = parallel::rows_per_task(size_of::<f32>());
             let parts =
                 parallel::map_blocks(numbers.len(), block, work, |range| vectorized_largest(&numbers[range]));
             vec![parts.into_iter().fold(0.0, larger)]
         }
-        Scales::Each { run } => {
+        ScaleLayout::Each { run } => {
             let mut largest = storage::room(numbers.len() / run, 0f32);
             let runs = parallel::rows_per_task(run * size_of::<f32>());
             parallel::for_each_chunk(&mut largest, runs, work, |k, out| {
@@ -181,7 +181,7 @@ pub(super) fn largest_magnitudes(numbers: &[f32], layout: &Scales) -> Vec<f32> {
             largest
         }
         // Rows share blocks, so a single thread reads all rows.
-        Scales::Rows { run, per_row, first, count } => {
+        ScaleLayout::Rows { run, per_row, first, count } => {
             let mut largest = storage::room(*count, 0f32);
             if numbers.is_empty() {
                 return largest;

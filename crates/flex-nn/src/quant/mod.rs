@@ -28,7 +28,7 @@ use crate::{DType, Shape, Tensor, storage};
 use alloc::vec::Vec;
 use codec::Codec;
 use flex_map::elementwise;
-use kernels::Scales;
+use kernels::ScaleLayout;
 
 /// A quantized tensor.
 #[derive(Clone, Debug)]
@@ -58,7 +58,7 @@ impl QTensor {
         if scales.dtype() != DType::F32 {
             return Err(Error::dtype(OP, scales.dtype(), "scales of dtype f32"));
         }
-        let grid = Grid::new(OP, &scheme, values.shape())?;
+        let grid = BlockGrid::new(OP, &scheme, values.shape())?;
         let scales = grid.check_scales(OP, scales)?;
         check_global(OP, global, &scheme)?;
         Ok(Self { values, scales, global, scheme })
@@ -96,7 +96,7 @@ impl QTensor {
 /// support the scheme.
 pub fn quantize(tensor: Tensor, scales: Tensor, global: Option<f32>, scheme: QuantScheme) -> Result<QTensor> {
     const OP: &str = "quantize";
-    let grid = Grid::new(OP, &scheme, tensor.shape())?;
+    let grid = BlockGrid::new(OP, &scheme, tensor.shape())?;
     let scales = grid.check_scales(OP, into_f32(OP, scales)?)?;
     check_global(OP, global, &scheme)?;
     let usable = scales.to_vec::<f32>().into_iter().map(|s| usable_scale(s, scheme.param)).collect();
@@ -112,7 +112,7 @@ pub fn quantize(tensor: Tensor, scales: Tensor, global: Option<f32>, scheme: Qua
 /// The errors of [`quantize`].
 pub fn quantize_dynamic(tensor: Tensor, scheme: QuantScheme) -> Result<QTensor> {
     const OP: &str = "quantize_dynamic";
-    let grid = Grid::new(OP, &scheme, tensor.shape())?;
+    let grid = BlockGrid::new(OP, &scheme, tensor.shape())?;
     let tensor = into_f32(OP, tensor)?.into_contiguous()?;
     let (low, high) = scheme.value.range();
     storage::ensure(OP, grid.scales_shape().num_elements().saturating_mul(size_of::<f32>()))?;
@@ -134,7 +134,7 @@ pub fn quantize_dynamic(tensor: Tensor, scheme: QuantScheme) -> Result<QTensor> 
 pub fn dequantize(tensor: QTensor, dtype: DType) -> Result<Tensor> {
     const OP: &str = "dequantize";
     let QTensor { values, scales, global, scheme } = tensor;
-    let grid = Grid::new(OP, &scheme, values.shape())?;
+    let grid = BlockGrid::new(OP, &scheme, values.shape())?;
     let codec = Codec::new(scheme.value);
     let mut scales = scales.into_contiguous()?;
     if let Some(global) = global {
@@ -163,7 +163,7 @@ fn encode(
     tensor: Tensor,
     mut scales: Vec<f32>,
     global: Option<f32>,
-    grid: Grid,
+    grid: BlockGrid,
     scheme: QuantScheme,
 ) -> Result<QTensor> {
     let tensor = tensor.into_contiguous()?;
@@ -235,13 +235,13 @@ fn check_scheme(op: &'static str, scheme: &QuantScheme) -> Result<()> {
 }
 
 /// The blocks of a tensor of a given shape.
-struct Grid {
+struct BlockGrid {
     shape: Shape,
     /// Block size along each axis; `None` if one scale holds for all elements.
     blocks: Option<Vec<usize>>,
 }
 
-impl Grid {
+impl BlockGrid {
     /// # Errors
     /// Fails if the engine does not support the scheme, or the blocks do not divide the shape.
     fn new(op: &'static str, scheme: &QuantScheme, shape: &Shape) -> Result<Self> {
@@ -288,16 +288,16 @@ impl Grid {
     }
 
     /// How the scales are assigned to the elements in row-major order.
-    fn scales(&self) -> Scales {
+    fn scales(&self) -> ScaleLayout {
         let Some(blocks) = &self.blocks else {
-            return Scales::One;
+            return ScaleLayout::One;
         };
         let (Some((&run, outer_blocks)), Some(&width)) = (blocks.split_last(), self.shape.last()) else {
-            return Scales::One;
+            return ScaleLayout::One;
         };
         let per_row = width / run;
         if outer_blocks.iter().all(|&b| b == 1) {
-            return Scales::Each { run };
+            return ScaleLayout::Each { run };
         }
         // The first scale of each row, in row-major order of the rows.
         let outer = &self.shape[..self.shape.len() - 1];
@@ -309,6 +309,6 @@ impl Grid {
         }
         rows.iter_mut().for_each(|row| *row *= per_row);
         let count = self.scales_shape().num_elements();
-        Scales::Rows { run, per_row, first: rows, count }
+        ScaleLayout::Rows { run, per_row, first: rows, count }
     }
 }

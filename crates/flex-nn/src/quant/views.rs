@@ -5,7 +5,7 @@
 //! scales. No element changes its value, and reordered axes take their block sizes with them. An operation
 //! that would split blocks goes through floats: its result is quantized anew, with new scales.
 
-use super::{BlockSize, Grid, QTensor, QuantLevel, QuantScheme, dequantize, quantize_dynamic};
+use super::{BlockGrid, BlockSize, QTensor, QuantLevel, QuantScheme, dequantize, quantize_dynamic};
 use crate::error::{Error, Result};
 use crate::{DType, Shape, Slice, Tensor, index, movement};
 use alloc::vec::Vec;
@@ -63,7 +63,7 @@ impl QTensor {
 
     /// Block size along each axis; `None` if one scale holds for all elements.
     fn blocks(&self) -> Result<Option<Vec<usize>>> {
-        Ok(Grid::new("quantized tensor", &self.scheme, self.shape())?.blocks)
+        Ok(BlockGrid::new("quantized tensor", &self.scheme, self.shape())?.blocks)
     }
 
     /// The same elements, in the same row-major order, in another shape.

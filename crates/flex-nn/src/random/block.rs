@@ -17,14 +17,14 @@ pub(super) const COUNTERS: u64 = LEN as u64 / 2;
 /// one number, or two numbers if a plane has half the length of a block. So the first few numbers only need
 /// the first words of each plane.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Planes {
+pub(super) struct WordPlanes {
     /// Number of planes.
     pub count: usize,
     /// Words per plane: [`LEN`], or half of it.
     pub len: usize,
 }
 
-impl Planes {
+impl WordPlanes {
     /// One word per number.
     pub const ONE: Self = Self { count: 1, len: LEN };
     /// Two words per number.
@@ -138,7 +138,7 @@ impl<T: Real> Normal<T> {
 
 impl Normal<f32> {
     /// Two words for two numbers.
-    pub const PLANES: Planes = Planes { count: 2, len: HALF };
+    pub const PLANES: WordPlanes = WordPlanes { count: 2, len: HALF };
 
     /// The radius uses all 32 bits of a word, so that the tails reach to 6.7 standard deviations.
     pub fn fill_f32(&self, words: &[u32], out: &mut [f32]) {
@@ -161,7 +161,7 @@ impl Normal<f32> {
 
 impl Normal<f64> {
     /// Four words for two numbers.
-    pub const PLANES: Planes = Planes { count: 4, len: HALF };
+    pub const PLANES: WordPlanes = WordPlanes { count: 4, len: HALF };
 
     /// 53 bits for each of radius and angle.
     pub fn fill_f64(&self, words: &[u32], out: &mut [f64]) {
@@ -194,8 +194,8 @@ impl Integers {
     /// 2^-16. With two words it is less than 2^-32 for ranges up to 2^32.
     const ONE_WORD: u64 = 1 << 16;
 
-    pub fn planes(&self) -> Planes {
-        if (1..=Self::ONE_WORD).contains(&self.range) { Planes::ONE } else { Planes::TWO }
+    pub fn planes(&self) -> WordPlanes {
+        if (1..=Self::ONE_WORD).contains(&self.range) { WordPlanes::ONE } else { WordPlanes::TWO }
     }
 
     /// The high part of `word * range`, which is uniform up to the rounding of `2^bits / range`.

@@ -15,7 +15,7 @@ use crate::parallel::thresholds::TASK_RANDOM_BLOCKS;
 use crate::parallel::{self, Work};
 use crate::stored::{convert, low_bits};
 use crate::{Blank, DType, Element, Scalar, Shape, Tensor, bf16, f16};
-use block::{Integers, Normal, Planes, Uniform};
+use block::{Integers, Normal, Uniform, WordPlanes};
 use bytemuck::{cast_slice, cast_slice_mut};
 use flex_math::StoredFloat;
 use flex_math::simd::vectorize;
@@ -112,7 +112,7 @@ pub fn random(
     let stream = generator.take(elements);
     match numbers {
         Ok(numbers) => fill(stream, shape, dtype, &numbers),
-        Err(Constant(value)) => Tensor::full(shape, Scalar::UInt(value), dtype),
+        Err(Degenerate(value)) => Tensor::full(shape, Scalar::UInt(value), dtype),
     }
 }
 
@@ -205,15 +205,15 @@ enum Numbers {
 }
 
 /// A distribution of which every number is the same.
-struct Constant(u64);
+struct Degenerate(u64);
 
 impl Numbers {
     /// Ones of the dtype with a probability, else zeros.
-    fn bernoulli(probability: f64, dtype: DType) -> core::result::Result<Self, Constant> {
+    fn bernoulli(probability: f64, dtype: DType) -> core::result::Result<Self, Degenerate> {
         // Exactly this many of the 2^32 possible words give a one.
         let ones = (probability * 4_294_967_296.0) as u64;
         if ones == 0 || ones == 1 << 32 {
-            return Err(Constant((ones != 0) as u64));
+            return Err(Degenerate((ones != 0) as u64));
         }
         let one = match dtype {
             DType::F64 => 1f64.to_bits(),
@@ -225,11 +225,11 @@ impl Numbers {
         Ok(Self::Bernoulli { last: (ones - 1) as u32, one })
     }
 
-    fn planes(&self, dtype: DType) -> Planes {
+    fn planes(&self, dtype: DType) -> WordPlanes {
         match self {
-            Self::Bernoulli { .. } => Planes::ONE,
-            Self::Uniform(_) if dtype == DType::F64 => Planes::TWO,
-            Self::Uniform(_) => Planes::ONE,
+            Self::Bernoulli { .. } => WordPlanes::ONE,
+            Self::Uniform(_) if dtype == DType::F64 => WordPlanes::TWO,
+            Self::Uniform(_) => WordPlanes::ONE,
             Self::Normal32(_) => Normal::<f32>::PLANES,
             Self::Normal64(_) => Normal::<f64>::PLANES,
             Self::Integers(integers) => integers.planes(),

@@ -51,7 +51,7 @@ pub fn grid_sample(
 const BLOCK: usize = 1024;
 
 /// A block of points and the planes of an image, of `size` rows and columns each, to sample at them.
-struct Block<'a, A> {
+struct PointBlock<'a, A> {
     rule: Rule,
     grid: &'a [[A; 2]],
     size: [usize; 2],
@@ -66,7 +66,7 @@ fn run<A: Computing>(
     grid: &Tensor,
     taps: usize,
     rule: Rule,
-    sample: fn(&Block<'_, A>, &mut [Sink<'_>]),
+    sample: fn(&PointBlock<'_, A>, &mut [Sink<'_>]),
 ) -> Result<Tensor> {
     let [batch, channels, height, width] = core::array::from_fn(|k| x.shape()[k]);
     let [out_height, out_width] = [grid.shape()[1], grid.shape()[2]];
@@ -104,14 +104,14 @@ fn run<A: Computing>(
         let start = image * points + block * BLOCK;
         let grid = &grid[2 * start..2 * (start + rows[0][0].len())];
         let src = &src[image * channels * plane..][..channels * plane];
-        sample(&Block { rule, grid: grid.as_chunks().0, size: [height, width], src }, &mut rows[0]);
+        sample(&PointBlock { rule, grid: grid.as_chunks().0, size: [height, width], src }, &mut rows[0]);
     });
     drop(tasks);
     Ok(blank.finish())
 }
 
 /// Samples all planes of an image at a block of points; there is one row of the output per plane.
-fn sample_block<A: Computing, const K: usize>(block: &Block<'_, A>, rows: &mut [Sink<'_>]) {
+fn sample_block<A: Computing, const K: usize>(block: &PointBlock<'_, A>, rows: &mut [Sink<'_>]) {
     let mut narrow = Vec::new();
     let mut picks: Vec<Pick<A, K>> = Vec::with_capacity(BLOCK);
     choose(&block.rule, block.grid, block.size, &mut picks);

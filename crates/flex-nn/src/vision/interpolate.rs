@@ -79,7 +79,7 @@ fn forward<A: Computing>(
     mode: Interpolation,
     align_corners: bool,
 ) -> Result<Tensor> {
-    let axes = Axes { input: [x.shape()[2], x.shape()[3]], output: size, mode, align_corners };
+    let axes = ResampledAxes { input: [x.shape()[2], x.shape()[3]], output: size, mode, align_corners };
     match mode {
         Interpolation::Nearest => nearest::resize(op, x, size, false),
         Interpolation::NearestExact => nearest::resize(op, x, size, true),
@@ -141,7 +141,7 @@ fn backward<A: Computing>(
     align_corners: bool,
 ) -> Result<Tensor> {
     let input = [x.shape()[2], x.shape()[3]];
-    let axes = Axes { input, output: [grad.shape()[2], grad.shape()[3]], mode, align_corners };
+    let axes = ResampledAxes { input, output: [grad.shape()[2], grad.shape()[3]], mode, align_corners };
     match mode {
         Interpolation::Nearest | Interpolation::NearestExact => {
             spread_images::<A>(op, x, grad, 1, &Resampling::<A, 1>::new(op, &axes)?)
@@ -183,14 +183,14 @@ fn spread_images<A: Computing>(
 }
 
 /// What both axes are resampled by: sizes are of rows and columns.
-struct Axes {
+struct ResampledAxes {
     input: [usize; 2],
     output: [usize; 2],
     mode: Interpolation,
     align_corners: bool,
 }
 
-impl Axes {
+impl ResampledAxes {
     fn taps<A: Real, const K: usize>(&self, op: &'static str, axis: usize) -> Result<Taps<A, K>> {
         Taps::new(op, self.input[axis], self.output[axis], self.mode, self.align_corners)
     }
@@ -351,7 +351,7 @@ impl<A: Real, const K: usize> Spread<A> for Resampling<A, K> {
 impl<A: Real, const K: usize> Resampling<A, K> {
     const PAD: usize = Taps::<A, K>::PAD;
 
-    fn new(op: &'static str, axes: &Axes) -> Result<Self> {
+    fn new(op: &'static str, axes: &ResampledAxes) -> Result<Self> {
         Ok(Self { rows: axes.taps(op, 0)?, cols: axes.taps(op, 1)? })
     }
 

@@ -46,7 +46,7 @@ impl<A: Real, const K: usize> Taps<A, K> {
             true => 0.0,
             false => input as f64 / output as f64,
         };
-        let axis = Axis { input, output, mode, align_corners, scale };
+        let axis = ResampledAxis { input, output, mode, align_corners, scale };
         let mut starts = storage::try_list(op, output)?;
         let mut weights = storage::try_list(op, output)?;
         for i in 0..output {
@@ -82,7 +82,7 @@ impl<A: Real, const K: usize> Taps<A, K> {
 }
 
 /// An axis of `input` elements that become `output` elements.
-struct Axis {
+struct ResampledAxis {
     input: usize,
     output: usize,
     mode: Interpolation,
@@ -93,8 +93,8 @@ struct Axis {
 
 /// The first tap of output `i`, and the weights `w` of all its taps. A function of f64 alone: the weights are
 /// rounded to the computing type.
-fn tap(axis: &Axis, i: usize, w: &mut [f64]) -> isize {
-    let &Axis { input, output, mode, align_corners, scale } = axis;
+fn tap(axis: &ResampledAxis, i: usize, w: &mut [f64]) -> isize {
+    let &ResampledAxis { input, output, mode, align_corners, scale } = axis;
     let position = match align_corners {
         true => i as f64 * scale,
         false => (i as f64 + 0.5) * scale - 0.5,

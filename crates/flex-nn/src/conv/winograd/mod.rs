@@ -76,7 +76,7 @@ const INPUT_PIXEL: f64 = 16.0;
 const FEW_COST: f64 = 0.25;
 
 /// A value for each tile of a block.
-type Lanes = [f32; LANES];
+type TileValues = [f32; LANES];
 
 /// A kernel that the method is for, with the tiles of its outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,7 +149,7 @@ impl Tiling {
 
 /// The kernels of a convolution.
 #[derive(Clone, Copy)]
-pub(super) enum Kernels<'a> {
+pub(super) enum ConvKernels<'a> {
     /// As the weight has them.
     Values(&'a [f32]),
     /// Their points, for each group and the rows of each task as it reads them.
@@ -158,7 +158,7 @@ pub(super) enum Kernels<'a> {
 
 /// Which points of which values are prepared: the key of [`Tensor::prepare`].
 #[derive(PartialEq, Eq)]
-struct Form {
+struct PointsKey {
     tiling: Tiling,
     reversed: bool,
     /// Groups, rows and channels.
@@ -287,7 +287,7 @@ impl Winograd {
 
     /// The kernels of a contiguous weight. They are points if the points are prepared, from the second use of
     /// the weight on; before that they are values. `None` if a value is not [tame](is_tame).
-    pub fn kernels<'a>(&self, groups: usize, weight: &'a Tensor) -> Option<Kernels<'a>> {
+    pub fn kernels<'a>(&self, groups: usize, weight: &'a Tensor) -> Option<ConvKernels<'a>> {
         if let Some(points) = self.prepared(groups, weight) {
             return Some(points);
         }
@@ -295,23 +295,27 @@ impl Winograd {
         let rows = self.rows;
         // Rows of tasks are filled up, which would take much memory for few rows.
         if rows < ROWS || self.grid.iter().product::<usize>() > TILES {
-            return Some(Kernels::Values(values));
+            return Some(ConvKernels::Values(values));
         }
         let len = groups * rows.div_ceil(self.task_rows) * self.points_of_task() * size_of::<f32>();
-        let points = weight.prepare(self.form(groups, weight), len, |points| {
+        let points = weight.prepare(self.points_key(groups, weight), len, |points| {
             self.transform_all(values, bytemuck::cast_slice_mut(points));
         });
-        Some(points.map_or(Kernels::Values(values), |points| Kernels::Points(bytemuck::cast_slice(points))))
+        Some(
+            points.map_or(ConvKernels::Values(values), |points| {
+                ConvKernels::Points(bytemuck::cast_slice(points))
+            }),
+        )
     }
 
     /// The points of a weight's kernels, if they are prepared.
-    pub fn prepared<'a>(&self, groups: usize, weight: &'a Tensor) -> Option<Kernels<'a>> {
-        let points = weight.form(&self.form(groups, weight))?;
-        Some(Kernels::Points(bytemuck::cast_slice(points)))
+    pub fn prepared<'a>(&self, groups: usize, weight: &'a Tensor) -> Option<ConvKernels<'a>> {
+        let points = weight.form(&self.points_key(groups, weight))?;
+        Some(ConvKernels::Points(bytemuck::cast_slice(points)))
     }
 
-    fn form(&self, groups: usize, weight: &Tensor) -> Form {
-        Form {
+    fn points_key(&self, groups: usize, weight: &Tensor) -> PointsKey {
+        PointsKey {
             tiling: self.tiling,
             reversed: self.reversed,
             sizes: [groups, self.rows, self.planes.channels],
@@ -326,7 +330,7 @@ impl Winograd {
         self.tiling.points() * kernel_pitch(self.task_rows, self.planes.channels)
     }
 
-    /// Writes the points of all kernels of a weight, as [`Kernels::Points`] has them.
+    /// Writes the points of all kernels of a weight, as [`ConvKernels::Points`] has them.
     fn transform_all(&self, weight: &[f32], points: &mut [f32]) {
         let blocks = self.rows.div_ceil(self.task_rows);
         let work = Work::Bytes(size_of_val(points));
@@ -358,7 +362,7 @@ impl Winograd {
         op: &'static str,
         groups: usize,
         src: Source<'_>,
-        kernels: Kernels<'_>,
+        kernels: ConvKernels<'_>,
         bias: &[f32],
         shape: Shape,
         finish: Option<Finish<'_>>,
@@ -380,17 +384,17 @@ impl Winograd {
         let block_points = self.points_of_task();
         // Points that are not prepared are computed once for many images, or by each task.
         let all = groups * rows.div_ceil(self.task_rows) * block_points;
-        let values = matches!(kernels, Kernels::Values(_));
+        let values = matches!(kernels, ConvKernels::Values(_));
         let once = values && out.len() / unit_len > groups && all * size_of::<f32>() <= POINT_BYTES;
         let mut all = Scratch::<f32>::new(op, if once { all } else { 0 })?;
         let kernels = match kernels {
-            Kernels::Values(weight) if once => {
+            ConvKernels::Values(weight) if once => {
                 self.transform_all(weight, &mut all);
-                Kernels::Points(&all)
+                ConvKernels::Points(&all)
             }
             kernels => kernels,
         };
-        let kernel = if let Kernels::Values(_) = kernels { block_points } else { 0 };
+        let kernel = if let ConvKernels::Values(_) = kernels { block_points } else { 0 };
         let task_rows = self.task_rows;
         let sums = all_points * sums_pitch(task_rows, KEPT.min(band * row));
         storage::ensure_for_tasks(op, (kernel + sums) * size_of::<f32>(), rows.div_ceil(task_rows))?;
@@ -422,11 +426,11 @@ impl Winograd {
                     let mut kernel = Scratch::<f32>::for_task(kernel);
                     let mut sums = Scratch::<f32>::for_task(sums);
                     let kernel = match kernels {
-                        Kernels::Values(weight) => {
+                        ConvKernels::Values(weight) => {
                             self.transform(weight, group, start, &mut kernel);
                             &kernel[..]
                         }
-                        Kernels::Points(points) => {
+                        ConvKernels::Points(points) => {
                             &points[(group * rows.div_ceil(task_rows) + block) * block_points..]
                                 [..block_points]
                         }
@@ -618,7 +622,14 @@ impl WithSimd for SumTransform<'_> {
 impl Winograd {
     /// Writes the outputs `tile` of `count` tiles from number `first` on.
     #[inline(always)]
-    fn write_tiles(&self, tile: &[[Lanes; 4]; 4], bias: f32, first: usize, count: usize, out: &mut [f32]) {
+    fn write_tiles(
+        &self,
+        tile: &[[TileValues; 4]; 4],
+        bias: f32,
+        first: usize,
+        count: usize,
+        out: &mut [f32],
+    ) {
         let ([_, row], images) = (self.grid, self.images);
         let ([height, width], [tile_height, tile_width]) = (self.out, self.tiling.tile());
         let mut lane = 0;
@@ -691,7 +702,7 @@ fn sums_pitch(rows: usize, tiles: usize) -> usize {
 
 /// `to = from + bias` for the tiles of a row from number `lane` on, whose elements are in `from`.
 #[inline(always)]
-fn side_by_side<const N: usize>(from: &[Lanes; N], lane: usize, bias: f32, to: &mut [f32]) {
+fn side_by_side<const N: usize>(from: &[TileValues; N], lane: usize, bias: f32, to: &mut [f32]) {
     let (whole, rest) = to.as_chunks_mut::<N>();
     let next = lane + whole.len();
     for (k, to) in whole.iter_mut().enumerate() {
