@@ -18,7 +18,12 @@
 //! starts with the operation's name; other tensors remain usable after it.
 //!
 //! Features: `std` (which brings `simd`), `simd` and `rayon`, all on by default. Without `std` the crate
-//! needs only `alloc`. `autodiff` adds the module of that name.
+//! needs only `alloc`. `tracing` adds the spans of Burn's own functions, and `autodiff` the module of that
+//! name. Burn's features of these names also turn on upstream's `doc`, `x86-v4` and `apple-amx`. They are
+//! accepted. `doc` is the default; the others have nothing left to switch: `simd` finds AVX-512 by itself,
+//! and the engine has no code for Apple's coprocessor. So is `critical-section`, and still the engine does
+//! not compile for targets without atomic exchanges of pointers. Upstream's crate for this release has no
+//! feature `fft`: Fourier transforms are methods of Burn 0.21's traits.
 #![cfg_attr(not(feature = "std"), no_std)]
 #![deny(missing_docs)]
 
