@@ -15,8 +15,11 @@
 //!
 //! Features: `std` (which brings `simd`), `simd` and `rayon`, all on by default. Without `std` the crate
 //! needs only `alloc`.
-//! `fft` adds [`ops::fft`], and `tracing` the spans of Burn's own functions. Upstream's `x86-v4`,
-//! `apple-amx` and `critical-section` are accepted; they have nothing left to switch.
+//! `fft` adds [`ops::fft`], and `tracing` the spans of Burn's own functions; `doc` is the default and `fft`.
+//! Upstream's `x86-v4` and `apple-amx` are accepted, and have nothing left to switch: `simd` finds AVX-512 by
+//! itself, and the engine has no code for Apple's coprocessor. So is `critical-section`, which burn-dispatch
+//! asks for on targets without atomic exchanges of pointers, such as `thumbv6m-none-eabi`. The engine shares
+//! tensors by `alloc::sync::Arc`, and so does not compile there.
 #![cfg_attr(not(feature = "std"), no_std)]
 #![deny(missing_docs)]
 

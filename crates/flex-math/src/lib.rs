@@ -22,6 +22,13 @@
 // Coefficients are written as the tools print them, with one digit more than needed.
 #![allow(clippy::excessive_precision)]
 
+// Here, since all crates of the engine use this one, and so its errors come first.
+#[cfg(not(target_has_atomic = "ptr"))]
+compile_error!(
+    "Flex does not run on this target, which has no atomic exchange of pointers: tensors share their memory by \
+     `alloc::sync::Arc`. The feature `critical-section` does not change that."
+);
+
 mod activation;
 mod avx512;
 pub mod dot;
