@@ -1,4 +1,4 @@
-//! A conformance suite for Burn 0.21 backends.
+//! A conformance suite for backends of Burn 0.21 and, as the package in `burn-0.22/burn-tests`, of Burn 0.22.
 //!
 //! One line gives a backend all of its tests:
 //!
