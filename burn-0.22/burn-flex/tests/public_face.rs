@@ -1,13 +1,16 @@
-//! What upstream's crate makes public and this one does not, by upstream's source in cargo's registry.
+//! What upstream's crate makes public and this one does not, or with other types, by upstream's source in
+//! cargo's registry.
 //!
 //! The list is `lacking.txt`, which says why for each name. Burn's own crates must name nothing of it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 const UPSTREAM: &str = "burn-flex-0.22.1";
 
-/// Names that upstream has and this crate lacks, each with a reason.
+/// Names that upstream has and this crate lacks, each with a reason. `signature Type::method` stands for a
+/// method that both have, with other types of its operands or its result.
 const LACKING: &str = include_str!("lacking.txt");
 
 /// The types whose methods are compared.
@@ -17,12 +20,21 @@ const TYPES: [&str; 3] = ["FlexTensor", "FlexQTensor", "Layout"];
 fn what_upstream_has_and_this_crate_lacks_is_listed() {
     let Some(upstream) = upstream() else { return };
     let own = own_names();
-    let mut theirs = names(&sources(&upstream.join("src")));
+    let methods = signatures(&sources(&upstream.join("src")));
+    let mut theirs: BTreeSet<String> = methods.keys().cloned().collect();
     theirs.extend(exports(&read(&upstream.join("src/lib.rs"))));
     theirs.extend(transforms(&read(&upstream.join("src/ops/fft.rs"))));
     theirs.extend(features(&read(&upstream.join("Cargo.toml"))));
     assert!(theirs.len() > 50, "upstream's source is not read: {theirs:?}");
-    let lacking: BTreeSet<String> = theirs.difference(&own).cloned().collect();
+    let mut lacking: BTreeSet<String> = theirs.difference(&own).cloned().collect();
+    let own = own_signatures();
+    assert_eq!(methods.get("FlexQTensor::scales").map(String::as_str), Some("(&self) -> &[f32]"));
+    for (name, theirs) in methods {
+        if let Some(own) = own.get(&name).filter(|own| **own != theirs) {
+            println!("{name}: {own}, upstream {theirs}");
+            lacking.insert(format!("signature {name}"));
+        }
+    }
     let reasons = LACKING.lines().filter(|line| !line.starts_with('#'));
     let reasons = reasons.map(|line| line.split_once(": ").expect("a name and a reason"));
     for (name, reason) in reasons.clone() {
@@ -73,11 +85,7 @@ fn burns_crates_name_nothing_that_this_crate_lacks() {
 /// The public names of this crate: its exports, the methods of its types, its transforms and features.
 fn own_names() -> BTreeSet<String> {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let crates = package.join("../../crates");
-    let adapter = crates.join("burn-flex-adapter/src");
-    let mut texts = vec![read(&adapter.join("shared/tensor.rs")), read(&adapter.join("v0_22/face.rs"))];
-    texts.extend(sources(&crates.join("flex-tensor/src/layout")));
-    let mut own = names(&texts);
+    let mut own: BTreeSet<String> = own_signatures().into_keys().collect();
     own.extend(exports(&read(&package.join("src/lib.rs"))));
     // A macro makes the transforms, of which each is called by name in `face.rs`.
     let faces = read(&package.join("tests/face.rs"));
@@ -88,25 +96,58 @@ fn own_names() -> BTreeSet<String> {
     own
 }
 
-/// `Type::method` for the public methods of [`TYPES`], in files formatted by rustfmt.
-fn names(texts: &[String]) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
+/// [`signatures`] of this crate's types. The engine's types that have names of Burn's types are told apart.
+fn own_signatures() -> BTreeMap<String, String> {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates");
+    let adapter = crates.join("burn-flex-adapter/src");
+    let mut own =
+        signatures(&[read(&adapter.join("shared/tensor.rs")), read(&adapter.join("v0_22/face.rs"))]);
+    let mut engines = signatures(&sources(&crates.join("flex-tensor/src/layout")));
+    for signature in engines.values_mut() {
+        for name in ["Shape", "Slice"] {
+            *signature = signature.replace(name, &format!("flex_core::{name}"));
+        }
+    }
+    own.extend(engines);
+    own
+}
+
+/// The public methods of [`TYPES`], by `Type::method`, in files formatted by rustfmt. A signature is what
+/// follows the name, without the names of the operands.
+fn signatures(texts: &[String]) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
     for text in texts {
         let mut owner = None;
-        for line in text.lines() {
+        let mut lines = text.lines();
+        while let Some(line) = lines.next() {
             if let Some(of) = TYPES.iter().find(|name| line == format!("impl {name} {{")) {
                 owner = Some(of);
             } else if line.starts_with('}') {
                 owner = None;
             }
             let line = line.replacen("pub const fn", "pub fn", 1);
-            if let (Some(owner), Some(rest)) = (owner, line.strip_prefix("    pub fn ")) {
-                let method = rest.split(['(', '<']).next().expect("a name");
-                found.insert(format!("{owner}::{method}"));
+            if let (Some(owner), Some(head)) = (owner, line.strip_prefix("    pub fn ")) {
+                // Up to the line that opens the body: one, or one for each operand.
+                let mut head = head.to_owned();
+                while !head.ends_with('{') {
+                    head += lines.next().expect("a body").trim();
+                }
+                let (method, rest) = head.split_at(head.find(['(', '<']).expect("operands"));
+                found.insert(format!("{owner}::{method}"), without_names(rest.trim_end_matches(" {")));
             }
         }
     }
     found
+}
+
+/// A signature from its generics on, without the names of its operands.
+fn without_names(signature: &str) -> String {
+    let (generics, rest) = signature.split_at(signature.find('(').expect("operands"));
+    let (operands, result) = rest.split_at(rest.rfind(") ->").unwrap_or(rest.len() - 1));
+    let operands = operands[1..].split(',').map(str::trim).filter(|operand| !operand.is_empty());
+    let types = operands.map(|operand| operand.split_once(": ").map_or(operand, |(_, kind)| kind));
+    let types: Vec<_> = types.map(|kind| kind.trim_start_matches("mut ")).collect();
+    format!("{generics}({}{result}", types.join(", "))
 }
 
 /// What a crate's `lib.rs` exports by `pub use`, at the root.
@@ -149,11 +190,16 @@ fn read(path: &Path) -> String {
 /// names upstream's crate for the bench; the workspace of this package takes it by no dependency.
 fn upstream() -> Option<PathBuf> {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
-    let home = home.or_else(|| Some(std::env::home_dir()?.join(".cargo")))?;
-    let registries = std::fs::read_dir(home.join("registry/src")).ok()?;
-    let found = registries.flatten().map(|entry| entry.path().join(UPSTREAM)).find(|path| path.is_dir());
+    let home = home.or_else(|| Some(std::env::home_dir()?.join(".cargo")));
+    let registries = home.and_then(|home| std::fs::read_dir(home.join("registry/src")).ok());
+    let mut packages = registries.into_iter().flatten().flatten().map(|entry| entry.path().join(UPSTREAM));
+    let found = packages.find(|path| path.is_dir());
     if found.is_none() {
-        eprintln!("SKIPPED: cargo's registry has no source of {UPSTREAM}; `cargo fetch` in the root gets it");
+        // To stderr itself, because the test harness hides what a passing test prints.
+        let test = std::thread::current().name().unwrap_or("a test").to_owned();
+        let missing =
+            format!("cargo's registry has no source of {UPSTREAM}; `cargo fetch` in the root gets it");
+        let _ = writeln!(std::io::stderr(), "{test} skipped: {missing}");
     }
     found
 }

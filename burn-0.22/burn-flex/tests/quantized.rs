@@ -130,6 +130,20 @@ fn codes_and_scales_by_definition() {
 }
 
 #[test]
+fn scales_follow_the_blocks_of_a_view() {
+    let scheme = QuantScheme::default()
+        .with_value(QuantValue::Q8S)
+        .with_store(QuantStore::Native)
+        .per_block([4, 8], ScaleDtype::F32);
+    let tensor = quantized(&scheme);
+    // 8 rows of 24 elements are 2 rows of 3 blocks.
+    let scales = tensor.scales().to_vec();
+    assert_eq!(scales.len(), 6);
+    let turned = Flex::q_permute(tensor, &[1, 0]);
+    assert_eq!(turned.scales(), [0, 3, 1, 4, 2, 5].map(|block| scales[block]));
+}
+
+#[test]
 fn bytes_are_those_of_burn() {
     for store in [QuantStore::Native, QuantStore::PackedU32(0)] {
         for scheme in schemes(store) {

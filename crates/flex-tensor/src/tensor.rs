@@ -416,12 +416,6 @@ impl Tensor {
         self.num_elements() * self.dtype.size()
     }
 
-    /// The whole buffer as bytes, mutable, when this tensor [is its only owner](Self::is_unique).
-    fn own_bytes(&mut self) -> Option<&mut [u8]> {
-        let Self { data, layout, dtype } = self;
-        data.bytes_mut(|| layout.num_elements() * dtype.size())
-    }
-
     /// Whether two tensors share a buffer.
     pub fn shares_storage(&self, other: &Tensor) -> bool {
         self.data.shares(&other.data)
@@ -442,13 +436,19 @@ impl Tensor {
         self.data.bytes()
     }
 
+    /// The whole buffer as bytes, mutable, when this tensor [is its only owner](Self::is_unique).
+    pub fn storage_bytes_mut(&mut self) -> Option<&mut [u8]> {
+        let Self { data, layout, dtype } = self;
+        data.bytes_mut(|| layout.num_elements() * dtype.size())
+    }
+
     /// The whole buffer, mutable, when this tensor [is its only owner](Self::is_unique).
     ///
     /// # Panics
     /// When `T` does not store the dtype.
     pub fn storage_mut<T: Element>(&mut self) -> Option<&mut [T]> {
         assert!(stores::<T>(self.dtype), "storage: {:?} does not store {:?}", T::DTYPE, self.dtype);
-        self.own_bytes().map(bytemuck::cast_slice_mut)
+        self.storage_bytes_mut().map(bytemuck::cast_slice_mut)
     }
 
     /// The elements in row-major order, when they are contiguous.
@@ -480,7 +480,7 @@ impl Tensor {
             return None;
         }
         let (span, size) = (self.layout.span(), self.dtype.size());
-        let bytes = self.own_bytes()?;
+        let bytes = self.storage_bytes_mut()?;
         Some(&mut bytes[span.start * size..span.end * size])
     }
 

@@ -1,7 +1,7 @@
 //! The tensor primitives: newtypes of the engine's tensors, since Burn's traits need types of this crate.
 
 use super::burn_backend::quantization::QuantScheme;
-use super::convert::burn_scheme;
+use super::convert::{OrPanic, burn_scheme};
 use alloc::boxed::Box;
 use flex_core::Tensor;
 use flex_core::quant::QTensor;
@@ -62,7 +62,13 @@ impl FlexQTensor {
 }
 
 impl From<QTensor> for FlexQTensor {
-    fn from(tensor: QTensor) -> Self {
+    /// Scales of blocks are copied if they do not lie in row-major order, in which upstream's `scales` shows
+    /// them.
+    ///
+    /// # Panics
+    /// If the system has no memory for the copy.
+    fn from(mut tensor: QTensor) -> Self {
+        tensor.scales = tensor.scales.into_contiguous().or_panic().0;
         let scheme = burn_scheme(&tensor.scheme);
         Self(Box::new(Quantized { tensor, scheme }))
     }

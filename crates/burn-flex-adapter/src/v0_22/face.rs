@@ -3,9 +3,8 @@
 
 use super::convert::{self, OrPanic, dtype};
 use super::{FlexDevice, FlexQTensor, FlexTensor};
-use alloc::vec::Vec;
-use burn_backend_22::{DType, Shape, TensorData};
-use flex_core::{Element, Layout, Tensor};
+use burn_backend_22::{DType, Element, Shape, TensorData};
+use flex_core::{Layout, Tensor};
 
 impl FlexTensor {
     /// A tensor of these elements, without a copy of them.
@@ -58,22 +57,32 @@ impl FlexTensor {
     /// The elements of the buffer, of which a view shows a part: [`layout`](Self::layout) says which.
     ///
     /// # Panics
-    /// If the tensor has another dtype.
-    pub fn storage<E: Element>(&self) -> &[E] {
-        self.0.storage()
+    /// If the tensor has another dtype. Booleans are read as `u8`.
+    pub fn storage<E: Element + bytemuck::Pod>(&self) -> &[E] {
+        self.assert_stores::<E>("storage");
+        bytemuck::cast_slice(self.0.storage_bytes())
     }
 
     /// The elements of the buffer, to be written; `None` if another tensor shares them.
     ///
     /// # Panics
-    /// If the tensor has another dtype.
-    pub fn try_storage_mut<E: Element>(&mut self) -> Option<&mut [E]> {
-        self.0.storage_mut()
+    /// If the tensor has another dtype. Booleans are written as `u8`.
+    pub fn try_storage_mut<E: Element + bytemuck::Pod>(&mut self) -> Option<&mut [E]> {
+        self.assert_stores::<E>("try_storage_mut");
+        self.0.storage_bytes_mut().map(bytemuck::cast_slice_mut)
     }
 
     /// The elements in row-major order; `None` if they do not lie so, or the tensor has another dtype.
-    pub fn as_slice<E: Element>(&self) -> Option<&[E]> {
-        if E::DTYPE == self.0.dtype() { self.0.as_slice() } else { None }
+    pub fn as_slice<E: Element + bytemuck::Pod>(&self) -> Option<&[E]> {
+        let start = self.0.layout().offset();
+        let found = E::dtype() == self.dtype() && self.is_contiguous();
+        found.then(|| &self.storage::<E>()[start..start + self.0.num_elements()])
+    }
+
+    fn assert_stores<E: Element>(&self, op: &str) {
+        let (asked, dtype) = (E::dtype(), self.dtype());
+        let fits = asked == dtype || asked == DType::U8 && dtype.is_bool();
+        assert!(fits, "{op}: the tensor's dtype is {dtype:?}, and not {asked:?}");
     }
 
     /// The same elements, in row-major order without gaps.
@@ -136,7 +145,7 @@ impl FlexTensor {
 impl FlexQTensor {
     /// The scales: one for the tensor, or one for each block. In a scheme of two levels they are relative to
     /// a scale of the tensor.
-    pub fn scales(&self) -> Vec<f32> {
-        self.as_core().scales.to_vec()
+    pub fn scales(&self) -> &[f32] {
+        self.as_core().scales.as_slice().expect("scales in row-major order")
     }
 }
