@@ -7,7 +7,9 @@ use burn_backend::quantization::{
 };
 use burn_backend::tensor::{BoolTensor, Device, FloatTensor, IndexingUpdateOp, IntTensor, QuantizedTensor};
 use burn_backend::{DType, Element, IntDType, Shape, TensorData, TensorMetadata, get_device_settings};
+use burn_flex::{FlexTensor, ops::fft};
 use burn_std::Bytes;
+use std::any::Any;
 
 /// Whether data can be made whose bytes do not fit its shape and dtype: Burn checks it.
 pub(crate) const MISLABELLED: bool = false;
@@ -66,18 +68,62 @@ pub trait Backend: burn_backend::Backend {
         tensor.device()
     }
 
-    /// Burn's crate for signals calls functions of the backends' crates. Leave this method out.
-    fn rfft(_: FloatTensor<Self>, _: usize, _: Option<usize>) -> (FloatTensor<Self>, FloatTensor<Self>) {
-        panic!("Burn 0.22's traits have no Fourier transform")
+    /// Burn's crate for signals calls functions of the backends' crates by name; so does this, for Flex.
+    ///
+    /// # Panics
+    /// On another backend: leave this method out.
+    fn rfft(
+        signal: FloatTensor<Self>,
+        dim: usize,
+        n: Option<usize>,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
+        let signal = flex(signal);
+        let rfft = match signal.dtype() {
+            DType::F64 => fft::rfft_f64,
+            DType::F32 => fft::rfft_f32,
+            DType::F16 => fft::rfft_f16,
+            _ => fft::rfft_bf16,
+        };
+        let (re, im) = rfft(signal, dim, n);
+        (same(re).expect("Flex's type"), same(im).expect("Flex's type"))
     }
 
     /// As [`rfft`](Self::rfft).
-    fn irfft(_: FloatTensor<Self>, _: FloatTensor<Self>, _: usize, _: Option<usize>) -> FloatTensor<Self> {
-        panic!("Burn 0.22's traits have no Fourier transform")
+    ///
+    /// # Panics
+    /// As [`rfft`](Self::rfft).
+    fn irfft(
+        re: FloatTensor<Self>,
+        im: FloatTensor<Self>,
+        dim: usize,
+        n: Option<usize>,
+    ) -> FloatTensor<Self> {
+        let (re, im) = (flex(re), flex(im));
+        let irfft = match re.dtype() {
+            DType::F64 => fft::irfft_f64,
+            DType::F32 => fft::irfft_f32,
+            DType::F16 => fft::irfft_f16,
+            _ => fft::irfft_bf16,
+        };
+        same(irfft(re, im, dim, n)).expect("Flex's type")
     }
 }
 
 impl<B: burn_backend::Backend> Backend for B {}
+
+/// A tensor of Flex.
+///
+/// # Panics
+/// If the tensor is of another backend.
+fn flex<T: 'static>(tensor: T) -> FlexTensor {
+    same(tensor).expect("Burn 0.22's traits have no Fourier transform")
+}
+
+/// The value, if both types are the same.
+fn same<T: 'static, U: 'static>(value: T) -> Option<U> {
+    let value: Box<dyn Any> = Box::new(value);
+    value.downcast().ok().map(|value| *value)
+}
 
 fn index_dtype<B: Backend>(x: &FloatTensor<B>) -> IntDType {
     get_device_settings::<B>(&x.device()).int_dtype
