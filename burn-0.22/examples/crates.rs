@@ -1,8 +1,9 @@
 //! Burn's other crates on the Flex device, each by a result that is known: the Fourier transform of a sine
-//! (burn-signal), the solution of a least-squares problem (burn-linalg), and Einstein's sums (burn-einsum).
+//! (burn-signal), factors of matrices and a least-squares problem (burn-linalg), and Einstein's sums
+//! (burn-einsum).
 //!
-//! `cargo run --release --example crates` in the folder `burn-0.22` prints each result beside what it has to
-//! be, and fails if one of them differs.
+//! `cargo run --release -p flex-examples-22 --example crates` in the folder `burn-0.22` prints each result
+//! beside what it has to be, and fails if one of them differs.
 
 use burn::linalg;
 use burn::signal::{irfft, rfft};
@@ -13,6 +14,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let device = Device::flex();
     println!("on {device:?}");
     signal(&device)?;
+    factors(&device)?;
     linear_algebra(&device)?;
     sums(&device)?;
     Ok(())
@@ -42,6 +44,33 @@ fn signal(device: &Device) -> Result<(), Box<dyn Error>> {
     report("burn-signal: its power", &numbers(power.max()), &[(N * N / 4) as f32])?;
     let back = irfft(re, im, 0, Some(N));
     report("burn-signal: the largest error of the inverse", &numbers((back - x).abs().max()), &[0.0])
+}
+
+/// The matrices that burn-linalg's documents factor, with the factors that they name.
+fn factors(device: &Device) -> Result<(), Box<dyn Error>> {
+    // The second row begins with the larger number, so it comes first.
+    let a = Tensor::<2>::from_data([[4.0, 3.0], [6.0, 3.0]], device);
+    let (p, l, u) = linalg::lu::<2, 1>(a.clone());
+    report("burn-linalg: the rows' order in LU", &numbers(p.clone()), &[0.0, 1.0, 1.0, 0.0])?;
+    report("burn-linalg: the lower factor", &numbers(l.clone()), &[1.0, 0.0, 2.0 / 3.0, 1.0])?;
+    report("burn-linalg: the upper factor", &numbers(u.clone()), &[6.0, 3.0, 0.0, 1.0])?;
+    report("burn-linalg: their product", &numbers(p.matmul(l).matmul(u)), &numbers(a))?;
+
+    let a = Tensor::<2>::from_data([[3.0, 2.0], [4.0, 6.0]], device);
+    let (q, r) = linalg::qr(a.clone(), false);
+    report("burn-linalg: the orthogonal factor in QR", &numbers(q.clone()), &[-0.6, 0.8, -0.8, -0.6])?;
+    report("burn-linalg: the triangular factor", &numbers(r.clone()), &[-5.0, -6.0, 0.0, -2.0])?;
+    report("burn-linalg: their product", &numbers(q.matmul(r)), &numbers(a))?;
+
+    // The squares of the singular values are the eigenvalues of [[35, 44], [44, 56]]: their sum is 91, their
+    // product 24.
+    let a = Tensor::<2>::from_data([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], device);
+    let (u, s, vt) = linalg::svd::<2, 1>(a.clone(), 10);
+    let root = (91.0f32 * 91.0 - 4.0 * 24.0).sqrt();
+    let values = [((91.0 + root) / 2.0).sqrt(), (48.0 / (91.0 + root)).sqrt()];
+    report("burn-linalg: singular values", &numbers(s.clone()), &values)?;
+    let product = (u * s.unsqueeze_dim(0)).matmul(vt);
+    report("burn-linalg: the product of SVD's factors", &numbers(product), &numbers(a))
 }
 
 /// A line through points, by the factors of QR; determinants.

@@ -1,8 +1,9 @@
 //! Trains a small convolutional network on real handwritten digits through `Device::flex().autodiff()`, saves
 //! its weights, loads them into a fresh model, and evaluates that model.
 //!
-//! `cargo run --release --example digits` in the folder `burn-0.22` does all of it; `-- --help` lists the
-//! options. Nothing in this program names this repository: cargo's patch in `burn-0.22/Cargo.toml` does.
+//! `cargo run --release -p flex-examples-22 --example digits` in the folder `burn-0.22` does all of it;
+//! `-- --help` lists the options. Nothing in this program names this repository: cargo's patch in
+//! `burn-0.22/Cargo.toml` does.
 
 #[path = "../../../examples/src/digits/data.rs"]
 #[allow(dead_code, reason = "the other example uses all of it")]
@@ -27,6 +28,9 @@ struct Args {
     /// Seed of the weights, the dropout and the order of the images.
     #[arg(long, default_value_t = 7)]
     seed: u64,
+    /// Fail if the test accuracy is lower, in percent.
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0)]
+    at_least: f64,
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -60,6 +64,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let fresh = load(&weights, &device)?;
     let correct = evaluate(&fresh, &split.test, &device);
     let total = split.test.len();
-    println!("test accuracy {:.1} % ({correct}/{total})", 100.0 * correct as f64 / total as f64);
+    let accuracy = 100.0 * correct as f64 / total as f64;
+    println!("test accuracy {accuracy:.1} % ({correct}/{total})");
+    if accuracy < args.at_least {
+        return Err(format!("that is less than {} %", args.at_least).into());
+    }
     Ok(())
 }
