@@ -160,9 +160,9 @@ impl<T: Float, C: Combine<T>> FoldSlice<'_, T, C> {
         for (k, position) in positions.iter_mut().enumerate() {
             *position = <T as num_traits::NumCast>::from(k).expect("a small number");
         }
-        // SAFETY: `step` elements follow `start`, and `WIDEST` is no less than a vector has; the loads need no
-        // alignment.
         let first: Vector<S, T> = positions[step - count].splat();
+        // SAFETY: `step` elements follow `start`, and `WIDEST` is no less than a vector has; the loads need
+        // no alignment.
         let (x, positions) = unsafe {
             (T::vload_unaligned::<S>(data.as_ptr().add(start)), T::vload_unaligned::<S>(positions.as_ptr()))
         };
