@@ -12,6 +12,9 @@
 // Of 32 bits, shapes of these sizes overflow before memory runs out.
 #![cfg(target_pointer_width = "64")]
 
+#[path = "../../flex-math/src/skipped.rs"]
+mod skipped;
+
 use flex_core::DType::{BF16, F16, F32, F64, I32, I64, U8};
 use flex_core::elementwise::{Binary, Compare, Unary, binary, cast, compare, mask_fill, unary};
 use flex_core::index::{self, Update};
@@ -20,7 +23,6 @@ use flex_core::vision::{self, GridPadding, Interpolation};
 use flex_core::{BoolStore, DType, Error, Slice, Tensor};
 use flex_core::{attention, conv, fft, loss, matmul, movement, norm, pool, random, reduce, sort};
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::io::Write;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -395,13 +397,7 @@ fn a_limit_of_the_address_space_never_ends_the_process() {
     match Command::new("sh").arg("-c").arg(limited("exit 7")).status() {
         Ok(status) if status.code() == Some(7) => {}
         other => {
-            // Written directly to stderr, because the test harness hides the output of passing tests. If
-            // stderr is closed, nothing can be done.
-            let reason = format_args!("`sh -c 'ulimit -v'` does not work here: {other:?}");
-            let _ = writeln!(
-                std::io::stderr(),
-                "a_limit_of_the_address_space_never_ends_the_process skipped: {reason}"
-            );
+            skipped::skipped(&format!("`sh -c 'ulimit -v'` does not work here: {other:?}"));
             return;
         }
     }

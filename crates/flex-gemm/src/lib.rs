@@ -8,4 +8,5 @@ use flex_tensor::*;
 
 pub mod matmul;
 #[cfg(test)]
+#[path = "../../flex-math/src/skipped.rs"]
 mod skipped;

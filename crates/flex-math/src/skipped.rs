@@ -1,4 +1,4 @@
-//! What tests leave out on a machine that lacks something.
+//! What tests leave out on a machine that lacks something. Other crates include this file in their tests.
 
 extern crate std;
 

@@ -95,13 +95,11 @@ pub(crate) struct ScalarBytes {
 impl ScalarBytes {
     #[inline]
     pub(crate) fn new<T: Element>(value: T) -> Self {
-        let mut bytes = [0; 8];
-        bytes[..size_of::<T>()].copy_from_slice(bytemuck::bytes_of(&value));
-        Self::from_bits(u64::from_ne_bytes(bytes), size_of::<T>())
+        Self::of(bytemuck::bytes_of(&value))
     }
 
     /// An element given as bytes.
-    #[cfg(feature = "std")]
+    #[inline]
     pub(super) fn of(element: &[u8]) -> Self {
         let mut bytes = [0; 8];
         bytes[..element.len()].copy_from_slice(element);

@@ -80,17 +80,7 @@ pub(super) fn fold_lanes<W: HalfWidening, const N: usize, T: Element, R: Reducer
     let (chunks, rest) = row.as_chunks::<N>();
     for chunk in chunks {
         prefetch_ahead(chunk.as_ptr(), N);
-        if R::LIFTS_SLICES {
-            let mut lifted = [r.identity(); N];
-            r.lift_all::<W>(chunk, &mut lifted);
-            for l in 0..N {
-                acc[l] = r.combine(acc[l], lifted[l]);
-            }
-        } else {
-            for l in 0..N {
-                acc[l] = r.combine(acc[l], r.lift(chunk[l]));
-            }
-        }
+        fold_chunk::<W, N, T, R>(r, &mut acc, chunk);
     }
     let rest = lift_padded::<W, N, T, R>(r, rest);
     for l in 0..N {
@@ -109,10 +99,10 @@ pub(super) fn fold_quarters<W: HalfWidening, T: Element, R: Reducer<T>>(r: R, ro
     for chunk in chunks {
         prefetch_ahead(chunk.as_ptr(), LANES);
         let [w, x, y, z] = chunk.as_chunks::<QUARTER>().0 else { unreachable!("four quarters") };
-        fold_quarter::<W, T, R>(r, &mut a, w);
-        fold_quarter::<W, T, R>(r, &mut b, x);
-        fold_quarter::<W, T, R>(r, &mut c, y);
-        fold_quarter::<W, T, R>(r, &mut d, z);
+        fold_chunk::<W, QUARTER, T, R>(r, &mut a, w);
+        fold_chunk::<W, QUARTER, T, R>(r, &mut b, x);
+        fold_chunk::<W, QUARTER, T, R>(r, &mut c, y);
+        fold_chunk::<W, QUARTER, T, R>(r, &mut d, z);
     }
     if !rest.is_empty() {
         let rest = lift_padded::<W, LANES, T, R>(r, rest);
@@ -131,20 +121,20 @@ pub(super) fn fold_quarters<W: HalfWidening, T: Element, R: Reducer<T>>(r: R, ro
 
 /// Combines each lane with an element.
 #[inline(always)]
-fn fold_quarter<W: HalfWidening, T: Element, R: Reducer<T>>(
+fn fold_chunk<W: HalfWidening, const N: usize, T: Element, R: Reducer<T>>(
     r: R,
-    acc: &mut [R::Acc; QUARTER],
-    elements: &[T; QUARTER],
+    acc: &mut [R::Acc; N],
+    chunk: &[T; N],
 ) {
     if R::LIFTS_SLICES {
-        let mut lifted = [r.identity(); QUARTER];
-        r.lift_all::<W>(elements, &mut lifted);
-        for l in 0..QUARTER {
+        let mut lifted = [r.identity(); N];
+        r.lift_all::<W>(chunk, &mut lifted);
+        for l in 0..N {
             acc[l] = r.combine(acc[l], lifted[l]);
         }
     } else {
-        for l in 0..QUARTER {
-            acc[l] = r.combine(acc[l], r.lift(elements[l]));
+        for l in 0..N {
+            acc[l] = r.combine(acc[l], r.lift(chunk[l]));
         }
     }
 }

@@ -98,9 +98,9 @@ impl<'p> Plan<'p> {
         while !steps.is_empty() {
             let end = 1 + steps[1..].iter().take_while(|step| step.continues).count();
             let (stage, rest) = steps.split_at(end);
+            let streams = program.streams && rest.is_empty();
             stages.push(match stage {
-                [step] if step.op.light().is_none() => Stage::Step(step),
-                [step] if !(program.streams && end == steps.len() || begins_with_number(step)) => {
+                [step] if step.op.light().is_none() || !(streams || begins_with_number(step)) => {
                     Stage::Step(step)
                 }
                 steps => Stage::Pass(Route::new(steps)),
