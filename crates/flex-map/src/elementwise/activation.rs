@@ -1,16 +1,14 @@
 //! Clamping, and activations that take parameters.
 
 use super::driver::{Cost, Input, Op, ScalarBytes, number, run};
-use super::element::{Fn2, Fn3, integers3};
-use super::float::{FloatFn3, light2, light3, number_fn, selecting3};
+use super::element::integers3;
+use super::float::{light2, light3, selecting3};
+use super::functions::{Clamp, HardSigmoid, Prelu};
 use super::kernel::Kernels;
 use super::light::LightFn;
-use super::number::{Arithmetic, Selection};
 use crate::error::{Error, Result, check_same_dtype};
 use crate::layout::broadcast_shapes;
 use crate::{Element, Scalar, Tensor};
-use flex_math::Float;
-use flex_math::simd::{Simd, Vector};
 
 /// Clamps each element between two bounds, either of which may be left out. As in PyTorch, the result is
 /// `max` where `min` exceeds it, NaN elements stay NaN, and a bound of NaN makes every float NaN. Bounds
@@ -97,17 +95,3 @@ pub fn hard_sigmoid(tensor: Tensor, alpha: f64, beta: f64) -> Result<Tensor> {
 static CLAMP: Kernels<3> = Kernels::numbers(selecting3::<Clamp>(), integers3::<Clamp>());
 static HARD_SIGMOID: Kernels<3> = Kernels::floats(light3::<HardSigmoid>());
 static PRELU: Kernels<2> = Kernels::floats(light2::<Prelu>());
-
-number_fn! {
-    Clamp<Selection>: |x, low, high| {
-        let x = x.if_less(low, low, x);
-        high.if_less(x, high, x)
-    };
-    /// `alpha * x + beta`, clamped between 0 and 1.
-    HardSigmoid<Arithmetic>: |x, alpha, beta| Clamp::of(x.mul(alpha).add(beta), T::zero(), T::one());
-}
-
-number_fn! {
-    /// Not a maximum, so that NaN stays.
-    Prelu<Arithmetic>: |x, slope| x.if_less(T::zero(), x.mul(slope), x);
-}

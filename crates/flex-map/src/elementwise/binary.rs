@@ -1,25 +1,25 @@
-//! Functions of two elements: their table, and the functions that are defined here.
+//! Functions of two elements: their table.
 //!
 //! A new function is one row of [`binary_table`]. The row names the kernels: [`light2`] or [`heavy2`] of a
-//! function of flex-math or of this module, and [`integers2`] or [`wrapping2`] if the operation takes
+//! function of flex-math or of `functions.rs`, and [`integers2`] or [`wrapping2`] if the operation takes
 //! integers.
 
 use super::Compare;
 use super::cast::cast;
 use super::compare::compare_scalar;
 use super::driver::{Cost, Input, Op, number, run};
-use super::element::{Fn1, Fn2, integers2, wrapping2};
-use super::float::{heavy2, light1, light2, number_fn};
+use super::element::{integers2, wrapping2};
+use super::float::{heavy2, light1, light2};
+use super::functions::{
+    Add, Cube, Div, LogSigmoidGrad, Max, Min, Mul, ReluGrad, SigmoidGrad, Square, Sub,
+};
 use super::integer::{BitAnd, BitOr, BitXor, IntPow, IntRem, Quotient, Shl, Shr};
 use super::kernel::Kernels;
 use super::light::LightFn;
-use super::number::{Arithmetic, Selection};
 use super::remainder::REMAINDER;
 use super::unary::{Unary, unary};
 use crate::error::{Result, check_same_dtype};
-use crate::{BoolStore, DType, Element, Scalar, Tensor};
-use flex_math::simd::{Simd, Vector};
-use flex_math::{BinaryFn, Float, UnaryFn};
+use crate::{BoolStore, DType, Scalar, Tensor};
 
 /// The name, the kernels and the costs of an operation.
 struct BinaryDefinition {
@@ -210,34 +210,5 @@ fn representable_exponent(exponent: Scalar, dtype: DType) -> Scalar {
         Scalar::Int(e) if e >= 0 => representable_exponent(Scalar::UInt(e as u64), dtype),
         Scalar::UInt(e) if e >= 2 * period => Scalar::UInt(period + e % period),
         other => other,
-    }
-}
-
-number_fn! {
-    Add<Arithmetic>: |a, b| a.add(b);
-    Sub<Arithmetic>: |a, b| a.sub(b);
-    Mul<Arithmetic>: |a, b| a.mul(b);
-    Div<Arithmetic>: |a, b| a.div(b);
-    Max<Arithmetic>: |a, b| a.max(b);
-    Min<Arithmetic>: |a, b| a.min(b);
-    /// Burn zeroes the gradient where the output is at most zero, so a gradient passes where the output is
-    /// NaN.
-    ReluGrad<Selection>: |output, grad| output.if_at_most(T::zero(), T::zero(), grad);
-    /// The gradient of sigmoid, from its output.
-    SigmoidGrad<Arithmetic>: |output, grad| output.mul(T::one().sub(output)).mul(grad);
-}
-
-number_fn! {
-    Square<Arithmetic>: |a| a.mul(a);
-    Cube<Arithmetic>: |a| a.mul(a).mul(a);
-}
-
-/// `(x, grad) -> grad * sigmoid(-x)`.
-#[derive(Clone, Copy, Default)]
-struct LogSigmoidGrad;
-impl<T: Float> BinaryFn<T> for LogSigmoidGrad {
-    #[inline(always)]
-    fn eval<S: Simd>(self, x: Vector<S, T>, grad: Vector<S, T>) -> Vector<S, T> {
-        UnaryFn::eval(flex_math::Sigmoid, x * (-T::one()).splat()) * grad
     }
 }

@@ -1,6 +1,6 @@
-//! Functions of two integers that floats lack.
+//! Functions of integers that floats lack.
 
-use super::element::Fn2;
+use super::element::{Fn1, Fn2};
 use super::number::Integer;
 use crate::Element;
 use core::ops;
@@ -49,4 +49,14 @@ pub(super) trait BitLogic:
 impl<T> BitLogic for T where
     T: Element + ops::BitAnd<Output = T> + ops::BitOr<Output = T> + ops::BitXor<Output = T>
 {
+}
+
+/// Every bit flipped.
+pub(super) struct BitNot;
+impl<T: Element + ops::Not<Output = T>> Fn1<T> for BitNot {
+    type Out = T;
+    #[inline(always)]
+    fn at(a: T) -> T {
+        !a
+    }
 }

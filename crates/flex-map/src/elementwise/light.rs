@@ -2,13 +2,9 @@
 //! to values in vector registers.
 
 #[cfg(feature = "std")]
-use super::activation::Clamp;
-#[cfg(feature = "std")]
-use super::binary::{Add, Div, Max, Min, Mul, ReluGrad, Square, Sub};
-#[cfg(feature = "std")]
 use super::float::FloatFn3;
 #[cfg(feature = "std")]
-use super::unary::{Abs, Neg, Relu};
+use super::functions::{Abs, Add, Clamp, Div, Max, Min, Mul, Neg, Relu, ReluGrad, Square, Sub};
 #[cfg(feature = "std")]
 use flex_math::simd::{Simd, Vector};
 #[cfg(feature = "std")]

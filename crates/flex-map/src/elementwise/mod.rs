@@ -3,7 +3,7 @@
 //! An operation picks a kernel by dtype (`kernel.rs`) and passes it to the one driver (`driver.rs`), which
 //! decides where the output is written and cuts the operands into runs (`runs.rs`). Kernels are made of
 //! functions of whole vectors of floats (`float.rs`) or of single elements (`element.rs`). A new function is
-//! one expression, and one row of the table in `unary.rs` or `binary.rs`.
+//! one expression in `functions.rs`, and one row of the table in `unary.rs` or `binary.rs`.
 //!
 //! Operands broadcast together. The output takes over the buffer of an operand of the output's shape that
 //! nothing else shares. A dense operand's order of axes is kept, so a transposed tensor costs as much as a
@@ -19,6 +19,7 @@ mod driver;
 mod element;
 mod float;
 mod full;
+mod functions;
 mod integer;
 mod kernel;
 mod light;

@@ -1,19 +1,18 @@
-//! Functions of one element: their table, and the few functions that are defined here.
+//! Functions of one element: their table.
 //!
 //! A new function is one row of [`unary_table`]. The row names the kernels: [`light1`] or [`heavy1`] of a
-//! function of flex-math or of this module.
+//! function of flex-math, of `functions.rs` or of `integer.rs`.
 
 use super::driver::{Cost, Input, Op, run};
-use super::element::{Fn1, integers1, wrapping1};
-use super::float::{heavy1, light1, number_fn, selecting1, signs1};
+use super::element::{integers1, wrapping1};
+use super::float::{heavy1, light1, selecting1, signs1};
+use super::functions::{Abs, Ceil, Floor, Neg, Relu, Round, Sign, Trunc};
+use super::integer::BitNot;
 use super::kernel::Kernels;
 use super::light::LightFn;
-use super::number::{Arithmetic, Selection};
 use crate::error::Result;
-use crate::{DType, Element, Tensor};
+use crate::{DType, Tensor};
 use flex_math as m;
-use flex_math::simd::{Simd, Vector};
-use flex_math::{Float, UnaryFn};
 
 /// The name, the kernels and the costs of an operation.
 struct UnaryDefinition {
@@ -164,50 +163,4 @@ fn apply(op: &'static UnaryDefinition, tensor: Tensor) -> Result<Tensor> {
     let kernel = op.kernels.get(op.name, dtype)?;
     let cost = if dtype == DType::F64 { op.cost_f64 } else { op.cost };
     run(Op { name: op.name, kernel, dtype, cost, reuse: [true], light: op.light }, [Input::Tensor(tensor)])
-}
-
-number_fn! {
-    Abs<Selection>: |a| a.abs();
-    Neg<Selection>: |a| a.neg();
-    Sign<Arithmetic>: |a| a.sign();
-    /// Not a maximum with zero, so that NaN stays.
-    Relu<Selection>: |a| a.if_less(T::zero(), T::zero(), a);
-}
-
-struct BitNot;
-impl<T: Element + core::ops::Not<Output = T>> Fn1<T> for BitNot {
-    type Out = T;
-    #[inline(always)]
-    fn at(a: T) -> T {
-        !a
-    }
-}
-
-/// Rounding as a vector function: one instruction, which plain loops compile to only with `std`.
-macro_rules! rounding {
-    ($($name:ident: |$x:ident| $value:expr;)*) => {$(
-        #[derive(Clone, Copy, Default)]
-        struct $name;
-        impl<T: Float> UnaryFn<T> for $name {
-            const IS_LIGHT: bool = true;
-            #[inline(always)]
-            fn eval<S: Simd>(self, $x: Vector<S, T>) -> Vector<S, T> {
-                $value
-            }
-        }
-    )*};
-}
-
-rounding! {
-    Floor: |x| x.floor();
-    // Computed by floor, with the sign of zero kept: -0.5 rounds up to -0.
-    Ceil: |x| negate(negate(x).floor());
-    Trunc: |x| x.trunc();
-    Round: |x| x.round_ties_even();
-}
-
-#[inline(always)]
-fn negate<S: Simd, T: Float>(x: Vector<S, T>) -> Vector<S, T> {
-    // A product, since 0 - x turns 0 into 0 instead of -0.
-    x * (-T::one()).splat()
 }
