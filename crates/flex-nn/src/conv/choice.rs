@@ -10,7 +10,7 @@
 //!
 //! The gradient of a weight may be computed by such a program too ([`along_channels`]).
 
-use super::images::Images;
+use super::images::{Images, interleaving_cost};
 use super::plan::Geometry;
 use super::product::max_lanes;
 use super::program::{Coefficients, Program};
@@ -73,13 +73,6 @@ const APART: f64 = 0.1;
 /// wait for loads.
 const NARROW: f64 = 0.2;
 
-/// Cost of turning this many elements, of sources and outputs together. Beyond 4 MiB a core of Zen 4 takes
-/// 1.1 ns for one: the pointwise convolution of eight images from 1,024 to 512 channels at 14x14 loses with
-/// interleaved images what it gains.
-pub(super) fn turn(elements: usize) -> f64 {
-    if elements <= 1 << 20 { elements as f64 } else { 4.0 * elements as f64 }
-}
-
 impl Choice {
     /// The cheapest program; with `tiles`, Winograd's method is considered too.
     ///
@@ -129,7 +122,7 @@ impl Choice {
 fn cost(g: &Geometry, program: &Program, images: usize) -> f64 {
     let units = g.batch / images * g.groups;
     let turned = program.planes.source_len() + program.rows * program.out_len();
-    let turned = if images > 1 { turn(units * turned) } else { 0.0 };
+    let turned = if images > 1 { interleaving_cost(units * turned) } else { 0.0 };
     units as f64 * program.cost() + turned
 }
 
@@ -187,7 +180,7 @@ pub(super) fn along_channels(op: &'static str, g: &Geometry) -> Result<Option<Pr
     program.summed =
         (most.div_ceil(4)..=most).rev().find(|images| g.batch.is_multiple_of(*images)).unwrap_or(g.batch);
     let turned = program.planes.source_len() + program.rows * program.out_len();
-    let cost = g.groups as f64 * program.cost() + turn(g.groups * turned);
+    let cost = g.groups as f64 * program.cost() + interleaving_cost(g.groups * turned);
     if cost >= weight::cost(op, &g.clone().merged())? {
         return Ok(None);
     }

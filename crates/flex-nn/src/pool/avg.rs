@@ -1,9 +1,9 @@
 //! Average pooling, with windows of a fixed size or with a given number of windows (adaptive).
 
 use super::AvgPoolOptions;
-use super::drive::{PoolPart, map_pieces, map_planes};
+use super::drive::{map_pieces, map_planes};
 use super::fold::{FoldScratch, PoolFold, Split, SumFold, fold_piece};
-use super::plan::{PoolAxis, PoolPlan, per_axis};
+use super::plan::{PoolAxis, PoolPart, PoolPlan, per_axis};
 use crate::error::{Error, Result};
 use crate::float::{Real, take};
 use crate::stored::Computing;

@@ -1,28 +1,12 @@
 //! Runs kernels over the pieces and planes of a pooling, in the computing type.
 
 use super::fold::FoldScratch;
-use super::plan::{Piece, PoolPlan, TILE};
+use super::plan::{PoolPart, PoolPlan, TILE};
 use crate::error::Result;
 use crate::parallel;
 use crate::stored::{Computing, Sink, Source};
 use crate::{Blank, DType, Tensor, storage};
 use alloc::vec::Vec;
-use core::ops::Range;
-
-/// A piece of the output, and the rows of its input plane from `first_row` on.
-pub(super) struct PoolPart<'a, A> {
-    pub piece: Piece,
-    pub src: &'a [A],
-    pub first_row: usize,
-}
-
-impl<A> PoolPart<'_, A> {
-    /// A range of columns of row `r` of the input plane.
-    #[inline(always)]
-    pub fn row(&self, plan: &PoolPlan, r: usize, cols: Range<usize>) -> &[A] {
-        &self.src[(r - self.first_row) * plan.cols.input..][cols]
-    }
-}
 
 /// Calls `f(part, out, at)` for each piece of the outputs `out`, the first of which is number `first`. `f`
 /// writes all of the `out` that it gets, whose first element is number `at` of the outputs here.

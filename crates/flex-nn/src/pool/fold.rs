@@ -13,8 +13,7 @@
 //!
 //! Phases hold the neutral element in place of padding, so no loop has a border case.
 
-use super::drive::PoolPart;
-use super::plan::{PoolAxis, PoolPlan, Windows};
+use super::plan::{PoolAxis, PoolPart, PoolPlan, Windows};
 use crate::float::{Real, take};
 use crate::walk::every;
 use alloc::vec::Vec;

@@ -1,10 +1,10 @@
 //! Max pooling that also returns the position of each maximum, and its gradient.
 
 use super::MaxPoolOptions;
-use super::drive::{PoolPart, check_memory, for_each_piece, map_planes};
+use super::drive::{check_memory, for_each_piece, map_planes};
 use super::fold::{Phases, Split};
 use super::max;
-use super::plan::{PoolAxis, PoolPlan, Windows};
+use super::plan::{PoolAxis, PoolPart, PoolPlan, Windows};
 use crate::error::{Error, Result, check_index_dtype};
 use crate::float::{Real, take};
 use crate::index::check_indices;

@@ -277,3 +277,18 @@ impl Piece {
         self.rows.len() * self.cols.len()
     }
 }
+
+/// A piece of the output, and the rows of its input plane from `first_row` on.
+pub(super) struct PoolPart<'a, A> {
+    pub piece: Piece,
+    pub src: &'a [A],
+    pub first_row: usize,
+}
+
+impl<A> PoolPart<'_, A> {
+    /// A range of columns of row `r` of the input plane.
+    #[inline(always)]
+    pub fn row(&self, plan: &PoolPlan, r: usize, cols: Range<usize>) -> &[A] {
+        &self.src[(r - self.first_row) * plan.cols.input..][cols]
+    }
+}

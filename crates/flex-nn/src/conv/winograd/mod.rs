@@ -28,8 +28,8 @@
 mod sums;
 mod transform;
 
-use super::choice::turn;
 use super::element::Scratch;
+use super::images::interleaving_cost;
 use super::plan::Geometry;
 use super::planes::{PlaneAxis, Planes};
 use super::product::max_lanes;
@@ -221,7 +221,7 @@ pub(super) fn cost(g: &Geometry, tiling: Tiling, images: usize, reversed: bool) 
         if images > 1 { (out[1] * out[2]) as f64 * planes * INPUT_PIXEL } else { out[1] as f64 * INPUT_ROW };
     let transforms = rows * channels * kernel + channels * vectors * INPUTS + rows * vectors * SUMS;
     let unit = points * (rows * channels * products + transforms) + channels * inputs;
-    units * unit + if images > 1 { turn(elements) } else { 0.0 }
+    units * unit + if images > 1 { interleaving_cost(elements) } else { 0.0 }
 }
 
 /// Whether the tiles after the last whole vector of tiles are multiplied with vectors along the kernels. Each
