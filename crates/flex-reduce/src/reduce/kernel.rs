@@ -8,7 +8,7 @@
 //! so the error grows with the logarithm of the number of blocks, as in Higham, "The accuracy of floating
 //! point summation", SIAM J. Sci. Comput. 14 (1993).
 
-use super::lift::{HalfWidening, InVectors, OneByOne};
+use super::lift::{LoopVectors, InVectors, OneByOne};
 use super::reducer::{Reducer, fold_any_row, fold_lanes};
 use super::sizes::{LANES, LONG_ROW, SHORT_LANES};
 use crate::{DType, Element, Tensor};
@@ -161,7 +161,7 @@ impl<T: Element, R: Reducer<T>> ReduceKernel for TypedReduce<T, R> {
 /// A loop that may be compiled for several instruction sets.
 trait VectorLoop {
     /// Runs the loop; `W` widens halves with the instruction set that the loop is compiled for.
-    fn run<W: HalfWidening>(self);
+    fn run<W: LoopVectors>(self);
 }
 
 /// Adapts a [`VectorLoop`] to the dispatch over instruction sets.
@@ -200,7 +200,7 @@ struct FoldRows<'a, T: Element, R: Reducer<T>> {
 
 impl<T: Element, R: Reducer<T>> VectorLoop for FoldRows<'_, T, R> {
     #[inline(always)]
-    fn run<W: HalfWidening>(self) {
+    fn run<W: LoopVectors>(self) {
         for (i, acc) in self.acc.iter_mut().enumerate() {
             let row = self.starts.row(self.src, i, self.n);
             *acc = if const { R::IS_PLAIN } {
@@ -237,7 +237,7 @@ struct AddRows<'a, T: Element, R: Reducer<T>> {
 
 impl<T: Element, R: Reducer<T>> VectorLoop for AddRows<'_, T, R> {
     #[inline(always)]
-    fn run<W: HalfWidening>(self) {
+    fn run<W: LoopVectors>(self) {
         let Self { r, src, starts, rows, acc } = self;
         let width = acc.len();
         let mut i = rows.start;
@@ -319,7 +319,7 @@ impl<'a, T: Copy> RowGroup<'a, T> {
 
 /// Adds a group of rows to the accumulators, `N` columns at a time.
 #[inline(always)]
-fn add_group<W: HalfWidening, const N: usize, T: Element, R: Reducer<T>>(
+fn add_group<W: LoopVectors, const N: usize, T: Element, R: Reducer<T>>(
     r: R,
     group: RowGroup<'_, T>,
     acc: &mut [R::Acc],

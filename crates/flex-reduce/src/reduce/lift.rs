@@ -83,24 +83,22 @@ macro_rules! impl_arith_uint {
 impl_arith_float!(f32, f64);
 impl_arith_uint!(u8, u16, u32, u64);
 
-/// How a loop widens halves to f32: with the vectors of the instruction set that the loop is compiled for, if
-/// any.
-///
-/// Widened one by one in lanes that the compiler vectorises, the sums of 1,024 rows of 1,024 bf16 took 126
-/// us.
-pub(crate) trait HalfWidening {
+/// Explicit vector code for a loop: in the vectors of the instruction set that the loop is compiled for, if it
+/// has any.
+pub(crate) trait LoopVectors {
     /// Whether the loop is compiled for an instruction set that [has vectors](has_vectors).
     const VECTORS: bool;
-    /// Writes the values of `from` to `to`, which has the same length.
+    /// Writes the values of `from` to `to`, which has the same length. Widened one by one in lanes that the
+    /// compiler vectorises, halves took longer: the sums of 1,024 rows of 1,024 bf16 126 us.
     fn widen<H: Half>(from: &[H], to: &mut [f32]);
     /// The sum of a row by [`flex_math::sum_in`]; `None` without vectors.
     fn sum<T: flex_math::Float>(row: &[T]) -> Option<T>;
 }
 
-/// Widens whole vectors of `S`.
+/// Whole vectors of `S`.
 pub(crate) struct InVectors<S>(PhantomData<S>);
 
-impl<S: Simd> HalfWidening for InVectors<S> {
+impl<S: Simd> LoopVectors for InVectors<S> {
     const VECTORS: bool = has_vectors::<S>();
 
     #[inline(always)]
@@ -114,10 +112,10 @@ impl<S: Simd> HalfWidening for InVectors<S> {
     }
 }
 
-/// Widens one half at a time, in loops that are compiled once for all instruction sets.
+/// One element at a time, in loops that are compiled once for all instruction sets.
 pub(crate) struct OneByOne;
 
-impl HalfWidening for OneByOne {
+impl LoopVectors for OneByOne {
     const VECTORS: bool = false;
 
     #[inline(always)]
@@ -157,7 +155,7 @@ pub(crate) trait Lift: Element {
     fn widen(self) -> Self::Wide;
     /// Exact conversion of all of `from` to `to`, which has the same length.
     #[inline(always)]
-    fn widen_all<W: HalfWidening>(from: &[Self], to: &mut [Self::Wide]) {
+    fn widen_all<W: LoopVectors>(from: &[Self], to: &mut [Self::Wide]) {
         for (to, from) in to.iter_mut().zip(from) {
             *to = from.widen();
         }
@@ -169,7 +167,7 @@ pub(crate) trait Lift: Element {
     /// 65,536 elements. Sums of rows of 64 to 255 f32 took 0.26 to 0.49 ns per element so, and take 0.05
     /// to 0.12.
     #[inline(always)]
-    fn sum_row<W: HalfWidening>(_row: &[Self]) -> Option<Self::Wide> {
+    fn sum_row<W: LoopVectors>(_row: &[Self]) -> Option<Self::Wide> {
         None
     }
     /// The product of a row; see [`sum_row`](Self::sum_row).
@@ -213,7 +211,7 @@ macro_rules! impl_lift_self {
             $(
                 const LONGEST: usize = LONG_ROW;
                 #[inline(always)]
-                fn sum_row<W: HalfWidening>(row: &[$ty]) -> Option<$ty> {
+                fn sum_row<W: LoopVectors>(row: &[$ty]) -> Option<$ty> {
                     // Not `or_else`: its closure would be compiled for the baseline.
                     match W::sum(row) {
                         None if row.len() >= MIN_VECTOR_ROW => Some($sum(row)),
@@ -239,7 +237,7 @@ macro_rules! impl_lift_half {
             #[inline(always)]
             fn widen(self) -> f32 { <$ty as Half>::widen(self.to_bits()) }
             #[inline(always)]
-            fn widen_all<W: HalfWidening>(from: &[Self], to: &mut [f32]) { W::widen(from, to) }
+            fn widen_all<W: LoopVectors>(from: &[Self], to: &mut [f32]) { W::widen(from, to) }
             #[inline(always)]
             fn narrow(wide: f32) -> $ty { <$ty>::from_bits(<$ty as Half>::narrow(wide)) }
         }

@@ -3,7 +3,7 @@
 //! Variants that share their inner loop are one type with a field, so that the loop is compiled once: sum and
 //! mean; maximum, minimum and largest absolute value; any and all.
 
-use super::lift::{Arith, HalfWidening, Lift, WideSum};
+use super::lift::{Arith, LoopVectors, Lift, WideSum};
 use super::order::Order;
 use super::reducer::{Reducer, fold_quarters, lift_padded};
 use super::sizes::{LANES, QUARTER};
@@ -29,7 +29,7 @@ fn repeat<A: Copy>(acc: A, copies: usize, combine: impl Fn(A, A) -> A) -> A {
 
 /// The result of explicit vector code, or of a loop over lanes if there is no such code.
 #[inline(always)]
-fn explicit_or_lanes<W: HalfWidening, T: Element, R: Reducer<T>>(
+fn explicit_or_lanes<W: LoopVectors, T: Element, R: Reducer<T>>(
     r: R,
     explicit: Option<R::Acc>,
     row: &[T],
@@ -68,11 +68,11 @@ impl<T: Lift> Reducer<T> for Sum {
         a.add(b)
     }
     #[inline(always)]
-    fn fold_row<W: HalfWidening>(self, row: &[T]) -> T::Wide {
+    fn fold_row<W: LoopVectors>(self, row: &[T]) -> T::Wide {
         explicit_or_lanes::<W, T, Self>(self, T::sum_row::<W>(row), row)
     }
     #[inline(always)]
-    fn lift_all<W: HalfWidening>(self, from: &[T], to: &mut [T::Wide]) {
+    fn lift_all<W: LoopVectors>(self, from: &[T], to: &mut [T::Wide]) {
         T::widen_all::<W>(from, to);
     }
     #[inline]
@@ -110,11 +110,11 @@ impl<T: Lift> Reducer<T> for Prod {
         a.mul(b)
     }
     #[inline(always)]
-    fn fold_row<W: HalfWidening>(self, row: &[T]) -> T::Wide {
+    fn fold_row<W: LoopVectors>(self, row: &[T]) -> T::Wide {
         explicit_or_lanes::<W, T, Self>(self, T::product_row(row), row)
     }
     #[inline(always)]
-    fn lift_all<W: HalfWidening>(self, from: &[T], to: &mut [T::Wide]) {
+    fn lift_all<W: LoopVectors>(self, from: &[T], to: &mut [T::Wide]) {
         T::widen_all::<W>(from, to);
     }
     #[inline]
@@ -188,7 +188,7 @@ impl<T: Lift, O: Order<T>> Reducer<T> for Extreme<O> {
     /// Propagating NaN takes four instructions per vector. For floats, one instruction finds the maximum of
     /// the numbers, and NaN is recorded separately, for two vectors at once.
     #[inline(always)]
-    fn fold_row<W: HalfWidening>(self, row: &[T]) -> T::Wide {
+    fn fold_row<W: LoopVectors>(self, row: &[T]) -> T::Wide {
         if !T::IS_FLOAT {
             return fold_quarters::<W, T, Self>(self, row);
         }

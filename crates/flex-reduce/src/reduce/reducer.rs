@@ -1,6 +1,6 @@
 //! The trait of reductions, and the loops along a contiguous row that all reductions share.
 
-use super::lift::HalfWidening;
+use super::lift::LoopVectors;
 use super::sizes::{BLOCK, LANES, QUARTER, SHORT_LANES};
 use crate::Element;
 use bytemuck::Pod;
@@ -38,7 +38,7 @@ pub(crate) trait Reducer<T: Element>: Copy + Send + Sync {
     fn lift(self, value: T) -> Self::Acc;
     /// Writes the accumulators of the elements `from` to `to`, which has the same length.
     #[inline(always)]
-    fn lift_all<W: HalfWidening>(self, from: &[T], to: &mut [Self::Acc]) {
+    fn lift_all<W: LoopVectors>(self, from: &[T], to: &mut [Self::Acc]) {
         for (to, &from) in to.iter_mut().zip(from) {
             *to = self.lift(from);
         }
@@ -47,7 +47,7 @@ pub(crate) trait Reducer<T: Element>: Copy + Send + Sync {
     fn combine(self, a: Self::Acc, b: Self::Acc) -> Self::Acc;
     /// Reduces a row of at least [`LANES`] elements; meant to be inlined into a vectorised function.
     #[inline(always)]
-    fn fold_row<W: HalfWidening>(self, row: &[T]) -> Self::Acc {
+    fn fold_row<W: LoopVectors>(self, row: &[T]) -> Self::Acc {
         fold_quarters::<W, T, Self>(self, row)
     }
     /// The result for `n` elements that count `copies` times each.
@@ -56,7 +56,7 @@ pub(crate) trait Reducer<T: Element>: Copy + Send + Sync {
 
 /// Reduces a row of any length; loses accuracy beyond [`Reducer::LONGEST`].
 #[inline(always)]
-pub(super) fn fold_any_row<W: HalfWidening, T: Element, R: Reducer<T>>(r: R, row: &[T]) -> R::Acc {
+pub(super) fn fold_any_row<W: LoopVectors, T: Element, R: Reducer<T>>(r: R, row: &[T]) -> R::Acc {
     if row.len() < SHORT_LANES / 2 {
         let mut acc = r.identity();
         for &x in row {
@@ -72,7 +72,7 @@ pub(super) fn fold_any_row<W: HalfWidening, T: Element, R: Reducer<T>>(r: R, row
 
 /// Reduces a row in `N` lanes. The lanes are indexed by constants only, so that they stay in registers.
 #[inline(always)]
-pub(super) fn fold_lanes<W: HalfWidening, const N: usize, T: Element, R: Reducer<T>>(
+pub(super) fn fold_lanes<W: LoopVectors, const N: usize, T: Element, R: Reducer<T>>(
     r: R,
     row: &[T],
 ) -> R::Acc {
@@ -93,7 +93,7 @@ pub(super) fn fold_lanes<W: HalfWidening, const N: usize, T: Element, R: Reducer
 /// over longer arrays are unrolled too late for the arrays to be kept in registers: products of rows of 64
 /// f32 take 0.22 ns per element (Zen 4).
 #[inline(always)]
-pub(super) fn fold_quarters<W: HalfWidening, T: Element, R: Reducer<T>>(r: R, row: &[T]) -> R::Acc {
+pub(super) fn fold_quarters<W: LoopVectors, T: Element, R: Reducer<T>>(r: R, row: &[T]) -> R::Acc {
     let [mut a, mut b, mut c, mut d] = [[r.identity(); QUARTER]; 4];
     let (chunks, rest) = row.as_chunks::<LANES>();
     for chunk in chunks {
@@ -121,7 +121,7 @@ pub(super) fn fold_quarters<W: HalfWidening, T: Element, R: Reducer<T>>(r: R, ro
 
 /// Combines each lane with an element.
 #[inline(always)]
-fn fold_chunk<W: HalfWidening, const N: usize, T: Element, R: Reducer<T>>(
+fn fold_chunk<W: LoopVectors, const N: usize, T: Element, R: Reducer<T>>(
     r: R,
     acc: &mut [R::Acc; N],
     chunk: &[T; N],
@@ -141,7 +141,7 @@ fn fold_chunk<W: HalfWidening, const N: usize, T: Element, R: Reducer<T>>(
 
 /// The accumulators of fewer than `N` elements, padded with identities.
 #[inline(always)]
-pub(super) fn lift_padded<W: HalfWidening, const N: usize, T: Element, R: Reducer<T>>(
+pub(super) fn lift_padded<W: LoopVectors, const N: usize, T: Element, R: Reducer<T>>(
     r: R,
     rest: &[T],
 ) -> [R::Acc; N] {
