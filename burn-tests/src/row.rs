@@ -46,12 +46,13 @@ impl Log {
     }
 
     /// Records the outcome of a check that may panic. Not generic, because each backend has a thousand
-    /// checks. Calls `settle` after a failure, in the stream of the check.
+    /// checks. Calls `settle` in the stream of a check that fails, and of a check that does not apply, which
+    /// may have made some of its operands.
     fn attempt(&self, isolated: bool, what: What<'_>, run: Check<'_>, settle: &dyn Fn()) {
         let run = || {
             let outcome = catch_unwind(AssertUnwindSafe(run));
             let outcome = outcome.unwrap_or_else(|payload| Err(panic_text(&*payload)));
-            if outcome.is_err() {
+            if !matches!(outcome, Ok(true)) {
                 let _ = catch_unwind(AssertUnwindSafe(settle));
             }
             outcome
@@ -118,7 +119,11 @@ impl<B: Backend> Context<'_, B> {
     pub fn attempt_if(&self, what: impl FnOnce() -> String, run: impl FnOnce() -> Result<bool, String>) {
         // A device may report a failure at a later call, where it would pass for the failure of another
         // check.
-        let settle = || drop(B::sync(&self.device));
+        let isolated = self.capabilities.isolated;
+        let settle = || {
+            let sync = || drop(B::sync(&self.device));
+            if isolated { sibling_stream().executes(sync) } else { sync() }
+        };
         let mut what: What<'_> = Box::new(what);
         if self.capabilities.has_cases_left_out() {
             let text = what();
@@ -129,7 +134,7 @@ impl<B: Backend> Context<'_, B> {
             }
             what = Box::new(|| text);
         }
-        self.log.attempt(self.capabilities.isolated, what, Box::new(run), &settle);
+        self.log.attempt(isolated, what, Box::new(run), &settle);
     }
 }
 
@@ -137,6 +142,13 @@ impl<B: Backend> Context<'_, B> {
 fn fresh_stream() -> StreamId {
     static NEXT: AtomicU64 = AtomicU64::new(1 << 32);
     StreamId { value: NEXT.fetch_add(1, Ordering::Relaxed) }
+}
+
+/// A stream that a device reports the failures of the current one to. `cubecl` deals streams to those of the
+/// device by the lowest bits of their numbers. In the current stream a call would not reach the device after
+/// a panic (see [`Capabilities::isolated`]).
+fn sibling_stream() -> StreamId {
+    StreamId { value: StreamId::current().value ^ (1 << 48) }
 }
 
 /// The message of a caught panic.
@@ -272,6 +284,17 @@ mod tests {
         let isolated = streams(true);
         assert!(isolated[0] != isolated[1] && !isolated.contains(&own), "{isolated:?}");
         assert_eq!(StreamId::current().value, own);
+    }
+
+    #[test]
+    fn the_device_is_settled_after_each_check_that_does_not_pass() {
+        let settled = |outcome: Result<bool, String>| {
+            let calls = std::cell::Cell::new(0);
+            let settle = || calls.set(calls.get() + 1);
+            Log::default().attempt(false, Box::new(String::new), Box::new(|| outcome), &settle);
+            calls.get()
+        };
+        assert_eq!([Ok(true), Ok(false), Err("wrong".into())].map(settled), [0, 1, 1]);
     }
 
     #[test]

@@ -139,6 +139,7 @@ fn loss<B: Backend>(context: &Context<'_, B>) {
                     let got = B::ctc_loss(log_probs, t, time, labels, batch.blank);
                     let want = moved.enumerate(&moved.log_probs).0;
                     expect_float::<B>(got, dtype, &want, tolerance(context, dtype), 16.0)
+                        .map_err(|e| format!("{dtype:?} probabilities: {e}"))
                 });
             }
         }

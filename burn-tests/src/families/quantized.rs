@@ -183,7 +183,8 @@ fn for_each<B: Backend>(
 }
 
 /// Compares a float result, or a result that may have been rounded to a quantization scheme.
-fn close(
+fn close<B: Backend>(
+    context: &Context<'_, B>,
     dtype: DType,
     got: &Array<f64>,
     want: &Array<f64>,
@@ -199,7 +200,7 @@ fn close(
         tolerance.absolute =
             0.501 * spacing(scheme.value, half_range) / half_range + scale_precision(param_of(scheme), 1.0);
     }
-    compare_floats(dtype, got, want, tolerance, largest)
+    compare_floats(dtype, got, want, context.tolerance(tolerance), largest)
 }
 
 /// Checks an operation whose result may be quantized in the scheme of its operand.
@@ -209,16 +210,21 @@ fn arithmetic<B: Backend>(
     want: impl Fn(&Array<f64>, &Array<f64>) -> Array<f64>,
 ) {
     for_each(context, (0.5, 2.0), |a, b, _| {
-        settle(run(a.tensor.clone(), b.tensor.clone()), a.dtype, &want(&a.numbers, &b.numbers))
+        settle(context, run(a.tensor.clone(), b.tensor.clone()), a.dtype, &want(&a.numbers, &b.numbers))
     });
 }
 
-fn settle<B: Backend>(got: TensorPrimitive<B>, dtype: DType, want: &Array<f64>) -> Result<(), String> {
+fn settle<B: Backend>(
+    context: &Context<'_, B>,
+    got: TensorPrimitive<B>,
+    dtype: DType,
+    want: &Array<f64>,
+) -> Result<(), String> {
     match got {
-        TensorPrimitive::Float(tensor) => close(dtype, &read_float::<B>(tensor, dtype)?, want, None),
+        TensorPrimitive::Float(tensor) => close(context, dtype, &read_float::<B>(tensor, dtype)?, want, None),
         TensorPrimitive::QFloat(tensor) => {
             let scheme = scheme_of::<B>(&tensor);
-            close(dtype, &numbers::<B>(tensor, dtype)?, want, Some(&scheme))
+            close(context, dtype, &numbers::<B>(tensor, dtype)?, want, Some(&scheme))
         }
     }
 }
@@ -229,10 +235,10 @@ fn product_of_all<B: Backend>(context: &Context<'_, B>) {
         let want = whole(&a.numbers, |v| v.iter().product());
         match B::q_prod(a.tensor.clone()) {
             TensorPrimitive::Float(tensor) => {
-                let tolerance = Tolerance::ulps(a.numbers.len() as f64 / 2.0);
+                let tolerance = context.ulps(a.numbers.len() as f64 / 2.0);
                 compare_floats(a.dtype, &read_float::<B>(tensor, a.dtype)?, &want, tolerance, 0.0)
             }
-            quantized => settle(quantized, a.dtype, &want),
+            quantized => settle(context, quantized, a.dtype, &want),
         }
     });
 }
@@ -240,7 +246,7 @@ fn product_of_all<B: Backend>(context: &Context<'_, B>) {
 fn abs<B: Backend>(context: &Context<'_, B>) {
     for_each(context, (-2.0, 2.0), |a, _, scheme| {
         let got = numbers::<B>(B::q_abs(a.tensor.clone()), a.dtype)?;
-        close(a.dtype, &got, &a.numbers.map(f64::abs), Some(scheme))
+        close(context, a.dtype, &got, &a.numbers.map(f64::abs), Some(scheme))
     });
 }
 
@@ -260,7 +266,12 @@ fn scan(a: &Array<f64>, f: impl Fn(f64, f64) -> f64) -> Array<f64> {
 }
 
 /// Checks a result whose elements were only moved: exact with one scale, else up to requantization.
-fn moved<B: Backend>(scheme: &QuantScheme, got: Q<B>, want: &Array<f64>) -> Result<(), String> {
+fn moved<B: Backend>(
+    context: &Context<'_, B>,
+    scheme: &QuantScheme,
+    got: Q<B>,
+    want: &Array<f64>,
+) -> Result<(), String> {
     let shape = got.shape().to_vec();
     if shape != want.shape() {
         return Err(format!("got shape {shape:?}, expected {:?}", want.shape()));
@@ -268,7 +279,7 @@ fn moved<B: Backend>(scheme: &QuantScheme, got: Q<B>, want: &Array<f64>) -> Resu
     let got = numbers::<B>(got, DType::F32)?;
     match level_of(scheme) {
         QuantLevel::Tensor => compare_exact(&got, want),
-        QuantLevel::Block(_) => close(DType::F32, &got, want, Some(scheme)),
+        QuantLevel::Block(_) => close(context, DType::F32, &got, want, Some(scheme)),
     }
 }
 
@@ -277,7 +288,7 @@ fn views<B: Backend>(context: &Context<'_, B>) {
     let check = |name: &str, run: &dyn Fn(Q<B>, &Array<f64>) -> (Q<B>, Array<f64>)| {
         for_each(context, (-2.0, 2.0), |a, _, scheme| {
             let (got, want) = run(a.tensor.clone(), &a.numbers);
-            moved::<B>(scheme, got, &want).map_err(|e| format!("{name}: {e}"))
+            moved(context, scheme, got, &want).map_err(|e| format!("{name}: {e}"))
         });
     };
     let turned = |n: &Array<f64>| n.permute(&[1, 0]);
@@ -319,7 +330,7 @@ fn movement<B: Backend>(context: &Context<'_, B>) {
     let check = |name: &str, run: &dyn Fn(&Operand<B>, &Operand<B>) -> (Q<B>, Array<f64>)| {
         for_each(context, (-2.0, 2.0), |a, b, scheme| {
             let (got, want) = run(a, b);
-            close(DType::F32, &numbers::<B>(got, DType::F32)?, &want, Some(scheme))
+            close(context, DType::F32, &numbers::<B>(got, DType::F32)?, &want, Some(scheme))
                 .map_err(|e| format!("{name}: {e}"))
         });
     };
@@ -358,7 +369,7 @@ fn matmul<B: Backend>(context: &Context<'_, B>) {
         // The transposed blocks may have been quantized again.
         let turned_numbers = numbers::<B>(turned(), DType::F32)?;
         let exact = product(&a.numbers, &turned_numbers, dot);
-        settle(B::q_matmul(quantized(a.tensor.clone()), quantized(turned())), a.dtype, &exact)?;
+        settle(context, B::q_matmul(quantized(a.tensor.clone()), quantized(turned())), a.dtype, &exact)?;
         if level_of(&scheme_of::<B>(&a.tensor)) == QuantLevel::Tensor {
             compare_exact(&exact, &want)?;
         }
@@ -373,7 +384,7 @@ fn matmul<B: Backend>(context: &Context<'_, B>) {
                 TensorPrimitive::Float(tensor) => read_float::<B>(tensor, dtype)?,
                 TensorPrimitive::QFloat(_) => continue,
             };
-            let outcomes = wants.map(|want| close(dtype, &got, &want, None));
+            let outcomes = wants.map(|want| close(context, dtype, &got, &want, None));
             if outcomes.iter().all(Result::is_err) {
                 return outcomes[0].clone().map_err(|e| format!("{dtype:?} by quantized: {e}"));
             }
@@ -453,7 +464,7 @@ fn extremes<B: Backend>(context: &Context<'_, B>) {
         let t = || a.tensor.clone();
         let check = |name: &str, got: Q<B>, want: Array<f64>| {
             let got = numbers::<B>(got, DType::F32)?;
-            close(DType::F32, &got, &want, Some(scheme)).map_err(|e| format!("{name}: {e}"))
+            close(context, DType::F32, &got, &want, Some(scheme)).map_err(|e| format!("{name}: {e}"))
         };
         check("q_max", B::q_max(t()), whole(&a.numbers, max))?;
         check("q_min", B::q_min(t()), whole(&a.numbers, min))?;
@@ -482,7 +493,7 @@ fn order<B: Backend>(context: &Context<'_, B>) {
         let t = || a.tensor.clone();
         let check = |name: &str, got: Q<B>, want: &Array<f64>| {
             let got = numbers::<B>(got, DType::F32)?;
-            close(DType::F32, &got, want, Some(scheme)).map_err(|e| format!("{name}: {e}"))
+            close(context, DType::F32, &got, want, Some(scheme)).map_err(|e| format!("{name}: {e}"))
         };
         for axis in 0..2 {
             let sorted = |n: usize, descending: bool| {
@@ -538,7 +549,7 @@ fn powi<B: Backend>(context: &Context<'_, B>) {
             let exponents = ints(int, &SHAPE, (0, 4), 3);
             let want = a.numbers.zip(&exponents, |x, n| x.powi(n as i32));
             let got = B::q_powi(a.tensor.clone(), upload::<B, Int>(context, &exponents, int));
-            settle(got, a.dtype, &want)
+            settle(context, got, a.dtype, &want)
         });
     }
 }
