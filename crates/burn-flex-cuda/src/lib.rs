@@ -29,8 +29,9 @@
 //!
 //! A panic that is caught leaves arguments behind: cubecl collects the arguments of a launch in a
 //! thread-local buffer, and the arguments of the rejected launch stay there. The next kernel started from
-//! that thread computes with them, without an error. After such a panic, run one operation whose result you
-//! discard, or do not use that thread again.
+//! that thread computes with them, without an error, or accesses memory beyond its buffers, after which every
+//! call of the process fails. After such a panic, run one operation whose result you discard, or do not use
+//! that thread again.
 //!
 //! # Known limits
 //!

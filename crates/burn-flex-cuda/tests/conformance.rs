@@ -3,12 +3,15 @@
 //!
 //! Known wrong results are listed with their causes: causes in CUDA below, causes in the kernels in
 //! `limits.rs`. `docs/gpu.md` tells which families ran on a GPU, and what was not run against this list.
+//!
+//! Run each family in a process of its own: an access beyond a buffer makes every later call of its process
+//! fail.
 #![allow(missing_docs)]
 
 #[path = "../../burn-flex-gpu/tests/common/limits.rs"]
 mod limits;
 
-use burn_backend::{BoolStore, FloatDType};
+use burn_backend::{BoolStore, DType, FloatDType};
 use burn_flex_cuda::{CudaDevice, check};
 use burn_tests::Capabilities;
 
@@ -20,6 +23,7 @@ fn capabilities() -> Capabilities {
     use FloatDType::{BF16, F16, F32};
     const RANK_0: &str = "reading a tensor without axes panics on the thread that serves the device, which may end the process";
     const EMPTY: &str = "a launch for no element is refused by the driver as an invalid argument";
+    const STRIDES: &str = "an axis before an empty one has stride 0, which copies refuse";
     const TF32: &str = "as accurate as TF32, the format of tensor cores: operands rounded to 11 bits";
     const HALVES: &str = "halves are rounded after each step of a composed operation, and added up in halves";
     const UP: &str = "a number just below the upper bound is rounded up to it";
@@ -48,6 +52,7 @@ fn capabilities() -> Capabilities {
         .except("*", "[0]", EMPTY)
         .except("*", "[0, 3]", EMPTY)
         .except("*", "CUDA_ERROR_INVALID_VALUE", EMPTY)
+        .except("*", "the provided strides are not supported", STRIDES)
         .within_scaled("float_matmul", 2f64.powi(-10), TF32)
         .within_scaled("attention", 2f64.powi(-9), TF32)
         .within_scaled("deform_conv2d", 2f64.powi(-10), TF32)
@@ -67,7 +72,6 @@ fn capabilities() -> Capabilities {
         .except("q_cat", "value: E", CODES)
         .except("*", "more than one instance of overloaded function", ABS)
         .except("int_remainder", "wrong)", UNWRITTEN)
-        .except("ctc_loss", "I32 [2, 2]", HALVES)
         .except("*", "identifier \"__nv_bfloat16", VECTORS)
         .except("*", "param: BF16", VECTORS);
     // The text is part of the names of both halves.
@@ -75,6 +79,7 @@ fn capabilities() -> Capabilities {
         "gelu",
         "gelu_backward",
         "log_sigmoid",
+        "log_sigmoid_backward",
         "softmax",
         "log_softmax",
         "layer_norm",
@@ -93,11 +98,26 @@ fn capabilities() -> Capabilities {
         "conv_transpose2d",
         "conv_transpose3d",
         "float_grid_sample_2d",
+        "interpolate",
         "float_cross",
         "float_cumsum",
         "float_prod",
     ];
     halves.into_iter().fold(all, |all, method| all.except(method, "F16", HALVES))
+}
+
+/// The capabilities for fused operations. An access beyond a buffer ends them all: every later call of the
+/// process fails, so what makes one is not run.
+fn queued() -> Capabilities {
+    const AFTER_PANIC: &str = "a slice counted from the end panics on the queue's thread, and leaves its arguments to the thread's next \
+                               kernel, which writes where they say";
+    const UNEXPLAINED: &str = "an access beyond a buffer, once, with positions in I8; the cause is not known";
+    limits::fused(capabilities())
+        // Seen of floats. The others call the same kernel.
+        .without("float_slice_assign", &[], AFTER_PANIC)
+        .without("int_slice_assign", &[], AFTER_PANIC)
+        .without("bool_slice_assign", &[], AFTER_PANIC)
+        .without("float_gather", &[DType::I8], UNEXPLAINED)
 }
 
 mod plain {
@@ -107,7 +127,7 @@ mod plain {
 }
 
 mod fused {
-    use super::{capabilities, limits, present};
+    use super::{present, queued};
 
-    burn_tests::testgen_all!(burn_flex_cuda::CudaFused, limits::fused(capabilities()), present());
+    burn_tests::testgen_all!(burn_flex_cuda::CudaFused, queued(), present());
 }
