@@ -1,8 +1,8 @@
 //! Sums, products and maxima of slices.
 
 use crate::simd::{Simd, Vector, WIDEST, WithSimd, dispatch};
-use crate::slice::{Identity, lanes_mut};
-use crate::{Float, UnaryFn};
+use crate::slice::{Identity, VectorSource, lanes_mut};
+use crate::{Float, StoredFloat, UnaryFn};
 
 /// Number of vectors of partial results: with two loads per cycle and additions that take four cycles, eight
 /// vectors keep both units busy.
@@ -21,10 +21,10 @@ pub fn sum<T: Float>(data: &[T]) -> T {
     sum_with(Identity, data)
 }
 
-/// [`sum`] with the vectors of a chosen instruction set, to be inlined into a function that is compiled for
-/// it.
+/// [`sum`], of halves too, with the vectors of a chosen instruction set, to be inlined into a function that
+/// is compiled for it.
 #[inline(always)]
-pub fn sum_in<S: Simd, T: Float>(data: &[T]) -> T {
+pub fn sum_in<S: Simd, E: StoredFloat>(data: &[E]) -> E::Compute {
     FoldSlice { data, op: FloatSum(Identity) }.with_simd::<S>()
 }
 
@@ -136,12 +136,12 @@ impl<T: Float> Combine<T> for FloatMax {
 }
 
 #[derive(Clone, Copy)]
-struct FoldSlice<'a, T, C> {
-    data: &'a [T],
+struct FoldSlice<'a, E, C> {
+    data: &'a [E],
     op: C,
 }
 
-impl<T: Float, C: Combine<T>> FoldSlice<'_, T, C> {
+impl<T: Float, E: StoredFloat<Compute = T>, C: Combine<T>> FoldSlice<'_, E, C> {
     /// The last elements, `count` of them and fewer than a vector has, to be combined; the other lanes are
     /// identities.
     #[inline(always)]
@@ -149,7 +149,9 @@ impl<T: Float, C: Combine<T>> FoldSlice<'_, T, C> {
         let (data, step, identity) = (self.data, T::lanes::<S>(), self.op.identity());
         let Some(start) = data.len().checked_sub(step) else {
             let mut x: Vector<S, T> = identity.splat();
-            lanes_mut(&mut x)[..count].copy_from_slice(&data[data.len() - count..]);
+            for (lane, element) in lanes_mut(&mut x).iter_mut().zip(&data[data.len() - count..]) {
+                *lane = element.to_compute();
+            }
             let mut y = self.op.elements(x);
             lanes_mut(&mut y)[count..].fill(identity);
             return y;
@@ -164,14 +166,13 @@ impl<T: Float, C: Combine<T>> FoldSlice<'_, T, C> {
         // SAFETY: `step` elements follow `start`, and `WIDEST` is no less than a vector has; the loads need
         // no alignment.
         let (x, positions) = unsafe {
-            (T::vload_unaligned::<S>(data.as_ptr().add(start)), T::vload_unaligned::<S>(positions.as_ptr()))
+            (E::source(data.as_ptr()).whole::<S>(start), T::vload_unaligned::<S>(positions.as_ptr()))
         };
-
         positions.lt(first).select(identity.splat(), self.op.elements(x))
     }
 }
 
-impl<T: Float, C: Combine<T>> WithSimd for FoldSlice<'_, T, C> {
+impl<T: Float, E: StoredFloat<Compute = T>, C: Combine<T>> WithSimd for FoldSlice<'_, E, C> {
     type Output = T;
 
     #[inline(always)]
@@ -185,7 +186,7 @@ impl<T: Float, C: Combine<T>> WithSimd for FoldSlice<'_, T, C> {
             for block in &mut blocks {
                 for (k, partial) in partials.iter_mut().enumerate() {
                     // SAFETY: `block` has `PARTIALS * step` elements; the load needs no alignment.
-                    let x = unsafe { T::vload_unaligned::<S>(block.as_ptr().add(k * step)) };
+                    let x = unsafe { E::source(block.as_ptr()).whole::<S>(k * step) };
                     *partial = op.vectors(*partial, op.elements(x));
                 }
             }
@@ -195,7 +196,7 @@ impl<T: Float, C: Combine<T>> WithSimd for FoldSlice<'_, T, C> {
                 let start = k * step;
                 if start + step <= rest.len() {
                     // SAFETY: `rest` has so many elements; the load needs no alignment.
-                    let x = unsafe { T::vload_unaligned::<S>(rest.as_ptr().add(start)) };
+                    let x = unsafe { E::source(rest.as_ptr()).whole::<S>(start) };
                     *partial = op.vectors(*partial, op.elements(x));
                 } else if start < rest.len() {
                     *partial = op.vectors(*partial, self.end::<S>(rest.len() - start));
@@ -218,6 +219,7 @@ impl<T: Float, C: Combine<T>> WithSimd for FoldSlice<'_, T, C> {
 mod tests {
     use super::*;
     use crate::simd::for_each_isa;
+    use half::f16;
     extern crate std;
     use std::vec::Vec;
 
@@ -229,6 +231,10 @@ mod tests {
             let want: f32 = data.iter().sum();
             for_each_isa(FoldSlice { data: &data, op: FloatSum(Identity) }, |isa, got| {
                 assert_eq!(got, want, "{isa}, {len}")
+            });
+            let halves: Vec<f16> = data.iter().map(|&x| f16::from_f32(x)).collect();
+            for_each_isa(FoldSlice { data: &halves, op: FloatSum(Identity) }, |isa, got| {
+                assert_eq!(got, want, "halves, {isa}, {len}")
             });
             let squares: f32 = data.iter().map(|x| x * x).sum();
             for_each_isa(FoldSlice { data: &data, op: FloatSum(Square) }, |isa, got| {

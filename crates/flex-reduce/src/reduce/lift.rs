@@ -6,9 +6,9 @@ use super::sizes::{BLOCK, LONG_ROW};
 use crate::{Element, bf16, f16};
 use bytemuck::Pod;
 use core::marker::PhantomData;
-use flex_math::Half;
 use flex_math::half::widen_inlined;
 use flex_math::simd::{Level, Levels, Simd, has_vectors, level};
+use flex_math::{Half, StoredFloat};
 
 /// A number that kernels compute with. Integers wrap.
 pub(crate) trait Arith: Pod + PartialOrd + Default + Send + Sync {
@@ -83,8 +83,8 @@ macro_rules! impl_arith_uint {
 impl_arith_float!(f32, f64);
 impl_arith_uint!(u8, u16, u32, u64);
 
-/// Explicit vector code for a loop: in the vectors of the instruction set that the loop is compiled for, if it
-/// has any.
+/// Explicit vector code for a loop: in the vectors of the instruction set that the loop is compiled for, if
+/// it has any.
 pub(crate) trait LoopVectors {
     /// Whether the loop is compiled for an instruction set that [has vectors](has_vectors).
     const VECTORS: bool;
@@ -92,7 +92,7 @@ pub(crate) trait LoopVectors {
     /// compiler vectorises, halves took longer: the sums of 1,024 rows of 1,024 bf16 126 us.
     fn widen<H: Half>(from: &[H], to: &mut [f32]);
     /// The sum of a row by [`flex_math::sum_in`]; `None` without vectors.
-    fn sum<T: flex_math::Float>(row: &[T]) -> Option<T>;
+    fn sum<T: StoredFloat>(row: &[T]) -> Option<T::Compute>;
 }
 
 /// Whole vectors of `S`.
@@ -107,7 +107,7 @@ impl<S: Simd> LoopVectors for InVectors<S> {
     }
 
     #[inline(always)]
-    fn sum<T: flex_math::Float>(row: &[T]) -> Option<T> {
+    fn sum<T: StoredFloat>(row: &[T]) -> Option<T::Compute> {
         if const { Self::VECTORS } { Some(flex_math::sum_in::<S, T>(row)) } else { None }
     }
 }
@@ -126,7 +126,7 @@ impl LoopVectors for OneByOne {
     }
 
     #[inline(always)]
-    fn sum<T: flex_math::Float>(_row: &[T]) -> Option<T> {
+    fn sum<T: StoredFloat>(_row: &[T]) -> Option<T::Compute> {
         None
     }
 }
@@ -240,6 +240,8 @@ macro_rules! impl_lift_half {
             fn widen_all<W: LoopVectors>(from: &[Self], to: &mut [f32]) { W::widen(from, to) }
             #[inline(always)]
             fn narrow(wide: f32) -> $ty { <$ty>::from_bits(<$ty as Half>::narrow(wide)) }
+            #[inline(always)]
+            fn sum_row<W: LoopVectors>(row: &[$ty]) -> Option<f32> { W::sum(row) }
         }
     )*};
 }

@@ -3,7 +3,7 @@
 //! Variants that share their inner loop are one type with a field, so that the loop is compiled once: sum and
 //! mean; maximum, minimum and largest absolute value; any and all.
 
-use super::lift::{Arith, LoopVectors, Lift, WideSum};
+use super::lift::{Arith, Lift, LoopVectors, WideSum};
 use super::order::Order;
 use super::reducer::{Reducer, fold_quarters, lift_padded};
 use super::sizes::{LANES, QUARTER};
