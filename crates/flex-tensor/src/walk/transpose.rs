@@ -3,6 +3,7 @@
 use super::{Walk, gather_row};
 use crate::layout::Layout;
 use crate::parallel::{self, Work};
+use flex_math::simd::{SQUARE, prefetch, transposed};
 
 /// Side of a transpose tile. 16 elements of four bytes fill one cache line on both sides.
 const TILE: usize = 16;
@@ -122,27 +123,40 @@ fn transpose_block<T: bytemuck::Pod>(
     columns: usize,
 ) {
     let mut tile = [[T::zeroed(); TILE]; TILE];
+    let line = |r: usize, c: usize| start.wrapping_add_signed(c as isize * src_stride) + r;
     for r in (0..rows).step_by(TILE) {
         let height = TILE.min(rows - r);
         for c in (0..columns).step_by(TILE) {
             let width = TILE.min(columns - c);
-            for (j, line) in tile[..width].iter_mut().enumerate() {
-                let at = start.wrapping_add_signed((c + j) as isize * src_stride) + r;
-                line[..height].copy_from_slice(&src[at..at + height]);
-            }
-            if height == TILE && width == TILE {
-                for i in 0..TILE {
-                    let at = (r + i) * out_stride + c;
-                    let row: &mut [T; TILE] = (&mut out[at..at + TILE]).try_into().expect("a full tile row");
-                    for j in 0..TILE {
-                        row[j] = tile[j][i];
-                    }
+            if height < TILE || width < TILE {
+                for (j, to) in tile[..width].iter_mut().enumerate() {
+                    let at = line(r, c + j);
+                    to[..height].copy_from_slice(&src[at..at + height]);
                 }
-            } else {
                 for i in 0..height {
                     let at = (r + i) * out_stride + c;
                     for (j, o) in out[at..at + width].iter_mut().enumerate() {
                         *o = tile[j][i];
+                    }
+                }
+                continue;
+            }
+            // Lines of the source often lie a multiple of 4 KiB apart, and would evict each other from the
+            // first cache before all rows of the tile are written.
+            for (j, to) in tile.iter_mut().enumerate() {
+                let from = &src[line(r, c + j)..];
+                *to = *from.first_chunk().expect("a full tile");
+                // The hardware's prefetchers do not see these distances.
+                let next = from.as_ptr().wrapping_offset(TILE as isize * src_stride);
+                prefetch(next.cast(), size_of_val(to));
+            }
+            for i in (0..TILE).step_by(SQUARE) {
+                let rows = &mut out[(r + i) * out_stride + c..];
+                for j in (0..TILE).step_by(SQUARE) {
+                    let square =
+                        [0, 1, 2, 3].map(|k| *tile[j + k][i..].first_chunk::<SQUARE>().expect("in a tile"));
+                    for (k, row) in transposed(square).iter().enumerate() {
+                        rows[k * out_stride + j..][..SQUARE].copy_from_slice(row);
                     }
                 }
             }
