@@ -126,6 +126,15 @@ impl Over {
         }
     }
 
+    /// Whether each element of the result is a sum, product, mean or extreme of one element: the element
+    /// itself. Burn's gradients sum along axes of size 1 wherever an operand might have been broadcast.
+    fn is_identity(self, tensor: &Tensor) -> bool {
+        match self {
+            Over::All => false,
+            Over::Axis(axis) => tensor.shape()[axis] == 1,
+        }
+    }
+
     /// Runs the reduction; the result has dtype `dtype`.
     fn reduce(
         self,
@@ -144,6 +153,9 @@ impl Over {
 fn sum_over(op: &'static str, tensor: Tensor, over: Over) -> Result<Tensor> {
     over.count(op, &tensor)?;
     let dtype = tensor.dtype();
+    if over.is_identity(&tensor) && !dtype.is_bool() {
+        return Ok(tensor);
+    }
     dispatch_ring!(op, dtype, T => {
         over.reduce(op, tensor, &TypedReduce::<T, _>::new(Sum { mean: false }), dtype)
     })
@@ -152,12 +164,18 @@ fn sum_over(op: &'static str, tensor: Tensor, over: Over) -> Result<Tensor> {
 fn prod_over(op: &'static str, tensor: Tensor, over: Over) -> Result<Tensor> {
     over.count(op, &tensor)?;
     let dtype = tensor.dtype();
+    if over.is_identity(&tensor) && !dtype.is_bool() {
+        return Ok(tensor);
+    }
     dispatch_ring!(op, dtype, T => over.reduce(op, tensor, &TypedReduce::<T, _>::new(Prod), dtype))
 }
 
 fn mean_over(op: &'static str, tensor: Tensor, over: Over) -> Result<Tensor> {
     let n = over.count(op, &tensor)?;
     let dtype = tensor.dtype();
+    if over.is_identity(&tensor) && !dtype.is_bool() {
+        return Ok(tensor);
+    }
     if dtype.is_float() {
         return dispatch!(float op, dtype, T => {
             over.reduce(op, tensor, &TypedReduce::<T, _>::new(Sum { mean: true }), dtype)
@@ -195,6 +213,9 @@ fn check_extreme(op: &'static str, tensor: &Tensor, over: Over) -> Result<()> {
 fn extreme_over(op: &'static str, tensor: Tensor, over: Over, want: Want) -> Result<Tensor> {
     check_extreme(op, &tensor, over)?;
     let dtype = tensor.dtype();
+    if over.is_identity(&tensor) && want != Want::MaxAbs && !dtype.is_bool() {
+        return Ok(tensor);
+    }
     dispatch_order!(op, dtype, want, false, [Max, Min, _ => MaxAbs], T, order => {
         over.reduce(op, tensor, &TypedReduce::<T, _>::new(Extreme { order }), dtype)
     })
