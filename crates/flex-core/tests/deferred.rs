@@ -1,5 +1,5 @@
-//! Results that wait for their readers, through the engine's face: reductions that fold them, the switch,
-//! computing on demand, forked processes.
+//! Results that wait for their readers, through the engine's face: reductions of them, the switch, computing
+//! on demand, forked processes.
 #![cfg(feature = "std")]
 
 #[cfg(unix)]
@@ -33,7 +33,7 @@ fn bits(tensor: Tensor) -> Vec<u8> {
 }
 
 #[test]
-fn reductions_fold_what_waits() {
+fn reductions_of_what_waits() {
     let _alone = alone();
     // Operations of every dtype.
     deferred::set_least_bytes(1);
@@ -90,12 +90,45 @@ fn a_reduction_within_a_chain() {
         let sum = reduce::sum_dim(binary(Binary::Mul, g.clone(), y.clone()).unwrap(), 1).unwrap();
         binary(Binary::Mul, y, binary(Binary::Sub, g, sum).unwrap()).unwrap()
     };
-    let waited = bits(run());
+    assert_same_at_once(run);
+}
+
+/// `run` waits for its reader, and computes the same bits at once.
+fn assert_same_at_once(run: impl Fn() -> Tensor) {
+    let waiting = run();
+    assert!(waiting.waits());
+    let waited = bits(waiting);
     deferred::set_least_bytes(usize::MAX);
     let at_once = run();
     assert!(!at_once.waits());
     deferred::set_least_bytes(deferred::LEAST_BYTES);
     assert!(waited == bits(at_once));
+}
+
+#[test]
+fn a_norm_of_rows_waits_as_a_whole() {
+    let _alone = alone();
+    for [rows, n] in [[3000, 100], [300, 1024], [40, 9000]] {
+        for dtype in [DType::F32, DType::F16] {
+            let x = cast(values(&[rows, n]), dtype).unwrap();
+            let (scale, bias) = (values(&[n]), times(values(&[n]), 0.5));
+            let [scale, bias] = [scale, bias].map(|t| cast(t, dtype).unwrap());
+            let op = |op, a: &Tensor, b: &Tensor| binary(op, a.clone(), b.clone()).unwrap();
+            let norm = || {
+                let mean = reduce::mean_dim(x.clone(), 1).unwrap();
+                let centred = op(Binary::Sub, &x, &mean);
+                let variance = reduce::mean_dim(op(Binary::Mul, &centred, &centred), 1).unwrap();
+                let variance = binary_scalar(Binary::Add, variance, Scalar::Float(1e-5)).unwrap();
+                let normed = op(Binary::Div, &centred, &unary(Unary::Sqrt, variance).unwrap());
+                op(Binary::Add, &op(Binary::Mul, &normed, &scale), &bias)
+            };
+            if dtype == DType::F16 {
+                // A product of halves of this size does not wait by itself.
+                deferred::set_least_bytes(1);
+            }
+            assert_same_at_once(norm);
+        }
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::layout::{Layout, Shape, Slice, checked_num_elements};
 use crate::parallel::{self, Work};
 use crate::storage::prepared::Key;
-use crate::storage::{self, Buffer, Bytes, Deferred, Fold};
+use crate::storage::{self, Buffer, Bytes, Deferred, RowReduction};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
@@ -370,17 +370,11 @@ impl Tensor {
         self.data.computation().is_some_and(Deferred::waits)
     }
 
-    /// Folds the bytes of a tensor that [waits](Self::waits) and is contiguous while they are computed; see
-    /// [`Deferred::fold`]. They are stored if another tensor shares the buffer.
-    ///
-    /// # Errors
-    /// Those of the computation.
-    pub fn fold_while_computing(&self, unit: usize, out: &mut [u8], fold: Fold<'_>) -> Result<bool> {
+    /// The reduction of each row of a tensor that [waits](Self::waits), as a tensor that waits too; see
+    /// [`Deferred::reduce`]. `None` if the tensor has to be computed first.
+    pub fn reduce_when_computed(&self, reduction: RowReduction) -> Option<Self> {
         let whole = self.is_contiguous() && self.data.len() == self.num_bytes();
-        match self.data.computation() {
-            Some(computation) if whole => computation.fold(self.data.holders() > 1, unit, out, fold),
-            _ => Ok(false),
-        }
+        self.data.computation().filter(|_| whole)?.reduce(self, reduction)
     }
 
     /// The form of the buffer's bytes that [`prepare`](Self::prepare) made for this key, if there is one.

@@ -10,9 +10,7 @@ use super::compare::compare_scalar;
 use super::driver::{Cost, Input, Op, number, run};
 use super::element::{integers2, wrapping2};
 use super::float::{heavy2, light1, light2};
-use super::functions::{
-    Add, Cube, Div, LogSigmoidGrad, Max, Min, Mul, ReluGrad, SigmoidGrad, Square, Sub,
-};
+use super::functions::{Add, Cube, Div, LogSigmoidGrad, Max, Min, Mul, ReluGrad, SigmoidGrad, Square, Sub};
 use super::integer::{BitAnd, BitOr, BitXor, IntPow, IntRem, Quotient, Shl, Shr};
 use super::kernel::Kernels;
 use super::light::LightFn;

@@ -9,8 +9,10 @@ use super::traversal::{AccessPath, Traversal, unordered_elements};
 use crate::error::Result;
 use crate::layout::{Layout, checked_num_elements};
 use crate::parallel::{self, Work};
+use crate::storage::RowReduction;
 use crate::walk::Walk;
-use crate::{Blank, DType, Shape, Tensor};
+use crate::{DType, Shape, Tensor};
+use alloc::boxed::Box;
 use core::ops::Range;
 
 /// Shortest inner rows that a full reduction of a tensor with gaps reads in place; a tensor of shorter rows
@@ -152,7 +154,7 @@ pub(super) fn reduce_axis(
         return build_bytes(op, shape, dtype, &mut |out| fill_with_nothing(kernel, out));
     }
     if tensor.waits()
-        && let Some(result) = reduce_while_computing(op, &tensor, axis, kernel, dtype)?
+        && let Some(result) = reduce_when_computed(op, &tensor, axis, kernel, dtype)
     {
         return Ok(result);
     }
@@ -177,28 +179,27 @@ pub(super) fn reduce_axis(
     traversal.restore(output)
 }
 
-/// Reduces the rows of a tensor that waits for its reader, while they are computed. `None` if the axis is not
-/// the last, or its rows would be split among tasks.
-fn reduce_while_computing(
+/// The reduction of the rows of a tensor that waits for its reader, as a tensor that waits too. `None` if the
+/// axis is not the last, if its rows would be split among tasks, or if the tensor has to be computed first.
+fn reduce_when_computed(
     op: &'static str,
     tensor: &Tensor,
     axis: usize,
     kernel: &dyn ReduceKernel,
     dtype: DType,
-) -> Result<Option<Tensor>> {
-    let (n, facts) = (tensor.shape()[axis], kernel.facts());
+) -> Option<Tensor> {
+    let (n, longest) = (tensor.shape()[axis], kernel.facts().longest);
     let is_last = tensor.shape()[axis + 1..].iter().all(|&size| size == 1);
-    if !is_last || n < 2 || n > facts.longest || n >= LONG_ROW {
-        return Ok(None);
+    if !is_last || n < 2 || n > longest || n >= LONG_ROW {
+        return None;
     }
     let mut shape = tensor.shape().clone();
     shape[axis] = 1;
-    let mut result = Blank::new(op, shape, dtype)?;
-    let fold = |src: &[u8], out: &mut [u8]| {
-        fold_batches(kernel, src, RowStarts { first: 0, stride: n as isize }, n, 1, out);
+    let kernel = kernel.shared();
+    let fold = move |src: &[u8], out: &mut [u8]| {
+        fold_batches(&*kernel, src, RowStarts { first: 0, stride: n as isize }, n, 1, out);
     };
-    let done = tensor.fold_while_computing(n * facts.element, result.bytes(), &fold)?;
-    Ok(done.then(|| result.finish()))
+    tensor.reduce_when_computed(RowReduction { name: op, row: n, shape, dtype, fold: Box::new(fold) })
 }
 
 /// Writes the results of reducing no elements.

@@ -8,10 +8,11 @@
 //! so the error grows with the logarithm of the number of blocks, as in Higham, "The accuracy of floating
 //! point summation", SIAM J. Sci. Comput. 14 (1993).
 
-use super::lift::{LoopVectors, InVectors, OneByOne};
+use super::lift::{InVectors, LoopVectors, OneByOne};
 use super::reducer::{Reducer, fold_any_row, fold_lanes};
 use super::sizes::{LANES, LONG_ROW, SHORT_LANES};
 use crate::{DType, Element, Tensor};
+use alloc::sync::Arc;
 use core::marker::PhantomData;
 use core::ops::Range;
 use flex_math::simd::{Levels, Simd, WithSimd, dispatch, dispatch_lean, prefetch};
@@ -61,7 +62,9 @@ pub(super) struct KernelFacts {
 
 /// A reduction over bytes. Accumulators lie one after the other, the first at the start of a
 /// [`Word`](super::scratch::Word). Positions and row lengths are counted in elements.
-pub(super) trait ReduceKernel: Sync {
+pub(super) trait ReduceKernel: Send + Sync {
+    /// A copy of the kernel, for a reduction that waits for its reader.
+    fn shared(&self) -> Arc<dyn ReduceKernel>;
     /// The kernel's facts.
     fn facts(&self) -> KernelFacts;
     /// The result of `n` elements from position `start` on, as a tensor of `dtype`; `None` when `n` is so
@@ -96,6 +99,10 @@ impl<T, R> TypedReduce<T, R> {
 }
 
 impl<T: Element, R: Reducer<T>> ReduceKernel for TypedReduce<T, R> {
+    fn shared(&self) -> Arc<dyn ReduceKernel> {
+        Arc::new(Self::new(self.reducer))
+    }
+
     fn facts(&self) -> KernelFacts {
         KernelFacts {
             element: size_of::<T>(),

@@ -16,7 +16,7 @@ pub(crate) enum Want {
 }
 
 /// An order of elements by keys: the wanted extreme has the largest key.
-pub(crate) trait Order<T: Lift>: Copy + Send + Sync {
+pub(crate) trait Order<T: Lift>: Copy + Send + Sync + 'static {
     /// Whether the compiler vectorises a plain loop that looks for the largest key.
     const VECTORISES: bool = false;
     fn key(self, value: T) -> T::Wide;

@@ -14,7 +14,7 @@ use flex_math::simd::{Levels, prefetch_ahead};
 /// needed to merge blocks: the maximum and the sum relative to it, or the count, the mean and the squared
 /// deviations. Its [`fold_row`](Self::fold_row) reads its block twice; set [`LONGEST`](Self::LONGEST) so that
 /// a block stays in the first-level cache.
-pub(crate) trait Reducer<T: Element>: Copy + Send + Sync {
+pub(crate) trait Reducer<T: Element>: Copy + Send + Sync + 'static {
     /// The partial result of some elements; it need not be an element. Its alignment is 16 bytes at most.
     type Acc: Pod + Send + Sync;
     /// The element type of the result.

@@ -1,8 +1,9 @@
 //! Bytes that are computed when somebody first reads them.
 
 use super::Bytes;
-use crate::Tensor;
 use crate::error::Result;
+use crate::{DType, Shape, Tensor};
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::any::Any;
 
@@ -25,24 +26,33 @@ pub trait Deferred: Any + Send + Sync {
     /// the computation and the system has no room for a copy.
     fn into_bytes(self: Arc<Self>) -> Result<Bytes>;
 
-    /// Computes the bytes piece by piece, and folds each piece while it is in the cache; does not store the
-    /// bytes unless `is_held`, that is, unless somebody will read them.
+    /// The reduction of each row of `operand`, a contiguous tensor of these bytes, as a tensor that waits for
+    /// its reader too. Rows are reduced while they are computed, and stored only if a tensor still holds them
+    /// then.
     ///
-    /// The bytes are units of `unit` bytes, and `out` has as many units of another size. `fold` gets
-    /// consecutive units of the bytes, and the same units of `out`.
-    ///
-    /// Returns whether it did so. If not, as by default, `out` is as before and the bytes can be read.
-    ///
-    /// # Errors
-    /// The error of the computation.
-    fn fold(&self, is_held: bool, unit: usize, out: &mut [u8], fold: Fold<'_>) -> Result<bool> {
-        let _ = (is_held, unit, out, fold);
-        Ok(false)
+    /// `None`, as by default, if the bytes have to be computed first.
+    fn reduce(&self, operand: &Tensor, reduction: RowReduction) -> Option<Tensor> {
+        let _ = (operand, reduction);
+        None
     }
 }
 
-/// Folds units of bytes into units of another size.
-pub type Fold<'a> = &'a (dyn Fn(&[u8], &mut [u8]) + Sync);
+/// A reduction of rows, each to one element.
+pub struct RowReduction {
+    /// The operation's name in errors.
+    pub name: &'static str,
+    /// Elements of a row: at least two.
+    pub row: usize,
+    /// The shape of the result, which has an element for each row.
+    pub shape: Shape,
+    /// The dtype of the result.
+    pub dtype: DType,
+    /// Reduces consecutive rows, given as bytes, to their results.
+    pub fold: Box<RowFold>,
+}
+
+/// Reduces rows to one element each; both are given as bytes.
+pub type RowFold = dyn Fn(&[u8], &mut [u8]) + Send + Sync;
 
 /// A kernel whose result waits for the operations that follow it, which then complete each piece of the
 /// result while it is in the cache.

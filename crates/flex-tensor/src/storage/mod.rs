@@ -31,7 +31,7 @@ mod sync {
 
 pub(crate) use buffer::Buffer;
 pub use bytes::{Adopted, Bytes};
-pub use deferred::{Deferred, Finish, Fold, Producer};
+pub use deferred::{Deferred, Finish, Producer, RowFold, RowReduction};
 pub use room::{
     ensure, ensure_for_tasks, grow, list, reserve, room, scratch, try_collect, try_list, try_room,
 };

@@ -5,6 +5,10 @@
 //! intermediate results stay in the first cache. Each operand is read once. An intermediate result is written
 //! if a tensor outside of the chain still holds it.
 //!
+//! A reduction of the rows of a tensor that waits is an operation of the chain too. Its result has an element
+//! for each row, and so have the results of operations on it ("row results"). An operation on all elements
+//! may read a row result as an operand that broadcasts along the row: the gradient of softmax is one pass.
+//!
 //! A kernel that computes its result piece by piece, such as a convolution, may wait too ([`produce`]). The
 //! operations that follow it then run on each piece when it is computed.
 //!
@@ -16,12 +20,14 @@
 //! * `program.rs`: from a chain to a list of steps over registers;
 //! * `stages.rs`: what all tiles of a program have in common, found once;
 //! * `tiles.rs`: runs the stages, tile by tile;
-//! * `pass.rs`: runs several steps of light functions in one pass over a tile.
+//! * `pass.rs`: runs several steps of light functions in one pass over a tile;
+//! * `rows.rs`: reductions of rows.
 
 mod constant;
 mod node;
 mod pass;
 mod program;
+mod rows;
 mod stages;
 mod tiles;
 
@@ -66,6 +72,10 @@ const MAX_NODES: usize = 32;
 /// Most tensors that a chain reads. A waiting chain keeps these tensors in memory. Adam's update reads four.
 const MAX_LEAVES: usize = 8;
 
+/// Most reductions of rows that wait at a time, of all threads. Each keeps the tensors that its chain reads
+/// in memory, which may be a thousand times larger than its result.
+const MAX_REDUCTIONS: usize = 64;
+
 /// A convolution waits from a quarter of these bytes on: each operation that follows it saves a pass through
 /// memory.
 const SOONER: usize = 4;
@@ -81,6 +91,40 @@ struct Extent {
     leaves: usize,
     /// Kernels, at most one, whose results the chain completes.
     producers: usize,
+    /// Elements of the chain's largest results.
+    whole: usize,
+    /// Elements of the rows that are reduced; 0 without reductions. Row results have `whole / row` elements.
+    row: usize,
+}
+
+impl Extent {
+    /// The chain of an operation without operands that wait.
+    fn alone(leaves: usize, whole: usize) -> Self {
+        Self { nodes: 1, leaves, producers: 0, whole, row: 0 }
+    }
+
+    /// Whether results of `count` elements have one for each row.
+    fn is_by_row(&self, count: usize) -> bool {
+        count != self.whole
+    }
+
+    fn is_within_bounds(&self) -> bool {
+        self.nodes <= MAX_NODES && self.leaves <= MAX_LEAVES
+    }
+
+    /// Adds a chain that provides an operand; `false` if the two cannot be one chain.
+    fn add(&mut self, below: Self) -> bool {
+        let producers = self.producers + below.producers;
+        let row = self.row.max(below.row);
+        let rows_agree = self.row == 0 || below.row == 0 || self.row == below.row;
+        // A kernel's pieces need not be whole rows.
+        if below.whole != self.whole || !rows_agree || producers > usize::from(row == 0) {
+            return false;
+        }
+        let (nodes, leaves) = (self.nodes + below.nodes, self.leaves + below.leaves);
+        *self = Self { nodes, leaves, producers, row, ..*self };
+        true
+    }
 }
 
 /// Bytes from which on operations wait; 0 until the environment was read.
@@ -135,6 +179,10 @@ trait AnyOp: Send + Sync {
     fn reuses(&self, n: usize) -> bool;
     /// The function, if it is a light one of f32.
     fn light(&self) -> Option<LightFn>;
+    /// Whether this is a reduction of rows.
+    fn reduces(&self) -> bool {
+        false
+    }
 }
 
 type Operands = SmallVec<[Input; 3]>;
@@ -196,8 +244,12 @@ fn pays_or_joins(is_light: bool, inputs: &[Input], bytes: usize) -> bool {
     // With 1, all operations wait, whatever they cost.
     let like_light = is_light || least == 1;
     let enough = if like_light { least } else { least.saturating_mul(HEAVY) };
-    // Operations of any size follow a kernel, whose result they complete; light ones follow any operation.
-    let joins = |node: &Node| node.waits() && (like_light || node.extent().producers > 0);
+    // Operations of any size follow a kernel, whose result they complete, and a reduction, with which they
+    // read their operands from the first cache; light ones follow any operation.
+    let joins = |node: &Node| {
+        let Extent { producers, row, .. } = node.extent();
+        node.waits() && (like_light || producers > 0 || row > 0)
+    };
     let mut nodes = inputs.iter().filter_map(Input::tensor).filter_map(|t| t.computation::<Node>());
     bytes >= enough || least != usize::MAX && nodes.any(joins)
 }
@@ -227,7 +279,7 @@ pub(super) fn wait<const N: usize>(
         return None;
     }
     constant::as_numbers(inputs);
-    let extent = extent(inputs, count);
+    let extent = extent(inputs, &shape, count);
     let operands = inputs.iter_mut().map(|input| core::mem::replace(input, Input::Output)).collect();
     let call = Box::new(Call { op: Box::new(*op), operands, shape: shape.clone() });
     Some(Tensor::deferred(shape, count, op.dtype, Node::new(Todo::Call(call), count, extent)))
@@ -243,7 +295,7 @@ pub fn produce(producer: impl Producer + 'static, shape: Shape, dtype: DType) ->
     if !pays(count, 2 * dtype.size() * SOONER) || count.saturating_mul(dtype.size()) > MOST_PRODUCED {
         return producer.produce(None);
     }
-    let extent = Extent { nodes: 1, leaves: 1, producers: 1 };
+    let extent = Extent { producers: 1, ..Extent::alone(1, count) };
     let node = Node::new(Todo::Produce(Box::new(producer), dtype), count, extent);
     Ok(Tensor::deferred(shape, count, dtype, node))
 }
@@ -261,7 +313,10 @@ fn fit(inputs: &[Input], dtype: DType, shape: &Shape, count: usize) -> bool {
         // Without waiting, a part of a buffer that nothing else shares is overwritten. A result that waits
         // has a buffer of its own.
         let size = tensor.dtype().size();
-        if size == dtype.size() && tensor.storage_len() != tensor.num_elements() * size && tensor.is_unique()
+        if size == dtype.size()
+            && tensor.storage_len() != tensor.num_elements() * size
+            && tensor.is_unique()
+            && tensor.layout().is_dense()
         {
             return false;
         }
@@ -286,35 +341,60 @@ fn walk(operand: &Layout, shape: &Shape) -> Walk<1> {
     Walk::following(&output, [operand.offset()], |_, axis| stretched_stride(operand, shape, axis))
 }
 
-/// The node that a tensor waits for, if it is one of `count` elements, all of which the tensor has in order.
-fn waiting(tensor: &Tensor, count: usize) -> Option<&Node> {
+/// The chain of the node that a tensor waits for, if the tensor may be an operand of it: of an operation
+/// whose output has this shape and `count` elements.
+fn waiting(tensor: &Tensor, shape: &Shape, count: usize) -> Option<Extent> {
     let node = tensor.computation::<Node>().filter(|node| node.waits())?;
-    (node.count() == count && is_in_order(tensor, count)).then_some(node)
+    let extent = node.extent();
+    let each = || node.count() == count && is_in_order(tensor, count);
+    let by_row = || extent.is_by_row(node.count()) && is_by_row(tensor, shape, extent.row, node.count());
+    (each() || by_row()).then_some(extent)
+}
+
+/// Whether a tensor has an element for each row of `row` elements of a contiguous output, in order.
+fn is_by_row(tensor: &Tensor, shape: &Shape, row: usize, rows: usize) -> bool {
+    if tensor.layout().offset() != 0 || tensor.storage_len() != rows * tensor.dtype().size() {
+        return false;
+    }
+    let walk = walk(tensor.layout(), shape);
+    let Some((inner, outer)) = walk.axes().split_last() else { return false };
+    let whole = match outer {
+        [] => rows == 1,
+        [axis] => axis.size == rows && axis.strides[0] == 1,
+        _ => false,
+    };
+    whole && inner.size == row && inner.strides[0] == 0
 }
 
 /// What the chain of an operation with these operands consists of. Operands that wait and do not fit into the
 /// chain are computed.
-fn extent(inputs: &[Input], count: usize) -> Extent {
-    let mut extent = Extent { nodes: 1, leaves: 0, producers: 0 };
+fn extent(inputs: &[Input], shape: &Shape, count: usize) -> Extent {
     let tensors = || inputs.iter().filter_map(Input::tensor);
+    let below = || tensors().filter_map(|tensor| waiting(tensor, shape, count));
+    // An operation on row results, unless it has an operand that is read in another order.
+    let plain = || tensors().all(|tensor| is_in_order(tensor, count) || tensor.num_elements() == 1);
+    let by_row = below().find(|extent| extent.is_by_row(count) && extent.whole / extent.row == count);
+    let alone = match by_row.filter(|_| plain()) {
+        Some(Extent { whole, row, .. }) => Extent { row, ..Extent::alone(0, whole) },
+        None => Extent::alone(0, count),
+    };
+    let mut extent = alone;
     for tensor in tensors() {
-        match waiting(tensor, count) {
-            Some(node) if extent.producers + node.extent().producers <= 1 => {
-                extent.nodes += node.extent().nodes;
-                extent.leaves += node.extent().leaves;
-                extent.producers += node.extent().producers;
-            }
-            _ => {
-                evaluate(tensor);
-                extent.leaves += 1;
-            }
+        if !waiting(tensor, shape, count).is_some_and(|below| extent.add(below)) {
+            evaluate(tensor);
+            extent.leaves += 1;
         }
     }
-    if extent.nodes <= MAX_NODES && extent.leaves <= MAX_LEAVES {
+    if !extent.is_within_bounds() {
+        // What several operands need was added more than once.
+        let (nodes, leaves) = node::count_once(tensors());
+        extent = Extent { nodes: nodes + 1, leaves, ..extent };
+    }
+    if extent.is_within_bounds() {
         return extent;
     }
     tensors().for_each(evaluate);
-    Extent { nodes: 1, leaves: tensors().count(), producers: 0 }
+    Extent::alone(tensors().count(), count)
 }
 
 /// Computes what a tensor waits for; the tensor's reader gets the error.

@@ -5,12 +5,13 @@
 //! was claimed before; it waits for the node as for any operand. Threads wait for earlier claims alone, so
 //! they never wait for each other. Nothing is computed under the lock.
 
-use super::program::{ChainProgram, LARGE, MAX_UNIT, Visit};
-use super::{AnyOp, Extent, MAX_NODES, Operands, waiting};
+use super::program::{ChainProgram, LARGE};
+use super::{AnyOp, Extent, MAX_LEAVES, MAX_NODES, MAX_REDUCTIONS, Operands, rows};
 use crate::error::{Error, Result};
-use crate::storage::{Deferred, Fold, Producer, process};
+use crate::storage::{Deferred, Producer, RowReduction, process};
 use crate::{Bytes, DType, Shape, Tensor};
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -49,7 +50,7 @@ impl Todo {
 pub(super) struct Call {
     pub op: Box<dyn AnyOp>,
     pub operands: Operands,
-    /// The shape of the output.
+    /// The shape of the output, or of the rows that are reduced.
     pub shape: Shape,
 }
 
@@ -66,11 +67,51 @@ pub(super) struct Node {
     this: Weak<Node>,
 }
 
+/// How many nodes the chains have that these tensors wait for, and how many tensors the chains read, each
+/// counted once. Stops counting beyond the bounds of a chain.
+pub(super) fn count_once<'a>(tensors: impl Iterator<Item = &'a Tensor>) -> (usize, usize) {
+    let mut count = CountOnce::default();
+    tensors.for_each(|tensor| count.add(tensor));
+    (count.nodes.len(), count.leaves.len())
+}
+
+#[derive(Default)]
+struct CountOnce {
+    nodes: SmallVec<[*const Node; MAX_NODES]>,
+    leaves: SmallVec<[Tensor; MAX_LEAVES]>,
+}
+
+impl CountOnce {
+    fn add(&mut self, tensor: &Tensor) {
+        if self.nodes.len() > MAX_NODES || self.leaves.len() > MAX_LEAVES {
+            return;
+        }
+        if let Some(node) = tensor.computation::<Node>()
+            && let Some(todo) = lock(&node.todo)
+            && let Some(todo) = &*todo
+        {
+            let address = core::ptr::from_ref(node);
+            if !self.nodes.contains(&address) {
+                self.nodes.push(address);
+                todo.tensors().for_each(|tensor| self.add(tensor));
+            }
+            return;
+        }
+        let is_same = |leaf: &Tensor| leaf.shares_storage(tensor) && leaf.layout() == tensor.layout();
+        if !self.leaves.iter().any(is_same) {
+            self.leaves.push(tensor.clone());
+        }
+    }
+}
+
 /// Held while a thread claims nodes.
 static CLAIMS: Mutex<()> = Mutex::new(());
 
 /// Nodes that may wait, the latest last.
 static NODES: Mutex<Vec<Weak<Node>>> = Mutex::new(Vec::new());
+
+/// Reductions of rows that may wait, the latest last.
+static REDUCTIONS: Mutex<VecDeque<Weak<Node>>> = Mutex::new(VecDeque::new());
 
 /// Length of [`NODES`], to be read without its lock.
 static LISTED: AtomicUsize = AtomicUsize::new(0);
@@ -119,8 +160,25 @@ impl Node {
     /// The number of passes of the chain below, which is not computed afterwards.
     #[cfg(test)]
     pub(super) fn passes(&self) -> usize {
-        let mut chain = self.claim(true).expect("nobody else claims it");
+        let mut chain = self.claim().expect("nobody else claims it");
         ChainProgram::new(&mut chain.0).steps.iter().filter(|step| !step.continues).count()
+    }
+
+    /// Keeps the number of reductions that wait, `node` included, at [`MAX_REDUCTIONS`]: computes the oldest.
+    pub(super) fn bound_reductions(node: &Arc<Self>) {
+        let oldest = {
+            let Some(mut reductions) = lock(&REDUCTIONS) else { return };
+            reductions.push_back(Arc::downgrade(node));
+            if reductions.len() <= MAX_REDUCTIONS {
+                return;
+            }
+            reductions.retain(|node| node.upgrade().is_some_and(|node| node.waits()));
+            if reductions.len() <= MAX_REDUCTIONS { None } else { reductions.pop_front() }
+        };
+        if let Some(oldest) = oldest.and_then(|oldest| oldest.upgrade()) {
+            // Its reader gets the error.
+            let _ = oldest.bytes();
+        }
     }
 
     pub(super) fn count(&self) -> usize {
@@ -154,16 +212,15 @@ impl Node {
         self.result.wait().as_ref().map_err(Error::clone)
     }
 
-    /// Claims the node's chain; `None` if another thread did so before. `is_held`: whether a tensor outside
-    /// of the chain holds the node's own result, which is then stored.
-    fn claim(&self, is_held: bool) -> Option<Chain> {
+    /// Claims the node's chain; `None` if another thread did so before.
+    fn claim(&self) -> Option<Chain> {
         // In a forked process there may be no lock, and there is no other thread that it would keep out.
         let _claims = lock(&CLAIMS);
         let process = process::current();
         let todo = self.take(process)?;
         let mut chain = Chain(Vec::with_capacity(self.extent.nodes));
         chain.claim(self.this.upgrade()?, todo, process);
-        chain.find_holders(is_held);
+        chain.find_holders();
         Some(chain)
     }
 }
@@ -175,10 +232,10 @@ impl Deferred for Node {
 
     fn bytes(&self) -> Result<&[u8]> {
         if self.waits()
-            && let Some(chain) = self.claim(true)
+            && let Some(chain) = self.claim()
         {
             // The error is in the result.
-            let _ = chain.compute(None);
+            let _ = chain.compute();
         }
         self.wait().map(|bytes| &bytes[..])
     }
@@ -191,18 +248,8 @@ impl Deferred for Node {
         }
     }
 
-    fn fold(&self, is_held: bool, unit: usize, out: &mut [u8], fold: Fold<'_>) -> Result<bool> {
-        let fits = |todo: &Todo| {
-            let elements = unit / todo.dtype().size();
-            matches!(todo, Todo::Call(_))
-                && elements <= MAX_UNIT
-                && self.count.is_multiple_of(elements.max(1))
-        };
-        if unit == 0 || !lock(&self.todo).is_some_and(|todo| todo.as_ref().is_some_and(fits)) {
-            return Ok(false);
-        }
-        let Some(chain) = self.claim(is_held) else { return Ok(false) };
-        chain.compute(Some(Visit { unit, out, fold })).map(|()| true)
+    fn reduce(&self, operand: &Tensor, reduction: RowReduction) -> Option<Tensor> {
+        rows::reduce(self, operand, reduction)
     }
 }
 
@@ -218,6 +265,10 @@ pub(super) struct Claimed {
 impl Claimed {
     pub(super) fn count(&self) -> usize {
         self.node.count
+    }
+
+    pub(super) fn extent(&self) -> Extent {
+        self.node.extent
     }
 
     /// Takes the operation of a node that waits for one.
@@ -254,10 +305,11 @@ pub(super) fn provider(claimed: &[Claimed], tensor: &Tensor) -> Option<usize> {
 struct Chain(Vec<Claimed>);
 
 impl Chain {
-    /// Claims a node, whose work was taken, after the nodes below it.
+    /// Claims a node, whose work was taken, after the nodes below it. Operands that still wait are all part
+    /// of the chain: the others were computed when the operation was called.
     fn claim(&mut self, node: Arc<Node>, todo: Todo, process: u32) {
         for tensor in todo.tensors() {
-            if let Some(below) = waiting(tensor, node.count)
+            if let Some(below) = tensor.computation::<Node>()
                 && let Some(todo) = below.take(process)
                 && let Some(below) = below.this.upgrade()
             {
@@ -270,9 +322,7 @@ impl Chain {
     /// Finds the nodes whose results are held by tensors outside of the chain. No result gets its first such
     /// holder meanwhile, since only a holder can pass a result on. If the last holder of a result is dropped
     /// meanwhile, the result is stored although nobody will read it.
-    ///
-    /// `is_held`: whether a tensor outside of the chain holds the result that is being read.
-    fn find_holders(&mut self, is_held: bool) {
+    fn find_holders(&mut self) {
         // How many operands of the chain each result is, and how many tensors hold it.
         let mut counts: SmallVec<[(usize, usize); MAX_NODES]> = smallvec![(0, 0); self.0.len()];
         for tensor in self.0.iter().filter_map(|claimed| claimed.todo.as_ref()).flat_map(Todo::tensors) {
@@ -281,12 +331,13 @@ impl Chain {
             }
         }
         for (claimed, (uses, holders)) in self.0.iter_mut().zip(counts) {
-            claimed.is_held = if uses == 0 { is_held } else { holders > uses };
+            // The result that is being read is no operand.
+            claimed.is_held = uses == 0 || holders > uses;
         }
     }
 
-    /// Computes the chain, and visits the last result.
-    fn compute(mut self, visit: Option<Visit<'_>>) -> Result<()> {
+    /// Computes the chain.
+    fn compute(mut self) -> Result<()> {
         if let Some(k) = self.0.iter().position(Claimed::is_producer) {
             // A chain of its own, which leaves nobody waiting either if the kernel panics.
             let mut kernel = Chain(alloc::vec![self.0.remove(k)]);
@@ -294,7 +345,7 @@ impl Chain {
             let Some(Todo::Produce(producer, dtype)) = todo.take() else {
                 unreachable!("found for its kernel")
             };
-            if visit.is_none() && !*is_held && self.completes(dtype) {
+            if !*is_held && self.completes(dtype) {
                 let program = ChainProgram::new(&mut self.0);
                 let reads = |tensor: &Tensor| provider(&kernel.0, tensor).is_some();
                 let leaf = program.leaves.iter().position(|leaf| leaf.tensor.as_ref().is_some_and(reads));
@@ -309,13 +360,13 @@ impl Chain {
                 }
             }
         }
-        let results = match (&mut self.0[..], &visit) {
-            ([], _) => return Ok(()),
-            ([only], None) if only.runs_alone() => {
+        let results = match &mut self.0[..] {
+            [] => return Ok(()),
+            [only] if only.runs_alone() => {
                 let call = only.take_call();
                 call.op.run_alone(call.operands).and_then(Tensor::into_bytes).map(|bytes| alloc::vec![bytes])
             }
-            (claimed, _) => ChainProgram::new(claimed).run(visit),
+            claimed => ChainProgram::new(claimed).run(),
         };
         self.finish(results)
     }
@@ -373,8 +424,8 @@ pub(super) fn evaluate_all() -> Result<()> {
     // The latest first: it is a user of the others, some of which nobody else holds.
     let mut result = Ok(());
     for node in nodes.iter().rev().filter_map(Weak::upgrade) {
-        match node.claim(true) {
-            Some(chain) => result = result.and(chain.compute(None)),
+        match node.claim() {
+            Some(chain) => result = result.and(chain.compute()),
             // Its error belongs to the thread that computes it.
             None => drop(node.wait()),
         }

@@ -2,7 +2,7 @@
 //!
 //! A step by itself loads and stores a tile in the first cache, which takes longer than a light function. So
 //! steps of light functions that follow each other are joined: a few vectors at a time go through all of
-//! them.
+//! them. A result that another step than the next one reads is stored on the way.
 
 use super::super::light::LightFn;
 use flex_math::simd::{self, Scalar, Simd, Streamed, Vector, WIDEST, WithSimd, dispatch, prefetch_far};
@@ -19,7 +19,7 @@ const FEW: usize = 4;
 /// Where a function of a pass finds an operand.
 #[derive(Clone, Copy)]
 pub(super) enum LinkOperand<'a> {
-    /// The result of the function before.
+    /// The result of the function just before.
     Value,
     /// Element for element.
     Each(&'a [f32]),
@@ -46,7 +46,7 @@ pub(super) struct Link<'a> {
     pub fetches: bool,
 }
 
-/// Functions, each of the result of the one before.
+/// Functions, each of which may read the results of those before.
 pub(super) struct FusedPass<'p, 'a> {
     pub links: &'p [Link<'a>],
     /// How far ahead memory is fetched, in elements.

@@ -5,8 +5,8 @@
 
 use super::MAX_LEAVES;
 use super::pass::{FusedPass, Link, LinkOperand};
-use super::program::{ChainProgram, Leaf, LeafForm, Place, Step, Target};
-use super::tiles::LeafTile;
+use super::program::{ChainProgram, Leaf, LeafForm, Place, RowPlace, Step, Target};
+use super::tiles::{LeafTile, RowTile};
 use crate::Tensor;
 use crate::elementwise::light::LightFn;
 use crate::parallel::thresholds::TASK_CHAIN_ELEMENTS;
@@ -77,12 +77,13 @@ impl Stage<'_> {
     fn needs_no_register(&self) -> bool {
         match self {
             Self::Step(step) => {
-                let reads = step.src.iter().any(|place| matches!(place, Place::Register(..)));
+                let reads = step.src.iter().any(|place| matches!(place, Place::Register(..) | Place::Row(_)));
                 step.target.output().is_some() && !reads
             }
             Self::Pass(route) => {
                 let mut operands = route.waypoints.iter().flat_map(|waypoint| waypoint.operands);
-                route.register.is_none() && !operands.any(|origin| matches!(origin, Origin::Register(_)))
+                let in_register = |origin| matches!(origin, Origin::Register(_) | Origin::Row(_));
+                route.targets.iter().all(|target| target.output().is_some()) && !operands.any(in_register)
             }
         }
     }
@@ -100,7 +101,7 @@ impl<'p> Plan<'p> {
             let (stage, rest) = steps.split_at(end);
             let streams = program.streams && rest.is_empty();
             stages.push(match stage {
-                [step] if step.op.light().is_none() || !(streams || begins_with_number(step)) => {
+                [step] if step.light().is_none() || !(streams || begins_with_number(step)) => {
                     Stage::Step(step)
                 }
                 steps => Stage::Pass(Route::new(steps)),
@@ -191,6 +192,7 @@ enum Origin {
     Leaf(usize),
     Register(usize),
     Output(usize),
+    Row(RowPlace),
 }
 
 /// A [`Link`] before the tile is known.
@@ -206,10 +208,8 @@ struct Waypoint {
 /// Several steps as functions of one pass.
 pub(super) struct Route {
     waypoints: Vec<Waypoint>,
-    /// The outputs that are stored: the first targets.
-    outputs: SmallVec<[usize; 4]>,
-    /// The register of the last result if it is no output: the last target.
-    register: Option<usize>,
+    /// Where results are stored: outputs, the last result, and what other steps than the next one read.
+    targets: SmallVec<[Target; 4]>,
 }
 
 impl Route {
@@ -226,27 +226,30 @@ impl Route {
                     fetched.leaves.push(leaf);
                 }
             }
-            fetches[2] = target.is_some_and(|target| target < self.outputs.len());
+            fetches[2] = target.is_some_and(|target| self.targets[target].output().is_some());
         }
-        fetched.outputs.extend_from_slice(&self.outputs);
+        fetched.outputs.extend(self.targets.iter().filter_map(|target| target.output()));
     }
 
     /// Whether the last result may be written past the caches: it is an output that no function reads.
     fn may_stream(&self) -> bool {
-        let last = Origin::Target(self.outputs.len().wrapping_sub(1));
+        let Some((last, before)) = self.targets.split_last() else { return false };
         let mut operands = self.waypoints.iter().flat_map(|waypoint| waypoint.operands);
-        self.register.is_none() && operands.all(|operand| operand != last)
+        last.output().is_some() && operands.all(|operand| operand != Origin::Target(before.len()))
     }
 
     fn new(steps: &[Step]) -> Self {
-        let (last, before) = steps.split_last().expect("at least one step");
-        let outputs: SmallVec<[usize; 4]> = steps.iter().filter_map(|step| step.target.output()).collect();
-        let number_of = |target: Target| match target {
-            Target::Output(output) => outputs.iter().position(|&other| other == output),
-            Target::Register(_) => (target == last.target).then_some(outputs.len()),
-        };
+        let last = steps.len() - 1;
+        let is_stored = |k: usize| k == last || steps[k].is_kept || steps[k].target.output().is_some();
+        let mut targets: SmallVec<[Target; 4]> = SmallVec::new();
+        for k in (0..=last).filter(|&k| is_stored(k)) {
+            if !targets.contains(&steps[k].target) {
+                targets.push(steps[k].target);
+            }
+        }
+        let number_of = |target: Target| targets.iter().position(|&other| other == target);
         let waypoint = |(k, step): (usize, &Step)| {
-            let value = (k > 0).then(|| before[k - 1].target);
+            let value = (k > 0).then(|| steps[k - 1].target);
             let located = |target: Target| match (target, number_of(target)) {
                 _ if value == Some(target) => Origin::Value,
                 (_, Some(number)) => Origin::Target(number),
@@ -260,42 +263,41 @@ impl Route {
                 Some(Place::Output(output, _)) => located(Target::Output(*output)),
                 Some(Place::Scalar(value)) => Origin::Same(bytemuck::pod_read_unaligned(value.as_slice())),
                 Some(Place::Leaf(leaf)) => Origin::Leaf(*leaf),
+                Some(Place::Row(row)) => Origin::Row(*row),
             };
             let Origin::Same(third) = origin(2) else { unreachable!("bounds are constants") };
-            let stored = k == before.len() || step.target.output().is_some();
             Waypoint {
-                light: step.op.light().expect("the functions of a pass are light"),
+                light: step.light().expect("the functions of a pass are light"),
                 operands: [origin(0), origin(1)],
                 third,
-                target: number_of(step.target).filter(|_| stored),
+                target: number_of(step.target).filter(|_| is_stored(k)),
                 fetches: [false; 3],
             }
         };
         let waypoints = steps.iter().enumerate().map(waypoint).collect();
-        let register = match last.target {
-            Target::Register(register) => Some(register),
-            Target::Output(_) => None,
-        };
-        Self { waypoints, outputs, register }
+        Self { waypoints, targets }
     }
 
-    /// Computes a tile of `len` elements, which lie at `here` in outputs. `ahead` is the plan's;
-    /// `streams` if the last result, which is an output, is written past the caches.
+    /// Computes a tile of `len` elements, which lie at `here` in outputs. `rows` are the tile's row results;
+    /// `ahead` is the plan's; `streams` if the last result, which is an output, is written past the caches.
     pub(super) fn run(
         &self,
         len: usize,
         ahead: usize,
         streams: bool,
         leaves: &[LeafTile<'_>],
+        rows: RowTile,
         here: Range<usize>,
         outs: &mut [&mut [u8]],
         registers: &mut [&mut [u8]],
     ) {
         let tile = 0..len * size_of::<f32>();
         // Targets are taken out of their lists while the steps run, since the operands are in these lists.
-        let mut written: SmallVec<[&mut [u8]; 4]> =
-            self.outputs.iter().map(|&output| core::mem::take(&mut outs[output])).collect();
-        let mut result = self.register.map(|register| core::mem::take(&mut registers[register]));
+        let outputs = || self.targets.iter().filter_map(|target| target.output());
+        let stores = || self.targets.iter().filter_map(|target| target.register());
+        let mut to_outs: SmallVec<[_; 4]> = outputs().map(|k| core::mem::take(&mut outs[k])).collect();
+        let mut to_registers: SmallVec<[_; 4]> =
+            stores().map(|k| core::mem::take(&mut registers[k])).collect();
         {
             let register = |n: usize| LinkOperand::Each(bytemuck::cast_slice(&registers[n][tile.clone()]));
             let resolve = |origin, fetches| match origin {
@@ -303,6 +305,10 @@ impl Route {
                 Origin::Target(number) => LinkOperand::Target(number),
                 Origin::Same(number) => LinkOperand::Same(number),
                 Origin::Register(n) => register(n),
+                Origin::Row(place) => match rows.number(place, outs, registers) {
+                    Some(number) => LinkOperand::Same(bytemuck::pod_read_unaligned(number)),
+                    None => register(place.spread),
+                },
                 Origin::Output(output) => {
                     LinkOperand::Each(bytemuck::cast_slice(&outs[output][here.clone()]))
                 }
@@ -324,10 +330,12 @@ impl Route {
                 }
             };
             let mut links: SmallVec<[Link<'_>; 8]> = self.waypoints.iter().map(link).collect();
-            let outputs = written.iter_mut().map(|bytes| &mut bytes[here.clone()]);
-            let result = result.iter_mut().map(|bytes| &mut bytes[tile.clone()]);
-            let mut targets: SmallVec<[&mut [f32]; 4]> =
-                outputs.chain(result).map(bytemuck::cast_slice_mut).collect();
+            let (mut next_out, mut next_register) = (to_outs.iter_mut(), to_registers.iter_mut());
+            let slices = self.targets.iter().map(|target| match target {
+                Target::Output(_) => &mut next_out.next().expect("one for each")[here.clone()],
+                Target::Register(_) => &mut next_register.next().expect("one for each")[tile.clone()],
+            });
+            let mut targets: SmallVec<[&mut [f32]; 4]> = slices.map(bytemuck::cast_slice_mut).collect();
             let streams = streams && len.is_multiple_of(WIDEST);
             let streamed = if streams { targets.pop() } else { None };
             if let Some(last) = links.last_mut().filter(|_| streams) {
@@ -335,11 +343,7 @@ impl Route {
             }
             FusedPass { links: &links, ahead, targets: &mut targets, streamed }.run();
         }
-        for (&output, bytes) in self.outputs.iter().zip(written) {
-            outs[output] = bytes;
-        }
-        if let (Some(register), Some(bytes)) = (self.register, result) {
-            registers[register] = bytes;
-        }
+        outputs().zip(to_outs).for_each(|(k, bytes)| outs[k] = bytes);
+        stores().zip(to_registers).for_each(|(k, bytes)| registers[k] = bytes);
     }
 }

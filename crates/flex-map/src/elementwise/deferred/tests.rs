@@ -7,8 +7,9 @@ use crate::elementwise::{
     Binary, Compare, Unary, binary, binary_scalar, cast, clamp, compare, compare_scalar, full, mask_fill,
     mask_where, unary,
 };
-use crate::storage::Finish;
+use crate::storage::{Finish, RowFold, RowReduction};
 use crate::{BoolStore, Scalar};
+use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -47,16 +48,95 @@ fn what_is_lost_in_a_panic_is_an_error() {
     let y = scaled(x, 3.0);
     let z = unary(Unary::Relu, y.clone()).unwrap();
     assert!(waits(&z));
-    let count = z.num_elements();
-    let fold = || {
-        let mut out = vec![0; count];
-        z.clone().fold_while_computing(size_of::<f32>(), &mut out, &|_, _| panic!("in a fold"))
-    };
-    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(fold)).is_err());
-    // Readers of both results are told, and do not wait for ever.
-    for lost in [y, z] {
+    let sums = z.reduce_when_computed(row_reduction(&z, Box::new(|_, _| panic!("in a fold")))).unwrap();
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| sums.evaluate())).is_err());
+    // Readers of all results are told, and do not wait for ever.
+    for lost in [y, z, sums] {
         assert!(!waits(&lost));
         assert!(lost.evaluate().unwrap_err().to_string().contains("lost in a panic"));
+    }
+}
+
+/// The axis that [`row_sums`] reduces: the last with more than one element.
+fn row_axis(tensor: &Tensor) -> usize {
+    tensor.shape().iter().rposition(|&size| size > 1).unwrap()
+}
+
+fn row_reduction(tensor: &Tensor, fold: Box<RowFold>) -> RowReduction {
+    let (axis, mut shape) = (row_axis(tensor), tensor.shape().clone());
+    let row = core::mem::replace(&mut shape[axis], 1);
+    RowReduction { name: "row_sums", row, shape, dtype: tensor.dtype(), fold }
+}
+
+/// Sums of rows of floats, element by element, rounded once: of a tensor that waits as a tensor that waits.
+fn row_sums(tensor: &Tensor) -> Tensor {
+    fn fold<T: crate::Element>(row: usize, rows: &[u8], out: &mut [u8]) {
+        let (rows, out): (&[T], &mut [T]) = (bytemuck::cast_slice(rows), bytemuck::cast_slice_mut(out));
+        assert_eq!(rows.len(), row * out.len(), "whole rows");
+        for (row, out) in rows.chunks_exact(row).zip(out) {
+            *out = T::from_f64(row.iter().map(|x| x.to_f64()).sum());
+        }
+    }
+    let row = tensor.shape()[row_axis(tensor)];
+    let dtype = tensor.dtype();
+    let fold = move |rows: &[u8], out: &mut [u8]| match dtype {
+        DType::F32 => fold::<f32>(row, rows, out),
+        DType::F64 => fold::<f64>(row, rows, out),
+        DType::F16 => fold::<crate::f16>(row, rows, out),
+        _ => fold::<crate::bf16>(row, rows, out),
+    };
+    if let Some(sums) = tensor.reduce_when_computed(row_reduction(tensor, Box::new(fold))) {
+        return sums;
+    }
+    let RowReduction { shape, .. } = row_reduction(tensor, Box::new(fold));
+    let rows = bits(tensor);
+    let mut sums = Tensor::full(shape, 0.0, dtype).unwrap();
+    fold(&rows, sums.dense_bytes_mut().unwrap());
+    sums
+}
+
+#[test]
+fn reductions_of_rows_are_part_of_the_chain() {
+    let node = |x: &Tensor| x.computation::<Node>().unwrap().extent();
+    for row in [2, 60, 101, 1024, 3000] {
+        let shape = [400_000 / row, row];
+        let x = values(&shape, 1);
+        let (held, e) = (scaled(x.clone(), 0.5), scaled(x.clone(), 3.0));
+        // The gradient of a softmax: (held - sum(held e)) e, with an operation on the sums and one held sum.
+        let product = binary(Binary::Mul, held.clone(), e.clone()).unwrap();
+        let sums = row_sums(&product);
+        let halved = scaled(sums.clone(), 0.5);
+        let expanded = halved.clone().expand(&shape).unwrap();
+        let difference = binary(Binary::Sub, held.clone(), expanded).unwrap();
+        let top = binary(Binary::Mul, difference, e.clone()).unwrap();
+        assert!(waits(&sums) && waits(&halved) && waits(&top));
+        assert_eq!((node(&halved).whole, node(&halved).row), (shape[0] * row, row));
+        assert_eq!((node(&top).whole, node(&top).row), (shape[0] * row, row));
+        drop((product, e, halved));
+        top.evaluate().unwrap();
+        // By the same pass.
+        assert!(!waits(&sums) && !waits(&held));
+        let (x, sums, top) = (x.to_vec::<f32>(), sums.to_vec::<f32>(), top.to_vec::<f32>());
+        for (r, x) in x.chunks_exact(row).enumerate() {
+            let sum = x.iter().map(|x| f64::from(x * 0.5 * (x * 3.0))).sum::<f64>() as f32;
+            assert_eq!(sums[r], sum, "row {r} of {row}");
+            for (k, x) in x.iter().enumerate() {
+                assert_eq!(top[r * row + k], (x * 0.5 - sum * 0.5) * (x * 3.0), "{k} of row {r} of {row}");
+            }
+        }
+    }
+}
+
+#[test]
+fn reductions_that_nobody_reads_do_not_keep_memory() {
+    let x = values(&[1000, 200], 1);
+    let sums: Vec<Tensor> = (0..3 * MAX_REDUCTIONS).map(|k| row_sums(&scaled(x.clone(), k as f64))).collect();
+    // Other tests of this process may have reductions that wait too.
+    assert!(sums.iter().filter(|sums| waits(sums)).count() <= MAX_REDUCTIONS);
+    let plain = row_sums(&x).to_vec::<f32>();
+    for (k, sums) in sums.iter().enumerate() {
+        let sums = sums.to_vec::<f32>();
+        assert!(sums.iter().zip(&plain).all(|(a, b)| (a - b * k as f32).abs() < 1e-2), "{k}");
     }
 }
 
@@ -195,12 +275,12 @@ fn light_functions_are_computed_in_one_pass() {
     let sum = op(Binary::Add, &y, &norm);
     drop(norm);
     assert_eq!(passes(unary(Unary::Relu, sum).unwrap()), 1);
-    // A function that is not light, and a value that two functions read.
-    let exp = unary(Unary::Exp, scaled(x.clone(), 2.0)).unwrap();
-    assert_eq!(passes(scaled(exp, 3.0)), 3);
-    let double = scaled(x, 2.0);
+    // A value that two functions read, and a function that is not light.
+    let double = scaled(x.clone(), 2.0);
     let (a, b) = (scaled(double.clone(), 3.0), scaled(double, 4.0));
-    assert_eq!(passes(op(Binary::Add, &a, &b)), 3);
+    assert_eq!(passes(op(Binary::Add, &a, &b)), 1);
+    let exp = unary(Unary::Exp, scaled(x, 2.0)).unwrap();
+    assert_eq!(passes(scaled(exp, 3.0)), 3);
 }
 
 /// A mask as wide as the booleans it chooses between. It is a result of the chain, or a leaf that nothing
@@ -313,6 +393,8 @@ enum Action {
     Where(Index, Index, Index),
     Fill(Index),
     Clamp(Index),
+    /// A tensor and sums of rows, in one of several forms.
+    Sums(usize, usize, Index, Index),
     /// A view of another layout.
     View(usize, Index),
     Drop(Index),
@@ -331,6 +413,7 @@ fn action() -> impl Strategy<Value = Action> {
         2 => (index(), index(), index()).prop_map(|(a, b, c)| Action::Where(a, b, c)),
         1 => index().prop_map(Action::Fill),
         1 => index().prop_map(Action::Clamp),
+        3 => (0..5usize, 0..6usize, index(), index()).prop_map(|(op, form, a, b)| Action::Sums(op, form, a, b)),
         1 => (0..5usize, index()).prop_map(|(view, a)| Action::View(view, a)),
         4 => index().prop_map(Action::Drop),
         1 => index().prop_map(Action::Read),
@@ -340,13 +423,14 @@ fn action() -> impl Strategy<Value = Action> {
 /// A shape of 60,000 to 80,000 elements, with rows shorter and longer than a tile.
 const SHAPE: [usize; 4] = [2, 5, 70, 101];
 
-/// Runs a program; `read` sees each new result. Returns the tensors that are left.
+/// Runs a program; `read` sees each new result. Returns the tensors that are left, and some sums of rows.
 fn execute(program: &[Action], shape: [usize; 4], read: impl Fn(&Tensor)) -> Vec<Tensor> {
     let [n, c, h, w] = shape;
     let patterns: Vec<Vec<usize>> =
         vec![vec![1, c, 1, 1], vec![w], vec![n, c, 1, 1], vec![1, 1, 1, 1], vec![1, c, h, w]];
     let others: Vec<Tensor> = patterns.iter().enumerate().map(|(k, shape)| values(shape, k)).collect();
     let mut live: Vec<Tensor> = (0..3).map(|k| values(&shape, k)).collect();
+    let mut kept = Vec::new();
     let binaries = [Binary::Add, Binary::Sub, Binary::Mul, Binary::Div, Binary::Max];
     let unaries = [Unary::Neg, Unary::Abs, Unary::Exp, Unary::Relu, Unary::Tanh, Unary::Floor];
     let dtypes = [DType::F32, DType::F64, DType::F16, DType::BF16, DType::I32];
@@ -410,6 +494,29 @@ fn execute(program: &[Action], shape: [usize; 4], read: impl Fn(&Tensor)) -> Vec
                 let (min, max) = (Some(Scalar::Float(-1.0)), Some(Scalar::Float(1.5)));
                 Some(clamp(as_float(a, dtype), min, max).unwrap())
             }
+            Action::Sums(op, form, a, b) => {
+                let (a, b) = (pick(a, &live), pick(b, &live));
+                let dtype = a.dtype();
+                let a = as_float(a, dtype);
+                let b = cast(as_float(b, DType::F32), a.dtype()).unwrap();
+                let op = binaries[*op];
+                let sums = row_sums(&a);
+                Some(
+                    match form {
+                        0 => binary(op, b, sums),
+                        1 => binary(op, sums, b),
+                        2 => binary(op, b, unary(Unary::Exp, sums.clone()).unwrap())
+                            .and_then(|x| binary(op, x, sums)),
+                        3 => binary(op, b.clone(), binary(op, sums, row_sums(&b)).unwrap()),
+                        4 => binary(op, b, scaled(sums, 0.25).expand(&shape).unwrap()),
+                        _ => {
+                            kept.push(sums.clone());
+                            binary(op, sums, a)
+                        }
+                    }
+                    .unwrap(),
+                )
+            }
             Action::View(view, a) => {
                 let a = pick(a, &live);
                 Some(match view {
@@ -434,6 +541,7 @@ fn execute(program: &[Action], shape: [usize; 4], read: impl Fn(&Tensor)) -> Vec
             live.push(new);
         }
     }
+    live.append(&mut kept);
     live
 }
 
