@@ -266,6 +266,10 @@ fn pass(
     check_scratch(op, &shape)?;
     let (source, weight) = (source.into_contiguous()?, weight.into_contiguous()?);
     let bias = bias.map(Tensor::into_contiguous).transpose()?;
+    // A convolution that waits is read within chains, which may hold what its operands wait for.
+    for operand in [&source, &weight].into_iter().chain(&bias) {
+        operand.evaluate()?;
+    }
     let (geometry, choice) = (geometry.clone(), Choice::new(op, geometry, direction, dtype == DType::F32)?);
     let convolution = Convolution { op, direction, source, weight, bias, geometry, choice, channels, shape };
     #[cfg(feature = "std")]

@@ -118,6 +118,23 @@ fn gradients_and_transposed_convolutions_wait() {
     assert!(run().waits() && bytes(masked(run())) == bytes(masked(plain)));
 }
 
+/// As in a residual block that begins with its activation.
+#[test]
+fn a_chain_may_hold_what_its_convolution_reads() {
+    let (x, weight) = (random::<f32>(&[2, 8, 60, 61], 1), random::<f32>(&[8, 8, 3, 3], 2));
+    let bias = random::<f32>(&[8], 3);
+    let wait = |x: &Tensor| binary_scalar(Binary::Mul, x.clone(), Scalar::Float(0.5)).unwrap();
+    let run = |read: bool| {
+        let (source, weight, bias) = (wait(&x), wait(&weight), wait(&bias));
+        if read {
+            [&source, &weight, &bias].into_iter().for_each(|tensor| tensor.evaluate().unwrap());
+        }
+        let y = conv(source.clone(), weight, Some(bias), &options(1, 1, 1)).unwrap();
+        bytes(op(Binary::Add, unary(Unary::Relu, y).unwrap(), source))
+    };
+    assert!(run(false) == run(true));
+}
+
 #[test]
 fn a_small_convolution_does_not_wait() {
     let (x, weight) = (random::<f32>(&[1, 4, 20, 20], 1), random::<f32>(&[4, 4, 3, 3], 2));
