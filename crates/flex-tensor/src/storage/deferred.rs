@@ -41,7 +41,7 @@ pub trait Deferred: Any + Send + Sync {
 pub struct RowReduction {
     /// The operation's name in errors.
     pub name: &'static str,
-    /// Elements of a row: at least two.
+    /// Elements of a row: at least two. They divide the elements of the operand; otherwise nothing waits.
     pub row: usize,
     /// The shape of the result, which has an element for each row.
     pub shape: Shape,

@@ -69,7 +69,8 @@ const HEAVY: usize = if cfg!(test) { 1 } else { 128 };
 /// Most operations of a chain.
 const MAX_NODES: usize = 32;
 
-/// Most tensors that a chain reads. A waiting chain keeps these tensors in memory. Adam's update reads four.
+/// Most tensors that a chain reads when it is made: more if results of its operations are computed before it,
+/// for other readers. A waiting chain keeps these tensors in memory. Adam's update reads four.
 const MAX_LEAVES: usize = 8;
 
 /// Most reductions of rows that wait at a time, of all threads. Each keeps the tensors that its chain reads
@@ -151,8 +152,9 @@ pub fn least_bytes() -> usize {
 
 /// Sets the number of bytes from which on operations wait for a reader of their results. A light operation on
 /// f32 waits if it reads and writes at least `bytes` bytes, another elementwise operation if it moves 128
-/// times as many. With 1 all operations wait, with `usize::MAX` all compute at once. For measurements and for
-/// finding faults; results have the same bits. Operations that already wait go on waiting.
+/// times as many. With 1 all operations wait, with `usize::MAX` all compute at once, reductions of what waits
+/// included. For measurements and for finding faults; results have the same bits. Operations that already
+/// wait go on waiting.
 pub fn set_least_bytes(bytes: usize) {
     LEAST.store(bytes.max(1), Ordering::Relaxed);
 }
@@ -268,6 +270,9 @@ pub(super) fn wait<const N: usize>(
     shape: Option<&Shape>,
     count: usize,
 ) -> Option<Tensor> {
+    if count == 0 {
+        return None;
+    }
     let shape = match shape {
         Some(shape) => shape.clone(),
         None => inputs.iter().find_map(Input::tensor)?.shape().clone(),

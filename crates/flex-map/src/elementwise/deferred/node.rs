@@ -94,6 +94,9 @@ impl CountOnce {
             if !self.nodes.contains(&address) {
                 self.nodes.push(address);
                 todo.tensors().for_each(|tensor| self.add(tensor));
+                if matches!(todo, Todo::Produce(..)) {
+                    self.leaves.push(tensor.clone());
+                }
             }
             return;
         }
@@ -176,8 +179,10 @@ impl Node {
             if reductions.len() <= MAX_REDUCTIONS { None } else { reductions.pop_front() }
         };
         if let Some(oldest) = oldest.and_then(|oldest| oldest.upgrade()) {
-            // Its reader gets the error.
-            let _ = oldest.bytes();
+            // Its reader gets the error, and learns of a panic. This caller has no part in either, nor in
+            // what dropping the panic's payload might do.
+            let computed = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| drop(oldest.bytes())));
+            computed.unwrap_or_else(core::mem::forget);
         }
     }
 

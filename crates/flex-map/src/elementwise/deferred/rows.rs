@@ -2,7 +2,7 @@
 
 use super::node::{Call, Node, Todo};
 use super::program::MAX_ROW;
-use super::{AnyOp, Extent, Operands, is_in_order};
+use super::{AnyOp, Extent, Operands, is_in_order, least_bytes};
 use crate::elementwise::driver::Input;
 use crate::elementwise::kernel::Src;
 use crate::elementwise::light::LightFn;
@@ -59,9 +59,16 @@ impl AnyOp for ReduceRows {
 pub(super) fn reduce(node: &Node, operand: &Tensor, reduction: RowReduction) -> Option<Tensor> {
     let RowReduction { name, row, shape, dtype, fold } = reduction;
     let (count, below) = (node.count(), node.extent());
-    let fits = node.waits() && is_in_order(operand, count) && !below.is_by_row(count);
+    let whole_rows = row > 1 && count.is_multiple_of(row);
+    let fits = node.waits() && is_in_order(operand, count) && !below.is_by_row(count) && whole_rows;
     let mut extent = Extent { row, ..Extent::alone(0, count) };
-    if !fits || row > MAX_ROW || !extent.add(below) || !extent.is_within_bounds() {
+    // With `usize::MAX`, all operations compute at once.
+    if !fits
+        || least_bytes() == usize::MAX
+        || row > MAX_ROW
+        || !extent.add(below)
+        || !extent.is_within_bounds()
+    {
         return None;
     }
     let operands: Operands = smallvec![Input::Tensor(operand.clone())];

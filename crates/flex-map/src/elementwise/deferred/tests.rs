@@ -140,6 +140,35 @@ fn reductions_that_nobody_reads_do_not_keep_memory() {
     }
 }
 
+#[test]
+fn results_that_are_read_before_their_chain_are_tensors_that_it_reads() {
+    let x = values(&[70_000], 1);
+    let sum = |terms: &[Tensor]| {
+        let mut terms = terms.iter().cloned();
+        let first = terms.next().unwrap();
+        terms.fold(first, |sum, term| binary(Binary::Add, sum, term).unwrap())
+    };
+    let terms: Vec<Tensor> = (0..=MAX_LEAVES)
+        .map(|k| binary_scalar(Binary::Add, x.clone(), Scalar::Float(k as f64)).unwrap())
+        .collect();
+    let top = sum(&terms);
+    assert_eq!(top.computation::<Node>().unwrap().extent().leaves, 1);
+    terms.iter().for_each(|term| term.evaluate().unwrap());
+    let got = top.to_vec::<f32>();
+    let want = x.to_vec::<f32>().into_iter().map(|x| (1..=MAX_LEAVES).fold(x, |sum, k| sum + (x + k as f32)));
+    assert!(got.into_iter().eq(want));
+}
+
+#[test]
+fn nothing_waits_without_elements() {
+    let x = scaled(values(&IMAGES, 1), 2.0);
+    let none = x.clone().narrow(0, 0, 0).unwrap();
+    let top = unary(Unary::Relu, scaled(none, 3.0)).unwrap();
+    assert!(!waits(&top));
+    assert_eq!(top.shape().as_slice(), [0, 4, 100, 101]);
+    assert!(bits(&top).is_empty());
+}
+
 /// A kernel that does not come to an end.
 struct Panics;
 

@@ -129,16 +129,17 @@ impl Plan<'_> {
         };
         let unit = self.program.unit;
         let rows = RowTile { first: (range.start - start) / unit, count: len / unit };
-        let mut leaves = [LeafTile::Each(&[]); MAX_LEAVES];
-        for ((tile, leaf), &buffer) in leaves.iter_mut().zip(&self.program.leaves).zip(&self.buffers) {
-            *tile = match &leaf.form {
+        // A result that was computed since the chain was made is a leaf, so there may be more than at first.
+        let mut leaves: SmallVec<[LeafTile<'_>; MAX_LEAVES]> = SmallVec::new();
+        for (leaf, &buffer) in self.program.leaves.iter().zip(&self.buffers) {
+            leaves.push(match &leaf.form {
                 LeafForm::Copied { output, register } => {
                     let from = &outs[*output][here(leaf.size, leaf.scale)];
                     registers[*register][..from.len()].copy_from_slice(from);
                     LeafTile::Register(*register, leaf.size)
                 }
                 _ => leaf.tile(buffer, range.clone(), range.start == start, registers),
-            };
+            });
         }
         let mut next_tile = None;
         for (k, stage) in self.stages.iter().enumerate() {
