@@ -131,7 +131,7 @@ impl Over {
     fn is_identity(self, tensor: &Tensor) -> bool {
         match self {
             Over::All => false,
-            Over::Axis(axis) => tensor.shape()[axis] == 1,
+            Over::Axis(axis) => tensor.shape()[axis] == 1 && !tensor.dtype().is_bool(),
         }
     }
 
@@ -153,7 +153,7 @@ impl Over {
 fn sum_over(op: &'static str, tensor: Tensor, over: Over) -> Result<Tensor> {
     over.count(op, &tensor)?;
     let dtype = tensor.dtype();
-    if over.is_identity(&tensor) && !dtype.is_bool() {
+    if over.is_identity(&tensor) {
         return Ok(tensor);
     }
     dispatch_ring!(op, dtype, T => {
@@ -164,7 +164,7 @@ fn sum_over(op: &'static str, tensor: Tensor, over: Over) -> Result<Tensor> {
 fn prod_over(op: &'static str, tensor: Tensor, over: Over) -> Result<Tensor> {
     over.count(op, &tensor)?;
     let dtype = tensor.dtype();
-    if over.is_identity(&tensor) && !dtype.is_bool() {
+    if over.is_identity(&tensor) {
         return Ok(tensor);
     }
     dispatch_ring!(op, dtype, T => over.reduce(op, tensor, &TypedReduce::<T, _>::new(Prod), dtype))
@@ -173,7 +173,7 @@ fn prod_over(op: &'static str, tensor: Tensor, over: Over) -> Result<Tensor> {
 fn mean_over(op: &'static str, tensor: Tensor, over: Over) -> Result<Tensor> {
     let n = over.count(op, &tensor)?;
     let dtype = tensor.dtype();
-    if over.is_identity(&tensor) && !dtype.is_bool() {
+    if over.is_identity(&tensor) {
         return Ok(tensor);
     }
     if dtype.is_float() {
@@ -213,7 +213,7 @@ fn check_extreme(op: &'static str, tensor: &Tensor, over: Over) -> Result<()> {
 fn extreme_over(op: &'static str, tensor: Tensor, over: Over, want: Want) -> Result<Tensor> {
     check_extreme(op, &tensor, over)?;
     let dtype = tensor.dtype();
-    if over.is_identity(&tensor) && want != Want::MaxAbs && !dtype.is_bool() {
+    if over.is_identity(&tensor) && want != Want::MaxAbs {
         return Ok(tensor);
     }
     dispatch_order!(op, dtype, want, false, [Max, Min, _ => MaxAbs], T, order => {

@@ -127,7 +127,7 @@ impl Step {
 
     /// Elements of the chain for each element of an operand.
     pub(super) fn operand_scale(&self) -> usize {
-        if self.op.reduces() { 1 } else { self.scale }
+        operand_scale(&*self.op, self.scale)
     }
 
     /// Where the step's row result lies for a step on all elements.
@@ -135,6 +135,11 @@ impl Step {
         let Step { target: values, spread, size, .. } = *self;
         spread.map(|spread| RowPlace { values, spread, size })
     }
+}
+
+/// Elements of the chain for each element of an operand, given the number for each element of the result.
+fn operand_scale(op: &dyn AnyOp, scale: usize) -> usize {
+    if op.reduces() { 1 } else { scale }
 }
 
 /// A tensor that the chain reads.
@@ -209,7 +214,7 @@ impl ChainProgram {
         let mut ops = Vec::new();
         for k in 0..claimed.len() {
             let call = claimed[k].take_call();
-            let scale = if call.op.reduces() { 1 } else { whole / claimed[k].count() };
+            let scale = operand_scale(&*call.op, whole / claimed[k].count());
             operands.push(operands_of(call.operands, &call.shape, scale, &claimed[..k], &mut leaves));
             ops.push(call.op);
         }
@@ -237,7 +242,7 @@ impl ChainProgram {
         for (k, (op, operands)) in ops.into_iter().zip(&operands).enumerate() {
             let size = op.dtype().size();
             let scale = whole / claimed[k].count();
-            let operand_scale = if op.reduces() { 1 } else { scale };
+            let operand_scale = operand_scale(&*op, scale);
             let mut src: SmallVec<[Place; 3]> =
                 operands.iter().map(|operand| program.place(operand, operand_scale)).collect();
             // Row results that are read along rows keep their registers: the last result of a pass, which may
