@@ -35,8 +35,7 @@ const CEIL: &str =
     "with ceil_mode, windows that start in the right padding are kept, and divisors count all of a window";
 const SINGLE: &str = "the gradient of a single window: the vector width is chosen by the input's stride along the width and the \
                       gradient's along the channels, which agree by accident";
-/// Also a limit of CUDA, in more methods.
-pub const WIDTH: &str = "where the input's channels are one element apart, they are read in vectors as wide as the weights', from positions \
+const WIDTH: &str = "where the input's channels are one element apart, they are read in vectors as wide as the weights', from positions \
                      rounded down to a multiple of that; overlapping windows start anywhere";
 const RACE: &str = "updates of one place by several indices are read, added and written without a lock";
 const TAPS: &str =
@@ -161,7 +160,8 @@ pub fn kernels(asked: Capabilities) -> Capabilities {
         let all = all.except(method, "Expanded", BIAS);
         cases.iter().fold(all, |all, case| all.except(method, case, STRIDE))
     });
-    all.except("conv_transpose1d", "Overlapping", WIDTH)
+    all.except("conv1d", "Overlapping", WIDTH)
+        .except("conv_transpose1d", "Overlapping", WIDTH)
         .within_absolute("gelu", 1e-6, FORMULA)
         .within_absolute("log_sigmoid", 1e-6, FORMULA)
         .within_absolute("log_sigmoid_backward", 2e-6, FORMULA)
