@@ -35,10 +35,10 @@
 //!
 //! # Known limits
 //!
-//! It ran on one GPU, an NVIDIA H200 (`docs/gpu.md` of the repository tells what was tested). cubecl 0.10 has
-//! no kernels for f64 on CUDA. Products of f32 are as accurate as TF32, which has 11 significant bits. Do not
-//! make tensors without axes, which crash when they are read, or without elements, whose errors are reported
-//! at a later read.
+//! It ran on two kinds of GPU, NVIDIA's H200 and H100 (`docs/gpu.md` of the repository tells what was tested,
+//! and how fast it was). cubecl 0.10 has no kernels for f64 on CUDA. Products of f32 are as accurate as TF32,
+//! which has 11 significant bits. Do not make tensors without axes, which crash when they are read, or
+//! without elements, whose errors are reported at a later read.
 //!
 //! # Features
 //!
