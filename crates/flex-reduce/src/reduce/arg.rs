@@ -43,7 +43,7 @@ pub(super) fn extreme(
     // default, are written without a detour over I64.
     let narrow = index_dtype.size() == 4 && !values;
     let written = if narrow { index_dtype } else { DType::I64 };
-    let indices = dispatch_order!(op, dtype, want, true, [Max, _ => Min], T, order => {
+    let indices = dispatch_order!(op, dtype, want, true, T, order => {
         search(op, &traversal, &ByOrder::<T, _>::new(order), written)
     })?;
     if narrow {

@@ -66,6 +66,17 @@ impl<T, O> ByOrder<T, O> {
     }
 }
 
+impl<T: Lift, O: Order<T>> ByOrder<T, O> {
+    /// The keys of the extremes of rows of `n` elements.
+    fn best_keys(&self, src: &[T], starts: RowStarts, n: usize, best: &mut [T::Wide]) {
+        let order = self.order.by_value();
+        fold_rows(Extreme { order }, src, starts, n, best);
+        for best in best {
+            *best = self.order.key(order.element(*best));
+        }
+    }
+}
+
 impl<T: Lift, O: Order<T>> ArgKernel for ByOrder<T, O> {
     fn element_size(&self) -> usize {
         size_of::<T>()
@@ -81,14 +92,14 @@ impl<T: Lift, O: Order<T>> ArgKernel for ByOrder<T, O> {
             return find_short_rows(self.order, src, starts, n, indices);
         }
         let best = &mut [T::Wide::ZERO; BATCH][..indices.len()];
-        fold_rows(Extreme { order: self.order }, src, starts, n, best);
+        self.best_keys(src, starts, n, best);
         locate_rows(self.order, src, starts, n, best, indices);
     }
 
     fn best_key(&self, src: &[u8], start: usize, n: usize) -> ValueBytes {
         let mut best = [T::Wide::ZERO];
         let starts = RowStarts { first: start, stride: 0 };
-        fold_rows(Extreme { order: self.order }, bytemuck::cast_slice(src), starts, n, &mut best);
+        self.best_keys(bytemuck::cast_slice(src), starts, n, &mut best);
         ValueBytes::new(best[0])
     }
 

@@ -42,17 +42,16 @@ macro_rules! dispatch_ring {
 }
 
 /// Binds `$T` to a float type or to unsigned bits, and `$order` to the [`Order`](order::Order) for an extreme
-/// of them. Of floats, the extremes that may be `$wanted` are listed; the last one stands for all others.
-/// `$equal_zeros` is the parameter of [`order::HalfOrder`].
+/// of them. `$equal_zeros` is the parameter of [`order::HalfOrder`].
 macro_rules! dispatch_order {
-    ($op:expr, $dtype:expr, $want:expr, $equal_zeros:literal, $wanted:tt, $T:ident, $order:ident => $body:expr) => {
+    ($op:expr, $dtype:expr, $want:expr, $equal_zeros:literal, $T:ident, $order:ident => $body:expr) => {
         match $dtype {
-            DType::F64 => dispatch_order!(@float f64, $want, $wanted, $T, $order => $body),
-            DType::F32 => dispatch_order!(@float f32, $want, $wanted, $T, $order => $body),
+            DType::F64 => dispatch_order!(@float f64, $want, $T, $order => $body),
+            DType::F32 => dispatch_order!(@float f32, $want, $T, $order => $body),
             DType::F16 | DType::BF16 => {
                 type $T = u16;
                 let infinity = if $dtype == DType::F16 { f16::INFINITY.to_bits() } else { bf16::INFINITY.to_bits() };
-                dispatch_order!(@wanted $want, $wanted, W => {
+                dispatch_order!(@wanted $want, W => {
                     let $order = HalfOrder::<W, $equal_zeros>::new(infinity);
                     $body
                 })
@@ -64,17 +63,17 @@ macro_rules! dispatch_order {
             }),
         }
     };
-    (@float $F:ty, $want:expr, $wanted:tt, $T:ident, $order:ident => $body:expr) => {{
+    (@float $F:ty, $want:expr, $T:ident, $order:ident => $body:expr) => {{
         type $T = $F;
-        dispatch_order!(@wanted $want, $wanted, W => {
+        dispatch_order!(@wanted $want, W => {
             let $order = FloatOrder::<W>::NEW;
             $body
         })
     }};
-    (@wanted $want:expr, [$($wanted:ident,)* _ => $other:ident], $W:ident => $body:expr) => {
+    (@wanted $want:expr, $W:ident => $body:expr) => {
         match $want {
-            $(Want::$wanted => { type $W = order::$wanted; $body })*
-            _ => { type $W = order::$other; $body }
+            Want::Max => { type $W = order::Max; $body }
+            Want::Min => { type $W = order::Min; $body }
         }
     };
 }
@@ -213,10 +212,10 @@ fn check_extreme(op: &'static str, tensor: &Tensor, over: Over) -> Result<()> {
 fn extreme_over(op: &'static str, tensor: Tensor, over: Over, want: Want) -> Result<Tensor> {
     check_extreme(op, &tensor, over)?;
     let dtype = tensor.dtype();
-    if over.is_identity(&tensor) && want != Want::MaxAbs {
+    if over.is_identity(&tensor) {
         return Ok(tensor);
     }
-    dispatch_order!(op, dtype, want, false, [Max, Min, _ => MaxAbs], T, order => {
+    dispatch_order!(op, dtype, want, false, T, order => {
         over.reduce(op, tensor, &TypedReduce::<T, _>::new(Extreme { order }), dtype)
     })
 }
@@ -270,14 +269,6 @@ pub fn min(tensor: Tensor) -> Result<Tensor> {
     extreme_over("min", tensor, Over::All, Want::Min)
 }
 
-/// Largest absolute value, shape `[1]`. The most negative integer is its own absolute value.
-///
-/// # Errors
-/// A tensor without elements, or a dtype that is not a number.
-pub fn max_abs(tensor: Tensor) -> Result<Tensor> {
-    extreme_over("max_abs", tensor, Over::All, Want::MaxAbs)
-}
-
 /// Sum along an axis, which is kept with size 1.
 ///
 /// # Errors
@@ -316,14 +307,6 @@ pub fn max_dim(tensor: Tensor, axis: usize) -> Result<Tensor> {
 /// An axis out of range or of size 0 (unless the result is empty too), or a dtype that is not a number.
 pub fn min_dim(tensor: Tensor, axis: usize) -> Result<Tensor> {
     extreme_over("min_dim", tensor, Over::Axis(axis), Want::Min)
-}
-
-/// Largest absolute values along an axis, which is kept with size 1.
-///
-/// # Errors
-/// An axis out of range or of size 0 (unless the result is empty too), or a dtype that is not a number.
-pub fn max_abs_dim(tensor: Tensor, axis: usize) -> Result<Tensor> {
-    extreme_over("max_abs_dim", tensor, Over::Axis(axis), Want::MaxAbs)
 }
 
 /// Indices of the largest elements along an axis, which is kept with size 1: of equal elements the first; the
@@ -424,7 +407,7 @@ pub fn cumprod(tensor: Tensor, axis: usize) -> Result<Tensor> {
 
 fn cumulative_extreme(op: &'static str, tensor: Tensor, axis: usize, want: Want) -> Result<Tensor> {
     let dtype = tensor.dtype();
-    dispatch_order!(op, dtype, want, false, [Max, _ => Min], T, order => {
+    dispatch_order!(op, dtype, want, false, T, order => {
         scan::scan(op, tensor, axis, &TypedScan::<T, _>::new(CumExtreme { order }))
     })
 }

@@ -12,16 +12,20 @@ use core::marker::PhantomData;
 pub(crate) enum Want {
     Max,
     Min,
-    MaxAbs,
 }
 
 /// An order of elements by keys: the wanted extreme has the largest key.
 pub(crate) trait Order<T: Lift>: Copy + Send + Sync + 'static {
+    /// An order with the same extremes but for the sign of zeros. A search finds the value of an extreme by
+    /// the loops that are compiled for reductions.
+    type ByValue: Order<T>;
     /// Whether the compiler vectorises a plain loop that looks for the largest key.
     const VECTORISES: bool = false;
     fn key(self, value: T) -> T::Wide;
     /// The element of a key; for the key of a NaN, a NaN.
     fn element(self, wide: T::Wide) -> T;
+    /// The order of reductions.
+    fn by_value(self) -> Self::ByValue;
 }
 
 /// An extreme that is known when the loops are compiled.
@@ -40,7 +44,7 @@ macro_rules! wanted {
     )*};
 }
 
-wanted!(Max Min MaxAbs);
+wanted!(Max Min);
 
 /// An extreme `W` of f32 or f64, by keys of the same type.
 #[derive(Clone, Copy)]
@@ -54,17 +58,20 @@ impl<W> FloatOrder<W> {
 macro_rules! impl_float_order {
     ($($ty:ty),*) => {$(
         impl<W: Wanted> Order<$ty> for FloatOrder<W> {
+            type ByValue = Self;
             #[inline(always)]
             fn key(self, value: $ty) -> $ty {
                 match W::WANT {
                     Want::Max => value,
                     Want::Min => -value,
-                    Want::MaxAbs => value.abs(),
                 }
             }
             #[inline(always)]
             fn element(self, wide: $ty) -> $ty {
-                if W::WANT == Want::Min { -wide } else { wide }
+                self.key(wide)
+            }
+            fn by_value(self) -> Self {
+                self
             }
         }
     )*};
@@ -95,6 +102,8 @@ impl<W, const EQUAL_ZEROS: bool> HalfOrder<W, EQUAL_ZEROS> {
 }
 
 impl<W: Wanted, const EQUAL_ZEROS: bool> Order<u16> for HalfOrder<W, EQUAL_ZEROS> {
+    type ByValue = HalfOrder<W, false>;
+
     /// NaN gets the largest key. Negative numbers become the complement of their magnitude: two's complement
     /// with `EQUAL_ZEROS`, which makes zeros equal, otherwise ones'. Then the sign bit is inverted for
     /// unsigned order.
@@ -103,7 +112,6 @@ impl<W: Wanted, const EQUAL_ZEROS: bool> Order<u16> for HalfOrder<W, EQUAL_ZEROS
         let bits = match W::WANT {
             Want::Max => value,
             Want::Min => value ^ SIGN,
-            Want::MaxAbs => value & !SIGN,
         };
         let magnitude = bits & !SIGN;
         let negative = (bits as i16 >> 15) as u16;
@@ -121,13 +129,15 @@ impl<W: Wanted, const EQUAL_ZEROS: bool> Order<u16> for HalfOrder<W, EQUAL_ZEROS
         let bits = magnitude & !SIGN | negative & SIGN;
         if W::WANT == Want::Min { bits ^ SIGN } else { bits }
     }
+
+    fn by_value(self) -> HalfOrder<W, false> {
+        HalfOrder { infinity: self.infinity, want: PhantomData }
+    }
 }
 
 /// The order for an extreme of integers, which are read as unsigned.
 #[derive(Clone, Copy)]
 pub(crate) struct IntOrder<U> {
-    /// Values with this bit are negated: the sign bit if absolute values are compared, otherwise none.
-    negative: U,
     /// Bits to invert: the sign bit turns the signed order into an unsigned one; inverting all bits reverses
     /// the order.
     flip: U,
@@ -140,23 +150,25 @@ macro_rules! impl_int_order {
             pub fn new(want: Want, signed: bool) -> Self {
                 let sign = if signed { !(<$ty>::MAX >> 1) } else { 0 };
                 match want {
-                    Want::Max => Self { negative: 0, flip: sign },
-                    Want::Min => Self { negative: 0, flip: !sign },
-                    Want::MaxAbs => Self { negative: sign, flip: sign },
+                    Want::Max => Self { flip: sign },
+                    Want::Min => Self { flip: !sign },
                 }
             }
         }
 
         impl Order<$ty> for IntOrder<$ty> {
+            type ByValue = Self;
             const VECTORISES: bool = true;
             #[inline(always)]
             fn key(self, value: $ty) -> $ty {
-                let mask = (0 as $ty).wrapping_sub((value & self.negative) >> (<$ty>::BITS - 1));
-                (value ^ mask).wrapping_sub(mask) ^ self.flip
+                value ^ self.flip
             }
             #[inline(always)]
             fn element(self, wide: $ty) -> $ty {
                 wide ^ self.flip
+            }
+            fn by_value(self) -> Self {
+                self
             }
         }
     )*};
@@ -173,20 +185,18 @@ mod tests {
     #[test]
     fn keys_order_as_the_values_do() {
         let values = [i8::MIN, -127, -3, -1, 0, 1, 2, 126, 127];
-        for want in [Want::Max, Want::Min, Want::MaxAbs] {
+        for want in [Want::Max, Want::Min] {
             let order = IntOrder::<u8>::new(want, true);
             for a in values {
                 for b in values {
                     let key = |x: i8| match want {
                         Want::Max => x as i32,
                         Want::Min => -(x as i32),
-                        Want::MaxAbs => x.wrapping_abs() as i32,
                     };
                     let (la, lb) = (order.key(a as u8), order.key(b as u8));
                     assert_eq!(la.cmp(&lb), key(a).cmp(&key(b)), "{want:?} {a} {b}");
                 }
-                let back = order.element(order.key(a as u8)) as i8;
-                assert_eq!(back, if want == Want::MaxAbs { a.wrapping_abs() } else { a });
+                assert_eq!(order.element(order.key(a as u8)) as i8, a);
             }
         }
     }
@@ -198,13 +208,12 @@ mod tests {
         let turned = |bits| match want {
             Want::Max => value(bits),
             Want::Min => -value(bits),
-            Want::MaxAbs => value(bits).abs(),
         };
         let (equal, ordered) = (HalfOrder::<W, true>::new(infinity), HalfOrder::<W, false>::new(infinity));
         for a in 0..=u16::MAX {
             let (x, back) = (turned(a), ordered.element(ordered.key(a)));
-            let kept = if want == Want::MaxAbs { a & !SIGN } else { a };
-            assert!(if x.is_nan() { value(back).is_nan() } else { back == kept }, "{want:?} {a:#x}");
+            assert!(if x.is_nan() { value(back).is_nan() } else { back == a }, "{want:?} {a:#x}");
+            assert_eq!(equal.key(back), equal.key(a), "{want:?} {a:#x}");
             assert!(ordered.key(a) > u16::LOWEST);
             for b in some.into_iter().flatten() {
                 let y = turned(b);
@@ -223,7 +232,6 @@ mod tests {
         let value = |bits| f16::from_bits(bits).to_f32();
         halves_order_as_their_values::<Max>(value, [0x7c00, 0x3c00]);
         halves_order_as_their_values::<Min>(value, [0x7c00, 0x3c00]);
-        halves_order_as_their_values::<MaxAbs>(value, [0x7c00, 0x3c00]);
     }
 
     #[test]
@@ -231,6 +239,5 @@ mod tests {
         let value = |bits| bf16::from_bits(bits).to_f32();
         halves_order_as_their_values::<Max>(value, [0x7f80, 0x3f80]);
         halves_order_as_their_values::<Min>(value, [0x7f80, 0x3f80]);
-        halves_order_as_their_values::<MaxAbs>(value, [0x7f80, 0x3f80]);
     }
 }
