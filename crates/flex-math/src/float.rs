@@ -195,18 +195,18 @@ fn min_max_keeps_nan<S: Simd, T: Float>() -> bool {
     T::is_min_max_accelerated::<S>() && !cfg!(target_arch = "loongarch64")
 }
 
-/// `x` where it is below `limit`, else `limit`; NaN stays NaN.
+/// `x` where it is below `limit`, else `limit`; NaN stays NaN. Of two zeros it may be either.
 #[inline(always)]
 pub(crate) fn at_most<S: Simd, T: Float>(x: Vector<S, T>, limit: T) -> Vector<S, T> {
     let limit: Vector<S, T> = limit.splat();
-    if min_max_keeps_nan::<S, T>() { limit.min(x) } else { x.gt(limit).select(limit, x) }
+    if min_max_keeps_nan::<S, T>() { limit.min(x) } else { less_or_second(limit, x) }
 }
 
-/// `x` where it is above `limit`, else `limit`; NaN stays NaN.
+/// `x` where it is above `limit`, else `limit`; NaN stays NaN. Of two zeros it may be either.
 #[inline(always)]
 pub(crate) fn at_least<S: Simd, T: Float>(x: Vector<S, T>, limit: T) -> Vector<S, T> {
     let limit: Vector<S, T> = limit.splat();
-    if min_max_keeps_nan::<S, T>() { limit.max(x) } else { x.lt(limit).select(limit, x) }
+    if min_max_keeps_nan::<S, T>() { limit.max(x) } else { greater_or_second(limit, x) }
 }
 
 /// The sign bit of each lane and zeros; [`with_sign`] puts it on an odd function's value.
@@ -225,6 +225,25 @@ pub(crate) fn with_sign<S: Simd, T: Float>(x: Vector<S, T>, sign: Vector<S, T::I
 #[inline(always)]
 pub fn neg<S: Simd, T: Float>(x: Vector<S, T>) -> Vector<S, T> {
     with_sign(x, T::SIGN.splat())
+}
+
+/// `a` where it is greater than `b`, and `b` elsewhere, also where one of them is NaN. One instruction on
+/// x86, whose maximum is defined so.
+#[inline(always)]
+pub fn greater_or_second<S: Simd, T: Float>(a: Vector<S, T>, b: Vector<S, T>) -> Vector<S, T> {
+    if const { maximum_takes_second::<S>() } { a.max(b) } else { a.gt(b).select(a, b) }
+}
+
+/// `a` where it is less than `b`, and `b` elsewhere, also where one of them is NaN. See
+/// [`greater_or_second`].
+#[inline(always)]
+pub fn less_or_second<S: Simd, T: Float>(a: Vector<S, T>, b: Vector<S, T>) -> Vector<S, T> {
+    if const { maximum_takes_second::<S>() } { a.min(b) } else { a.lt(b).select(a, b) }
+}
+
+/// Whether the maximum and the minimum of `S` are the second operand if neither is the larger one.
+const fn maximum_takes_second<S: Simd>() -> bool {
+    cfg!(any(target_arch = "x86", target_arch = "x86_64")) && has_vectors::<S>()
 }
 
 /// `|x|`.

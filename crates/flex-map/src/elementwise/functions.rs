@@ -86,8 +86,7 @@ number_fn! {
     Abs<Selection>: |a| a.abs();
     Neg<Selection>: |a| a.neg();
     Sign<Arithmetic>: |a| a.sign();
-    /// Not a maximum with zero, so that NaN stays.
-    Relu<Selection>: |a| a.if_less(T::zero(), T::zero(), a);
+    Relu<Selection>: |a| a.at_least(T::zero());
 }
 
 number_fn! {
@@ -110,10 +109,7 @@ number_fn! {
 }
 
 number_fn! {
-    Clamp<Selection>: |x, low, high| {
-        let x = x.if_less(low, low, x);
-        high.if_less(x, high, x)
-    };
+    Clamp<Selection>: |x, low, high| x.at_least(low).no_more_than(high);
     /// `alpha * x + beta`, clamped between 0 and 1.
     HardSigmoid<Arithmetic>: |x, alpha, beta| Clamp::of(x.mul(alpha).add(beta), T::zero(), T::one());
 }

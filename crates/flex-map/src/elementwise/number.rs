@@ -7,7 +7,7 @@
 
 use crate::{Element, bf16, f16};
 use flex_math::Float;
-use flex_math::simd::{Simd, Vector, abs, neg};
+use flex_math::simd::{Simd, Vector, abs, greater_or_second, less_or_second, neg};
 
 pub(crate) trait Compared: Element {
     fn less(self, other: Self) -> bool;
@@ -98,6 +98,16 @@ pub(crate) trait Selection: Copy {
     fn neg(self) -> Self;
     /// `yes` where this is less than `than`, and `no` elsewhere.
     fn if_less(self, than: Self, yes: Self, no: Self) -> Self;
+    /// `bound` where this is less than it. NaN stays NaN, and -0.0 is not less than 0.0.
+    #[inline(always)]
+    fn at_least(self, bound: Self) -> Self {
+        self.if_less(bound, bound, self)
+    }
+    /// `bound` where it is less than this. NaN stays NaN.
+    #[inline(always)]
+    fn no_more_than(self, bound: Self) -> Self {
+        bound.if_less(self, bound, self)
+    }
     /// `yes` where this is less than or equal to `limit`, and `no` elsewhere.
     fn if_at_most(self, limit: Self, yes: Self, no: Self) -> Self;
 }
@@ -183,6 +193,14 @@ impl<S: Simd, T: Float> Selection for Vector<S, T> {
         self.lt(than).select(yes, no)
     }
     #[inline(always)]
+    fn at_least(self, bound: Self) -> Self {
+        greater_or_second(bound, self)
+    }
+    #[inline(always)]
+    fn no_more_than(self, bound: Self) -> Self {
+        less_or_second(bound, self)
+    }
+    #[inline(always)]
     fn if_at_most(self, limit: Self, yes: Self, no: Self) -> Self {
         self.le(limit).select(yes, no)
     }
@@ -211,13 +229,12 @@ impl<S: Simd, T: Float> Arithmetic for Vector<S, T> {
     }
     #[inline(always)]
     fn max(self, rhs: Self) -> Self {
-        // With NaN on the right, the comparison is false and selects it; NaN on the left is selected by
-        // `self.eq(self)`.
-        self.eq(self).select(self.gt(rhs).select(self, rhs), self)
+        // NaN on the right is the second operand; NaN on the left is selected by `self.eq(self)`.
+        self.eq(self).select(greater_or_second(self, rhs), self)
     }
     #[inline(always)]
     fn min(self, rhs: Self) -> Self {
-        self.eq(self).select(self.lt(rhs).select(self, rhs), self)
+        self.eq(self).select(less_or_second(self, rhs), self)
     }
     #[inline(always)]
     fn sign(self) -> Self {
