@@ -22,4 +22,7 @@ pub mod norm;
 pub mod pool;
 pub mod quant;
 pub mod random;
+#[cfg(test)]
+#[path = "../../flex-math/src/skipped.rs"]
+mod skipped;
 pub mod vision;

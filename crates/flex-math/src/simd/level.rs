@@ -149,15 +149,56 @@ fn wanted() -> Option<Level> {
     None
 }
 
-/// Runs `op` at `level`, which comes from [`level`] or [`Level::here`], or at the highest level below it
-/// whose vectors have at most `WIDEST` bytes.
+/// A proof that the machine has vectors: for algorithms that pay with vectors alone, whose operations are not
+/// compiled for the baseline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HasVectors(());
+
+impl HasVectors {
+    /// The proof, unless the process is at the baseline.
+    pub fn here() -> Option<Self> {
+        (level() > Level::Baseline).then_some(Self(()))
+    }
+
+    /// [`dispatch`](super::dispatch) among the levels with vectors.
+    #[inline(always)]
+    pub fn dispatch<Op: WithSimd>(self, op: Op) -> Op::Output {
+        // SAFETY: the machine has a level with vectors, and so has every level from it on.
+        unsafe { run_at::<Op, MIN_VECTOR, 64>(level().max(Level::Vectors), op) }
+    }
+
+    /// [`dispatch_lean`](super::dispatch_lean) among the levels with vectors.
+    #[inline(always)]
+    pub fn dispatch_lean<Op: WithSimd>(self, op: Op) -> Op::Output {
+        // SAFETY: as above.
+        unsafe { run_at::<Op, MIN_VECTOR, 32>(level().max(Level::Vectors), op) }
+    }
+}
+
+/// Bytes of the shortest vectors.
+const MIN_VECTOR: usize = 16;
+
+/// Runs `op` at the level of the process, or at the highest level below it whose vectors have at most
+/// `WIDEST` bytes.
 #[inline(always)]
-pub(super) fn run<Op: WithSimd, const WIDEST: usize>(level: Level, op: Op) -> Op::Output {
+pub(super) fn run<Op: WithSimd, const WIDEST: usize>(op: Op) -> Op::Output {
+    // SAFETY: `LEVEL` holds a level that `detect` found on this machine.
+    unsafe { run_at::<Op, 0, WIDEST>(level(), op) }
+}
+
+/// [`run`] at `level`, compiled for levels whose vectors have at least `NARROWEST` bytes.
+///
+/// # Safety
+/// The machine must have the level, and its vectors must have at least `NARROWEST` bytes.
+#[inline(always)]
+pub(super) unsafe fn run_at<Op: WithSimd, const NARROWEST: usize, const WIDEST: usize>(
+    level: Level,
+    op: Op,
+) -> Op::Output {
     let level = if WIDEST < 64 { level.min(Level::Vectors) } else { level };
     let mut call = PendingOp { op: ManuallyDrop::new(op), output: MaybeUninit::uninit() };
-    // SAFETY: `LEVEL` and `Level::here` hold levels that `detect` found on this machine, and a level includes
-    // all lower ones.
-    unsafe { run_compiled::<Op, WIDEST>(level, &mut call) };
+    // SAFETY: as the caller vouches; a level includes all lower ones.
+    unsafe { run_compiled::<Op, NARROWEST, WIDEST>(level, &mut call) };
     // SAFETY: `dispatch` returned, so it called `Compiled::with_simd`, which returns only after it wrote the
     // output.
     unsafe { call.output.assume_init() }
@@ -166,11 +207,14 @@ pub(super) fn run<Op: WithSimd, const WIDEST: usize>(level: Level, op: Op) -> Op
 /// Not inlined, since it holds the code of the baseline, whose registers the caller would have to save.
 ///
 /// # Safety
-/// The machine must have the level, whose vectors must have at most `WIDEST` bytes.
+/// The machine must have the level, whose vectors must have `NARROWEST` to `WIDEST` bytes.
 #[inline(never)]
-unsafe fn run_compiled<Op: WithSimd, const WIDEST: usize>(level: Level, call: &mut PendingOp<Op>) {
+unsafe fn run_compiled<Op: WithSimd, const NARROWEST: usize, const WIDEST: usize>(
+    level: Level,
+    call: &mut PendingOp<Op>,
+) {
     // SAFETY: as the caller vouches.
-    unsafe { level.arch().dispatch(Compiled::<Op, WIDEST>(call)) }
+    unsafe { level.arch().dispatch(Compiled::<Op, NARROWEST, WIDEST>(call)) }
 }
 
 /// `macerator`'s name for [`Level::WideVectors`]. It has none on x86 of 32 bits, where `detect` never finds
@@ -203,23 +247,27 @@ struct PendingOp<Op: WithSimd> {
 }
 
 /// The operation of a [`PendingOp`], compiled only for the instruction sets of [`Level`]s whose vectors have
-/// at most `WIDEST` bytes. `macerator` instantiates every instruction set that it knows; the compiler removes
-/// code behind a constant `false`. Made by [`run`] alone.
-struct Compiled<'a, Op: WithSimd, const WIDEST: usize>(&'a mut PendingOp<Op>);
+/// `NARROWEST` to `WIDEST` bytes. `macerator` instantiates every instruction set that it knows; the compiler
+/// removes code behind a constant `false`. Made by [`run_at`] alone.
+struct Compiled<'a, Op: WithSimd, const NARROWEST: usize, const WIDEST: usize>(&'a mut PendingOp<Op>);
 
-impl<Op: WithSimd, const WIDEST: usize> WithSimd for Compiled<'_, Op, WIDEST> {
+impl<Op: WithSimd, const NARROWEST: usize, const WIDEST: usize> WithSimd
+    for Compiled<'_, Op, NARROWEST, WIDEST>
+{
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self) {
-        if const { is_level::<S>() && size_of::<S::Register>() <= WIDEST } {
-            // SAFETY: `run` makes one `Compiled` for each `PendingOp`, and this function consumes it, so the
-            // operation is taken once.
+        let bytes = const { size_of::<S::Register>() };
+        if const { is_level::<S>() } && bytes >= NARROWEST && bytes <= WIDEST {
+            // SAFETY: `run_at` makes one `Compiled` for each `PendingOp`, and this function consumes it, so
+            // the operation is taken once.
             let op = unsafe { ManuallyDrop::take(&mut self.0.op) };
             self.0.output.write(op.with_simd::<S>());
         } else {
-            // SAFETY: `run`, which alone makes a `Compiled`, dispatches it to the instruction set of a level
-            // whose vectors have at most `WIDEST` bytes: with less than 64 it lowers the level to `Vectors`.
+            // SAFETY: `run_at`, which alone makes a `Compiled`, dispatches it to the instruction set of a
+            // level whose vectors have at least `NARROWEST` bytes, as its caller vouches, and at most
+            // `WIDEST`: with less than 64 it lowers the level to `Vectors`.
             // A panic in place of this line is a function and a branch in each of a thousand dispatches.
             unsafe { core::hint::unreachable_unchecked() }
         }

@@ -19,7 +19,7 @@ mod streamed;
 mod transpose;
 
 pub use lanes::{WIDEST, lane_sums, load, row_sum, store, weighted};
-pub use level::{Level, LevelError, Levels, level, set_level};
+pub use level::{HasVectors, Level, LevelError, Levels, level, set_level};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use proof::Avx2;
 pub(crate) use proof::Avx512;
@@ -29,14 +29,14 @@ pub use transpose::{SQUARE, transposed};
 /// Runs `op`, compiled for each [`Level`], at the level of this process.
 #[inline(always)]
 pub fn dispatch<Op: WithSimd>(op: Op) -> Op::Output {
-    level::run::<Op, 64>(level(), op)
+    level::run::<Op, 64>(op)
 }
 
 /// [`dispatch`] for loops that vectors of 64 bytes do not speed up. They are compiled for the baseline and
 /// for AVX2 alone, which is a third less code.
 #[inline(always)]
 pub fn dispatch_lean<Op: WithSimd>(op: Op) -> Op::Output {
-    level::run::<Op, 32>(level(), op)
+    level::run::<Op, 32>(op)
 }
 
 /// Runs `f` in a function compiled for each [`Level`], at the level of this process. Plain loops that are
@@ -179,6 +179,7 @@ pub fn isa_name() -> &'static str {
 #[doc(hidden)]
 pub fn for_each_isa<Op: WithSimd + Clone>(op: Op, mut report: impl FnMut(&'static str, Op::Output)) {
     for level in Level::here().rev() {
-        report(level.name(), level::run::<Op, 64>(level, op.clone()));
+        // SAFETY: `here` lists levels of this machine.
+        report(level.name(), unsafe { level::run_at::<Op, 0, 64>(level, op.clone()) });
     }
 }

@@ -17,6 +17,7 @@ use super::program::{Coefficients, Program};
 use super::weight;
 use super::winograd::{self, Tiling, Winograd};
 use crate::error::Result;
+use flex_math::simd::HasVectors;
 
 /// Which way a convolution is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +75,7 @@ const APART: f64 = 0.1;
 const NARROW: f64 = 0.2;
 
 impl Choice {
-    /// The cheapest program; with `tiles`, Winograd's method is considered too.
+    /// The cheapest program; with `tiles`, Winograd's method is considered too, if the level has vectors.
     ///
     /// # Errors
     /// Fails if the planes are too large to address.
@@ -104,16 +105,19 @@ impl Choice {
         }
         let mut tiled = None;
         let reversed = direction == Direction::Spread;
-        let tilings = if tiles { Tiling::all(&plain) } else { &[] };
-        for (&tiling, images) in tilings.iter().flat_map(|tiling| [(tiling, 1), (tiling, images)]) {
-            let cost = winograd::cost(&plain, tiling, images, reversed);
-            if cost < least {
-                (least, tiled) = (cost, Some((tiling, images)));
+        if let Some(vectors) = HasVectors::here().filter(|_| tiles) {
+            let tilings = Tiling::all(&plain).iter();
+            for (&tiling, images) in tilings.flat_map(|tiling| [(tiling, 1), (tiling, images)]) {
+                let cost = winograd::cost(&plain, tiling, images, reversed);
+                if cost < least {
+                    (least, tiled) = (cost, Some((vectors, tiling, images)));
+                }
             }
         }
         let (program, images) = best;
-        let images = tiled.map_or(images, |(_, images)| images);
-        let winograd = tiled.map(|(tiling, images)| Winograd::new(op, &plain, tiling, images, reversed));
+        let images = tiled.map_or(images, |(.., images)| images);
+        let winograd = tiled
+            .map(|(vectors, tiling, images)| Winograd::new(op, vectors, &plain, tiling, images, reversed));
         Ok(Self { program: program.listed(op)?, images: Images(images), winograd: winograd.transpose()? })
     }
 }

@@ -3,6 +3,19 @@
 use super::*;
 use crate::conv::images::Images;
 use crate::conv::winograd::{Tiling, Winograd};
+use crate::skipped::skipped;
+use flex_math::simd::HasVectors;
+use std::sync::Once;
+
+/// The vectors that tiles need; at the baseline, says that tests are skipped.
+fn vectors() -> Option<HasVectors> {
+    let vectors = HasVectors::here();
+    if vectors.is_none() {
+        static SAID: Once = Once::new();
+        SAID.call_once(|| skipped("this process is at the baseline, which computes no tiles"));
+    }
+    vectors
+}
 
 /// The larger number; NaN if the second is NaN.
 fn larger(a: f64, b: f64) -> f64 {
@@ -15,7 +28,7 @@ fn error(x: [usize; 4], rows: usize, padding: [usize; 2], images: usize, reverse
 }
 
 /// Largest error of the method with any tiling, relative to the largest sum of magnitudes, for a convolution
-/// of `x` with `rows` kernels, or for its input gradient.
+/// of `x` with `rows` kernels, or for its input gradient. Zero at the baseline, which computes no tiles.
 fn error_of(
     kernel: [usize; 2],
     x: [usize; 4],
@@ -24,6 +37,7 @@ fn error_of(
     images: usize,
     reversed: bool,
 ) -> f64 {
+    let Some(vectors) = vectors() else { return 0.0 };
     let o = ConvOptions { padding, ..options::<2>(1, 0, 1, 1) };
     let ws = [rows, x[1], kernel[0], kernel[1]];
     let grid = |k: usize| x[k + 2] + 2 * padding[k] + 1 - kernel[k];
@@ -42,7 +56,7 @@ fn error_of(
     assert!(!Tiling::all(&g).is_empty(), "a kernel without tiles");
     let largest = want.magnitude.iter().fold(0.0f64, |largest, &m| largest.max(m));
     let error = |&tiling: &Tiling| {
-        let winograd = Winograd::new("t", &g, tiling, images, reversed).unwrap();
+        let winograd = Winograd::new("t", vectors, &g, tiling, images, reversed).unwrap();
         let (images, shape) = (Images(images), Shape::from(shape));
         let kernels = winograd.kernels(1, &wt).expect("tame kernels");
         let run = |source: Source<'_>, shape, finish: Option<Finish<'_>>| {
@@ -142,6 +156,7 @@ fn other_kernels_and_strides_have_no_tiles() {
 /// Operands that tiles are chosen for, but that have values whose transforms overflow.
 #[test]
 fn huge_values_are_multiplied_directly() {
+    let Some(_) = vectors() else { return };
     let (xs, ws) = ([1, 64, 28, 28], [64, 64, 3, 3]);
     let o = options::<2>(1, 1, 1, 1);
     let g = Geometry::conv("t", &xs, &ws, &o).unwrap();
@@ -201,6 +216,7 @@ const PREPARED: [(usize, usize, [usize; 4], [usize; 2]); 5] = [
 
 #[test]
 fn a_weight_that_is_used_again_gives_the_same_bits() {
+    let Some(_) = vectors() else { return };
     for (side, groups, ws, padding) in PREPARED {
         let o = ConvOptions { padding, ..options::<2>(1, 0, 1, groups) };
         let w = random::<f32>(&ws, 2);
@@ -227,6 +243,7 @@ fn a_weight_that_is_used_again_gives_the_same_bits() {
 
 #[test]
 fn a_weight_that_changes_is_prepared_anew() {
+    let Some(_) = vectors() else { return };
     let (x, o) = (random::<f32>(&[1, 64, 28, 28], 1), options::<2>(1, 1, 1, 1));
     let mut w = random::<f32>(&[64, 64, 3, 3], 2);
     let mut last = Vec::new();
@@ -252,6 +269,7 @@ fn a_weight_that_changes_is_prepared_anew() {
 
 #[test]
 fn views_of_one_buffer_have_forms_of_their_own() {
+    let Some(_) = vectors() else { return };
     let (x, o) = (random::<f32>(&[1, 64, 28, 28], 1), options::<2>(1, 1, 1, 1));
     let both = random::<f32>(&[130, 64, 3, 3], 2);
     let views = [(1, 64), (65, 64), (0, 130), (2, 72)].map(|(start, len)| {
@@ -269,6 +287,7 @@ fn views_of_one_buffer_have_forms_of_their_own() {
 #[test]
 #[cfg(feature = "std")]
 fn threads_share_a_weight() {
+    let Some(_) = vectors() else { return };
     let (x, o) = (random::<f32>(&[1, 64, 28, 28], 1), options::<2>(1, 1, 1, 1));
     for seed in 0..8 {
         let w = random::<f32>(&[80, 64, 3, 3], 2 + seed);

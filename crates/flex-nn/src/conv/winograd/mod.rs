@@ -41,7 +41,7 @@ use crate::parallel::{Work, for_each_chunk, map_blocks};
 use crate::storage::Finish;
 use crate::stored::Source;
 use crate::{Blank, Shape, Tensor, storage};
-use flex_math::simd::{Scalar, Simd, WithSimd, dispatch, dispatch_lean, vectorize_lean};
+use flex_math::simd::{HasVectors, Scalar, Simd, WithSimd, vectorize_lean};
 use sums::{FEW, Factors, MANY_ROWS, add_up};
 use transform::{
     Inputs, Inputs4, Kernel3, Kernel3At4, Kernel5, Outputs2, Outputs4, OutputsOf5, SIDE, along_axes, room,
@@ -172,6 +172,8 @@ struct PointsKey {
 /// A convolution that is computed by tiles.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Winograd {
+    /// The transforms are written for vectors.
+    vectors: HasVectors,
     tiling: Tiling,
     /// The inputs of the tiles. There is a plane for each column of a tile and for each row above the next
     /// tile; it holds the elements of all tiles one after the other.
@@ -240,6 +242,7 @@ impl Winograd {
     /// Fails if the planes are too large to address.
     pub fn new(
         op: &'static str,
+        vectors: HasVectors,
         g: &Geometry,
         tiling: Tiling,
         images: usize,
@@ -273,6 +276,7 @@ impl Winograd {
         let many = small || ends_with_few(count, rows);
         let task_rows = if many { MANY_ROWS } else { ROWS };
         Ok(Self {
+            vectors,
             tiling,
             planes,
             rows,
@@ -344,7 +348,7 @@ impl Winograd {
     /// and channel a coefficient per row. Coefficients of rows that do not exist are arbitrary.
     fn transform(&self, weight: &[f32], group: usize, row: usize, points: &mut [f32]) {
         let weight = &weight[group * self.coefficients.group + row * self.coefficients.row..];
-        dispatch_lean(KernelTransform {
+        self.vectors.dispatch_lean(KernelTransform {
             winograd: self,
             weight,
             rows: self.task_rows.min(self.rows - row),
@@ -449,7 +453,7 @@ impl Winograd {
                             channel_pitch: channel,
                             sum_pitch: sums_pitch(task_rows, count),
                         };
-                        add_up(factors, &mut sums);
+                        add_up(self.vectors, factors, &mut sums);
                         for (r, (out, &bias)) in out.chunks_exact_mut(row_len).zip(bias).enumerate() {
                             let (sums, first) = (&sums[r * points_pitch(count)..], first * row + tile);
                             self.transform_sums(sums, bias, first, count, out);
@@ -486,12 +490,13 @@ impl Winograd {
             *at = y % tile * columns * plane + y / tile * row;
         }
         let tiles = plane - self.tiling.rows_below() * row;
-        dispatch(InputTransform { tiling: self.tiling, inputs, rows, plane, tiles, points });
+        let transform = InputTransform { tiling: self.tiling, inputs, rows, plane, tiles, points };
+        self.vectors.dispatch(transform);
     }
 
     /// Writes the outputs of `count` tiles from number `first` on of one output channel.
     fn transform_sums(&self, sums: &[f32], bias: f32, first: usize, count: usize, out: &mut [f32]) {
-        dispatch(SumTransform { winograd: self, sums, bias, first, count, out });
+        self.vectors.dispatch(SumTransform { winograd: self, sums, bias, first, count, out });
     }
 }
 

@@ -5,7 +5,7 @@
 //! are fetched ahead.
 
 use super::{LANES, ROWS, points_pitch};
-use flex_math::simd::{Scalar, Simd, WithSimd, dispatch, load, prefetch_far, store};
+use flex_math::simd::{HasVectors, Scalar, Simd, WithSimd, load, prefetch_far, store};
 
 /// How far ahead the points of kernels are fetched, in elements. Layers of 512 channels at 7x7, of one image,
 /// take 1.42 ms (Zen 4, points from memory), and without, or with 512 elements, 1.47 to 1.58.
@@ -40,8 +40,8 @@ pub(super) struct Factors<'a> {
 }
 
 /// Writes the sums of all points to `sums`.
-pub(super) fn add_up(factors: Factors<'_>, sums: &mut [f32]) {
-    dispatch(Sums { factors, sums });
+pub(super) fn add_up(vectors: HasVectors, factors: Factors<'_>, sums: &mut [f32]) {
+    vectors.dispatch(Sums { factors, sums });
 }
 
 struct Sums<'a> {
