@@ -7,7 +7,8 @@ use crate::walk::gather_row;
 use bytemuck::{cast_slice, cast_slice_mut};
 use core::marker::PhantomData;
 use flex_math::simd::{
-    CACHE_LINE, Simd, Vector, WithSimd, dispatch, load, prefetch_far, vectorize, vectorize_lean,
+    CACHE_LINE, Gains, Levels, Simd, Vector, WithSimd, dispatch, dispatch_lean, load, prefetch_far,
+    vectorize_lean, vectorize_with,
 };
 
 /// Number of vectors of partial sums of a dot product; with [`DOT_ROWS`] rows they keep both multiply-add
@@ -106,7 +107,19 @@ fn dots<T: Lane>(sums: &mut [T::Acc], w: Matrix<'_, T>, first: usize, p: usize, 
 /// One instance for all element types with the same accumulators.
 #[inline(never)]
 fn wide_dots<A: Wide>(dots: GemvDots<'_, A>) {
-    dispatch(dots);
+    if const { matches!(LoopLevels::<A>::LEVELS, Levels::Lean) } {
+        dispatch_lean(dots)
+    } else {
+        dispatch(dots)
+    }
+}
+
+/// The instruction sets of loops over accumulators `A`. AVX2 multiplies integers of up to 32 bits as AVX-512
+/// does, and the loops wait for memory.
+struct LoopLevels<A>(PhantomData<A>);
+
+impl<A: Wide> Gains for LoopLevels<A> {
+    const LEVELS: Levels = if A::IS_FLOAT || size_of::<A>() == 8 { Levels::All } else { Levels::Lean };
 }
 
 /// Dot products of accumulators: see [`VectorKernel::dots`].
@@ -245,9 +258,9 @@ fn axpys<T: Lane>(sums: &mut [T::Acc], w: Matrix<'_, T>, first: usize, start: us
 /// Columns of accumulators. One instance for all element types with the same accumulators.
 #[inline(never)]
 fn wide_axpys<A: Wide>(sums: &mut [A], w: Matrix<'_, A>, first: usize, start: usize, x: &[A]) {
-    vectorize(
+    vectorize_with::<LoopLevels<A>, _>(
         #[inline(always)]
-        || {
+        |vectors| {
             for (tile, sums) in sums.chunks_mut(AXPY_TILE).enumerate() {
                 let i = first + tile * AXPY_TILE;
                 for (group, x) in x.chunks(AXPY_COLUMNS).enumerate() {
@@ -257,8 +270,10 @@ fn wide_axpys<A: Wide>(sums: &mut [A], w: Matrix<'_, A>, first: usize, start: us
                     }
                     let columns = &columns[..x.len()];
                     let ahead = AXPY_COLUMNS as isize * w.col;
-                    // A match on a constant: the other loops are not compiled.
+                    // A match on constants: the other loops are not compiled. Integers without vectors are
+                    // too rare for a long loop.
                     let done = match size_of::<A>() {
+                        _ if !(vectors || A::IS_FLOAT) => 0,
                         2 => add_columns::<A, 128>(sums, columns, x, ahead, 0),
                         4 => add_columns::<A, 64>(sums, columns, x, ahead, 0),
                         _ => add_columns::<A, 32>(sums, columns, x, ahead, 0),

@@ -92,7 +92,7 @@ impl<R, F: FnOnce() -> R> WithSimd for Closure<F> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self) -> R {
-        (self.0)()
+        if const { has_vectors::<S>() } { (self.0)() } else { at_baseline(self.0) }
     }
 }
 
@@ -104,8 +104,22 @@ impl<R, F: FnOnce(bool) -> R> WithSimd for Told<F> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self) -> R {
-        (self.0)(has_vectors::<S>())
+        if const { has_vectors::<S>() } {
+            (self.0)(true)
+        } else {
+            at_baseline(
+                #[inline(always)]
+                move || (self.0)(false),
+            )
+        }
     }
+}
+
+/// Calls a short loop at the baseline. Inlined, it would be copied: the compiler inlines the choice between
+/// the levels into its caller, and keeps the function of the choice too.
+#[inline(never)]
+fn at_baseline<R>(f: impl FnOnce() -> R) -> R {
+    f()
 }
 
 /// Whether the instruction set `S` has vectors of its own. [`Level::Baseline`] has none: there `macerator`

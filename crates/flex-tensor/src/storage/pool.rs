@@ -28,8 +28,8 @@ use Ordering::Relaxed;
 
 /// Block size of the smallest class, in bytes.
 const MIN_CLASS: usize = 64;
-/// Enough classes for every size below 2^48 bytes (2^32 on small machines); larger blocks are not pooled.
-const CLASSES: usize = 4 * (if cfg!(target_pointer_width = "64") { 48 } else { 32 } - 6);
+/// Enough classes for every size below 2^40 bytes (2^32 on small machines); larger blocks are not pooled.
+const CLASSES: usize = 4 * (if cfg!(target_pointer_width = "64") { 40 } else { 32 } - 6);
 
 /// The [`default_limit`] where the system does not tell how much memory there is, which is everywhere but on
 /// Linux.
@@ -440,7 +440,7 @@ mod tests {
     #[test]
     fn classes_grow_by_at_most_a_quarter_and_map_onto_themselves() {
         let mut previous = 0;
-        let large = if usize::BITS == 64 { (1u64 << 40) as usize } else { 1 << 30 };
+        let large = if usize::BITS == 64 { (1u64 << 38) as usize } else { 1 << 30 };
         for len in (0..100_000).chain([1 << 20, (1 << 20) + 1, large + 7]) {
             let (class, size) = class_of(len);
             assert!(size >= len && size <= MIN_CLASS.max(len + len / 4 + 1), "{len} -> {size}");

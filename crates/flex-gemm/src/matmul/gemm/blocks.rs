@@ -175,8 +175,9 @@ impl<T: Real> StripProduct<T> {
                 ROWS => self.columns::<S, ROWS, V, SUM>(),
                 8 if tall => self.columns::<S, 8, 2, SUM>(),
                 7 if tall => self.columns::<S, 7, 2, SUM>(),
-                5 if vectors => self.columns::<S, 5, V, SUM>(),
-                4 if vectors => self.columns::<S, 4, V, SUM>(),
+                // Two vectors of sums in each of these rows hide the latency of the additions.
+                5 if vectors => self.columns::<S, 5, 2, SUM>(),
+                4 if vectors => self.columns::<S, 4, 2, SUM>(),
                 3 if vectors => self.columns::<S, 3, V, SUM>(),
                 2 if vectors => self.columns::<S, 2, V, SUM>(),
                 _ => self.columns::<S, 1, V, SUM>(),

@@ -47,9 +47,9 @@ fn ahead<T>(stride: isize) -> isize {
     AHEAD.min(AHEAD_PER_PLACE * places) as isize
 }
 
-/// Elements of the "vectors" of the plain loops that stand in for vectors at the baseline: two registers of
-/// f32 on x86-64.
-const PLAIN: usize = 8;
+/// Bytes of the "vectors" of the plain loops that stand in for vectors at the baseline: two registers on
+/// x86-64. The sums of a full tile then take 12 of its 16 registers.
+const PLAIN_BYTES: usize = 32;
 
 /// Whether there are 32 registers for vectors: enough for four vectors of sums in each row of a tile.
 pub(super) const fn has_32_registers<S: Simd>() -> bool {
@@ -59,7 +59,7 @@ pub(super) const fn has_32_registers<S: Simd>() -> bool {
 /// Elements of a vector.
 #[inline(always)]
 pub(super) fn lanes<S: Simd, T: Real>() -> usize {
-    if const { has_vectors::<S>() } { T::lanes::<S>() } else { PLAIN }
+    if const { has_vectors::<S>() } { T::lanes::<S>() } else { PLAIN_BYTES / size_of::<T>() }
 }
 
 /// A strip of the left operand, the panels that it passes over, and their output.
@@ -222,8 +222,13 @@ impl<T: Real> StripProduct<T> {
         next: Next<T>,
     ) {
         if const { !has_vectors::<S>() } {
-            // SAFETY: as the caller vouches.
-            return unsafe { self.plain_tile::<R, V>(right, out, out_row) };
+            // SAFETY: as the caller vouches. A match on a constant: the other loop is not compiled.
+            return unsafe {
+                match const { PLAIN_BYTES / size_of::<T>() } {
+                    4 => self.plain_tile::<R, V, 4>(right, out, out_row),
+                    _ => self.plain_tile::<R, V, 8>(right, out, out_row),
+                }
+            };
         }
         let lanes = lanes::<S, T>();
         let mut sums: [[Vector<S, T>; V]; R] = [[T::ZERO.splat(); V]; R];
@@ -270,23 +275,23 @@ impl<T: Real> StripProduct<T> {
         }
     }
 
-    /// [`tile`](Self::tile) in loops over arrays, which the compiler vectorises.
+    /// [`tile`](Self::tile) in loops over arrays of `N` elements, which the compiler vectorises.
     ///
     /// # Safety
     /// As for [`columns`](Self::columns).
     #[inline(always)]
-    unsafe fn plain_tile<const R: usize, const V: usize>(
+    unsafe fn plain_tile<const R: usize, const V: usize, const N: usize>(
         &self,
         right: *const T,
         out: *mut T,
         out_row: isize,
     ) {
-        let mut sums = [[[T::ZERO; PLAIN]; V]; R];
+        let mut sums = [[[T::ZERO; N]; V]; R];
         // SAFETY: as the caller vouches.
         unsafe {
             for p in 0..self.terms as isize {
                 let vectors =
-                    right.wrapping_offset(p * self.right_term).cast::<[[T; PLAIN]; V]>().read_unaligned();
+                    right.wrapping_offset(p * self.right_term).cast::<[[T; N]; V]>().read_unaligned();
                 for (i, sums) in sums.iter_mut().enumerate() {
                     let number = *self.left.wrapping_offset(p * self.left_term + i as isize * self.left_row);
                     for (sum, x) in sums.as_flattened_mut().iter_mut().zip(vectors.as_flattened()) {

@@ -5,7 +5,9 @@
 //! them. A result that another step than the next one reads is stored on the way.
 
 use super::super::light::LightFn;
-use flex_math::simd::{self, Scalar, Simd, Streamed, Vector, WIDEST, WithSimd, dispatch, prefetch_far};
+use flex_math::simd::{
+    self, Scalar, Simd, Streamed, Vector, WIDEST, WithSimd, dispatch, has_vectors, prefetch_far,
+};
 use smallvec::SmallVec;
 
 /// Vectors that go through the steps together: as many as keep the choice of a function, which takes some 8
@@ -134,7 +136,8 @@ impl WithSimd for Whole<'_, '_, '_, '_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(mut self) -> usize {
-        let done = self.run::<S, VECTORS>(0);
+        // Without vectors, longer groups would only be more code.
+        let done = if const { has_vectors::<S>() } { self.run::<S, VECTORS>(0) } else { 0 };
         let done = self.run::<S, FEW>(done);
         self.run::<S, 1>(done)
     }
