@@ -190,8 +190,8 @@ impl<T: Float> UnaryFn<T> for Erf {
     #[inline(always)]
     fn eval<S: Simd>(self, x: Vector<S, T>) -> Vector<S, T> {
         let a = at_most(abs(x), T::ERF_MAX);
-        let y = if let Some(avx512) = Avx512::proof() {
-            T::ERF_PIECES.at(avx512, a)
+        let y = if let Some(tables) = Lookup::of::<T>() {
+            T::ERF_PIECES.at(tables, a)
         } else {
             a.lt(T::ERF_SMALL.splat()).select(erf_small(a), T::erf_large(a))
         };

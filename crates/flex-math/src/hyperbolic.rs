@@ -73,8 +73,8 @@ impl<T: Float> UnaryFn<T> for Tanh {
     #[inline(always)]
     fn eval<S: Simd>(self, x: Vector<S, T>) -> Vector<S, T> {
         let a = at_most(abs(x), T::TANH_MAX);
-        let y = if let Some(avx512) = Avx512::proof() {
-            T::TANH_PIECES.at(avx512, a)
+        let y = if let Some(tables) = Lookup::of::<T>() {
+            T::TANH_PIECES.at(tables, a)
         } else {
             let z = a * a;
             let small = madd(a * z, poly(z, T::TANH_POLY), a);
