@@ -290,3 +290,43 @@ pub(crate) fn fast_two_sum<S: Simd, T: Float>(
     let hi = a + b;
     (hi, b - (hi - a))
 }
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::vec::Vec;
+
+    /// Both choices between all pairs of some numbers, as bits.
+    #[derive(Clone)]
+    struct Choices;
+
+    const SPECIAL: [f32; 8] = [0.0, -0.0, f32::NAN, -f32::NAN, 1.0, -1.0, f32::INFINITY, f32::NEG_INFINITY];
+
+    impl WithSimd for Choices {
+        type Output = Vec<[u32; 2]>;
+        fn with_simd<S: Simd>(self) -> Vec<[u32; 2]> {
+            let pairs = SPECIAL.iter().flat_map(|a| SPECIAL.map(|b| (*a, b)));
+            let choose = |(a, b): (f32, f32)| {
+                let (a, b): (Vector<S, f32>, Vector<S, f32>) = (a.splat(), b.splat());
+                [greater_or_second(a, b), less_or_second(a, b)].map(|chosen| {
+                    let mut lanes = [0.0f32; WIDEST];
+                    store(chosen, &mut lanes);
+                    lanes[0].to_bits()
+                })
+            };
+            pairs.map(choose).collect()
+        }
+    }
+
+    #[test]
+    fn of_equal_zeros_and_nan_the_second_is_chosen() {
+        for_each_isa(Choices, |isa, found| {
+            let pairs = SPECIAL.iter().flat_map(|a| SPECIAL.map(|b| (*a, b)));
+            for ((a, b), found) in pairs.zip(found) {
+                let want = [if a > b { a } else { b }, if a < b { a } else { b }].map(f32::to_bits);
+                assert_eq!(found, want, "{isa}: {a} and {b}");
+            }
+        });
+    }
+}

@@ -3,8 +3,8 @@
 //! `Phi(-a) = exp(-a^2 / 2) r(a)`, where r is `erfcx(a / sqrt 2) / 2`, a smooth function that decays like
 //! `1/a`. Where there are [pieces](crate::pieces), r takes half as many instructions as the division, the
 //! correction of its rounding errors and the long polynomial of [`erfcx`]: gelu of f32 went from 0.69 to 0.36
-//! ns per element on one thread of Zen 5, and with AVX2 from 1.5 to 0.8 on one of Zen 4. Near zero, where most
-//! arguments of gelu are, the product `a Phi(-a)` has pieces of its own.
+//! ns per element on one thread of Zen 5, and with AVX2 from 1.5 to 0.8 on one of Zen 4. Near zero, where
+//! most arguments of gelu are, the product `a Phi(-a)` has pieces of its own.
 
 use crate::Float;
 use crate::erf::{ErfConsts, erfcx, exp_neg_prod};

@@ -71,34 +71,38 @@ impl<S: Simd> Avx2<S> {
 #[cfg(test)]
 mod tests {
     extern crate std;
-    use crate::simd::{Scalar, Simd, WithSimd, for_each_isa, load, store};
-    use crate::{Erf, Tanh, UnaryFn};
+    use crate::simd::{Scalar, Simd, Vector, WithSimd, for_each_isa, load, store};
+    use crate::skipped::skipped;
+    use crate::{Erf, UnaryFn};
     use std::vec::Vec;
 
-    /// Both functions of numbers over their whole domains.
+    /// The error function over its whole domain. Not gelu, which takes another way for large arguments.
     #[derive(Clone)]
     struct Sampled;
 
     impl WithSimd for Sampled {
-        type Output = Vec<f32>;
-        fn with_simd<S: Simd>(self) -> Vec<f32> {
+        type Output = Vec<u32>;
+        fn with_simd<S: Simd>(self) -> Vec<u32> {
             let mut values: Vec<f32> = (0..1 << 16).map(|i| (i - (1 << 15)) as f32 / 3000.0).collect();
             for values in values.chunks_exact_mut(f32::lanes::<S>()) {
-                let x = load::<S, f32>(values);
-                store(Erf.eval(x) + Tanh.eval(x) * load(&[0.5; 64]), values);
+                let x: Vector<S, f32> = load(values);
+                store(Erf.eval(x), values);
             }
-            values
+            values.into_iter().map(f32::to_bits).collect()
         }
     }
 
     #[test]
     fn tables_give_the_same_bits_at_both_levels_that_have_them() {
-        let mut first: Option<Vec<u32>> = None;
-        for_each_isa(Sampled, |isa, values| {
+        let mut found = Vec::new();
+        for_each_isa(Sampled, |isa, bits| {
             if isa == "avx512" || isa == "avx2" {
-                let bits: Vec<u32> = values.into_iter().map(f32::to_bits).collect();
-                assert!(*first.get_or_insert_with(|| bits.clone()) == bits, "{isa} differs");
+                found.push(bits);
             }
         });
+        match &found[..] {
+            [avx512, avx2] => assert!(avx512 == avx2),
+            _ => skipped("this machine has no AVX-512 to compare AVX2 with"),
+        }
     }
 }

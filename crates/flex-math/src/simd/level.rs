@@ -100,8 +100,8 @@ pub fn level() -> Level {
 }
 
 /// Sets the level of this process from the next operation on, for measurements and for finding faults. It
-/// overrides `FLEX_SIMD`. The results of transcendental functions and of products may differ between levels
-/// in the last bits.
+/// overrides `FLEX_SIMD`. The results of transcendental functions, products and convolutions may differ
+/// between levels in the last bits.
 ///
 /// `rustfft`, which computes Fourier transforms, chooses its instruction set itself.
 ///
@@ -258,8 +258,7 @@ impl<Op: WithSimd, const NARROWEST: usize, const WIDEST: usize> WithSimd
 
     #[inline(always)]
     fn with_simd<S: Simd>(self) {
-        let bytes = const { size_of::<S::Register>() };
-        if const { is_level::<S>() } && bytes >= NARROWEST && bytes <= WIDEST {
+        if const { is_level::<S>() && is_between(size_of::<S::Register>(), NARROWEST, WIDEST) } {
             // SAFETY: `run_at` makes one `Compiled` for each `PendingOp`, and this function consumes it, so
             // the operation is taken once.
             let op = unsafe { ManuallyDrop::take(&mut self.0.op) };
@@ -272,6 +271,10 @@ impl<Op: WithSimd, const NARROWEST: usize, const WIDEST: usize> WithSimd
             unsafe { core::hint::unreachable_unchecked() }
         }
     }
+}
+
+const fn is_between(bytes: usize, least: usize, most: usize) -> bool {
+    least <= bytes && bytes <= most
 }
 
 /// Whether an instruction set belongs to a [`Level`]. SSE4.2, which on x86-64 is the one with vectors of 16

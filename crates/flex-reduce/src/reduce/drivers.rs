@@ -21,6 +21,9 @@ const MIN_ROW: usize = 64;
 
 /// Reduces all elements to a tensor of shape `[1]`.
 pub(super) fn reduce_all(tensor: Tensor, kernel: &dyn ReduceKernel, dtype: DType) -> Result<Tensor> {
+    if tensor.is_deferred() {
+        tensor.evaluate()?;
+    }
     if tensor.is_contiguous() {
         let (start, n) = (tensor.layout().offset(), tensor.num_elements());
         if let Some(result) = kernel.reduce_short(tensor.storage_bytes(), start, n, dtype) {
@@ -153,10 +156,11 @@ pub(super) fn reduce_axis(
         shape[axis] = 1;
         return build_bytes(op, shape, dtype, &mut |out| fill_with_nothing(kernel, out));
     }
-    if tensor.waits()
-        && let Some(result) = reduce_when_computed(op, &tensor, axis, kernel, dtype)
-    {
-        return Ok(result);
+    if tensor.waits() {
+        if let Some(result) = reduce_when_computed(op, &tensor, axis, kernel, dtype) {
+            return Ok(result);
+        }
+        tensor.evaluate()?;
     }
     let traversal = Traversal::unordered(tensor, axis)?;
     let output = build_bytes(op, traversal.output_shape(), dtype, &mut |out| match traversal.path {

@@ -1,7 +1,7 @@
 //! The reductions: sums, means, products, extremes, and whether any or all elements are true.
 //!
 //! Variants that share their inner loop are one type with a field, so that the loop is compiled once: sum and
-//! mean; maximum, minimum and largest absolute value; any and all.
+//! mean; maximum and minimum; any and all.
 
 use super::lift::{Arith, Lift, LoopVectors, WideSum};
 use super::order::Order;

@@ -355,6 +355,35 @@ fn nan_wins() {
     assert_eq!(argmax(infinite, 1, DType::I64).unwrap().to_vec::<i64>(), [0; 3]);
 }
 
+/// The first of equal zeros is found, whatever their signs.
+fn zeros_are_equal<T: Element>() {
+    for n in [5, 30, 600, 5_000] {
+        for (first, second) in [(-0.0, 0.0), (0.0, -0.0)] {
+            let mut row = vec![T::from_f64(-1.0); n];
+            (row[n / 2], row[n - 1]) = (T::from_f64(first), T::from_f64(second));
+            let t = Tensor::from_slice(&row, [1, n]).unwrap();
+            assert_eq!(argmax(t.clone(), 1, DType::I64).unwrap().item::<i64>(), n as i64 / 2, "{n} {first}");
+            let down = t.reshape([n, 1]).unwrap().expand(&[n, 3]).unwrap();
+            assert_eq!(
+                argmax(down, 0, DType::I64).unwrap().to_vec::<i64>(),
+                [n as i64 / 2; 3],
+                "{n} {first}"
+            );
+            let row: Vec<T> = row.into_iter().map(|x| T::from_f64(-x.to_f64())).collect();
+            let t = Tensor::from_slice(&row, [1, n]).unwrap();
+            assert_eq!(argmin(t, 1, DType::I64).unwrap().item::<i64>(), n as i64 / 2, "{n} {first}");
+        }
+    }
+}
+
+#[test]
+fn positions_of_zeros() {
+    zeros_are_equal::<f32>();
+    zeros_are_equal::<f64>();
+    zeros_are_equal::<f16>();
+    zeros_are_equal::<bf16>();
+}
+
 #[test]
 fn any_and_all_are_about_zero() {
     let truth = |b: bool| b as u8 as f64;

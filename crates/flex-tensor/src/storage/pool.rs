@@ -28,7 +28,7 @@ use Ordering::Relaxed;
 
 /// Block size of the smallest class, in bytes.
 const MIN_CLASS: usize = 64;
-/// Enough classes for every size below 2^40 bytes (2^32 on small machines); larger blocks are not pooled.
+/// Enough classes for every size up to 2^39 bytes (2^31 on small machines); larger blocks are not pooled.
 const CLASSES: usize = 4 * (if cfg!(target_pointer_width = "64") { 40 } else { 32 } - 6);
 
 /// The [`default_limit`] where the system does not tell how much memory there is, which is everywhere but on

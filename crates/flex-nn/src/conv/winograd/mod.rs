@@ -172,7 +172,7 @@ struct PointsKey {
 /// A convolution that is computed by tiles.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Winograd {
-    /// The transforms are written for vectors.
+    /// The proof by which the transforms are dispatched.
     vectors: HasVectors,
     tiling: Tiling,
     /// The inputs of the tiles. There is a plane for each column of a tile and for each row above the next
