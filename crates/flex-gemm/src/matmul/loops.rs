@@ -7,8 +7,8 @@ use crate::walk::gather_row;
 use bytemuck::{cast_slice, cast_slice_mut};
 use core::marker::PhantomData;
 use flex_math::simd::{
-    CACHE_LINE, Gains, Levels, Simd, Vector, WithSimd, dispatch, dispatch_lean, load, prefetch_far,
-    vectorize_lean, vectorize_with,
+    CACHE_LINE, Gains, Levels, Simd, Vector, WithSimd, dispatch_for, load, prefetch_far, vectorize_lean,
+    vectorize_with,
 };
 
 /// Number of vectors of partial sums of a dot product; with [`DOT_ROWS`] rows they keep both multiply-add
@@ -107,11 +107,7 @@ fn dots<T: Lane>(sums: &mut [T::Acc], w: Matrix<'_, T>, first: usize, p: usize, 
 /// One instance for all element types with the same accumulators.
 #[inline(never)]
 fn wide_dots<A: Wide>(dots: GemvDots<'_, A>) {
-    if const { matches!(LoopLevels::<A>::LEVELS, Levels::Lean) } {
-        dispatch_lean(dots)
-    } else {
-        dispatch(dots)
-    }
+    dispatch_for::<LoopLevels<A>, _>(dots);
 }
 
 /// The instruction sets of loops over accumulators `A`. AVX2 multiplies integers of up to 32 bits as AVX-512

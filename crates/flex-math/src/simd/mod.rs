@@ -61,6 +61,14 @@ pub trait Gains {
     const LEVELS: Levels;
 }
 
+/// Runs `op`, which more than the baseline speeds up, by [`dispatch_lean`] or by [`dispatch`], according to
+/// the levels of `G`.
+#[inline(always)]
+pub fn dispatch_for<G: Gains, Op: WithSimd>(op: Op) -> Op::Output {
+    // A constant, so that the branch not taken is not compiled.
+    if const { matches!(G::LEVELS, Levels::Lean) } { dispatch_lean(op) } else { dispatch(op) }
+}
+
 /// Runs `f` by [`vectorize`], by [`vectorize_lean`] or by a plain call, according to the levels of `G`.
 #[inline(always)]
 pub fn vectorize_for<G: Gains, R>(f: impl FnOnce() -> R) -> R {
@@ -74,14 +82,8 @@ pub fn vectorize_for<G: Gains, R>(f: impl FnOnce() -> R) -> R {
 /// unrolled by hand for vectors can be a plain one elsewhere.
 #[inline(always)]
 pub fn vectorize_with<G: Gains, R>(f: impl FnOnce(bool) -> R) -> R {
-    // The conditions are constants, so that the compiler removes the branches not taken.
-    if const { matches!(G::LEVELS, Levels::All) } {
-        dispatch(Told(f))
-    } else if const { matches!(G::LEVELS, Levels::Lean) } {
-        dispatch_lean(Told(f))
-    } else {
-        f(false)
-    }
+    // A constant, so that the branch not taken is not compiled.
+    if const { matches!(G::LEVELS, Levels::Baseline) } { f(false) } else { dispatch_for::<G, _>(Told(f)) }
 }
 
 /// A plain closure as an operation; its source is the same for every instruction set.
