@@ -289,6 +289,10 @@ fn step(u: &mut Unstructured<'_>, dtype: DType, all: &mut Vec<(Tensor, Model)>) 
             for &size in &m.shape {
                 let (mut rest, mut prime) = (size, 2);
                 while rest > 1 {
+                    // An axis of an empty tensor may be huge. What no small factor divides goes as one factor.
+                    if prime > LARGEST {
+                        prime = rest;
+                    }
                     while rest % prime == 0 {
                         let k = u.int_in_range(0..=shape.len() - 1)?;
                         shape[k] *= prime;
@@ -323,7 +327,8 @@ fn step(u: &mut Unstructured<'_>, dtype: DType, all: &mut Vec<(Tensor, Model)>) 
                     let inner: usize = m.shape[axis + 1..].iter().product();
                     let outer: usize = m.shape[..axis].iter().product();
                     let (a, b) = (len * inner, om.shape[axis] * inner);
-                    (0..outer)
+                    // `outer` may be huge where there is nothing to join.
+                    (0..if a != 0 || b != 0 { outer } else { 0 })
                         .flat_map(|k| [&m.bits[k * a..(k + 1) * a], &om.bits[k * b..(k + 1) * b]].concat())
                         .collect()
                 };
@@ -400,8 +405,9 @@ fn consume(tensor: &Tensor, model: &Model, dtype: DType) {
         let len = model.shape[axis];
         let product = |sizes: &[usize]| sizes.iter().fold(1usize, |n, &size| n.saturating_mul(size));
         let (inner, outer) = (product(&model.shape[axis + 1..]), product(&model.shape[..axis]));
-        // An empty tensor has a sum at each place of the other axes, and these may be of any size.
-        if inner.saturating_mul(outer) > LARGEST {
+        // An empty tensor has a sum at each place of the other axes, and these may be of any size. One may be huge
+        // beside an axis of size 0.
+        if inner.max(outer) > LARGEST || inner * outer > LARGEST {
             continue;
         }
         let at = |o: usize, j: usize, i: usize| (o * len + j) * inner + i;
