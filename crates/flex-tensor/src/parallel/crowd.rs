@@ -16,6 +16,10 @@
 //! of the fair share, by a counter that saw no waiting callers and by this one. The model takes one core 0.8
 //! ms: 4 callers 4.4 to 6.2 and 1.3, 16 callers 4.1 to 4.5 and 1.8 to 2.7. Their total throughput is the
 //! same. The total throughput of 16 callers of a model that takes 17 ms fell by 4 %.
+//!
+//! A queue in which callers waited for their turns, first come, first served, had 1.0 to 1.6 fair shares with
+//! 16 callers of that model. But 16 callers of transformer blocks of 2 and 17 ms answered 7 to 9 % fewer
+//! requests in total.
 
 use core::cell::Cell;
 use core::sync::atomic::Ordering::Relaxed;
