@@ -33,16 +33,33 @@ const PRICE: usize = 50_000;
 std::thread_local! {
     /// The section that this thread used last. It is probably free, and its memory in the core's caches.
     static LAST: Cell<usize> = const { Cell::new(0) };
+
+    /// Whether this thread runs a task of a section.
+    static IN_TASK: Cell<bool> = const { Cell::new(false) };
 }
 
 #[cfg(all(test, loom))]
 loom::thread_local! {
     static LAST: Cell<usize> = Cell::new(0);
+    static IN_TASK: Cell<bool> = Cell::new(false);
 }
 
 /// The number of the section that this thread used last; 0 if it used none.
 fn last() -> usize {
     LAST.try_with(Cell::get).unwrap_or(0)
+}
+
+/// Whether this thread runs a task of a section. Its own sections are nested then, and it is no further caller.
+fn is_in_task() -> bool {
+    IN_TASK.try_with(Cell::get).unwrap_or(false)
+}
+
+/// Runs `work`, which runs tasks and does not unwind.
+fn in_task(work: impl FnOnce()) {
+    let before = is_in_task();
+    let _ = IN_TASK.try_with(|cell| cell.set(true));
+    work();
+    let _ = IN_TASK.try_with(|cell| cell.set(before));
 }
 
 /// Makes a number of helpers: other threads of the board's pool call [`serve`](super::standby::serve).
@@ -55,8 +72,11 @@ pub(super) struct Board {
     word: CachePadded<AtomicU64>,
     /// Work done without a helper since one was last woken, in nanoseconds.
     alone: AtomicUsize,
-    /// Number of sections that were ever taken at once, at most. One as long as there is one caller.
+    /// Number of sections that were ever taken at once, at most. One as long as there is one caller, whose
+    /// sections do not nest.
     used: AtomicUsize,
+    /// Sections whose last use was nested, a bit for each.
+    nested: AtomicU64,
     /// What is known about callers at the same time, once there were some.
     crowd: Crowd,
     /// The process in which the helpers run.
@@ -74,6 +94,7 @@ impl Board {
             word: CachePadded(AtomicU64::new(0)),
             alone: AtomicUsize::new(0),
             used: AtomicUsize::new(1),
+            nested: AtomicU64::new(0),
             crowd: Crowd::new(),
             process: std::process::id(),
             sections: core::array::from_fn(|_| Section::new()),
@@ -114,7 +135,10 @@ impl Board {
         // Declared after `open`, so that it is dropped before, while the section still belongs to this
         // caller.
         let posted = Posted { board: self, number };
-        self.look_around(number, most);
+        let is_nested = is_in_task();
+        if !is_nested {
+            self.look_around(number, most);
+        }
         let wanted = || (helpers + self.busy(number)).min(most);
         let first = wanted();
         if ((before / UP) as usize) < first {
@@ -123,37 +147,43 @@ impl Board {
         if self.alone.load(Ordering::Relaxed) != 0 {
             self.alone.store(0, Ordering::Relaxed);
         }
-        open.work(|last| {
+        let on_claim = |last| {
             if last {
                 self.withdraw(number);
             } else if self.is_crowded() && self.up(Ordering::Relaxed) < most && open.helpers() < helpers {
                 // Helpers that were free may have gone to other sections since, or made room for callers that
                 // have gone.
-                self.look_around(number, most);
+                if !is_nested {
+                    self.look_around(number, most);
+                }
                 self.wake(wanted(), spawn);
             }
-        });
+        };
+        in_task(|| open.work(on_claim));
         drop(posted);
         let payload = open.close(|| self.is_forked());
-        self.take_turns(most);
+        if !is_nested {
+            self.take_turns(most);
+        }
         if let Some(payload) = payload {
             resume_unwind(payload);
         }
     }
 
-    /// Counts the callers, if there have been several at once. Called by the caller of section `number`, who
-    /// may have `most` helpers.
+    /// Counts the callers, if several sections have been in use at once. Called by the caller of section
+    /// `number`, who may have `most` helpers.
     fn look_around(&self, number: usize, most: usize) {
         if !IS_MODEL && self.is_crowded() {
             self.crowd.note(number, most, || {
                 let used = self.sections[..self.used.load(Ordering::Relaxed)].iter().enumerate();
-                used.filter(|(_, section)| section.is_taken()).fold(0, |bits, (other, _)| bits | 1 << other)
+                let taken = used.filter(|(_, section)| section.is_taken());
+                taken.fold(0, |bits, (other, _)| bits | 1 << other) & !self.nested.load(Ordering::Relaxed)
             });
         }
     }
 
-    /// Yields the core of a caller whose turn is over, if there have been several callers at once. The caller
-    /// uses no section, and may have `most` helpers.
+    /// Yields the core of a caller whose turn is over, if several sections have been in use at once. The
+    /// caller uses no section, and may have `most` helpers.
     fn take_turns(&self, most: usize) {
         if !IS_MODEL && self.is_crowded() {
             self.crowd.take_turns(most + 1);
@@ -168,6 +198,13 @@ impl Board {
             if number >= self.used.load(Ordering::Relaxed) {
                 self.used.fetch_max(number + 1, Ordering::Relaxed);
             }
+            if is_in_task() {
+                self.nested.fetch_or(1 << number, Ordering::Relaxed);
+                return Some((number, taken));
+            }
+            if self.nested.load(Ordering::Relaxed) & 1 << number != 0 {
+                self.nested.fetch_and(!(1 << number), Ordering::Relaxed);
+            }
             if number != last {
                 let _ = LAST.try_with(|cell| cell.set(number));
             }
@@ -175,7 +212,7 @@ impl Board {
         })
     }
 
-    /// Whether there has been more than one caller at once.
+    /// Whether several sections have been in use at once.
     fn is_crowded(&self) -> bool {
         self.used.load(Ordering::Relaxed) > 1
     }
@@ -208,8 +245,10 @@ impl Board {
         if self.alone.fetch_add(nanoseconds, Ordering::Relaxed) + nanoseconds >= PRICE {
             self.alone.store(0, Ordering::Relaxed);
             // In a crowd no helper is awake, and operations that are small open no section.
-            self.look_around(last(), most);
-            self.take_turns(most);
+            if !is_in_task() {
+                self.look_around(last(), most);
+                self.take_turns(most);
+            }
             self.wake(1, spawn);
         }
     }
@@ -240,12 +279,13 @@ impl Board {
             }
             if let Some(inside) = self.sections[number].enter() {
                 let mut helped = false;
-                inside.help(|last| {
+                let on_claim = |last| {
                     helped = true;
                     if last {
                         self.withdraw(number);
                     }
-                });
+                };
+                in_task(|| inside.help(on_claim));
                 drop(inside);
                 if helped {
                     *next = (number + 1) % SECTIONS;
@@ -288,5 +328,26 @@ struct Posted<'a> {
 impl Drop for Posted<'_> {
     fn drop(&mut self) {
         self.board.withdraw(self.number);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn nested_sections_are_no_further_callers() {
+        let board = Board::new();
+        let run = |tasks: &dyn Tasks| board.run(3, 2, tasks, &|_| {});
+        // Many times as long as callers are counted for.
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_millis(20) {
+            run(&|_: usize| run(&|_: usize| ()));
+            run(&|_: usize| ());
+        }
+        assert!(board.is_crowded(), "two sections were taken at once");
+        assert!(board.crowd.room() >= 3, "the caller has {} helpers", board.crowd.room());
+        assert!(!is_in_task());
     }
 }

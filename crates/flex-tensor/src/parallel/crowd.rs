@@ -2,7 +2,7 @@
 //!
 //! Callers work too. With as many callers as the pool has threads, every core has its caller, and a helper
 //! would take a core from one caller to work for another. So callers and helpers together are at most as many
-//! as the threads of the pool.
+//! as the threads of the pool. A section that a task opens belongs to a caller or helper that counts already.
 //!
 //! With more callers than that, the system lets each run until its next tick (4 ms here) while the others
 //! wait. A request that is answered within one turn is fast, and the next one waits for everybody's turn. So
