@@ -340,11 +340,11 @@ fn fill(stream: Generator, shape: Shape, dtype: DType, numbers: &Numbers) -> Res
     let out = blank.bytes();
     let elements = out.len() / size;
     if (1..=FEW).contains(&elements) {
-        // Clearing buffers for a whole block would cost more than a few numbers.
-        let mut words = [0; 4 * FEW];
+        // Clearing buffers for a whole block would cost more than a few numbers. Numbers in 32 bits have two
+        // planes of words at most.
         match numbers.is_wide(dtype) {
-            true => block(0, out, &mut words, &mut [0; 2 * FEW]),
-            false => block(0, out, &mut words, &mut [0; FEW]),
+            true => block(0, out, &mut [0; 4 * FEW], &mut [0; 2 * FEW]),
+            false => block(0, out, &mut [0; 2 * FEW], &mut [0; FEW]),
         }
         return Ok(blank.finish());
     }
