@@ -1,8 +1,8 @@
 //! The only module that decides how many threads run and how work is split among them. The numbers that it
 //! decides by are in [`thresholds`].
 //!
-//! The sizes of the blocks depend on the problem alone, never on the number of threads, so results have the
-//! same bits on any machine. Without the `rayon` feature everything runs on the calling thread.
+//! The blocks that a result depends on, such as the blocks of a sum, are sized by the problem alone, never by
+//! the number of threads. So results have the same bits on any machine. Without the `rayon` feature everything runs on the calling thread.
 
 #[cfg(feature = "rayon")]
 mod board;

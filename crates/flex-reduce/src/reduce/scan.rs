@@ -21,12 +21,13 @@ const TILE: usize = 256;
 /// Most such columns: their running values fit into the first cache.
 const WIDEST_TILE: usize = 8 * TILE;
 
-/// The number of columns that are scanned together in a matrix of `width` columns: a tile for each thread, as
-/// wide as may be, since each row of a tile lies in another page. On one thread of Zen 4, running sums down
-/// 1,024 columns of 1,024 f32 take 316 us in tiles of 256, 276 of 512 and 257 of 1,024. Columns do not depend
-/// on each other, so results do not depend on the tiles.
-fn tile_width(width: usize) -> usize {
-    width.div_ceil(parallel::threads()).next_multiple_of(TILE).min(WIDEST_TILE)
+/// The number of columns that are scanned together in a matrix of `width` columns: as many tiles for each
+/// thread, and as wide as may be, since each row of a tile lies in another page. On one thread of Zen 4,
+/// running sums down 1,024 columns of 1,024 f32 take 316 us in tiles of 256, 276 of 512 and 257 of 1,024.
+/// Columns do not depend on each other, so results do not depend on the tiles.
+fn tile_width(width: usize, threads: usize) -> usize {
+    let tiles = threads * width.div_ceil(threads.saturating_mul(WIDEST_TILE));
+    width.div_ceil(tiles).next_multiple_of(TILE / 4).max(TILE)
 }
 
 /// Scans along `axis`. The result has the memory order of the tensor, and reuses its buffer if no other
@@ -156,7 +157,7 @@ fn scan_columns(kernel: &dyn ScanKernel, src: Option<&[u8]>, out: &mut [u8], n: 
     }
     for (k, out) in out.chunks_exact_mut(matrix).enumerate() {
         let src = src.map(|src| &src[k * matrix..(k + 1) * matrix]);
-        let tile = tile_width(width);
+        let tile = tile_width(width, parallel::threads());
         let mut tiles: Vec<Vec<&mut [u8]>> = Vec::new();
         tiles.resize_with(width.div_ceil(tile), || Vec::with_capacity(n));
         for row in out.chunks_exact_mut(row) {
@@ -176,5 +177,24 @@ fn scan_columns(kernel: &dyn ScanKernel, src: Option<&[u8]>, out: &mut [u8], n: 
                 }
             });
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_have_equal_tiles() {
+        for width in [2 * TILE, 513, 600, 1024, 1025, 6144, 10_240, 100_000] {
+            for threads in [1, 2, 3, 4, 16, 64, usize::MAX] {
+                let tile = tile_width(width, threads);
+                assert!((TILE..=WIDEST_TILE).contains(&tile), "{width}, {threads}: {tile}");
+                // The columns of the thread that has most, beside an equal share of whole cache lines.
+                let most = width.div_ceil(tile).div_ceil(threads) * tile;
+                let fair = width.div_ceil(threads).max(TILE);
+                assert!(most < fair + fair / 2, "{width}, {threads}: {most} columns of {fair}");
+            }
+        }
     }
 }

@@ -31,7 +31,7 @@ const PRICE: usize = 50_000;
 
 #[cfg(not(all(test, loom)))]
 std::thread_local! {
-    /// The section that this thread used last. It is probably free, and its memory in the core's caches.
+    /// The section that this thread used last, nested ones left out. It is probably free, and its memory in the core's caches.
     static LAST: Cell<usize> = const { Cell::new(0) };
 
     /// Whether this thread runs a task of a section.
@@ -44,7 +44,7 @@ loom::thread_local! {
     static IN_TASK: Cell<bool> = Cell::new(false);
 }
 
-/// The number of the section that this thread used last; 0 if it used none.
+/// The number of the section that this thread used last, nested ones left out; 0 if it used none.
 fn last() -> usize {
     LAST.try_with(Cell::get).unwrap_or(0)
 }
@@ -75,8 +75,9 @@ pub(super) struct Board {
     /// Number of sections that were ever taken at once, at most. One as long as there is one caller, whose
     /// sections do not nest.
     used: AtomicUsize,
-    /// Sections whose last use was nested, a bit for each.
-    nested: AtomicU64,
+    /// Sections whose last use was nested, a bit for each. Only callers are counted by it, which models do
+    /// not: so it is not loom's.
+    nested: core::sync::atomic::AtomicU64,
     /// What is known about callers at the same time, once there were some.
     crowd: Crowd,
     /// The process in which the helpers run.
@@ -94,7 +95,7 @@ impl Board {
             word: CachePadded(AtomicU64::new(0)),
             alone: AtomicUsize::new(0),
             used: AtomicUsize::new(1),
-            nested: AtomicU64::new(0),
+            nested: Default::default(),
             crowd: Crowd::new(),
             process: std::process::id(),
             sections: core::array::from_fn(|_| Section::new()),
@@ -198,14 +199,12 @@ impl Board {
             if number >= self.used.load(Ordering::Relaxed) {
                 self.used.fetch_max(number + 1, Ordering::Relaxed);
             }
-            if is_in_task() {
-                self.nested.fetch_or(1 << number, Ordering::Relaxed);
-                return Some((number, taken));
+            let is_nested = is_in_task();
+            // The look mostly saves the step.
+            if is_nested != (self.nested.load(Ordering::Relaxed) & 1 << number != 0) {
+                self.nested.fetch_xor(1 << number, Ordering::Relaxed);
             }
-            if self.nested.load(Ordering::Relaxed) & 1 << number != 0 {
-                self.nested.fetch_and(!(1 << number), Ordering::Relaxed);
-            }
-            if number != last {
+            if number != last && !is_nested {
                 let _ = LAST.try_with(|cell| cell.set(number));
             }
             Some((number, taken))
@@ -349,5 +348,10 @@ mod tests {
         assert!(board.is_crowded(), "two sections were taken at once");
         assert!(board.crowd.room() >= 3, "the caller has {} helpers", board.crowd.room());
         assert!(!is_in_task());
+        // A section that was nested counts again when it is not.
+        assert_ne!(board.nested.load(Ordering::Relaxed), 0);
+        let sections = (board.take(), board.take());
+        assert!(sections.0.is_some() && sections.1.is_some());
+        assert_eq!(board.nested.load(Ordering::Relaxed), 0);
     }
 }
