@@ -289,7 +289,7 @@ fn step(u: &mut Unstructured<'_>, dtype: DType, all: &mut Vec<(Tensor, Model)>) 
             for &size in &m.shape {
                 let (mut rest, mut prime) = (size, 2);
                 while rest > 1 {
-                    // An axis of an empty tensor may be huge. What no small factor divides goes as one factor.
+                    // An axis of an empty tensor may be huge. What no small number divides is one factor.
                     if prime > LARGEST {
                         prime = rest;
                     }
@@ -405,8 +405,8 @@ fn consume(tensor: &Tensor, model: &Model, dtype: DType) {
         let len = model.shape[axis];
         let product = |sizes: &[usize]| sizes.iter().fold(1usize, |n, &size| n.saturating_mul(size));
         let (inner, outer) = (product(&model.shape[axis + 1..]), product(&model.shape[..axis]));
-        // An empty tensor has a sum at each place of the other axes, and these may be of any size. One may be huge
-        // beside an axis of size 0.
+        // An empty tensor has a sum at each place of the other axes, and these may be of any size. One may be
+        // huge beside an axis of size 0.
         if inner.max(outer) > LARGEST || inner * outer > LARGEST {
             continue;
         }

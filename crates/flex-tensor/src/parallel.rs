@@ -2,7 +2,8 @@
 //! decides by are in [`thresholds`].
 //!
 //! The blocks that a result depends on, such as the blocks of a sum, are sized by the problem alone, never by
-//! the number of threads. So results have the same bits on any machine. Without the `rayon` feature everything runs on the calling thread.
+//! the number of threads. So results have the same bits on any machine. Without the `rayon` feature
+//! everything runs on the calling thread.
 
 #[cfg(feature = "rayon")]
 mod board;

@@ -31,7 +31,8 @@ const PRICE: usize = 50_000;
 
 #[cfg(not(all(test, loom)))]
 std::thread_local! {
-    /// The section that this thread used last, nested ones left out. It is probably free, and its memory in the core's caches.
+    /// The section that this thread used last, nested ones left out. It is probably free, and its memory in
+    /// the core's caches.
     static LAST: Cell<usize> = const { Cell::new(0) };
 
     /// Whether this thread runs a task of a section.
@@ -49,7 +50,8 @@ fn last() -> usize {
     LAST.try_with(Cell::get).unwrap_or(0)
 }
 
-/// Whether this thread runs a task of a section. Its own sections are nested then, and it is no further caller.
+/// Whether this thread runs a task of a section. Its own sections are nested then, and it is no further
+/// caller.
 fn is_in_task() -> bool {
     IN_TASK.try_with(Cell::get).unwrap_or(false)
 }
