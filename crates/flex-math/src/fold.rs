@@ -33,6 +33,13 @@ pub fn sum_with<T: Float, F: UnaryFn<T>>(f: F, data: &[T]) -> T {
     dispatch(FoldSlice { data, op: FloatSum(f) })
 }
 
+/// [`sum_with`] with the vectors of a chosen instruction set, to be inlined into a function that is compiled
+/// for it.
+#[inline(always)]
+pub fn sum_with_in<S: Simd, T: Float, F: UnaryFn<T>>(f: F, data: &[T]) -> T {
+    FoldSlice { data, op: FloatSum(f) }.with_simd::<S>()
+}
+
 /// The product of all elements; one when there are none. See [`sum`].
 pub fn product<T: Float>(data: &[T]) -> T {
     dispatch(FoldSlice { data, op: FloatProduct })

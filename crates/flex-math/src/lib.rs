@@ -54,7 +54,7 @@ pub use activation::{Gelu, GeluGrad, GeluTanh, LogSigmoid, Sigmoid, Silu, Softpl
 pub use erf::{Erf, Erfc};
 pub use exp::{Exp, Exp2, Expm1};
 pub use float::Float;
-pub use fold::{fold_halves, max, product, sum, sum_in, sum_with};
+pub use fold::{fold_halves, max, product, sum, sum_in, sum_with, sum_with_in};
 pub use half::Half;
 pub use hyperbolic::{Acosh, Asinh, Atanh, Cosh, Sinh, Tanh};
 pub use inverse::{Acos, Asin, Atan, Atan2};

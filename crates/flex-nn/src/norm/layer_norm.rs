@@ -7,7 +7,7 @@ use crate::stored::{Computing, Source};
 use crate::{Tensor, storage};
 use alloc::vec::Vec;
 use flex_math::UnaryFn;
-use flex_math::simd::{Simd, Vector, vectorize};
+use flex_math::simd::{Simd, Vector, WithSimd, dispatch};
 
 /// `(x - mean) / sqrt(variance + epsilon) * gamma + beta` over the last axis, with the biased variance.
 ///
@@ -61,7 +61,9 @@ fn run<A: Computing>(
     }
     let tensor = tensor.into_contiguous()?;
     let epsilon = A::from_f64(epsilon);
-    map_rows::<A>(op, tensor, None, width, |from, _, to| normalise(from, to, &gamma, &beta, epsilon))
+    map_rows::<A>(op, tensor, None, width, |from, _, to| {
+        dispatch(Normalise { from, to, gamma: &gamma, beta: &beta, epsilon });
+    })
 }
 
 /// The elements of a 1-D tensor in the computing type.
@@ -72,25 +74,36 @@ pub(super) fn row<A: Computing>(op: &'static str, tensor: Tensor) -> Result<Vec<
     Ok(to)
 }
 
-/// Normalises rows of `from` into `to`, or in place without `from`.
-fn normalise<F: Real>(from: Option<&[F]>, to: &mut [F], gamma: &[F], beta: &[F], epsilon: F) {
-    let width = gamma.len();
-    let mut from = from.map(|from| from.chunks_exact(width));
-    for row in to.chunks_exact_mut(width) {
-        let from = from.as_mut().and_then(Iterator::next);
-        let Moments { mean, scale } = Moments::of(from.unwrap_or(row), epsilon);
-        let affine = gamma.iter().zip(beta);
-        vectorize(
-            #[inline(always)]
-            || match from {
+/// Rows that are normalised, of `from` into `to`, or in place without `from`. One dispatch serves all rows.
+struct Normalise<'a, F> {
+    from: Option<&'a [F]>,
+    to: &'a mut [F],
+    gamma: &'a [F],
+    beta: &'a [F],
+    epsilon: F,
+}
+
+impl<F: Real> WithSimd for Normalise<'_, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self) {
+        let Self { from, to, gamma, beta, epsilon } = self;
+        let width = gamma.len();
+        let mut from = from.map(|from| from.chunks_exact(width));
+        for row in to.chunks_exact_mut(width) {
+            let from = from.as_mut().and_then(Iterator::next);
+            let Moments { mean, scale } = Moments::of_in::<S>(from.unwrap_or(row), epsilon);
+            let affine = gamma.iter().zip(beta);
+            match from {
                 Some(from) => row.iter_mut().zip(from).zip(affine).for_each(|((to, x), (gamma, beta))| {
                     *to = (*x - mean) * scale * *gamma + *beta;
                 }),
                 None => row.iter_mut().zip(affine).for_each(|(x, (gamma, beta))| {
                     *x = (*x - mean) * scale * *gamma + *beta;
                 }),
-            },
-        );
+            }
+        }
     }
 }
 
@@ -103,11 +116,13 @@ pub(super) struct Moments<F> {
 }
 
 impl<F: Real> Moments<F> {
-    /// The moments of a row.
-    pub fn of(row: &[F], epsilon: F) -> Self {
+    /// The moments of a row, with the vectors of a chosen instruction set, to be inlined into a function that
+    /// is compiled for it.
+    #[inline(always)]
+    pub fn of_in<S: Simd>(row: &[F], epsilon: F) -> Self {
         let count = F::from_f64(row.len() as f64);
-        let mean = flex_math::sum(row) / count;
-        let variance = flex_math::sum_with(SquareFrom(mean), row) / count;
+        let mean = flex_math::sum_in::<S, F>(row) / count;
+        let variance = flex_math::sum_with_in::<S, F, _>(SquareFrom(mean), row) / count;
         Self { mean, scale: F::ONE / num_traits::Float::sqrt(variance + epsilon) }
     }
 }

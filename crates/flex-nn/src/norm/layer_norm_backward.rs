@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::float::Real;
 use crate::stored::{Computing, Sink, Source};
 use crate::{Blank, Tensor, parallel, storage};
-use flex_math::simd::vectorize;
+use flex_math::simd::{Simd, WithSimd, dispatch};
 
 /// Least number of elements per task.
 const TASK: usize = 64 * 1024;
@@ -144,10 +144,10 @@ fn rows_backward<A: Computing>(
             }
         };
         match to.values() {
-            Some(grad) => row_backward(x, grad, gamma, epsilon, partial),
+            Some(grad) => dispatch(RowBackward { x, grad, gamma, epsilon, sums: partial }),
             None => {
                 to.source().read(own);
-                row_backward(x, own, gamma, epsilon, partial);
+                dispatch(RowBackward { x, grad: own, gamma, epsilon, sums: partial });
                 to.write(own);
             }
         }
@@ -155,24 +155,34 @@ fn rows_backward<A: Computing>(
     add(sums, partial);
 }
 
-/// Computes one row in the place of its `grad`, and adds its gradients of gamma and beta to `sums`.
-fn row_backward<F: Real>(x: &[F], grad: &mut [F], gamma: &[F], epsilon: F, sums: &mut [F]) {
-    let Moments { mean, scale } = Moments::of(x, epsilon);
-    let count = F::from_f64(x.len() as f64);
-    let (for_gamma, for_beta) = sums.split_at_mut(x.len());
-    vectorize(
-        #[inline(always)]
-        || {
-            let mean_c = sum_of_tuples([grad, gamma], |[g, gamma]| g * gamma) / count;
-            let mean_ch =
-                sum_of_tuples([grad, gamma, x], |[g, gamma, x]| g * gamma * ((x - mean) * scale)) / count;
-            let operands = grad.iter_mut().zip(x).zip(gamma);
-            for (((g, x), gamma), (for_gamma, for_beta)) in operands.zip(for_gamma.iter_mut().zip(for_beta)) {
-                let h = (*x - mean) * scale;
-                *for_gamma += *g * h;
-                *for_beta += *g;
-                *g = scale * (*g * *gamma - mean_c - h * mean_ch);
-            }
-        },
-    );
+/// A row whose gradient is computed in the place of `grad`. The gradients of gamma and beta are added to
+/// `sums`.
+struct RowBackward<'a, F> {
+    x: &'a [F],
+    grad: &'a mut [F],
+    gamma: &'a [F],
+    epsilon: F,
+    sums: &'a mut [F],
+}
+
+impl<F: Real> WithSimd for RowBackward<'_, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self) {
+        let Self { x, grad, gamma, epsilon, sums } = self;
+        let Moments { mean, scale } = Moments::of_in::<S>(x, epsilon);
+        let count = F::from_f64(x.len() as f64);
+        let (for_gamma, for_beta) = sums.split_at_mut(x.len());
+        let mean_c = sum_of_tuples([&*grad, gamma], |[g, gamma]| g * gamma) / count;
+        let mean_ch =
+            sum_of_tuples([&*grad, gamma, x], |[g, gamma, x]| g * gamma * ((x - mean) * scale)) / count;
+        let operands = grad.iter_mut().zip(x).zip(gamma);
+        for (((g, x), gamma), (for_gamma, for_beta)) in operands.zip(for_gamma.iter_mut().zip(for_beta)) {
+            let h = (*x - mean) * scale;
+            *for_gamma += *g * h;
+            *for_beta += *g;
+            *g = scale * (*g * *gamma - mean_c - h * mean_ch);
+        }
+    }
 }
