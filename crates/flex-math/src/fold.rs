@@ -25,7 +25,7 @@ pub fn sum<T: Float>(data: &[T]) -> T {
 /// is compiled for it.
 #[inline(always)]
 pub fn sum_in<S: Simd, E: StoredFloat>(data: &[E]) -> E::Compute {
-    FoldSlice { data, op: FloatSum(Identity) }.with_simd::<S>()
+    sum_with_in::<S, E, _>(Identity, data)
 }
 
 /// The sum of `f` of all elements. See [`sum`].
@@ -33,10 +33,10 @@ pub fn sum_with<T: Float, F: UnaryFn<T>>(f: F, data: &[T]) -> T {
     dispatch(FoldSlice { data, op: FloatSum(f) })
 }
 
-/// [`sum_with`] with the vectors of a chosen instruction set, to be inlined into a function that is compiled
-/// for it.
+/// [`sum_with`], of halves too, with the vectors of a chosen instruction set, to be inlined into a function
+/// that is compiled for it.
 #[inline(always)]
-pub fn sum_with_in<S: Simd, T: Float, F: UnaryFn<T>>(f: F, data: &[T]) -> T {
+pub fn sum_with_in<S: Simd, E: StoredFloat, F: UnaryFn<E::Compute>>(f: F, data: &[E]) -> E::Compute {
     FoldSlice { data, op: FloatSum(f) }.with_simd::<S>()
 }
 

@@ -15,7 +15,7 @@ use crate::{DType, Element, Tensor};
 use alloc::sync::Arc;
 use core::marker::PhantomData;
 use core::ops::Range;
-use flex_math::simd::{Levels, Simd, WithSimd, dispatch, dispatch_lean, prefetch};
+use flex_math::simd::{Gains, Levels, Simd, WithSimd, dispatch_for, prefetch};
 
 /// The start positions of rows that lie a constant stride apart.
 #[derive(Clone, Copy)]
@@ -186,14 +186,19 @@ impl<L: VectorLoop> WithSimd for InLevel<L> {
 /// Runs the loop of a reducer, compiled for the instruction sets that the reducer names.
 #[inline(always)]
 fn run<T: Element, R: Reducer<T>, L: VectorLoop>(body: L) {
-    // Constants, so that the compiler removes the branches not taken.
-    if const { matches!(R::LEVELS, Levels::All) } {
-        dispatch(InLevel(body));
-    } else if const { matches!(R::LEVELS, Levels::Lean) } {
-        dispatch_lean(InLevel(body));
-    } else {
+    // A constant, so that the branch not taken is not compiled.
+    if const { matches!(R::LEVELS, Levels::Baseline) } {
         body.run::<OneByOne>();
+    } else {
+        dispatch_for::<ReducerLevels<T, R>, _>(InLevel(body));
     }
+}
+
+/// [`Reducer::LEVELS`], where [`dispatch_for`] reads it.
+struct ReducerLevels<T, R>(PhantomData<(T, R)>);
+
+impl<T: Element, R: Reducer<T>> Gains for ReducerLevels<T, R> {
+    const LEVELS: Levels = R::LEVELS;
 }
 
 /// [`ReduceKernel::fold_rows`].

@@ -155,22 +155,22 @@ fn scan_columns(kernel: &dyn ScanKernel, src: Option<&[u8]>, out: &mut [u8], n: 
         });
         return;
     }
+    let columns = tile_width(width, parallel::threads());
     for (k, out) in out.chunks_exact_mut(matrix).enumerate() {
         let src = src.map(|src| &src[k * matrix..(k + 1) * matrix]);
-        let tile = tile_width(width, parallel::threads());
         let mut tiles: Vec<Vec<&mut [u8]>> = Vec::new();
-        tiles.resize_with(width.div_ceil(tile), || Vec::with_capacity(n));
+        tiles.resize_with(width.div_ceil(columns), || Vec::with_capacity(n));
         for row in out.chunks_exact_mut(row) {
-            for (tile, piece) in tiles.iter_mut().zip(row.chunks_mut(tile * size)) {
+            for (tile, piece) in tiles.iter_mut().zip(row.chunks_mut(columns * size)) {
                 tile.push(piece);
             }
         }
-        parallel::for_each_chunk(&mut tiles, 1, work, |t, pieces| {
-            with_scratch(tile * kernel.running_size(), &mut |carry| {
+        parallel::for_each_chunk(&mut tiles, 1, work, |t, tile| {
+            with_scratch(columns * kernel.running_size(), &mut |carry| {
                 kernel.clear(carry);
-                for (i, piece) in pieces[0].iter_mut().enumerate() {
+                for (i, piece) in tile[0].iter_mut().enumerate() {
                     if let Some(src) = src {
-                        let at = i * row + t * tile * size;
+                        let at = i * row + t * columns * size;
                         piece.copy_from_slice(&src[at..at + piece.len()]);
                     }
                     kernel.advance(&mut carry[..piece.len() / size * kernel.running_size()], piece);
@@ -190,7 +190,7 @@ mod tests {
             for threads in [1, 2, 3, 4, 16, 64, usize::MAX] {
                 let tile = tile_width(width, threads);
                 assert!((TILE..=WIDEST_TILE).contains(&tile), "{width}, {threads}: {tile}");
-                // The columns of the thread that has most, beside an equal share of whole cache lines.
+                // The columns of the thread that has most, beside an equal share.
                 let most = width.div_ceil(tile).div_ceil(threads) * tile;
                 let fair = width.div_ceil(threads).max(TILE);
                 assert!(most < fair + fair / 2, "{width}, {threads}: {most} columns of {fair}");

@@ -126,7 +126,8 @@ impl Board {
     pub(super) fn run(&self, most: usize, tasks: usize, task: &dyn Tasks, spawn: Spawn) {
         let most = most.min(MAX_HELPERS);
         let helpers = most.min(tasks.saturating_sub(1));
-        let taken = if helpers > 0 && tasks <= MAX_TASKS { self.take() } else { None };
+        let is_nested = is_in_task();
+        let taken = if helpers > 0 && tasks <= MAX_TASKS { self.take(is_nested) } else { None };
         let Some((number, taken)) = taken else {
             return (0..tasks).for_each(|k| task.run(k));
         };
@@ -138,7 +139,6 @@ impl Board {
         // Declared after `open`, so that it is dropped before, while the section still belongs to this
         // caller.
         let posted = Posted { board: self, number };
-        let is_nested = is_in_task();
         if !is_nested {
             self.look_around(number, most);
         }
@@ -193,15 +193,14 @@ impl Board {
         }
     }
 
-    /// Takes a section for a caller; `None` when all are taken.
-    fn take(&self) -> Option<(usize, super::section::Taken<'_>)> {
+    /// Takes a section for a caller, or for a task of another section; `None` when all are taken.
+    fn take(&self, is_nested: bool) -> Option<(usize, super::section::Taken<'_>)> {
         let last = last();
         (last..SECTIONS).chain(0..last).find_map(|number| {
             let taken = self.sections[number].take()?;
             if number >= self.used.load(Ordering::Relaxed) {
                 self.used.fetch_max(number + 1, Ordering::Relaxed);
             }
-            let is_nested = is_in_task();
             // The look mostly saves the step.
             if is_nested != (self.nested.load(Ordering::Relaxed) & 1 << number != 0) {
                 self.nested.fetch_xor(1 << number, Ordering::Relaxed);
@@ -352,7 +351,7 @@ mod tests {
         assert!(!is_in_task());
         // A section that was nested counts again when it is not.
         assert_ne!(board.nested.load(Ordering::Relaxed), 0);
-        let sections = (board.take(), board.take());
+        let sections = (board.take(false), board.take(false));
         assert!(sections.0.is_some() && sections.1.is_some());
         assert_eq!(board.nested.load(Ordering::Relaxed), 0);
     }
