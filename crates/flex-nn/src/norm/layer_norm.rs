@@ -62,7 +62,7 @@ fn run<A: Computing>(
     let tensor = tensor.into_contiguous()?;
     let epsilon = A::from_f64(epsilon);
     map_rows::<A>(op, tensor, None, width, |from, _, to| {
-        dispatch(Normalise { from, to, gamma: &gamma, beta: &beta, epsilon });
+        dispatch(NormaliseRows { from, to, gamma: &gamma, beta: &beta, epsilon });
     })
 }
 
@@ -75,7 +75,7 @@ pub(super) fn row<A: Computing>(op: &'static str, tensor: Tensor) -> Result<Vec<
 }
 
 /// Rows that are normalised, of `from` into `to`, or in place without `from`. One dispatch serves all rows.
-struct Normalise<'a, F> {
+struct NormaliseRows<'a, F> {
     from: Option<&'a [F]>,
     to: &'a mut [F],
     gamma: &'a [F],
@@ -83,7 +83,7 @@ struct Normalise<'a, F> {
     epsilon: F,
 }
 
-impl<F: Real> WithSimd for Normalise<'_, F> {
+impl<F: Real> WithSimd for NormaliseRows<'_, F> {
     type Output = ();
 
     #[inline(always)]
