@@ -18,7 +18,9 @@ mod skipped;
 use flex_core::DType::{BF16, F16, F32, F64, I32, I64, U8};
 use flex_core::elementwise::{Binary, Compare, Unary, binary, cast, compare, mask_fill, unary};
 use flex_core::index::{self, Update};
-use flex_core::quant::{self, QuantLevel, QuantMode, QuantParam, QuantScheme, QuantStore, QuantValue};
+use flex_core::quant::{
+    self, BlockSize, QuantLevel, QuantMode, QuantParam, QuantScheme, QuantStore, QuantValue,
+};
 use flex_core::vision::{self, GridPadding, Interpolation};
 use flex_core::{BoolStore, DType, Error, Slice, Tensor};
 use flex_core::{attention, conv, fft, loss, matmul, movement, norm, pool, random, reduce, sort};
@@ -154,6 +156,11 @@ fn scheme() -> QuantScheme {
         tensor_scale: false,
         mode: QuantMode::Symmetric,
     }
+}
+
+/// Blocks of the last axes.
+fn blocks<const N: usize>(size: [u8; N]) -> QuantScheme {
+    QuantScheme { level: QuantLevel::Block(BlockSize::new(size)), ..scheme() }
 }
 
 const NATIVE: BoolStore = BoolStore::Native;
@@ -310,6 +317,10 @@ const CASES: &[Case] = cases! {
     "quantize", SOME, |n| quant::quantize(x([n], F16), x([1], F32), None, scheme())?;
     "quantize_dynamic", SOME, |n| quant::quantize_dynamic(x([n], F32), scheme())?;
     "dequantize", SOME, |n| quant::dequantize(quant::quantize(x([n], F32), x([1], F32), None, scheme())?, F64)?;
+    "quantize blocks", SOME, |n| quant::quantize(x([n], F32), x([n], F32), None, blocks([1]))?;
+    "quantize_dynamic blocks", SOME, |n| quant::quantize_dynamic(x([n], F32), blocks([1]))?;
+    "dequantize blocks of rows", SOME, |n| quant::dequantize(quant::quantize(x([n, 2, 1], F32), x([n], F32), None, blocks([2, 1]))?, F32)?;
+    "dequantize no blocks of rows", ALL, |n| quant::dequantize(quant::quantize(x([n, 2, 0], F32), x([0], F32), None, blocks([2, 1]))?, F32)?;
     "bytes of quantized", SOME, |n| quant::quantize(x([n], F32), x([1], F32), None, scheme())?.to_bytes(QuantParam::F32)?;
 };
 

@@ -2,7 +2,7 @@
 
 use super::codec::{Codec, encode_int};
 use crate::parallel::{self, Work};
-use crate::storage;
+use crate::{Result, storage};
 use alloc::vec;
 use alloc::vec::Vec;
 use flex_math::simd::vectorize_lean;
@@ -159,17 +159,24 @@ pub(super) fn decode(codec: Codec, codes: &[i8], scales: &[f32], layout: &ScaleL
 }
 
 /// The largest magnitude in each block, in the order of the scales. NaN is skipped.
-pub(super) fn largest_magnitudes(numbers: &[f32], layout: &ScaleLayout) -> Vec<f32> {
+///
+/// # Errors
+/// [`Error::Memory`](crate::Error::Memory) when the system has no room for the magnitudes.
+pub(super) fn largest_magnitudes(
+    op: &'static str,
+    numbers: &[f32],
+    layout: &ScaleLayout,
+) -> Result<Vec<f32>> {
     let work = Work::Bytes(size_of_val(numbers));
     match layout {
         ScaleLayout::One => {
             let block = parallel::rows_per_task(size_of::<f32>());
             let parts =
                 parallel::map_blocks(numbers.len(), block, work, |range| vectorized_largest(&numbers[range]));
-            vec![parts.into_iter().fold(0.0, larger)]
+            Ok(vec![parts.into_iter().fold(0.0, larger)])
         }
         ScaleLayout::Each { run } => {
-            let mut largest = storage::room(numbers.len() / run, 0f32);
+            let mut largest = storage::try_room(op, numbers.len() / run, 0f32)?;
             let runs = parallel::rows_per_task(run * size_of::<f32>());
             parallel::for_each_chunk(&mut largest, runs, work, |k, out| {
                 let numbers = numbers[k * runs * run..].chunks_exact(*run);
@@ -178,14 +185,11 @@ pub(super) fn largest_magnitudes(numbers: &[f32], layout: &ScaleLayout) -> Vec<f
                     || out.iter_mut().zip(numbers).for_each(|(o, run)| *o = largest_of(run)),
                 );
             });
-            largest
+            Ok(largest)
         }
         // Rows share blocks, so a single thread reads all rows.
         ScaleLayout::Rows { run, per_row, first, count } => {
-            let mut largest = storage::room(*count, 0f32);
-            if numbers.is_empty() {
-                return largest;
-            }
+            let mut largest = storage::try_room(op, *count, 0f32)?;
             vectorize_lean(
                 #[inline(always)]
                 || {
@@ -195,7 +199,7 @@ pub(super) fn largest_magnitudes(numbers: &[f32], layout: &ScaleLayout) -> Vec<f
                     }
                 },
             );
-            largest
+            Ok(largest)
         }
     }
 }

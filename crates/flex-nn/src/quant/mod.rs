@@ -99,7 +99,9 @@ pub fn quantize(tensor: Tensor, scales: Tensor, global: Option<f32>, scheme: Qua
     let grid = BlockGrid::new(OP, &scheme, tensor.shape())?;
     let scales = grid.check_scales(OP, into_f32(OP, scales)?)?;
     check_global(OP, global, &scheme)?;
-    let usable = scales.to_vec::<f32>().into_iter().map(|s| usable_scale(s, scheme.param)).collect();
+    let scales = scales.into_contiguous()?;
+    let scales = scales.as_slice::<f32>().expect("contiguous").iter();
+    let usable = storage::try_collect(OP, scales.map(|&s| usable_scale(s, scheme.param)))?;
     let global = global.map(|global| usable_scale(global, QuantParam::F32));
     encode(OP, into_f32(OP, tensor)?, usable, global, grid, scheme)
 }
@@ -115,9 +117,8 @@ pub fn quantize_dynamic(tensor: Tensor, scheme: QuantScheme) -> Result<QTensor> 
     let grid = BlockGrid::new(OP, &scheme, tensor.shape())?;
     let tensor = into_f32(OP, tensor)?.into_contiguous()?;
     let (low, high) = scheme.value.range();
-    storage::ensure(OP, grid.scales_shape().num_elements().saturating_mul(size_of::<f32>()))?;
-    let mut scales =
-        kernels::largest_magnitudes(tensor.as_slice::<f32>().expect("contiguous"), &grid.scales());
+    let numbers = tensor.as_slice::<f32>().expect("contiguous");
+    let mut scales = kernels::largest_magnitudes(OP, numbers, &grid.scales(OP)?)?;
     scales.iter_mut().for_each(|s| *s /= (high - low) / 2.0);
     let global = two_levels(&scheme).then(|| {
         let peak = scales.iter().copied().fold(0.0, f32::max);
@@ -147,8 +148,9 @@ pub fn dequantize(tensor: QTensor, dtype: DType) -> Result<Tensor> {
     let layout = values.layout();
     let codes = &values.storage::<i8>()[layout.span()];
     let shape = if keep { Shape::from([codes.len()]) } else { values.shape().clone() };
+    let scale_layout = grid.scales(OP)?;
     let numbers = Tensor::build::<f32>(OP, shape, DType::F32, |out| {
-        kernels::decode(codec, codes, scales, &grid.scales(), out);
+        kernels::decode(codec, codes, scales, &scale_layout, out);
     })?;
     let numbers = from_f32(OP, numbers, dtype)?;
     if !keep {
@@ -174,8 +176,9 @@ fn encode(
         // The product may be too small to divide by.
         scales.iter_mut().for_each(|s| *s = (*s * global).max(f32::MIN_POSITIVE));
     }
+    let scale_layout = grid.scales(op)?;
     let values = Tensor::build::<i8>(op, tensor.shape().clone(), DType::I8, |out| {
-        kernels::encode(codec, numbers, &scales, &grid.scales(), out);
+        kernels::encode(codec, numbers, &scales, &scale_layout, out);
     })?;
     Ok(QTensor { values, scales: stored, global, scheme })
 }
@@ -288,27 +291,31 @@ impl BlockGrid {
     }
 
     /// How the scales are assigned to the elements in row-major order.
-    fn scales(&self) -> ScaleLayout {
+    ///
+    /// # Errors
+    /// [`Error::Memory`] when the system has no room for the positions of the rows' scales.
+    fn scales(&self, op: &'static str) -> Result<ScaleLayout> {
         let Some(blocks) = &self.blocks else {
-            return ScaleLayout::One;
+            return Ok(ScaleLayout::One);
         };
         let (Some((&run, outer_blocks)), Some(&width)) = (blocks.split_last(), self.shape.last()) else {
-            return ScaleLayout::One;
+            return Ok(ScaleLayout::One);
         };
         let per_row = width / run;
-        if outer_blocks.iter().all(|&b| b == 1) {
-            return ScaleLayout::Each { run };
+        let count = self.scales_shape().num_elements();
+        // Without elements there may be any number of rows.
+        if count == 0 || outer_blocks.iter().all(|&b| b == 1) {
+            return Ok(ScaleLayout::Each { run });
         }
         // The first scale of each row, in row-major order of the rows.
         let outer = &self.shape[..self.shape.len() - 1];
         let mut rows = alloc::vec![0usize];
         for (&size, &b) in outer.iter().zip(outer_blocks) {
-            let mut longer = storage::list(rows.len() * size);
+            let mut longer = storage::try_list(op, rows.len() * size)?;
             longer.extend(rows.iter().flat_map(|&at| (0..size).map(move |i| at * (size / b) + i / b)));
             rows = longer;
         }
         rows.iter_mut().for_each(|row| *row *= per_row);
-        let count = self.scales_shape().num_elements();
-        ScaleLayout::Rows { run, per_row, first: rows, count }
+        Ok(ScaleLayout::Rows { run, per_row, first: rows, count })
     }
 }
