@@ -342,9 +342,10 @@ fn fill(stream: Generator, shape: Shape, dtype: DType, numbers: &Numbers) -> Res
     if (1..=FEW).contains(&elements) {
         // Clearing buffers for a whole block would cost more than a few numbers. Numbers in 32 bits have two
         // planes of words at most.
-        match numbers.is_wide(dtype) {
-            true => block(0, out, &mut [0; 4 * FEW], &mut [0; 2 * FEW]),
-            false => block(0, out, &mut [0; 2 * FEW], &mut [0; FEW]),
+        match (numbers.is_wide(dtype), planes.count) {
+            (true, _) => block(0, out, &mut [0; 4 * FEW], &mut [0; 2 * FEW]),
+            (false, 1) => block(0, out, &mut [0; FEW], &mut [0; FEW / 2]),
+            (false, _) => block(0, out, &mut [0; 2 * FEW], &mut [0; FEW]),
         }
         return Ok(blank.finish());
     }

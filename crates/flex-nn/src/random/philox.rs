@@ -4,37 +4,42 @@
 //! words, to which constants are added between rounds. The result is four random words. The tests check the
 //! authors' known answers.
 
-use flex_math::simd::vectorize;
+use flex_math::simd::{Simd, WithSimd, dispatch};
 
 const MULTIPLIERS: [u64; 2] = [0xD251_1F53, 0xCD9E_8D57];
-const BUMPS: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
+const BUMPS: [u64; 2] = [0x9E37_79B9, 0xBB67_AE85];
+const LOW: u64 = 0xFFFF_FFFF;
 const ROUNDS: usize = 10;
 
-/// Counters that go through the rounds together: two AVX-512 registers per word.
+/// Counters of a group.
 const LANES: usize = 16;
 
-/// Words that [`fill`] produces at a time.
+/// Words of a group, of which [`fill`] produces whole ones.
 pub(super) const GROUP: usize = 4 * LANES;
 
-/// The ten rounds on `L` counters at once. Each 32-bit word is held in 64 bits whose upper half is zero, the
-/// operand format of the vector units' widening multiplication.
+/// Registers per word of the counters that go through the rounds together. One would wait for itself. With
+/// four, AVX2's 16 registers would not hold the words before a round and those after it.
+const REGISTERS: usize = 2;
+
+/// The ten rounds on `L` counters at once. Each 32-bit word is the lower half of 64 bits, the operand format
+/// of the vector units' widening multiplication, which does not read the upper half.
 #[inline(always)]
-fn rounds<const L: usize>(mut c: [[u64; L]; 4], key: [u32; 2]) -> [[u64; L]; 4] {
-    let mut key = key;
+fn rounds<const L: usize>(mut c: [[u64; L]; 4], key: [u32; 2]) -> [[u32; L]; 4] {
+    let mut key = key.map(u64::from);
     for _ in 0..ROUNDS {
         let mut next = [[0u64; L]; 4];
         for i in 0..L {
-            let a = MULTIPLIERS[0] * c[0][i];
-            let b = MULTIPLIERS[1] * c[2][i];
-            next[0][i] = (b >> 32) ^ c[1][i] ^ key[0] as u64;
-            next[1][i] = b & 0xFFFF_FFFF;
-            next[2][i] = (a >> 32) ^ c[3][i] ^ key[1] as u64;
-            next[3][i] = a & 0xFFFF_FFFF;
+            let a = MULTIPLIERS[0] * (c[0][i] & LOW);
+            let b = MULTIPLIERS[1] * (c[2][i] & LOW);
+            next[0][i] = (b >> 32) ^ c[1][i] ^ key[0];
+            next[1][i] = b;
+            next[2][i] = (a >> 32) ^ c[3][i] ^ key[1];
+            next[3][i] = a;
         }
         c = next;
-        key = [key[0].wrapping_add(BUMPS[0]), key[1].wrapping_add(BUMPS[1])];
+        key = [key[0] + BUMPS[0], key[1] + BUMPS[1]];
     }
-    c
+    c.map(|words| words.map(|word| word as u32))
 }
 
 /// Fills `out` with the words of the counters from `counter` on. Each group of [`GROUP`] words holds the
@@ -44,25 +49,49 @@ fn rounds<const L: usize>(mut c: [[u64; L]; 4], key: [u32; 2]) -> [[u64; L]; 4] 
 /// Panics if the length of `out` is not a multiple of [`GROUP`].
 pub(super) fn fill(key: u64, counter: u64, out: &mut [u32]) {
     assert!(out.len().is_multiple_of(GROUP), "philox: length {}", out.len());
-    let key = [key as u32, (key >> 32) as u32];
-    vectorize(
-        #[inline(always)]
-        || {
-            for (k, group) in out.chunks_exact_mut(GROUP).enumerate() {
-                let first = counter.wrapping_add((k * LANES) as u64);
-                let mut c = [[0u64; LANES]; 4];
+    dispatch(Fill { key: [key as u32, (key >> 32) as u32], counter, out });
+}
+
+/// See [`fill`].
+struct Fill<'a> {
+    key: [u32; 2],
+    counter: u64,
+    out: &'a mut [u32],
+}
+
+impl Fill<'_> {
+    /// Fills all groups, `L` counters at a time.
+    #[inline(always)]
+    fn run<const L: usize>(self) {
+        for (k, group) in self.out.chunks_exact_mut(GROUP).enumerate() {
+            for start in (0..LANES).step_by(L) {
+                let first = self.counter.wrapping_add((k * LANES + start) as u64);
+                let mut c = [[0u64; L]; 4];
                 let [low, high, ..] = &mut c;
                 for (i, (low, high)) in low.iter_mut().zip(high).enumerate() {
                     let at = first.wrapping_add(i as u64);
-                    (*low, *high) = (at & 0xFFFF_FFFF, at >> 32);
+                    (*low, *high) = (at, at >> 32);
                 }
-                let words = rounds(c, key);
+                let words = rounds(c, self.key);
                 for (to, from) in group.chunks_exact_mut(LANES).zip(&words) {
-                    to.iter_mut().zip(from).for_each(|(to, &from)| *to = from as u32);
+                    to[start..][..L].copy_from_slice(from);
                 }
             }
-        },
-    );
+        }
+    }
+}
+
+impl WithSimd for Fill<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self) {
+        match const { REGISTERS * size_of::<S::Register>() / size_of::<u64>() } {
+            LANES => self.run::<LANES>(),
+            8 => self.run::<8>(),
+            _ => self.run::<4>(),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -83,7 +112,7 @@ mod tests {
             ),
         ] {
             let got = rounds(counter.map(|word: u32| [word as u64; 1]), key);
-            assert_eq!(got, want.map(|word: u64| [word]));
+            assert_eq!(got, want.map(|word: u32| [word]));
         }
     }
 
@@ -97,7 +126,7 @@ mod tests {
                 let at = first.wrapping_add(i as u64);
                 let want = rounds([[at & 0xFFFF_FFFF], [at >> 32], [0], [0]], [0x89ab_cdef, 0x0123_4567]);
                 let base = i / LANES * GROUP + i % LANES;
-                let got = [0, 1, 2, 3].map(|word| [out[base + word * LANES] as u64]);
+                let got = [0, 1, 2, 3].map(|word| [out[base + word * LANES]]);
                 assert_eq!(got, want);
             }
         }
