@@ -125,8 +125,17 @@ fn arg_rows(traversal: &Traversal, kernel: &dyn ArgKernel, sizes: ReductionSizes
             }
             return;
         }
+        // Clearing room for a whole batch would cost a single row more than what is around its search.
+        let (mut one, mut many);
+        let room: &mut [i64] = if out.len() == sizes.output {
+            one = [0; 1];
+            &mut one
+        } else {
+            many = [0; BATCH];
+            &mut many
+        };
         for (b, out) in out.chunks_mut(BATCH * sizes.output).enumerate() {
-            let indices = &mut [0; BATCH][..out.len() / sizes.output];
+            let indices = &mut room[..out.len() / sizes.output];
             kernel.find_rows(src, starts.skip(b * BATCH), n, indices);
             store(indices, out);
         }

@@ -87,10 +87,10 @@ impl Traversal {
         let n = layout.shape()[axis];
         let stride = if n == 1 { 1 } else { layout.strides()[axis] };
         let kept = layout.clone().narrow(axis, 0, 1)?;
-        let walk = Walk::new([&kept]);
-        // The same order as that of `walk`.
         let order: Axes = kept.axes_by_stride();
-        let shape: Axes = order.iter().map(|&k| kept.shape()[k]).collect();
+        let walk = Walk::in_order([&kept], &order);
+        let mut shape = order.clone();
+        shape.iter_mut().for_each(|size| *size = kept.shape()[*size]);
         let Some(path) = choose(&walk, n, stride, ordered) else {
             let copy = match ordered {
                 false => tensor.into_contiguous()?,

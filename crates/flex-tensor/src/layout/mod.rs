@@ -165,7 +165,11 @@ impl Layout {
     /// Axes of equal strides keep their order.
     pub fn axes_by_stride(&self) -> SmallVec<[usize; 6]> {
         let distance = |axis: usize| self.strides[axis].unsigned_abs();
-        let mut order: SmallVec<[usize; 6]> = (0..self.rank()).collect();
+        let rank = self.rank();
+        let few = [0, 1, 2, 3, 4, 5];
+        // `collect` checks the room for every axis, half of the time of the whole function.
+        let mut order: SmallVec<[usize; 6]> =
+            if rank <= few.len() { SmallVec::from_buf_and_len(few, rank) } else { (0..rank).collect() };
         // Insertion sort: there are few axes, and the library's sort is a page of code.
         for end in 1..order.len() {
             let mut at = end;

@@ -87,21 +87,20 @@ impl Layout {
         }
         let mut start = self.offset as isize;
         let mut is_empty = self.shape.contains(&0);
-        for (axis, slice) in slices.iter().enumerate() {
+        let axes = self.shape.as_mut_slice().iter_mut().zip(self.strides.as_mut_slice());
+        for ((size, stride), slice) in axes.zip(slices) {
             if slice.step == 0 {
                 return Err(Error::argument("slice", "step", 0, "a step other than zero"));
             }
-            let range = slice.to_range(self.shape[axis]);
-            let len = slice.output_size(self.shape[axis]);
+            let (range, len) = (slice.to_range(*size), slice.output_size(*size));
             let first = if slice.step < 0 { range.end.wrapping_sub(1) } else { range.start };
             is_empty |= len == 0;
             if !is_empty {
-                start += first as isize * self.strides[axis];
+                start += first as isize * *stride;
             }
-            self.shape.as_mut_slice()[axis] = len;
+            *size = len;
             // An axis of at most one index takes no step: multiplying its stride by the step could overflow.
-            self.strides[axis] =
-                if len > 1 { self.strides[axis] * slice.step } else { self.strides[axis].max(0) };
+            *stride = if len > 1 { *stride * slice.step } else { (*stride).max(0) };
         }
         if !is_empty {
             self.offset = start as usize;

@@ -68,12 +68,20 @@ impl<const N: usize> Walk<N> {
     /// # Panics
     /// When the shapes differ; the caller has to broadcast the operands first.
     pub fn new(layouts: [&Layout; N]) -> Self {
+        Self::in_order(layouts, &layouts[0].axes_by_stride())
+    }
+
+    /// [`new`](Self::new) in an order of all axes, the outermost first, which the caller knows already.
+    ///
+    /// # Panics
+    /// As `new`.
+    pub fn in_order(layouts: [&Layout; N], order: &[usize]) -> Self {
         let shape = layouts[0].shape();
         for layout in &layouts {
             assert_eq!(layout.shape(), shape, "walk: operands of different shapes");
         }
         let mut merged: SmallVec<[Axis<N>; 6]> = SmallVec::new();
-        for k in layouts[0].axes_by_stride().into_iter().filter(|&k| shape[k] != 1) {
+        for &k in order.iter().filter(|&&k| shape[k] != 1) {
             let axis = Axis { size: shape[k], strides: layouts.map(|l| l.strides()[k]) };
             match merged.last_mut() {
                 Some(outer) if (0..N).all(|n| outer.strides[n] == axis.strides[n] * axis.size as isize) => {
