@@ -631,7 +631,8 @@ where
     };
     let mut i = 0;
     if F::IS_LIGHT {
-        while i + turn <= len {
+        let turns = len - len % turn;
+        while i < turns {
             prefetch(a, b, dst, i, turn);
             // All loads come before the stores, which the compiler must not pass.
             let mut values = [T::one().splat(); UNROLL];
