@@ -30,10 +30,10 @@ struct Args {
     #[arg(long)]
     list: bool,
     /// Do not measure: compare the results of the peers in this process with the results of Flex.
-    #[arg(long, conflicts_with_all = ["alone", "torch", "torch_cuda", "numpy", "publish", "json", "svg", "from"])]
+    #[arg(long, conflicts_with_all = ["alone", "torch", "torch_compile", "torch_cuda", "numpy", "publish", "json", "svg", "from"])]
     check: bool,
     /// Flex alone, for a profiler.
-    #[arg(long, conflicts_with_all = ["torch", "torch_cuda", "numpy", "publish"])]
+    #[arg(long, conflicts_with_all = ["torch", "torch_compile", "torch_cuda", "numpy", "publish"])]
     alone: bool,
     /// Leave out these peers: `--without ndarray`, whose slowest rows take seconds.
     #[arg(long, value_name = "PEER", value_delimiter = ',')]
@@ -41,6 +41,10 @@ struct Args {
     /// Add PyTorch, in a process of its own that is timed in turn with the others.
     #[arg(long)]
     torch: bool,
+    /// Add PyTorch with torch.compile, which needs a C++ compiler, for chains of operations. In a process of
+    /// its own too.
+    #[arg(long)]
+    torch_compile: bool,
     /// Add PyTorch on its CUDA device, in a process of its own too.
     #[arg(long)]
     torch_cuda: bool,
@@ -130,6 +134,7 @@ fn measure_apart(args: &Args, threads: u16) -> Result<Report, String> {
     let flags = [
         (args.full, "--full"),
         (args.torch, "--torch"),
+        (args.torch_compile, "--torch-compile"),
         (args.torch_cuda, "--torch-cuda"),
         (args.numpy, "--numpy"),
     ];
@@ -191,6 +196,7 @@ fn who(args: &Args, threads: usize) -> Result<Vec<Box<dyn Peer>>, String> {
     others.extend(peers::gpu_backends());
     let libraries = [
         (args.torch, Library::torch()),
+        (args.torch_compile, Library::torch_compile()),
         (args.torch_cuda, Library::torch_cuda()),
         (args.numpy, Library::numpy()),
     ];

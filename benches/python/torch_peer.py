@@ -1,5 +1,6 @@
 """PyTorch's calls of the cases, and their inputs: uniform in [0.1, 1), f32 unless named, as in src/cases. serve.py follows this
-file and answers for it. The arguments are the number of threads and the device, which every tensor is made on."""
+file and answers for it. The arguments are the number of threads, the device, which every tensor is made on, and perhaps
+"compile", for chains of operations that torch.compile has made one function of."""
 import re
 import sys
 
@@ -7,7 +8,7 @@ import torch
 import torch.nn.functional as F
 
 torch.set_num_threads(int(sys.argv[1]))
-DEVICE = torch.device(sys.argv[2])
+DEVICE, COMPILE = torch.device(sys.argv[2]), "compile" in sys.argv[3:]
 torch.set_default_device(DEVICE)
 torch.manual_seed(0)
 
@@ -166,7 +167,16 @@ def adam(x, m, v, g):
 
 
 def special(name):
-    """Modules, gradients, gathers and the FFT."""
+    """Modules, gradients, gathers and the FFT. Of compiled calls, chains alone."""
+    if not COMPILE:
+        return eager(name)
+    if not name.startswith("chain_"):
+        raise LookupError(f"{name} is one operation")
+    return torch.compile(eager(name))
+
+
+def eager(name):
+    """The calls of `special`, as they are written."""
     match name:
         case "chain_add_8x256x56":
             x, y = values(8, 256, 56, 56), values(8, 256, 56, 56)

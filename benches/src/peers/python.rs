@@ -39,6 +39,13 @@ impl Library {
         Self { name: "torch", packages: "torch numpy", script: TORCH, arguments: vec!["cpu".into()] }
     }
 
+    /// PyTorch on the CPU, whose compiler makes one function of each chain of operations. It has no other
+    /// cases.
+    pub fn torch_compile() -> Self {
+        let arguments = vec!["cpu".into(), "compile".into()];
+        Self { name: "torch-compile", packages: "torch numpy", script: TORCH, arguments }
+    }
+
     /// PyTorch on its CUDA device.
     pub fn torch_cuda() -> Self {
         Self { name: "torch-cuda", packages: "torch numpy", script: TORCH, arguments: vec!["cuda".into()] }
