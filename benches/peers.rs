@@ -15,8 +15,8 @@ use std::time::Duration;
 ///
 /// Peers are upstream's burn-flex and burn-ndarray; candle and numr when built with the features of these
 /// names; Burn's GPU backends when built with `wgpu` or `cuda`, on a machine with such a device, in the
-/// dtypes that the device computes correctly; PyTorch and NumPy with --torch, --torch-cuda and --numpy. Give
-/// paths in full: cargo runs a bench in the folder of its package.
+/// dtypes that the device computes correctly; PyTorch and NumPy with --torch, --torch-compile, --torch-cuda
+/// and --numpy. Give paths in full: cargo runs a bench in the folder of its package.
 #[derive(Parser, Clone)]
 struct Args {
     /// Only cases whose name contains one of these words, from the short set or, with --full, from all cases.

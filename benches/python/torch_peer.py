@@ -1,6 +1,6 @@
 """PyTorch's calls of the cases, and their inputs: uniform in [0.1, 1), f32 unless named, as in src/cases. serve.py follows this
 file and answers for it. The arguments are the number of threads, the device, which every tensor is made on, and perhaps
-"compile", for chains of operations that torch.compile has made one function of."""
+"compile": then only chains run, each compiled by torch.compile."""
 import re
 import sys
 
@@ -172,7 +172,14 @@ def special(name):
         return eager(name)
     if not name.startswith("chain_"):
         raise LookupError(f"{name} is one operation")
-    return torch.compile(eager(name))
+    call = torch.compile(eager(name))
+    try:
+        # The first call compiles. What it lacks, such as a C++ compiler, is told.
+        call()
+    except Exception as error:
+        print(f"torch.compile: {error}", file=sys.stderr)
+        raise
+    return call
 
 
 def eager(name):

@@ -39,8 +39,7 @@ impl Library {
         Self { name: "torch", packages: "torch numpy", script: TORCH, arguments: vec!["cpu".into()] }
     }
 
-    /// PyTorch on the CPU, whose compiler makes one function of each chain of operations. It has no other
-    /// cases.
+    /// PyTorch's compiler on the CPU, for chains of operations alone.
     pub fn torch_compile() -> Self {
         let arguments = vec!["cpu".into(), "compile".into()];
         Self { name: "torch-compile", packages: "torch numpy", script: TORCH, arguments }

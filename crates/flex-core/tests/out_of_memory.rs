@@ -15,7 +15,7 @@
 #[path = "../../flex-math/src/skipped.rs"]
 mod skipped;
 
-use flex_core::DType::{BF16, F16, F32, F64, I32, I64, U8};
+use flex_core::DType::{BF16, F16, F32, F64, I8, I32, I64, U8};
 use flex_core::elementwise::{Binary, Compare, Unary, binary, cast, compare, mask_fill, unary};
 use flex_core::index::{self, Update};
 use flex_core::quant::{
@@ -319,7 +319,8 @@ const CASES: &[Case] = cases! {
     "dequantize", SOME, |n| quant::dequantize(quant::quantize(x([n], F32), x([1], F32), None, scheme())?, F64)?;
     "quantize blocks", SOME, |n| quant::quantize(x([n], F32), x([n], F32), None, blocks([1]))?;
     "quantize_dynamic blocks", SOME, |n| quant::quantize_dynamic(x([n], F32), blocks([1]))?;
-    "dequantize blocks of rows", SOME, |n| quant::dequantize(quant::quantize(x([n, 2, 1], F32), x([n], F32), None, blocks([2, 1]))?, F32)?;
+    "quantize_dynamic blocks of rows", SOME, |n| quant::quantize_dynamic(x([n, 2, 1], F32), blocks([2, 1]))?;
+    "dequantize blocks of rows", SOME, |n| quant::dequantize(quant::QTensor::new(x([n, 2, 1], I8), x([n], F32), None, blocks([2, 1]))?, F32)?;
     "dequantize no blocks of rows", ALL, |n| quant::dequantize(quant::quantize(x([n, 2, 0], F32), x([0], F32), None, blocks([2, 1]))?, F32)?;
     "bytes of quantized", SOME, |n| quant::quantize(x([n], F32), x([1], F32), None, scheme())?.to_bytes(QuantParam::F32)?;
 };

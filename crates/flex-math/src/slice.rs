@@ -631,14 +631,15 @@ where
     };
     let mut i = 0;
     if F::IS_LIGHT {
-        let turns = len - len % turn;
-        while i < turns {
+        let whole = len - len % turn;
+        while i < whole {
             prefetch(a, b, dst, i, turn);
             // All loads come before the stores, which the compiler must not pass.
             let mut values = [T::one().splat(); UNROLL];
             for (k, value) in values.iter_mut().enumerate() {
                 let i = i + k * step;
-                // SAFETY: `i + turn <= len`.
+                // SAFETY: a turn begins at a multiple of `turn` below `whole`, so it ends at `whole` at the
+                // latest, and `whole <= len`.
                 *value = unsafe { f.eval(a.whole::<S>(i), b.whole::<S>(i)) };
             }
             for (k, value) in values.into_iter().enumerate() {

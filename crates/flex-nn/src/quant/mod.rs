@@ -103,7 +103,8 @@ pub fn quantize(tensor: Tensor, scales: Tensor, global: Option<f32>, scheme: Qua
     let scales = scales.as_slice::<f32>().expect("contiguous").iter();
     let usable = storage::try_collect(OP, scales.map(|&s| usable_scale(s, scheme.param)))?;
     let global = global.map(|global| usable_scale(global, QuantParam::F32));
-    encode(OP, into_f32(OP, tensor)?, usable, global, grid, scheme)
+    let scale_layout = grid.scales(OP)?;
+    encode(OP, into_f32(OP, tensor)?, usable, global, &grid, &scale_layout, scheme)
 }
 
 /// [`quantize`] with the smallest scales whose codes reach every element of their block: the block's largest
@@ -118,14 +119,15 @@ pub fn quantize_dynamic(tensor: Tensor, scheme: QuantScheme) -> Result<QTensor> 
     let tensor = into_f32(OP, tensor)?.into_contiguous()?;
     let (low, high) = scheme.value.range();
     let numbers = tensor.as_slice::<f32>().expect("contiguous");
-    let mut scales = kernels::largest_magnitudes(OP, numbers, &grid.scales(OP)?)?;
+    let scale_layout = grid.scales(OP)?;
+    let mut scales = kernels::largest_magnitudes(OP, numbers, &scale_layout)?;
     scales.iter_mut().for_each(|s| *s /= (high - low) / 2.0);
     let global = two_levels(&scheme).then(|| {
         let peak = scales.iter().copied().fold(0.0, f32::max);
         usable_scale(peak / scheme.param.largest(), QuantParam::F32)
     });
     scales.iter_mut().for_each(|s| *s = usable_scale(*s / global.unwrap_or(1.0), scheme.param));
-    encode(OP, tensor, scales, global, grid, scheme)
+    encode(OP, tensor, scales, global, &grid, &scale_layout, scheme)
 }
 
 /// The numbers that a quantized tensor stands for, as a tensor of the float type `dtype`.
@@ -165,7 +167,8 @@ fn encode(
     tensor: Tensor,
     mut scales: Vec<f32>,
     global: Option<f32>,
-    grid: BlockGrid,
+    grid: &BlockGrid,
+    scale_layout: &ScaleLayout,
     scheme: QuantScheme,
 ) -> Result<QTensor> {
     let tensor = tensor.into_contiguous()?;
@@ -176,9 +179,8 @@ fn encode(
         // The product may be too small to divide by.
         scales.iter_mut().for_each(|s| *s = (*s * global).max(f32::MIN_POSITIVE));
     }
-    let scale_layout = grid.scales(op)?;
     let values = Tensor::build::<i8>(op, tensor.shape().clone(), DType::I8, |out| {
-        kernels::encode(codec, numbers, &scales, &scale_layout, out);
+        kernels::encode(codec, numbers, &scales, scale_layout, out);
     })?;
     Ok(QTensor { values, scales: stored, global, scheme })
 }
@@ -303,7 +305,7 @@ impl BlockGrid {
         };
         let per_row = width / run;
         let count = self.scales_shape().num_elements();
-        // Without elements there may be any number of rows.
+        // An empty tensor may have any number of rows, and reads no scale.
         if count == 0 || outer_blocks.iter().all(|&b| b == 1) {
             return Ok(ScaleLayout::Each { run });
         }

@@ -14,11 +14,12 @@ const ROUNDS: usize = 10;
 /// Counters of a group.
 const LANES: usize = 16;
 
-/// Words of a group, of which [`fill`] produces whole ones.
+/// Words of a group. [`fill`] produces whole groups.
 pub(super) const GROUP: usize = 4 * LANES;
 
-/// Registers per word of the counters that go through the rounds together. One would wait for itself. With
-/// four, AVX2's 16 registers would not hold the words before a round and those after it.
+/// Registers per word of the counters that go through the rounds together. With one register, each step
+/// would wait for the step before. With four, AVX2's 16 registers would not hold the words before a round and
+/// those after it.
 const REGISTERS: usize = 2;
 
 /// The ten rounds on `L` counters at once. Each 32-bit word is the lower half of 64 bits, the operand format
@@ -122,6 +123,14 @@ mod tests {
         for first in [0, 5, u32::MAX as u64 - 7, u64::MAX - 20] {
             let mut out = vec![0; 3 * GROUP];
             fill(key, first, &mut out);
+            // Each instruction set takes one of these.
+            let runs: [fn(Fill<'_>); 3] =
+                [|fill| fill.run::<4>(), |fill| fill.run::<8>(), |fill| fill.run::<LANES>()];
+            for run in runs {
+                let mut again = vec![0; 3 * GROUP];
+                run(Fill { key: [key as u32, (key >> 32) as u32], counter: first, out: &mut again });
+                assert_eq!(again, out);
+            }
             for i in 0..3 * LANES {
                 let at = first.wrapping_add(i as u64);
                 let want = rounds([[at & 0xFFFF_FFFF], [at >> 32], [0], [0]], [0x89ab_cdef, 0x0123_4567]);

@@ -125,7 +125,7 @@ fn arg_rows(traversal: &Traversal, kernel: &dyn ArgKernel, sizes: ReductionSizes
             }
             return;
         }
-        // Clearing room for a whole batch would cost a single row more than what is around its search.
+        // For a single row, clearing a whole batch would cost more than the rest of this function.
         let (mut one, mut many);
         let room: &mut [i64] = if out.len() == sizes.output {
             one = [0; 1];

@@ -74,15 +74,22 @@ impl<const N: usize> Walk<N> {
     /// [`new`](Self::new) in an order of all axes, the outermost first, which the caller knows already.
     ///
     /// # Panics
-    /// As `new`.
+    /// As `new`; when the order has more or fewer axes.
     pub fn in_order(layouts: [&Layout; N], order: &[usize]) -> Self {
         let shape = layouts[0].shape();
+        assert_eq!(order.len(), shape.len(), "walk: an order of some axes");
         for layout in &layouts {
             assert_eq!(layout.shape(), shape, "walk: operands of different shapes");
         }
+        let axes = order.iter().filter(|&&k| shape[k] != 1);
+        let axes = axes.map(|&k| Axis { size: shape[k], strides: layouts.map(|l| l.strides()[k]) });
+        Self { axes: Self::merged(axes), offsets: layouts.map(Layout::offset) }
+    }
+
+    /// Joins each axis to the axis before it where all operands step over both as over one.
+    fn merged(axes: impl Iterator<Item = Axis<N>>) -> SmallVec<[Axis<N>; 6]> {
         let mut merged: SmallVec<[Axis<N>; 6]> = SmallVec::new();
-        for &k in order.iter().filter(|&&k| shape[k] != 1) {
-            let axis = Axis { size: shape[k], strides: layouts.map(|l| l.strides()[k]) };
+        for axis in axes {
             match merged.last_mut() {
                 Some(outer) if (0..N).all(|n| outer.strides[n] == axis.strides[n] * axis.size as isize) => {
                     *outer = Axis { size: outer.size * axis.size, strides: axis.strides };
@@ -93,7 +100,7 @@ impl<const N: usize> Walk<N> {
         if merged.is_empty() {
             merged.push(Axis { size: 1, strides: [1; N] });
         }
-        Self { axes: merged, offsets: layouts.map(Layout::offset) }
+        merged
     }
 
     /// The nest over operands that broadcast to a dense output, in the order in which the output's elements
@@ -107,8 +114,7 @@ impl<const N: usize> Walk<N> {
         stride: impl Fn(usize, usize) -> isize,
     ) -> Self {
         let shape = output.shape();
-        let mut axes: SmallVec<[Axis<N>; 6]> = SmallVec::new();
-        for k in output.axes_by_stride().into_iter().filter(|&k| shape[k] != 1) {
+        let axes = output.axes_by_stride().into_iter().filter(|&k| shape[k] != 1).map(|k| {
             let mut axis = Axis { size: shape[k], strides: core::array::from_fn(|n| stride(n, k)) };
             if output.strides()[k] < 0 && axis.size > 0 {
                 // Walked from the other end, so that positions in the output increase.
@@ -117,16 +123,9 @@ impl<const N: usize> Walk<N> {
                     *stride = -*stride;
                 }
             }
-            match axes.last_mut() {
-                Some(outer) if (0..N).all(|n| outer.strides[n] == axis.strides[n] * axis.size as isize) => {
-                    *outer = Axis { size: outer.size * axis.size, strides: axis.strides };
-                }
-                _ => axes.push(axis),
-            }
-        }
-        if axes.is_empty() {
-            axes.push(Axis { size: 1, strides: [1; N] });
-        }
+            axis
+        });
+        let axes = Self::merged(axes);
         Self { axes, offsets }
     }
 
