@@ -36,18 +36,23 @@ const ONNX: &[&str] = &[WEIGHTS, include_str!("../../python/onnx_models.py"), SE
 impl Library {
     /// PyTorch on the CPU.
     pub fn torch() -> Self {
-        Self { name: "torch", packages: "torch numpy", script: TORCH, arguments: vec!["cpu".into()] }
+        Self::torch_with("torch", &["cpu"])
     }
 
     /// PyTorch's compiler on the CPU, for chains of operations alone.
     pub fn torch_compile() -> Self {
-        let arguments = vec!["cpu".into(), "compile".into()];
-        Self { name: "torch-compile", packages: "torch numpy", script: TORCH, arguments }
+        Self::torch_with("torch-compile", &["cpu", "compile"])
     }
 
     /// PyTorch on its CUDA device.
     pub fn torch_cuda() -> Self {
-        Self { name: "torch-cuda", packages: "torch numpy", script: TORCH, arguments: vec!["cuda".into()] }
+        Self::torch_with("torch-cuda", &["cuda"])
+    }
+
+    /// PyTorch with these arguments of torch_peer.py after the number of threads.
+    fn torch_with(name: &'static str, arguments: &[&str]) -> Self {
+        let arguments = arguments.iter().map(|&argument| argument.into()).collect();
+        Self { name, packages: "torch numpy", script: TORCH, arguments }
     }
 
     /// NumPy.

@@ -5,6 +5,7 @@
 use super::drivers::build_bytes;
 use super::scan_kernel::ScanKernel;
 use super::scratch::{ValueBytes, with_scratch};
+use super::traversal::inverse;
 use crate::Tensor;
 use crate::error::{Result, check_axis};
 use crate::parallel::thresholds::SCAN_MATRICES;
@@ -47,10 +48,7 @@ pub(super) fn scan(op: &'static str, tensor: Tensor, axis: usize, kernel: &dyn S
         return scan_contiguous(op, tensor.into_contiguous()?, axis, kernel);
     }
     drop(tensor);
-    let mut back = alloc::vec![0; order.len()];
-    for (to, &from) in order.iter().enumerate() {
-        back[from] = to;
-    }
+    let back = inverse(&order);
     scan_contiguous(op, in_order, back[axis], kernel)?.permute(&back)
 }
 

@@ -115,12 +115,17 @@ impl Traversal {
         if in_order && output.shape().as_slice() == self.result.as_slice() {
             return Ok(output);
         }
-        let mut back = Axes::from_elem(0, self.order.len());
-        for (to, &from) in self.order.iter().enumerate() {
-            back[from] = to;
-        }
-        output.permute(&back)?.expand(&self.result)
+        output.permute(&inverse(&self.order))?.expand(&self.result)
     }
+}
+
+/// The permutation that undoes `order`.
+pub(super) fn inverse(order: &[usize]) -> Axes {
+    let mut back = Axes::from_elem(0, order.len());
+    for (to, &from) in order.iter().enumerate() {
+        back[from] = to;
+    }
+    back
 }
 
 /// The path for these strides; `None` if the elements have to be copied first.
