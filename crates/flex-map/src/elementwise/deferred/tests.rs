@@ -223,6 +223,23 @@ fn a_chain_is_computed_when_it_is_read() {
     }
 }
 
+/// Long rows end tiles early, so that not every tile begins where the short vector does.
+#[test]
+fn a_vector_repeats_where_tiles_end_with_long_rows() {
+    for (rows, row, len) in [(40, 12_500, 16), (100, 5000, 8), (16, 6160, 56)] {
+        let x = values(&[rows, row], 1);
+        let (scale, shift) = (values(&[rows, 1], 2), values(&[len], 3));
+        let y = binary(Binary::Mul, x.clone(), scale.clone()).unwrap();
+        let y = y.reshape([rows * row / len, len]).unwrap();
+        let z = binary(Binary::Add, y, shift.clone()).unwrap();
+        assert!(waits(&z));
+        let [x, scale, shift, got] = [x, scale, shift, z].map(|tensor| tensor.to_vec::<f32>());
+        for (k, &got) in got.iter().enumerate() {
+            assert_eq!(got, x[k] * scale[k / row] + shift[k % len], "{k} of {rows} x {row} and {len}");
+        }
+    }
+}
+
 #[test]
 fn small_tensors_do_not_wait() {
     assert!(!waits(&unary(Unary::Neg, values(&[100, 100], 1)).unwrap()));
@@ -616,7 +633,9 @@ proptest! {
     #[test]
     fn random_programs_give_the_same_bits(
         program in prop::collection::vec(action(), 1..40),
-        shape in prop::sample::select(vec![SHAPE, [5, 3, 17, 300], [300, 240, 1, 1], [1, 2, 1, 36_000], [16, 64, 7, 10]]),
+        shape in prop::sample::select(vec![
+            SHAPE, [5, 3, 17, 300], [300, 240, 1, 1], [1, 2, 1, 36_000], [16, 64, 7, 10], [4, 2, 625, 16], [3, 1, 1500, 16],
+        ]),
         readers in 1..4usize,
     ) {
         check(&program, shape, 0..readers);
