@@ -99,6 +99,17 @@ fn distinct(n: usize, dtype: DType) -> Result<Tensor, Error> {
     cast(movement::arange(0, n as i64, 1, I32)?, dtype)
 }
 
+/// A result that a tensor holds, and a larger one that is computed from it by the same chain. What there is no
+/// room for does not take the first result with it.
+fn chain_with_a_held_result(n: usize) -> Result<(), Error> {
+    let x = distinct(n, F32)?;
+    let held = binary(Binary::Add, x.clone(), x)?;
+    let larger = cast(held.clone(), F64)?;
+    let outcome = larger.evaluate();
+    held.evaluate().expect("the smaller result");
+    outcome
+}
+
 macro_rules! cases {
     ($($name:literal, $most:expr, |$n:ident| $body:expr;)*) => {
         &[$(($name, $most, |$n| { let _ = $body; Ok(()) })),*]
@@ -183,6 +194,7 @@ const CASES: &[Case] = cases! {
     "compare", ALL, |n| compare(Compare::Lt, x([n], F64), x([n], F64), NATIVE)?;
     "mask_fill", ALL, |n| mask_fill(x([n], F32), bools([n]), 1.0.into())?;
     "cast", ALL, |n| cast(x([n], U8), F64)?;
+    "chain", SOME, |n| chain_with_a_held_result(2 * n)?;
     "gather", ALL, |n| index::gather(0, x([4], F32), x([n], I32))?;
     "gather rows", ALL, |n| index::gather(1, x([n, 4], U8), x([n, 2], I64))?;
     "select", ALL, |n| index::select(x([4, 2], F32), 0, x([n], I32))?;

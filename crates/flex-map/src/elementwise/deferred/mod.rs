@@ -85,6 +85,11 @@ const SOONER: usize = 4;
 /// report it.
 const MOST_PRODUCED: usize = 1 << 30;
 
+/// A view does not wait to be read if its buffer has more than this many times the bytes of the view and of
+/// the result: the buffer stays in memory meanwhile, and may be free otherwise. Chunks of a tensor wait, a
+/// batch of a data set is read at once, which costs one pass over the batch.
+const MOST_KEPT: usize = 4;
+
 /// What a chain consists of.
 #[derive(Clone, Copy, Debug)]
 struct Extent {
@@ -318,11 +323,11 @@ fn fit(inputs: &[Input], dtype: DType, shape: &Shape, count: usize) -> bool {
         // Without waiting, a part of a buffer that nothing else shares is overwritten. A result that waits
         // has a buffer of its own.
         let size = tensor.dtype().size();
-        if size == dtype.size()
-            && tensor.storage_len() != tensor.num_elements() * size
-            && tensor.is_unique()
-            && tensor.layout().is_dense()
-        {
+        let (kept, bytes) = (tensor.storage_len(), tensor.num_elements() * size);
+        if size == dtype.size() && kept != bytes && tensor.is_unique() && tensor.layout().is_dense() {
+            return false;
+        }
+        if kept / MOST_KEPT > bytes.max(count.saturating_mul(dtype.size())) {
             return false;
         }
         if !in_order && tensor.num_elements() != 1 {

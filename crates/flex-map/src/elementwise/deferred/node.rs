@@ -119,21 +119,23 @@ static REDUCTIONS: Mutex<VecDeque<Weak<Node>>> = Mutex::new(VecDeque::new());
 /// Length of [`NODES`], to be read without its lock.
 static LISTED: AtomicUsize = AtomicUsize::new(0);
 
-/// Attempts to take a lock in a forked process. Its own threads hold these locks for microseconds.
+/// Attempts to take a lock in a forked process. Its own threads hold these locks for microseconds, unless the
+/// system runs other threads meanwhile: so all attempts but the first hundred give it the core.
 const ATTEMPTS: usize = 1000;
 
 /// Locks; no panic leaves any of these values half-changed. `None` in a forked process if another thread held
 /// the lock at the fork, which nobody will release.
 fn lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     process::remember();
-    for _ in 0..ATTEMPTS {
+    for attempt in 0..ATTEMPTS {
         match mutex.try_lock() {
             Ok(guard) => return Some(guard),
             Err(TryLockError::Poisoned(error)) => return Some(error.into_inner()),
-            Err(TryLockError::WouldBlock) if process::is_forked() => core::hint::spin_loop(),
-            Err(TryLockError::WouldBlock) => {
+            Err(TryLockError::WouldBlock) if !process::is_forked() => {
                 return Some(mutex.lock().unwrap_or_else(PoisonError::into_inner));
             }
+            Err(TryLockError::WouldBlock) if attempt < 100 => core::hint::spin_loop(),
+            Err(TryLockError::WouldBlock) => std::thread::yield_now(),
         }
     }
     None
@@ -151,7 +153,9 @@ impl Node {
         });
         let Some(mut nodes) = lock(&NODES) else { return node };
         if nodes.len() == nodes.capacity() {
-            nodes.retain(|node| node.upgrade().is_some_and(|node| node.waits()));
+            // Also those that are computed and held. To ask them, they would have to be held here, and the last
+            // holder of a node runs destructors of its operands, some of them a user's: not under a lock.
+            nodes.retain(|node| node.strong_count() > 0);
             let room = nodes.len().max(16);
             nodes.reserve(room);
         }
@@ -167,17 +171,30 @@ impl Node {
         ChainProgram::new(&mut chain.0).steps.iter().filter(|step| !step.continues).count()
     }
 
+    /// The results of the chain below that are held, computed one by one. The nodes do not get them.
+    #[cfg(test)]
+    pub(super) fn computed_singly(&self) -> Vec<Bytes> {
+        let mut chain = self.claim().expect("nobody else claims it");
+        ChainProgram::new(&mut chain.0).run_singly().into_iter().map(|result| result.unwrap()).collect()
+    }
+
     /// Keeps the number of reductions that wait, `node` included, at [`MAX_REDUCTIONS`]: computes the oldest.
     pub(super) fn bound_reductions(node: &Arc<Self>) {
-        let oldest = {
+        let mut waiting = {
             let Some(mut reductions) = lock(&REDUCTIONS) else { return };
             reductions.push_back(Arc::downgrade(node));
             if reductions.len() <= MAX_REDUCTIONS {
                 return;
             }
-            reductions.retain(|node| node.upgrade().is_some_and(|node| node.waits()));
-            if reductions.len() <= MAX_REDUCTIONS { None } else { reductions.pop_front() }
+            core::mem::take(&mut *reductions)
         };
+        // Not under the lock, for the reason that `new` gives.
+        waiting.retain(|node| node.upgrade().is_some_and(|node| node.waits()));
+        let oldest = if waiting.len() <= MAX_REDUCTIONS { None } else { waiting.pop_front() };
+        if let Some(mut reductions) = lock(&REDUCTIONS) {
+            waiting.append(&mut reductions);
+            *reductions = waiting;
+        }
         if let Some(oldest) = oldest.and_then(|oldest| oldest.upgrade()) {
             // Its reader gets the error, and learns of a panic. This caller has no part in either, nor in
             // what dropping the panic's payload might do.
@@ -354,8 +371,8 @@ impl Chain {
                 let program = ChainProgram::new(&mut self.0);
                 let reads = |tensor: &Tensor| provider(&kernel.0, tensor).is_some();
                 let leaf = program.leaves.iter().position(|leaf| leaf.tensor.as_ref().is_some_and(reads));
-                let results = program.run_after(leaf.expect("an operand of the chain"), &*producer);
-                return self.finish(results);
+                let result = program.run_after(leaf.expect("an operand of the chain"), &*producer);
+                return self.finish(result.map(|bytes| alloc::vec![Ok(bytes)]));
             }
             match producer.produce(None).and_then(Tensor::into_bytes) {
                 Ok(bytes) => drop(node.result.set(Ok(bytes))),
@@ -369,7 +386,10 @@ impl Chain {
             [] => return Ok(()),
             [only] if only.runs_alone() => {
                 let call = only.take_call();
-                call.op.run_alone(call.operands).and_then(Tensor::into_bytes).map(|bytes| alloc::vec![bytes])
+                let operands = call.operands.iter().filter_map(super::Input::tensor);
+                let result = { operands }.try_for_each(Tensor::evaluate);
+                let result = result.and_then(|()| call.op.run_alone(call.operands)?.into_bytes());
+                result.map(|bytes| alloc::vec![Ok(bytes)])
             }
             claimed => ChainProgram::new(claimed).run(),
         };
@@ -384,23 +404,20 @@ impl Chain {
         last.is_held && last.todo.as_ref().is_some_and(fits) && before.iter().all(|claimed| !claimed.is_held)
     }
 
-    /// Hands the results of the nodes that are held to them, or the error to all nodes.
-    fn finish(&self, results: Result<Vec<Bytes>>) -> Result<()> {
-        match results {
-            Ok(results) => {
-                let held = self.0.iter().filter(|claimed| claimed.is_held);
-                for (claimed, bytes) in held.zip(results) {
-                    let _ = claimed.node.result.set(Ok(bytes));
-                }
-                Ok(())
+    /// Hands the results of the nodes that are held to them, or an error to all nodes. The error of the node
+    /// that is being read.
+    fn finish(&self, results: Result<Vec<Result<Bytes>>>) -> Result<()> {
+        let results = results.inspect_err(|error| {
+            for claimed in &self.0 {
+                let _ = claimed.node.result.set(Err(error.clone()));
             }
-            Err(error) => {
-                for claimed in &self.0 {
-                    let _ = claimed.node.result.set(Err(error.clone()));
-                }
-                Err(error)
-            }
+        })?;
+        let mut outcome = Ok(());
+        for (claimed, result) in self.0.iter().filter(|claimed| claimed.is_held).zip(results) {
+            outcome = result.as_ref().map(|_| ()).map_err(Error::clone);
+            let _ = claimed.node.result.set(result);
         }
+        outcome
     }
 }
 
@@ -417,15 +434,12 @@ impl Drop for Chain {
     }
 }
 
+/// Nodes stay in the list until they are computed: another thread that calls this meanwhile waits for them.
 pub(super) fn evaluate_all() -> Result<()> {
     if LISTED.load(Ordering::Acquire) == 0 {
         return Ok(());
     }
-    let nodes = {
-        let Some(mut nodes) = lock(&NODES) else { return Ok(()) };
-        LISTED.store(0, Ordering::Release);
-        core::mem::take(&mut *nodes)
-    };
+    let Some(nodes) = lock(&NODES).map(|nodes| nodes.clone()) else { return Ok(()) };
     // The latest first: it is a user of the others, some of which nobody else holds.
     let mut result = Ok(());
     for node in nodes.iter().rev().filter_map(Weak::upgrade) {
@@ -434,6 +448,13 @@ pub(super) fn evaluate_all() -> Result<()> {
             // Its error belongs to the thread that computes it.
             None => drop(node.wait()),
         }
+    }
+    // Their addresses are not in use again, since `nodes` refers to them.
+    let mut computed: Vec<*const Node> = nodes.iter().map(Weak::as_ptr).collect();
+    computed.sort_unstable();
+    if let Some(mut nodes) = lock(&NODES) {
+        nodes.retain(|node| computed.binary_search(&node.as_ptr()).is_err());
+        LISTED.store(nodes.len(), Ordering::Release);
     }
     result
 }

@@ -7,6 +7,7 @@ use crate::elementwise::{
     Binary, Compare, Unary, binary, binary_scalar, cast, clamp, compare, compare_scalar, full, mask_fill,
     mask_where, unary,
 };
+use crate::error::Error;
 use crate::storage::{Finish, RowFold, RowReduction};
 use crate::{BoolStore, Element, Scalar, bf16, f16};
 use alloc::boxed::Box;
@@ -144,6 +145,29 @@ fn reductions_of_rows_are_part_of_the_chain() {
 }
 
 #[test]
+fn results_have_the_same_bits_one_by_one() {
+    for row in [60, 101, 3000] {
+        let x = values(&[120_000 / row, row], 1);
+        let chain = || {
+            let (first, e) = (scaled(x.clone(), 0.5), unary(Unary::Exp, x.clone()).unwrap());
+            let product = binary(Binary::Mul, first.clone(), e.clone()).unwrap();
+            let sums = row_sums(&product);
+            let difference = binary(Binary::Sub, first.clone(), sums.clone()).unwrap();
+            let wide = cast(difference.clone(), DType::F64).unwrap();
+            let top = binary(Binary::Mul, difference, e).unwrap();
+            [first, sums, binary(Binary::Add, cast(wide, DType::F32).unwrap(), top).unwrap()]
+        };
+        let [singly, together] = [chain(), chain()];
+        let got = singly[2].computation::<Node>().unwrap().computed_singly();
+        together[2].evaluate().unwrap();
+        assert_eq!(got.len(), 3);
+        for (got, want) in got.iter().zip(&together) {
+            assert!(!waits(want) && got[..] == bits(want)[..], "rows of {row}");
+        }
+    }
+}
+
+#[test]
 fn reductions_that_nobody_reads_do_not_keep_memory() {
     let x = values(&[1000, 200], 1);
     let sums: Vec<Tensor> = (0..3 * MAX_REDUCTIONS).map(|k| row_sums(&scaled(x.clone(), k as f64))).collect();
@@ -206,6 +230,63 @@ fn a_kernel_that_panics_leaves_nobody_waiting() {
             assert!(lost.evaluate().unwrap_err().to_string().contains("lost in a panic"));
         }
     }
+}
+
+/// A kernel for which there is no memory.
+struct Fails;
+
+impl Producer for Fails {
+    fn produce(&self, _: Option<Finish<'_>>) -> Result<Tensor> {
+        Err(Error::Memory { op: "kernel", shape: vec![1], bytes: 4 })
+    }
+}
+
+#[test]
+fn an_operand_that_failed_is_an_error_of_its_readers() {
+    let x = produce(Fails, Shape::from(IMAGES), DType::F32).unwrap();
+    // An operation alone, a chain, and copies of another layout.
+    let y = unary(Unary::Relu, x.clone()).unwrap();
+    let z = scaled(scaled(x.clone(), 2.0), 3.0);
+    assert!(x.evaluate().is_err());
+    for tensor in [&y, &z, &x] {
+        for _ in 0..2 {
+            assert!(matches!(tensor.evaluate(), Err(Error::Memory { op: "kernel", .. })));
+        }
+        let turned = tensor.clone().swap_axes(0, 1).unwrap();
+        assert!(matches!(turned.to_contiguous(), Err(Error::Memory { op: "kernel", .. })));
+        assert!(matches!(turned.into_bytes(), Err(Error::Memory { op: "kernel", .. })));
+    }
+}
+
+#[test]
+fn a_small_view_does_not_keep_a_large_buffer() {
+    let large = values(&[40, 100, 100], 1);
+    let [half, few] = [20, 7].map(|n| scaled(large.clone().narrow(0, 0, n).unwrap(), 2.0));
+    assert!(waits(&half) && !waits(&few));
+}
+
+/// A kernel that takes a while.
+struct Slow;
+
+impl Producer for Slow {
+    fn produce(&self, _: Option<Finish<'_>>) -> Result<Tensor> {
+        std::thread::sleep(core::time::Duration::from_millis(100));
+        Ok(values(&IMAGES, 1))
+    }
+}
+
+#[test]
+fn nothing_waits_after_two_threads_have_evaluated_all() {
+    // The first thread computes the latest node, and has to come to the others then.
+    let first = scaled(values(&IMAGES, 2), 3.0);
+    let slow = produce(Slow, Shape::from(IMAGES), DType::F32).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(evaluate_all);
+        std::thread::sleep(core::time::Duration::from_millis(30));
+        // Other tests of this process may have results that fail.
+        let _ = evaluate_all();
+        assert!(!waits(&first) && !waits(&slow));
+    });
 }
 
 #[test]

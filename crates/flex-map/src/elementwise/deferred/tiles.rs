@@ -97,10 +97,7 @@ impl Plan<'_> {
     /// Computes the elements `range` of the outputs, which are `outs`.
     fn run_range(&self, range: Range<usize>, outs: &mut [&mut [u8]]) {
         let program = self.program;
-        // Whole cache lines. The distance of registers is no power of two, so that equal elements of them do
-        // not lie at the same place of a page: where they do, a chain of 14 steps takes 1.04 to 1.1 times as
-        // long.
-        let register = (self.tile * program.widest).next_multiple_of(storage::ALIGN) + 5 * storage::ALIGN;
+        let register = program.register_bytes(self.tile);
         let mut block =
             (!self.needs_no_registers(&range)).then(|| storage::alloc(register * program.registers));
         let mut registers: SmallVec<[&mut [u8]; 8]> =
