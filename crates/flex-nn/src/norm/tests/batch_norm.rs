@@ -112,6 +112,23 @@ fn check_forward<T: Element>(x: Tensor) {
     assert_eq!(wide::<T>(&x), data, "{what}");
 }
 
+/// Numbers near a mean that is far from zero: with `x * scale + shift`, the rounding of the shift alone would
+/// be an error of 0.03 here.
+#[test]
+fn a_large_mean_does_not_cancel() {
+    let line = |v: f32| Tensor::from_slice(&[v, 1.0], [2]).unwrap();
+    let x: Vec<f32> = (0..20).map(|k| if k < 10 { 1000.0 + (k as f32 - 3.0) / 512.0 } else { 1.0 }).collect();
+    let tensor = Tensor::from_slice(&x, [1, 2, 10]).unwrap();
+    let got = batch_norm(tensor, line(2.0), line(0.5), line(1000.0), line(0.0), EPSILON).unwrap();
+    for (k, (x, got)) in x.iter().zip(got.to_vec::<f32>()).enumerate() {
+        let want = match k {
+            0..10 => (f64::from(*x) - 1000.0) / EPSILON.sqrt() * 2.0 + 0.5,
+            _ => 1.0,
+        };
+        assert!((f64::from(got) - want).abs() <= 4.0 * f64::from(f32::EPSILON), "{k}: {got}, wanted {want}");
+    }
+}
+
 fn bits(tensor: &Tensor) -> Vec<u8> {
     let tensor = tensor.clone().into_contiguous().unwrap();
     let size = tensor.dtype().size();
