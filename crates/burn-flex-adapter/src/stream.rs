@@ -5,18 +5,15 @@
 //! was drawn before, not on the number of threads.
 
 use flex_core::random::Generator;
+use flex_core::storage::Lock;
 
-#[cfg(feature = "std")]
-static GENERATOR: std::sync::Mutex<Option<Generator>> = std::sync::Mutex::new(None);
-#[cfg(not(feature = "std"))]
-static GENERATOR: spin::Mutex<Option<Generator>> = spin::Mutex::new(None);
+static GENERATOR: Lock<Option<Generator>> = Lock::new(None);
 
+/// # Panics
+/// In a process that was forked while another thread took its part of the stream.
 fn with_generator<R>(f: impl FnOnce(&mut Option<Generator>) -> R) -> R {
-    #[cfg(feature = "std")]
-    // The lock cannot be poisoned: nothing panics under it.
-    return f(&mut GENERATOR.lock().expect("random: the generator's lock"));
-    #[cfg(not(feature = "std"))]
-    return f(&mut GENERATOR.lock());
+    let generator = GENERATOR.lock();
+    f(&mut generator.expect("random: another thread drew numbers when this process was forked"))
 }
 
 /// Starts the stream of the seed.

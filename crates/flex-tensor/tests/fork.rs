@@ -69,3 +69,30 @@ fn a_forked_process_has_memory_whatever_locks_other_threads_held() {
     });
     assert!(blocks(100));
 }
+
+#[test]
+fn a_forked_process_does_not_wait_for_a_lock_that_nobody_will_release() {
+    let (lock, meet) = (storage::Lock::new(1), std::sync::Barrier::new(2));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let guard = lock.lock();
+            meet.wait();
+            meet.wait();
+            drop(guard);
+        });
+        meet.wait();
+        assert_eq!(forked(|| lock.lock().is_none()), Some(true));
+        meet.wait();
+    });
+    // Nobody held it at this fork, and the child's own threads wait for each other.
+    let child = || {
+        let add = |_| *lock.lock().expect("a thread of this process releases it") += 1;
+        std::thread::scope(|scope| {
+            (0..4).for_each(|_| {
+                scope.spawn(|| (0..1000).for_each(add));
+            });
+        });
+        lock.lock().is_some_and(|value| *value == 4001)
+    };
+    assert_eq!(forked(child), Some(true));
+}

@@ -6,10 +6,10 @@ use super::{SharedPlan, elements_per_sample};
 use crate::{Result, storage};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use spin::Mutex;
+use storage::Lock;
 
 /// The plans used last, the latest first.
-pub(super) struct Plans<A>(Mutex<Vec<(usize, SharedPlan<A>)>>);
+pub(super) struct Plans<A>(Lock<Vec<(usize, SharedPlan<A>)>>);
 
 /// f32 or f64, with the cache of its plans.
 pub(super) trait Cached: FftFloat {
@@ -54,18 +54,19 @@ pub(super) fn plan<A: Cached>(op: &'static str, n: usize) -> Result<SharedPlan<A
 
 impl<A: FftFloat> Plans<A> {
     const fn new() -> Self {
-        Self(Mutex::new(Vec::new()))
+        Self(Lock::new(Vec::new()))
     }
 
     fn plan(&self, op: &'static str, n: usize) -> Result<SharedPlan<A>> {
-        if let Some(plan) = use_cached(&mut self.0.lock(), n) {
+        if let Some(plan) = self.0.lock().and_then(|mut cache| use_cached(&mut cache, n)) {
             return Ok(plan);
         }
         // The process ends if there is no memory for a plan.
         storage::try_list::<A>(op, n.saturating_mul(elements_per_sample(n)))?;
         // Planning takes a while; no other thread waits for the lock meanwhile.
         let plan = Arc::new(RealFft::new(n));
-        let mut cache = self.0.lock();
+        // A process that was forked while another thread held the lock keeps no plans.
+        let Some(mut cache) = self.0.lock() else { return Ok(plan) };
         if let Some(plan) = use_cached(&mut cache, n) {
             return Ok(plan);
         }
@@ -83,7 +84,7 @@ impl<A: FftFloat> Plans<A> {
     }
 
     fn clear(&self) {
-        let plans = core::mem::take(&mut *self.0.lock());
+        let plans = self.0.lock().map(|mut plans| core::mem::take(&mut *plans));
         drop(plans);
     }
 }
@@ -100,7 +101,7 @@ mod tests {
     use super::*;
 
     fn lengths<A>(plans: &Plans<A>) -> Vec<usize> {
-        plans.0.lock().iter().map(|(n, _)| *n).collect()
+        plans.0.lock().unwrap().iter().map(|(n, _)| *n).collect()
     }
 
     #[test]

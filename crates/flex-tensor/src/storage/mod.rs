@@ -13,6 +13,7 @@ mod bytes;
 mod deferred;
 #[cfg(feature = "std")]
 pub mod environment;
+mod lock;
 #[cfg(all(test, loom))]
 mod loom_models;
 #[cfg(feature = "std")]
@@ -32,6 +33,7 @@ mod sync {
 pub(crate) use buffer::Buffer;
 pub use bytes::{Adopted, Bytes};
 pub use deferred::{Deferred, Finish, Producer, RowFold, RowReduction};
+pub use lock::{Lock, LockGuard};
 pub use room::{
     ensure, ensure_for_tasks, grow, list, reserve, room, scratch, try_collect, try_list, try_room,
 };

@@ -8,7 +8,7 @@
 use super::program::{ChainProgram, LARGE};
 use super::{AnyOp, Extent, MAX_LEAVES, MAX_NODES, MAX_REDUCTIONS, Operands, rows};
 use crate::error::{Error, Result};
-use crate::storage::{Deferred, Producer, RowReduction, process};
+use crate::storage::{Deferred, Lock, Producer, RowReduction, process};
 use crate::{Bytes, DType, Shape, Tensor};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -16,7 +16,7 @@ use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use smallvec::{SmallVec, smallvec};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::sync::OnceLock;
 
 /// What a node waits for.
 pub(super) enum Todo {
@@ -57,7 +57,7 @@ pub(super) struct Call {
 /// A result that waits, or has been computed.
 pub(super) struct Node {
     /// Until a thread claims it.
-    todo: Mutex<Option<Todo>>,
+    todo: Lock<Option<Todo>>,
     result: OnceLock<Result<Bytes>>,
     /// Number of elements.
     count: usize,
@@ -87,7 +87,7 @@ impl CountOnce {
             return;
         }
         if let Some(node) = tensor.computation::<Node>()
-            && let Some(todo) = lock(&node.todo)
+            && let Some(todo) = node.todo.lock()
             && let Some(todo) = &*todo
         {
             let address = core::ptr::from_ref(node);
@@ -108,50 +108,28 @@ impl CountOnce {
 }
 
 /// Held while a thread claims nodes.
-static CLAIMS: Mutex<()> = Mutex::new(());
+static CLAIMS: Lock<()> = Lock::new(());
 
 /// Nodes that may wait, the latest last.
-static NODES: Mutex<Vec<Weak<Node>>> = Mutex::new(Vec::new());
+static NODES: Lock<Vec<Weak<Node>>> = Lock::new(Vec::new());
 
 /// Reductions of rows that may wait, the latest last.
-static REDUCTIONS: Mutex<VecDeque<Weak<Node>>> = Mutex::new(VecDeque::new());
+static REDUCTIONS: Lock<VecDeque<Weak<Node>>> = Lock::new(VecDeque::new());
 
 /// Length of [`NODES`], to be read without its lock.
 static LISTED: AtomicUsize = AtomicUsize::new(0);
 
-/// Attempts to take a lock in a forked process. Its own threads hold these locks for microseconds, unless the
-/// system runs other threads meanwhile: so all attempts but the first hundred give it the core.
-const ATTEMPTS: usize = 1000;
-
-/// Locks; no panic leaves any of these values half-changed. `None` in a forked process if another thread held
-/// the lock at the fork, which nobody will release.
-fn lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
-    process::remember();
-    for attempt in 0..ATTEMPTS {
-        match mutex.try_lock() {
-            Ok(guard) => return Some(guard),
-            Err(TryLockError::Poisoned(error)) => return Some(error.into_inner()),
-            Err(TryLockError::WouldBlock) if !process::is_forked() => {
-                return Some(mutex.lock().unwrap_or_else(PoisonError::into_inner));
-            }
-            Err(TryLockError::WouldBlock) if attempt < 100 => core::hint::spin_loop(),
-            Err(TryLockError::WouldBlock) => std::thread::yield_now(),
-        }
-    }
-    None
-}
-
 impl Node {
     pub(super) fn new(todo: Todo, count: usize, extent: Extent) -> Arc<Self> {
         let node = Arc::new_cyclic(|this| Self {
-            todo: Mutex::new(Some(todo)),
+            todo: Lock::new(Some(todo)),
             result: OnceLock::new(),
             count,
             extent,
             process: AtomicU32::new(0),
             this: this.clone(),
         });
-        let Some(mut nodes) = lock(&NODES) else { return node };
+        let Some(mut nodes) = NODES.lock() else { return node };
         if nodes.len() == nodes.capacity() {
             // Also those that are computed and held. To ask them, they would have to be held here, and the last
             // holder of a node runs destructors of its operands, some of them a user's: not under a lock.
@@ -181,7 +159,7 @@ impl Node {
     /// Keeps the number of reductions that wait, `node` included, at [`MAX_REDUCTIONS`]: computes the oldest.
     pub(super) fn bound_reductions(node: &Arc<Self>) {
         let mut waiting = {
-            let Some(mut reductions) = lock(&REDUCTIONS) else { return };
+            let Some(mut reductions) = REDUCTIONS.lock() else { return };
             reductions.push_back(Arc::downgrade(node));
             if reductions.len() <= MAX_REDUCTIONS {
                 return;
@@ -191,7 +169,7 @@ impl Node {
         // Not under the lock, for the reason that `new` gives.
         waiting.retain(|node| node.upgrade().is_some_and(|node| node.waits()));
         let oldest = if waiting.len() <= MAX_REDUCTIONS { None } else { waiting.pop_front() };
-        if let Some(mut reductions) = lock(&REDUCTIONS) {
+        if let Some(mut reductions) = REDUCTIONS.lock() {
             waiting.append(&mut reductions);
             *reductions = waiting;
         }
@@ -214,7 +192,7 @@ impl Node {
     /// Takes what the node waits for. `None` if a thread has taken it before. `process` is the
     /// [current](process::current) one, which the thread asks the system for once per chain.
     fn take(&self, process: u32) -> Option<Todo> {
-        let mut todo = lock(&self.todo)?;
+        let mut todo = self.todo.lock()?;
         if todo.is_some() {
             self.process.store(process, Ordering::Relaxed);
         }
@@ -237,7 +215,7 @@ impl Node {
     /// Claims the node's chain; `None` if another thread did so before.
     fn claim(&self) -> Option<Chain> {
         // In a forked process there may be no lock, and there is no other thread that it would keep out.
-        let _claims = lock(&CLAIMS);
+        let _claims = CLAIMS.lock();
         let process = process::current();
         let todo = self.take(process)?;
         let mut chain = Chain(Vec::with_capacity(self.extent.nodes));
@@ -439,7 +417,7 @@ pub(super) fn evaluate_all() -> Result<()> {
     if LISTED.load(Ordering::Acquire) == 0 {
         return Ok(());
     }
-    let Some(nodes) = lock(&NODES).map(|nodes| nodes.clone()) else { return Ok(()) };
+    let Some(nodes) = NODES.lock().map(|nodes| nodes.clone()) else { return Ok(()) };
     // The latest first: it is a user of the others, some of which nobody else holds.
     let mut result = Ok(());
     for node in nodes.iter().rev().filter_map(Weak::upgrade) {
@@ -452,7 +430,7 @@ pub(super) fn evaluate_all() -> Result<()> {
     // Their addresses are not in use again, since `nodes` refers to them.
     let mut computed: Vec<*const Node> = nodes.iter().map(Weak::as_ptr).collect();
     computed.sort_unstable();
-    if let Some(mut nodes) = lock(&NODES) {
+    if let Some(mut nodes) = NODES.lock() {
         nodes.retain(|node| computed.binary_search(&node.as_ptr()).is_err());
         LISTED.store(nodes.len(), Ordering::Release);
     }
