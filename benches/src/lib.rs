@@ -1,8 +1,9 @@
 //! One harness and one set of cases, generic over the backend, so that every peer runs exactly the same
 //! calls.
 //!
-//! Peers are timed in turn (A B C A B C ...) within one process: a disturbance of the machine affects all of
-//! them alike, and the ratios between their medians stay valid.
+//! Peers are timed in turn (A B C A B C ...): a disturbance of the machine affects all of them alike, and the
+//! ratios between their medians stay valid. Each number of threads has a process of its own; PyTorch, NumPy
+//! and ONNX Runtime run in Python processes beside it.
 #![deny(missing_docs)]
 
 mod call;

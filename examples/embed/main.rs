@@ -2,7 +2,7 @@
 //! question.
 //!
 //! ```console
-//! examples/embed/fetch minilm      # downloads the weights and the tokenizer, 90 MB, into a folder
+//! examples/embed/fetch minilm      # downloads the weights and the tokenizer (84 MB) into a folder
 //! cargo run --release --features embed --example embed -- \
 //!     --weights minilm/model.safetensors "A cat sits." "A dog runs."
 //! cargo run --release --features embed --example embed -- \

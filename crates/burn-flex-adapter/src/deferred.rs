@@ -1,9 +1,10 @@
 //! When operations compute: at once, or when their results are read.
 //!
-//! An elementwise operation that moves 512 KiB and more returns a tensor that waits for its reader. A chain
-//! of such operations is then one pass through memory, in which intermediate results never leave the cache. A
-//! convolution waits too: the operations that follow it run on each piece of its result while the piece is in
-//! the cache.
+//! A light operation on f32 (a few instructions, such as an addition or relu) that reads and writes 512 KiB
+//! and more returns a tensor that waits for its reader; any other elementwise operation does from 64 MiB on.
+//! A chain of such operations is then one pass through memory, in which intermediate results never leave the
+//! cache. A convolution waits too: the operations that follow it run on each piece of its result while the
+//! piece is in the cache.
 //! Results have the same bits, and shapes and dtypes are checked at each call. Reading a tensor computes it;
 //! so does `Backend::sync`, which computes every result that a tensor still holds.
 //!

@@ -1,8 +1,8 @@
 //! Reductions and scans.
 //!
 //! A reduction is a [`Reducer`](reducer::Reducer): an identity, a lift of one element and an associative
-//! combination. A new reduction adds no other code. The modules from the bottom up, each using only those
-//! before it:
+//! combination. A new reduction adds a reducer and its functions in this file, and no driver. The modules
+//! from the bottom up, each using only those before it:
 //!
 //! * [`sizes`]: the sizes that work is cut to; [`scratch`]: memory for accumulators of any type
 //! * [`lift`]: the types that reductions compute in; [`order`]: how extremes compare
