@@ -39,6 +39,30 @@ fn kernels_of_users_read_write_and_view() {
     }
 }
 
+/// Kernels read `storage` and `bytes` by length after `to_contiguous`.
+#[test]
+fn a_contiguous_tensor_is_alone_in_its_buffer() {
+    let numbers: Vec<f32> = (0..10).map(|i| i as f32).collect();
+    let tensor = FlexTensor::from_data(TensorData::new(numbers.clone(), [10]));
+    let table = tensor.reshape(Shape::new([5, 2]));
+    let views = [
+        (tensor.narrow(0, 5, 5), &numbers[5..]),
+        (tensor.narrow(0, 0, 4), &numbers[..4]),
+        (tensor.narrow(0, 3, 0), &[]),
+        (table.narrow(0, 1, 2), &numbers[2..6]),
+        (table.narrow(0, 0, 3), &numbers[..6]),
+    ];
+    for (view, want) in views {
+        assert!(view.is_contiguous());
+        let alone = view.to_contiguous();
+        assert_eq!(alone.layout().shape(), view.layout().shape());
+        assert_eq!((alone.layout().offset(), alone.storage::<f32>()), (0, want));
+        assert_eq!(alone.bytes().len(), size_of_val(want));
+    }
+    // What fills its buffer is not copied.
+    assert_eq!(table.to_contiguous().bytes().as_ptr(), tensor.bytes().as_ptr());
+}
+
 #[cfg(feature = "fft")]
 #[test]
 fn transforms_are_functions_of_each_dtype() {
