@@ -50,6 +50,7 @@ pub fn defects<B: Backend>() -> Vec<Defect> {
         defect("scatter by maximum drops NaN", scatter_max_nan::<B>),
         defect("argmax of a block-quantized tensor ignores the scales", quantized_argmax::<B>),
         defect("a pointwise convolution takes a weight for other channels", pointwise_channels::<B>),
+        defect("unfolding panics where an axis is shorter than a window", no_window::<B>),
     ]
 }
 
@@ -211,6 +212,12 @@ fn pointwise_channels<B: Backend>() -> Result<(), String> {
     let upload = |shape: &[usize]| float::<B>(&Array::from_fn(shape, |_| 1.0), DType::F32);
     let options = ConvOptions::new([1, 1], [0, 0], [1, 1], 1);
     refused("conv", || drop(B::conv2d(upload(&[1, 4, 3, 3]), upload(&[2, 3, 1, 1]), None, options)))
+}
+
+fn no_window<B: Backend>() -> Result<(), String> {
+    let zeros = float::<B>(&Array::from_fn([2, 5], |_| 0.0), DType::F32);
+    let want = Array::new([2, 0, 6], Vec::new());
+    expect_float::<B>(B::float_unfold(zeros, 1, 6, 1), DType::F32, &want, Tolerance::EXACT, 0.0)
 }
 
 fn batches<B: Backend>() -> Result<(), String> {

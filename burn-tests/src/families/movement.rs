@@ -3,7 +3,7 @@
 use crate::array::{Array, for_each_index};
 use crate::kind::{Bool, Float, Int, Kind};
 use crate::row::{Context, Row};
-use crate::support::{SHAPES, over_layouts, over_layouts2};
+use crate::support::{SHAPES, over_layouts, over_layouts2, upload};
 use burn_backend::{Backend, DType, Shape, Slice};
 
 /// Rows of this family.
@@ -310,6 +310,19 @@ fn unfold<B: Backend, K: Kind<B>>(
             }
         }
     });
+    for dtype in K::dtypes(context, &[method]) {
+        let array = K::sample(dtype, &[2, 5], 1);
+        for (axis, size, step) in [(1, 6, 1), (1, 6, 9), (1, 9, 2), (0, 3, 1)] {
+            let what = || format!("{dtype:?} no window: axis {axis}, size {size}, step {step}");
+            context.attempt(what, || {
+                let mut shape = vec![2, 5, size];
+                shape[axis] = 0;
+                let want = Array::from_fn(shape, |_| unreachable!("an element of no window"));
+                let got = run(upload::<B, K>(context, &array, dtype), axis, size, step);
+                K::expect(got, dtype, &want)
+            });
+        }
+    }
 }
 
 fn repeat<B: Backend, K: Kind<B>>(

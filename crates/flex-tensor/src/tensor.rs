@@ -586,7 +586,7 @@ impl Tensor {
     /// Sliding windows; see [`Layout::unfold`].
     ///
     /// # Errors
-    /// A window longer than the axis, or a step of zero.
+    /// A step of zero, or a window too long for any tensor.
     pub fn unfold(self, axis: usize, size: usize, step: usize) -> Result<Self> {
         self.view(|l| l.unfold(axis, size, step))
     }

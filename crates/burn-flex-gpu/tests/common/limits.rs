@@ -58,6 +58,7 @@ pub fn kernels(asked: Capabilities) -> Capabilities {
     let list = [
         ("*", " []", RANK_0),
         ("*", "[2, 0, 3]", EMPTY),
+        ("*", "no window: ", EMPTY),
         ("*", "Broadcast dims must be size 1", EMPTY),
         ("*", "attempt to divide by zero", EMPTY),
         ("*", "batch: 0", EMPTY),

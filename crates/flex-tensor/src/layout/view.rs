@@ -113,20 +113,17 @@ impl Layout {
         super::expand_like("expand", self, shape)
     }
 
-    /// Sliding windows of `size` along `axis`, `step` apart. `axis` then counts the windows, and a new last
-    /// axis runs inside a window. Windows overlap in memory when `step < size`.
+    /// Sliding windows of `size` along `axis`, `step` apart. `axis` then counts the windows, none if it is
+    /// shorter than a window, and a new last axis runs inside a window. Windows overlap in memory when
+    /// `step < size`.
     pub fn unfold(mut self, axis: usize, size: usize, step: usize) -> Result<Self> {
         check_axis("unfold", axis, self.rank())?;
         if step == 0 {
             return Err(Error::argument("unfold", "step", 0, "a step of at least 1"));
         }
         let len = self.shape[axis];
-        if size > len {
-            let expected = alloc::format!("at most the size {len} of axis {axis}");
-            return Err(Error::argument("unfold", "window size", size, expected));
-        }
         let inner = self.strides[axis];
-        let windows = (len - size) / step + 1;
+        let windows = if size > len { 0 } else { (len - size) / step + 1 };
         self.shape.as_mut_slice()[axis] = windows;
         self.strides[axis] = if windows > 1 { inner * step as isize } else { inner.max(0) };
         self.shape.push(size);
