@@ -377,6 +377,21 @@ fn message<R>(call: impl FnOnce() -> R) -> String {
 }
 
 #[test]
+fn malformed_masks_say_what_is_wrong() {
+    let x = || up(&floats(DType::F32, &[2, 3], (0.5, 1.5), 1), DType::F32);
+    let mask = || Flex::bool_zeros(Shape::new([3, 2]), &FlexDevice, BoolDType::Native);
+    let ints = || Flex::int_zeros(Shape::new([2, 3]), &FlexDevice, IntDType::I32);
+    for (got, part) in [
+        (message(|| block_on(Flex::float_mask_select(x(), mask()))), "[3, 2]"),
+        (message(|| block_on(Flex::float_mask_select(x(), ints()))), "i32"),
+        (message(|| block_on(Flex::int_mask_select(ints(), mask()))), "[3, 2]"),
+        (message(|| block_on(Flex::bool_mask_select(mask(), x()))), "f32"),
+    ] {
+        assert!(got.starts_with("mask_select: ") && got.contains(part), "{got}: {part}");
+    }
+}
+
+#[test]
 fn malformed_batch_norms_say_what_is_wrong() {
     let t = |shape: &[usize], dtype| up(&floats(dtype, shape, (0.5, 1.5), 1), dtype);
     let f = |shape: &[usize]| t(shape, DType::F32);

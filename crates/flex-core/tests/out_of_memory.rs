@@ -210,6 +210,8 @@ const CASES: &[Case] = cases! {
     "scatter of columns", SOME, |n| index::scatter(0, x([4, n], U8), x([2, n], I32), x([2, n], U8), Update::Max)?;
     "scatter_nd", SOME, |n| index::scatter_nd(x([4, 4], F32), x([n, 2], I32), x([n], F32), Update::Add)?;
     "gather_nd", ALL, |n| index::gather_nd(x([4, 4], F32), x([n, 2], I32))?;
+    "mask_select", SOME, |n| index::mask_select(x([n], F32), x([n], DType::Bool(NATIVE)))?;
+    "mask_select of ones", SOME, |n| index::mask_select(x([n], F32), Tensor::full([1], 1, DType::Bool(NATIVE))?.expand(&[n])?)?;
     "nonzero", SOME, |n| index::nonzero(x([n], U8), I64)?;
     "nonzero of ones", SOME, |n| index::nonzero(Tensor::full([1, 1], 1, U8)?.expand(&[n, 2])?, I64)?;
     "sum", SOME, |n| reduce::sum(x([n], F32))?;

@@ -18,6 +18,10 @@ impl FloatTensorOps<Self> for Flex {
         float_hypot(lhs: T, rhs: T) => binary(B::Hypot, lhs.0, rhs.0);
     }
 
+    async fn float_mask_select(tensor: T, mask: T) -> T {
+        index::mask_select(tensor.0, mask.0).or_panic()
+    }
+
     fn float_topk_with_indices(tensor: T, dim: usize, k: usize, out_dtype: IntDType) -> (T, T) {
         sort::topk_with_indices(tensor.0, dim, k, dtype::int(out_dtype)).or_panic()
     }
@@ -33,6 +37,10 @@ impl IntTensorOps<Self> for Flex {
             index::select_update(tensor.0, dim, indices.0, value.0, update(op));
     }
 
+    async fn int_mask_select(tensor: T, mask: T) -> T {
+        index::mask_select(tensor.0, mask.0).or_panic()
+    }
+
     fn int_topk_with_indices(tensor: T, dim: usize, k: usize) -> (T, T) {
         let dtype = axis_index_dtype(&tensor, dim);
         sort::topk_with_indices(tensor.0, dim, k, dtype).or_panic()
@@ -41,6 +49,10 @@ impl IntTensorOps<Self> for Flex {
 
 impl BoolTensorOps<Self> for Flex {
     bool_ops! {}
+
+    async fn bool_mask_select(tensor: T, mask: T) -> T {
+        index::mask_select(tensor.0, mask.0).or_panic()
+    }
 }
 
 impl ActivationOps<Self> for Flex {

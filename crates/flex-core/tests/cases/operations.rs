@@ -271,7 +271,8 @@ pub const OPERATIONS: &[(&str, Operation)] = &[
         run(move || {
             Ok(vec![
                 index::gather_nd(x.clone(), at.clone())?,
-                index::scatter_nd(x, at, values, Update::Add)?,
+                index::scatter_nd(x.clone(), at, values, Update::Add)?,
+                index::mask_select(x, mask.clone())?,
                 index::nonzero(mask, I64)?,
             ])
         })

@@ -6,7 +6,7 @@
 //! | [`select`], [`embedding`] | [`select_update`], [`embedding_backward`] | one index per slice of an axis |
 //! | [`gather_nd`] | [`scatter_nd`] | the indices of the leading axes, in its last axis |
 //!
-//! [`nonzero`] does the opposite: it makes indices from a mask.
+//! [`nonzero`] does the opposite: it makes indices from a mask. [`mask_select`] reads by a mask without them.
 //!
 //! Indices may have any integer dtype. They are checked before anything is written: an index out of range
 //! (every negative one is) returns an [`Error::Index`](crate::Error::Index), and nothing changes. Updates of
@@ -15,6 +15,7 @@
 
 mod each_row;
 mod indices;
+mod mask_select;
 mod nd;
 mod nonzero;
 mod rows;
@@ -25,6 +26,7 @@ mod tests;
 mod update;
 
 pub use indices::check_indices;
+pub use mask_select::mask_select;
 pub use nd::{gather_nd, scatter_nd};
 pub use nonzero::nonzero;
 pub use rows::{embedding_backward, select_update};

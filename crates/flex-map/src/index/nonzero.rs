@@ -6,6 +6,7 @@ use crate::parallel::{self, Work};
 use crate::{DType, Element, Tensor};
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::Range;
 use flex_math::simd::vectorize_lean;
 
 const OP: &str = "nonzero";
@@ -27,28 +28,47 @@ pub fn nonzero(tensor: Tensor, index_dtype: DType) -> Result<Tensor> {
         return Err(Error::shape(OP, &shape, expected));
     }
     let work = Work::Bytes(mask.len());
-    let counts = parallel::map_blocks(mask.len(), TASK_MASK_ELEMENTS, work, |range| count(&mask[range]));
+    let counts = counts(mask, work);
     let total: usize = counts.iter().sum();
     // Indices are not negative, so signed and unsigned dtypes hold the same bits.
     dispatch!(bits OP, index_dtype, I => {
         Tensor::build::<I>(OP, [total, rank], index_dtype, |out| {
-            if out.is_empty() {
-                return;
+            // Without axes an index has no elements.
+            if !out.is_empty() {
+                for_each_task(mask, &counts, rank, out, work, |range, out| {
+                    list(&mask[range.clone()], range.start, &shape, out);
+                });
             }
-            let mut rest = out;
-            let mut parts: Vec<&mut [I]> = Vec::with_capacity(counts.len());
-            for count in counts {
-                let (part, tail) = rest.split_at_mut(count * rank);
-                parts.push(part);
-                rest = tail;
-            }
-            parallel::for_each_chunk(&mut parts, 1, work, |k, part| {
-                let first = k * TASK_MASK_ELEMENTS;
-                let mask = &mask[first..(first + TASK_MASK_ELEMENTS).min(mask.len())];
-                list(mask, first, &shape, part[0]);
-            });
         })
     })
+}
+
+/// The number of true elements of each task's part of a mask.
+pub(super) fn counts(mask: &[u8], work: Work) -> Vec<usize> {
+    parallel::map_blocks(mask.len(), TASK_MASK_ELEMENTS, work, |range| count(&mask[range]))
+}
+
+/// Calls `f` with the range of each task's part of a mask and its part of `out`, which has `width` places for
+/// each true element: [`counts`] has their numbers.
+pub(super) fn for_each_task<T: Element>(
+    mask: &[u8],
+    counts: &[usize],
+    width: usize,
+    out: &mut [T],
+    work: Work,
+    f: impl Fn(Range<usize>, &mut [T]) + Sync,
+) {
+    let mut rest = out;
+    let mut parts: Vec<&mut [T]> = Vec::with_capacity(counts.len());
+    for count in counts {
+        let (part, tail) = rest.split_at_mut(count * width);
+        parts.push(part);
+        rest = tail;
+    }
+    parallel::for_each_chunk(&mut parts, 1, work, |k, part| {
+        let first = k * TASK_MASK_ELEMENTS;
+        f(first..(first + TASK_MASK_ELEMENTS).min(mask.len()), part[0]);
+    });
 }
 
 fn count(mask: &[u8]) -> usize {

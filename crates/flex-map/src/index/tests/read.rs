@@ -1,4 +1,4 @@
-//! Compares gather, select, embedding and nonzero with their definitions.
+//! Compares gather, select, embedding, mask_select and nonzero with their definitions.
 
 use super::*;
 
@@ -166,6 +166,85 @@ fn every_dtype_is_read() {
     check::<u32>();
     check::<u16>();
     check::<u8>();
+}
+
+/// Where the masks of the tests below are true: everywhere, nowhere, or for one of so many elements.
+fn mask_of(shape: &[usize], one_of: usize, seed: u64) -> Tensor {
+    let mut next = sequence(seed);
+    let values: Vec<bool> = (0..shape.iter().product()).map(|_| one_of != 0 && next(one_of) == 0).collect();
+    Tensor::from_bools(&values, shape.to_vec()).unwrap()
+}
+
+fn mask_select_by_definition<T: Element>(t: &Tensor, mask: &Tensor) -> Vec<T> {
+    let chosen = coordinates(t.shape()).into_iter().filter(|i| pick::<u8>(mask, i) != 0);
+    chosen.map(|i| pick(t, &i)).collect()
+}
+
+#[test]
+fn mask_select_of_every_dtype_and_layout() {
+    fn check<T: Element>() {
+        for shape in [vec![7], vec![5, 67], vec![3, 1, 64], vec![2, 3, 4, 5], vec![3, 0], vec![0]] {
+            for one_of in [0, 1, 2, 9] {
+                let masks = layouts(&shape, |s| mask_of(s, one_of, 50));
+                for t in layouts(&shape, |s| numbers::<T>(s, 51)) {
+                    for mask in &masks {
+                        let got = mask_select(t.clone(), mask.clone()).unwrap();
+                        let want = mask_select_by_definition::<T>(&t, mask);
+                        assert_eq!((got.dtype(), got.shape().as_slice()), (T::DTYPE, &[want.len()][..]));
+                        assert_eq!(got.to_vec::<T>(), want, "{:?} {:?}", t.layout(), mask.layout());
+                    }
+                }
+            }
+        }
+    }
+    check::<f64>();
+    check::<f32>();
+    check::<f16>();
+    check::<bf16>();
+    check::<i64>();
+    check::<i32>();
+    check::<i16>();
+    check::<i8>();
+    check::<u64>();
+    check::<u32>();
+    check::<u16>();
+    check::<u8>();
+    let (yes, no) = (mask_of(&[], 1, 1), mask_of(&[], 0, 1));
+    let number = numbers::<f32>(&[], 52);
+    let stored = DType::Bool(BoolStore::U8);
+    assert_eq!(mask_select(number.clone(), yes.clone()).unwrap().to_vec::<f32>(), number.to_vec::<f32>());
+    assert_eq!(mask_select(number, no.with_dtype(stored)).unwrap().shape().as_slice(), [0]);
+    assert_eq!(mask_select(yes.clone().with_dtype(stored), yes).unwrap().dtype(), stored);
+}
+
+#[test]
+fn mask_select_of_several_tasks() {
+    for shape in [vec![9, 70_001], vec![70_001, 3], vec![1 << 17]] {
+        for one_of in [0, 1, 2, 9, 1000] {
+            let backwards: Vec<usize> = (0..shape.len()).rev().collect();
+            let (t, mask) = (numbers::<i16>(&shape, 53), mask_of(&shape, one_of, 54));
+            let views = [(t.clone(), mask.clone()), (t, mask.flip(&backwards).unwrap())];
+            for (t, mask) in views {
+                let turned =
+                    [t.clone().permute(&backwards).unwrap(), mask.clone().permute(&backwards).unwrap()];
+                for [t, mask] in [[t, mask], turned] {
+                    let (values, truths) = (t.to_vec::<i16>(), mask.to_vec::<u8>());
+                    let chosen = values.into_iter().zip(truths).filter(|&(_, truth)| truth != 0);
+                    let want: Vec<i16> = chosen.map(|(value, _)| value).collect();
+                    assert_eq!(mask_select(t, mask).unwrap().to_vec::<i16>(), want);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn mask_select_refuses_what_is_no_mask_of_the_tensor() {
+    let message = |mask| mask_select(numbers::<f32>(&[2, 3], 55), mask).unwrap_err().to_string();
+    assert!(message(numbers::<u8>(&[2, 3], 1)).starts_with("mask_select: dtype u8"));
+    for shape in [&[3][..], &[1, 3], &[3, 2], &[6], &[2, 3, 1]] {
+        assert!(message(mask_of(shape, 1, 1)).starts_with("mask_select: "), "{shape:?}");
+    }
 }
 
 #[test]
