@@ -434,6 +434,66 @@ fn fold_is_the_adjoint_of_unfold() {
 }
 
 #[test]
+fn fold_adds_what_overlaps() {
+    let output = [5, 6];
+    for (kernel, stride, padding, dilation) in [
+        ([2, 3], [1, 1], [0, 0], [1, 1]),
+        ([3, 2], [2, 1], [1, 0], [1, 2]),
+        ([2, 2], [2, 3], [1, 1], [1, 2]),
+        ([5, 6], [1, 1], [0, 0], [1, 1]),
+        ([1, 1], [3, 4], [2, 3], [1, 1]),
+    ] {
+        let blocks =
+            [0, 1].map(|k| (output[k] + 2 * padding[k] - dilation[k] * (kernel[k] - 1) - 1) / stride[k] + 1);
+        let taps = kernel[0] * kernel[1];
+        for dtype in FLOATS {
+            let x = floats(dtype, &[2, 3 * taps, blocks[0] * blocks[1]], (-2.0, 2.0), 1);
+            let mut sums = vec![0.0; 2 * 3 * 30];
+            for_each_index(x.shape(), |i| {
+                let (tap, block) = (i[1] % taps, i[2]);
+                let place = [(block / blocks[1], tap / kernel[1]), (block % blocks[1], tap % kernel[1])];
+                let at = |k: usize| {
+                    let (block, tap) = place[k];
+                    (block * stride[k] + tap * dilation[k]).checked_sub(padding[k]).filter(|&y| y < output[k])
+                };
+                if let (Some(y), Some(x_at)) = (at(0), at(1)) {
+                    sums[((i[0] * 3 + i[1] / taps) * 5 + y) * 6 + x_at] += x.at(i);
+                }
+            });
+            let want = Array::new([2, 3, 5, 6], sums);
+            for t in [up(&x, dtype), permuted(&x, dtype)] {
+                let options = UnfoldOptions::new(stride, padding, dilation);
+                close(Flex::fold4d(t, output, kernel, options), dtype, &want, taps, 2.0, "fold4d");
+            }
+        }
+    }
+    // What does not overlap does not mix: a product by zero would make NaN of infinity.
+    let x = Array::new([1, 4, 1], vec![f64::INFINITY, 1.0, 2.0, 3.0]);
+    for dtype in FLOATS {
+        let got =
+            down(Flex::fold4d(up(&x, dtype), [2, 2], [2, 2], UnfoldOptions::new([1, 1], [0, 0], [1, 1])));
+        compare_exact(&got, &Array::new([1, 1, 2, 2], x.data().to_vec())).expect("the elements");
+    }
+}
+
+#[test]
+fn malformed_folds_say_what_is_wrong() {
+    let fold = |shape: &[usize], kernel| {
+        let x = up(&floats(DType::F32, shape, (-2.0, 2.0), 1), DType::F32);
+        message(|| Flex::fold4d(x, [3, 3], kernel, UnfoldOptions::new([1, 1], [0, 0], [1, 1])))
+    };
+    for (got, part) in [
+        (fold(&[4, 4], [2, 2]), "blocks"),
+        (fold(&[1, 6, 4], [2, 2]), "multiple of 4"),
+        (fold(&[1, 4, 5], [2, 2]), "4 blocks"),
+        (fold(&[1, 4, 4], [2, 0]), "kernel size"),
+        (fold(&[1, 16, 4], [4, 4]), "fits"),
+    ] {
+        assert!(got.starts_with("fold4d: ") && got.contains(part), "{got}: {part}");
+    }
+}
+
+#[test]
 fn updates_by_every_operation() {
     use IndexingUpdateOp as Op;
     let combine = |op: Op, old: i128, new: i128| match op {

@@ -25,7 +25,6 @@ const LEFT_TO_DEFAULTS: &[(&str, &str, &str)] = &[
     ("FloatTensorOps", "float_pad", "composed of float_full and float_slice_assign, which are native"),
     ("IntTensorOps", "int_pad", "composed of int_full and int_slice_assign, which are native"),
     ("IntTensorOps", "int_square", "calls int_powi_scalar, which is native"),
-    ("ModuleOps", "fold4d", "calls conv_transpose2d, which is native"),
     ("QTensorOps", "q_detach", "only autodiff backends have something to detach"),
     ("QTensorOps", "q_set_require_grad", "only autodiff backends track gradients"),
     ("QTensorOps", "q_is_require_grad", "only autodiff backends track gradients"),

@@ -318,6 +318,8 @@ const CASES: &[Case] = cases! {
     "conv_transpose_weight_backward", SOME, |n| conv::conv_transpose_weight_backward(x([1, 1, 3], F16), x([1, 1, 2], F16), x([1, 1, 2 * n + 2], F16), &transposed::<1>(n, 0, 1))?;
     "conv_transpose_x_backward", SOME, |n| conv::conv_transpose_x_backward(x([1, 1, 2], F16), x([1, 1, 2 * n + 2], F16), &transposed::<1>(n, 0, 1))?;
     "unfold4d", ALL, |n| conv::unfold4d(x([1, 1, 3, 3], F32), [1, 1], &conv::UnfoldOptions { stride: [1, 1], padding: [0, n], dilation: [1, 1] })?;
+    "fold4d", SOME, |n| conv::fold4d(x([1, 1, n], F16), [1, n], [1, 1], &conv::UnfoldOptions { stride: [1, 1], padding: [0, 0], dilation: [1, 1] })?;
+    "fold4d apart", ALL, |n| conv::fold4d(x([1, 1, 2], F32), [1, n + 1], [1, 1], &conv::UnfoldOptions { stride: [1, n], padding: [0, 0], dilation: [1, 1] })?;
     "deform_conv2d", SOME, |n| conv::deform_conv2d(x([1, 1, 1, 1], F16), x([1, 2, 1, 2 * n + 1], F16), x([1, 1, 1, 1], F16), None, None, &deformed(n))?;
     "deform_conv2d channels", SOME, |n| conv::deform_conv2d(x([1, n, 1, 1], F16), x([1, 2, 1, 1], F16), x([1, n, 1, 1], F16), None, None, &deformed(0))?;
     "deform_conv2d_backward", SOME, |n| conv::deform_conv2d_backward(x([1, 1, 1, 1], F16), x([1, 2, 1, 2 * n + 1], F16), x([1, 1, 1, 1], F16), None, None, x([1, 1, 1, 2 * n + 1], F16), &deformed(n))?;

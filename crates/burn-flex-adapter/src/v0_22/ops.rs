@@ -72,6 +72,8 @@ impl ModuleOps<Self> for Flex {
     module_ops! {}
 
     ops! {
+        fold4d(x: T, output_size: [usize; 2], kernel_size: [usize; 2], options: UnfoldOptions) =>
+            conv::fold4d(x.0, output_size, kernel_size, &unfold_options(options));
         adaptive_avg_pool3d(x: T, output_size: [usize; 3]) => pool::adaptive_avg_pool3d(x.0, output_size);
         adaptive_avg_pool3d_backward(x: T, grad: T) => pool::adaptive_avg_pool3d_backward(x.0, grad.0);
         batch_norm(x: T, gamma: T, beta: T, mean: T, variance: T, epsilon: f64) =>

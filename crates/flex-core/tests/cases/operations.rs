@@ -126,7 +126,10 @@ pub const OPERATIONS: &[(&str, Operation)] = &[
         let shape = [d.dim(3), d.dim(8), 3 + d.dim(48), 3 + d.dim(48)];
         let x = d.values(&shape, dtype)?;
         let options = UnfoldOptions { stride: [1 + d.below(2); 2], padding: [1; 2], dilation: [1; 2] };
-        run(move || Ok(vec![conv::unfold4d(x, [3, 3], &options)?]))
+        run(move || {
+            let columns = conv::unfold4d(x, [3, 3], &options)?;
+            Ok(vec![conv::fold4d(columns.clone(), [shape[2], shape[3]], [3, 3], &options)?, columns])
+        })
     }),
     ("attention", |d| {
         let (dtype, [batch, heads]) = (d.float(), [d.dim(2), d.dim(4)]);

@@ -26,6 +26,7 @@ mod bias;
 mod choice;
 mod deform;
 mod element;
+mod fold;
 mod images;
 mod plan;
 mod planes;
@@ -40,6 +41,7 @@ mod winograd;
 
 pub use bias::conv_bias_backward;
 pub use deform::{deform_conv2d, deform_conv2d_backward};
+pub use fold::fold4d;
 pub use unfold::unfold4d;
 
 use crate::error::{Result, check_same_dtype};
@@ -93,7 +95,7 @@ pub struct DeformConvOptions {
     pub offset_groups: usize,
 }
 
-/// Options of [`unfold4d`].
+/// Options of [`unfold4d`] and [`fold4d`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnfoldOptions {
     /// Distance between neighbouring windows.

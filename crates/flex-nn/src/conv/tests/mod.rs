@@ -600,6 +600,130 @@ fn operands_that_do_not_fit_are_refused() {
     ));
 }
 
+/// Output size, kernel, stride, padding and dilation of a fold.
+type Fold = ([usize; 2], [usize; 2], [usize; 2], [usize; 2], [usize; 2]);
+
+const FOLDS: [Fold; 8] = [
+    ([6, 7], [2, 3], [1, 1], [0, 0], [1, 1]),
+    ([5, 33], [3, 3], [2, 1], [1, 2], [1, 3]),
+    ([7, 9], [3, 2], [1, 3], [2, 1], [2, 2]),
+    ([4, 4], [4, 4], [4, 4], [0, 0], [1, 1]),
+    // Windows that leave gaps, and some that lie in the padding.
+    ([5, 6], [1, 1], [3, 4], [2, 3], [1, 1]),
+    // Rows longer than a block, and than a task.
+    ([1, 2100], [1, 4], [1, 3], [0, 2], [1, 1]),
+    ([2, 70_000], [2, 2], [1, 2], [1, 1], [1, 1]),
+    ([40, 200], [3, 3], [1, 1], [1, 1], [1, 1]),
+];
+
+/// The windows along each axis.
+fn fold_grid((size, kernel, stride, padding, dilation): Fold) -> [usize; 2] {
+    [0, 1].map(|k| (size[k] + 2 * padding[k] - dilation[k] * (kernel[k] - 1) - 1) / stride[k] + 1)
+}
+
+fn check_fold<T: Element>(fold: Fold, [batch, channels]: [usize; 2]) {
+    let (size, kernel, stride, padding, dilation) = fold;
+    let (grid, taps) = (fold_grid(fold), kernel[0] * kernel[1]);
+    let windows = grid[0] * grid[1];
+    let shape = [batch, channels, size[0], size[1]];
+    let x = random::<T>(&[batch, channels * taps, windows], 3);
+    let (values, mut want) = (to_f64::<T>(&x), Sums::new(shape.iter().product()));
+    for (i, &value) in values.iter().enumerate() {
+        let (plane, tap, window) = (i / windows / taps, i / windows % taps, i % windows);
+        let at = |axis: usize, window: usize, tap: usize| {
+            let at = (window * stride[axis] + tap * dilation[axis]).checked_sub(padding[axis]);
+            at.filter(|&at| at < size[axis])
+        };
+        let row = at(0, window / grid[1], tap / kernel[1]);
+        if let (Some(row), Some(column)) = (row, at(1, window % grid[1], tap % kernel[1])) {
+            want.add((plane * size[0] + row) * size[1] + column, value);
+        }
+    }
+    let options = UnfoldOptions { stride, padding, dilation };
+    want.check::<T>("fold4d", &fold4d(x.clone(), size, kernel, &options).unwrap(), &shape);
+    // The same elements in other layouts.
+    let permuted = x.clone().permute(&[2, 0, 1]).unwrap().into_contiguous().unwrap().permute(&[1, 2, 0]);
+    let flipped = x.flip(&[0, 2]).unwrap().into_contiguous().unwrap().flip(&[0, 2]);
+    for view in [permuted, flipped] {
+        want.check::<T>("fold4d", &fold4d(view.unwrap(), size, kernel, &options).unwrap(), &shape);
+    }
+}
+
+#[test]
+fn fold_adds_up_the_windows() {
+    for fold in FOLDS {
+        check_fold::<f32>(fold, [2, 3]);
+        check_fold::<f64>(fold, [1, 2]);
+        check_fold::<f16>(fold, [3, 1]);
+        check_fold::<bf16>(fold, [0, 2]);
+        check_fold::<bf16>(fold, [1, 2]);
+    }
+}
+
+#[test]
+fn fold_is_the_adjoint_of_unfold() {
+    let dot = |a: &Tensor, b: &Tensor| {
+        to_f64::<f64>(a).iter().zip(to_f64::<f64>(b)).map(|(a, b)| a * b).sum::<f64>()
+    };
+    for fold in FOLDS {
+        let (size, kernel, stride, padding, dilation) = fold;
+        let options = UnfoldOptions { stride, padding, dilation };
+        let x = random::<f64>(&[2, 3, size[0], size[1]], 1);
+        let columns = unfold4d(x.clone(), kernel, &options).unwrap();
+        let y = random::<f64>(columns.shape(), 2);
+        let folded = fold4d(y.clone(), size, kernel, &options).unwrap();
+        let (left, right) = (dot(&columns, &y), dot(&x, &folded));
+        assert!((left - right).abs() <= 1e-9 * left.abs().max(1.0), "{left} {right}");
+    }
+}
+
+#[test]
+fn fold_keeps_values_that_are_not_finite_in_their_places() {
+    let options = UnfoldOptions { stride: [1; 2], padding: [0; 2], dilation: [1; 2] };
+    let x = tensor::<f32>(&[f64::INFINITY, 1.0, 2.0, 3.0], &[1, 4, 1]);
+    let got = fold4d(x, [2, 2], [2, 2], &options).unwrap();
+    assert_eq!(got.to_vec::<f32>(), [f32::INFINITY, 1.0, 2.0, 3.0]);
+    // Two windows side by side: of their 4 x 2 taps, two pairs overlap in the middle column.
+    let x = tensor::<f16>(&[1.0, 60000.0, 60000.0, f64::NAN, 2.0, 3.0, -60000.0, 60000.0], &[1, 4, 2]);
+    let got = to_f64::<f16>(&fold4d(x, [2, 3], [2, 2], &options).unwrap());
+    assert_eq!(got[..2], [1.0, f64::INFINITY]);
+    assert!(got[2].is_nan());
+    assert_eq!(got[3..], [2.0, 3.0 - 60000.0f64.round(), 60000.0].map(|v| f16::from_f64(v).to_f64()));
+    // Halves are rounded once: 2048 + 1 is no f16, and the third term makes it even.
+    let x = tensor::<f16>(&[2048.0, 1.0, 1.0], &[1, 3, 1]);
+    let options = UnfoldOptions { stride: [1; 2], padding: [0, 1], dilation: [1; 2] };
+    let x = x.expand(&[1, 3, 3]).unwrap();
+    let got = to_f64::<f16>(&fold4d(x, [1, 3], [1, 3], &options).unwrap());
+    assert_eq!(got, [2048.0, 2050.0, 2.0]);
+}
+
+#[test]
+fn folds_that_do_not_fit_are_refused() {
+    let good = UnfoldOptions { stride: [1; 2], padding: [0; 2], dilation: [1; 2] };
+    let f = |shape: &[usize]| random::<f32>(shape, 1);
+    let huge = usize::MAX / 2;
+    for (x, kernel, options, part) in [
+        (f(&[4, 4]), [2, 2], good.clone(), "blocks]"),
+        (f(&[1, 6, 4]), [2, 2], good.clone(), "multiple of 4"),
+        (f(&[1, 4, 5]), [2, 2], good.clone(), "4 blocks (2 x 2)"),
+        (f(&[1, 4, 4]), [2, 0], good.clone(), "kernel size"),
+        (f(&[1, 16, 4]), [4, 4], good.clone(), "padded output"),
+        (f(&[1, 4, 4]), [huge, huge], good.clone(), "padded output"),
+        (f(&[1, 4, 4]), [2, 2], UnfoldOptions { stride: [0, 1], ..good.clone() }, "stride"),
+        (f(&[1, 4, 4]), [2, 2], UnfoldOptions { dilation: [1, 0], ..good.clone() }, "dilation"),
+        (f(&[1, 4, 4]), [2, 2], UnfoldOptions { padding: [huge, 0], ..good.clone() }, "padded output"),
+        (random::<i32>(&[1, 4, 4], 1), [2, 2], good.clone(), "float"),
+    ] {
+        let message = fold4d(x, [3, 3], kernel, &options).unwrap_err().to_string();
+        assert!(message.starts_with("fold4d: ") && message.contains(part), "{message}");
+    }
+    // Sizes that fit one by one, and not together.
+    let half = 1 << (usize::BITS / 2 + 1);
+    let overflow = Err(Error::Overflow { op: "fold4d", shape: vec![half, half] });
+    assert_eq!(fold4d(f(&[1, 1, 1]), [half; 2], [half; 2], &good).map(drop), overflow);
+    assert_eq!(fold4d(f(&[1, 1, 1]), [half; 2], [1; 2], &good).map(drop), overflow);
+}
+
 #[test]
 fn unfold_is_a_convolution_with_unit_kernels() {
     for (shape, kernel, stride, padding, dilation) in [
