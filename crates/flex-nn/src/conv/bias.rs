@@ -4,7 +4,7 @@ use crate::error::{Error, Result, check_rank, check_same_dtype};
 use crate::float::{Real, take};
 use crate::parallel::{Work, for_each_chunk, rows_per_task};
 use crate::stored::{Computing, Sink, Source};
-use crate::{Blank, Tensor};
+use crate::{Blank, Tensor, storage};
 use alloc::vec::Vec;
 use flex_math::fold_halves;
 use flex_math::simd::vectorize;
@@ -44,6 +44,10 @@ pub(super) fn sum_channels<A: Computing>(op: &'static str, grad: &Tensor) -> Res
     let images = if row < SHORT { BLOCK / row.max(1) } else { 1 };
     let per_task = rows_per_task(batch * row * dtype.size()).min(channels.max(1));
     let work = Work::Bytes(values.bytes().len());
+    if values.values::<A>().is_none() {
+        let wide = row.saturating_mul(images.min(batch)).saturating_mul(size_of::<A>());
+        storage::ensure_for_tasks(op, wide, channels)?;
+    }
     let mut blank = Blank::new(op, [channels].into(), dtype)?;
     for_each_chunk(blank.bytes(), per_task * dtype.size(), work, |task, out| {
         let mut out = Sink::new(out, dtype);

@@ -437,15 +437,11 @@ impl Program {
         // The coefficients of a row lie one after the other.
         let pointwise = pass.taps.len() == 1 && self.coefficients.channel == 1;
         let rest = len % lanes;
-        if pointwise && rest <= MOST_APART && len > lanes && self.planes.channels >= 2 * lanes {
-            rest
-        } else {
-            0
-        }
+        if pointwise && rest <= MOST_APART && len > lanes && self.summed >= 2 * lanes { rest } else { 0 }
     }
 
-    /// Computes output `at` of all pieces, for which all channels are read at the first position of `p`, as
-    /// dot products along the channels.
+    /// Computes output `at` of all pieces, for which the channels that are summed together are read at the first
+    /// position of `p`, as dot products along the channels.
     fn multiply_position<A: Computing>(
         &self,
         a: &[A],
@@ -454,7 +450,7 @@ impl Program {
         at: usize,
         pieces: &mut [Sink<'_>],
     ) {
-        let channels = self.planes.channels;
+        let channels = self.summed;
         let mut column = Scratch::<A>::for_task(channels);
         let values = p.iter().step_by(self.planes.channel_len());
         column.iter_mut().zip(values).for_each(|(to, from)| *to = *from);

@@ -97,6 +97,15 @@ fn gradients_of_many_images() {
     }
 }
 
+/// One output channel with one pixel: the last position of the last run is computed apart, for each part of the
+/// images.
+#[test]
+fn gradients_of_one_pixel_of_many_images() {
+    for (x, w) in [([64, 2731, 3], [1, 2731, 3]), ([128, 4097, 1], [1, 4097, 1])] {
+        check_conv::<f32, 1>(&x, &w, &options(1, 0, 1, 1));
+    }
+}
+
 #[cfg(feature = "rayon")]
 #[test]
 fn results_with_few_pixels_do_not_depend_on_the_number_of_threads() {
