@@ -241,10 +241,13 @@ const CASES: &[Case] = cases! {
     "matmul of a wide vector", SOME, |n| matmul::matmul(x([1, n], F16), x([n, 5], F16))?;
     "matmul of halves", SOME, |n| matmul::matmul(x([16, n], F16), x([n, 16], F16))?;
     "matmul of bf16", SOME, |n| matmul::matmul(x([16, n], BF16), x([n, 16], BF16))?;
+    "matmul of few rows of bf16", SOME, |n| matmul::matmul(x([16, 1], BF16), x([1, n / 5], BF16))?;
+    "matmul of pairs of bytes", SOME, |n| matmul::matmul(x([n, 1], U8), x([1, 2], U8))?;
     "matmul of bytes", SOME, |n| matmul::matmul(x([n, 8], U8), x([8, 1], U8))?;
     "matmul batches", ALL, |n| matmul::matmul(x([n, 1, 2], F32), x([n, 2, 1], F32))?;
     "linear", ALL, |n| matmul::linear(x([n, 2], F16), x([2, 3], F16), Some(x([3], F16)))?;
     "linear_weight_backward", SOME, |n| matmul::linear_weight_backward(x([n, 3], F16), x([n, 2], F16))?;
+    "linear_bias_backward of equal rows", SOME, |n| matmul::linear_bias_backward(Tensor::full([1, 3], 0.0, F16)?.expand(&[n, 3])?)?;
     "linear_bias_backward", SOME, |n| matmul::linear_bias_backward(x([n, 3], F16))?;
     "rfft", SOME, |n| fft::rfft(x([n], F32), 0, None)?;
     "rfft of bf16", SOME, |n| fft::rfft(x([2, n], BF16), 1, None)?;
@@ -310,6 +313,7 @@ const CASES: &[Case] = cases! {
     "conv_x_backward", SOME, |n| conv::conv_x_backward(x([1, 1, 10], F16), x([1, 1, 1], F16), x([1, 1, 2 * n + 10], F16), &options::<1>(1, n, 1))?;
     "conv_weight_backward", ALL, |n| conv::conv_weight_backward(x([1, 1, 10], F32), x([1, 1, 1], F32), x([1, 1, 2 * n + 10], F32), &options::<1>(1, n, 1))?;
     "conv_weight_backward of a kernel", SOME, |n| conv::conv_weight_backward(x([1, 1, n], F16), x([1, 1, n], F16), x([1, 1, 1], F16), &options::<1>(1, 0, 1))?;
+    "conv_bias_backward of one channel", SOME, |n| conv::conv_bias_backward::<1>(x([1], F16), x([1, 1, n], F16))?;
     "conv_bias_backward", SOME, |n| conv::conv_bias_backward::<1>(x([2], F16), x([1, 2, n], F16))?;
     "conv_transpose", ALL, |n| conv::conv_transpose(x([1, 1, 3], F32), x([1, 1, 2], F32), None, &transposed::<1>(n, 0, 1))?;
     "conv_transpose padding", ALL, |n| conv::conv_transpose(x([1, 1, 3], F16), x([1, 1, 2], F16), None, &transposed::<1>(n + 1, n, 1))?;

@@ -5,7 +5,7 @@ use super::gemv::{Elements, Matrix, gemv};
 use super::kernels::kernels;
 use super::product;
 use crate::error::{Error, Result, check_rank, check_same_dtype};
-use crate::{Blank, Tensor};
+use crate::{Blank, Tensor, storage};
 
 /// `x @ weight + bias`: `[.., d_in]` times `[d_in, d_out]`, plus `[d_out]`, gives `[.., d_out]`.
 ///
@@ -98,6 +98,8 @@ pub fn linear_bias_backward(grad: Tensor) -> Result<Tensor> {
         col: layout.strides()[0],
     };
     let ones = Elements { data: bytemuck::bytes_of(&one), offset: 0, stride: 0, len: rows };
+    // They are gathered as accumulators.
+    storage::ensure(op, rows.saturating_mul(dtype.size().max(size_of::<f32>())))?;
     let mut blank = Blank::new(op, [d_out].into(), dtype)?;
     if rows == 0 {
         blank.bytes().fill(0);

@@ -174,12 +174,18 @@ impl ProductPlan {
             let sums = m.max(n);
             area(k, 1, 8).saturating_add(area(sums, k / MIN_BLOCK + 2, 8))
         } else {
+            // Blocks of 1,024 rows by 512 terms in f32, with all columns.
+            let by_blocks = area(n, m.min(1024) + k.min(512), 4);
+            // Both operands packed, and padded to the widest strips. A strip of four lines and more, and what is
+            // noted about it, end with cache lines.
+            let packed =
+                area(m.saturating_add(n).saturating_add(256), k.saturating_mul(8).saturating_add(32), 1);
             match dtype {
                 DType::F32 | DType::F64 => 0,
-                // Blocks of 1,024 rows by 512 terms in f32, with all columns.
-                DType::F16 => area(n, m.min(1024) + k.min(512), 4),
-                // Both operands packed, and padded to the widest strips.
-                _ => area(m.saturating_add(n).saturating_add(256), k, 8),
+                DType::F16 => by_blocks,
+                // Without an instruction for bf16, and for few rows, as f16.
+                DType::BF16 => packed.max(by_blocks),
+                _ => packed,
             }
         };
         let at_once = if self.is_by_batch(threads) { self.batch_size().min(threads) } else { 1 };
