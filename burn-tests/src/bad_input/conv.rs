@@ -124,6 +124,8 @@ fn backward<B: Backend>(list: &mut Vec<BadCall<B>>) {
         "a gradient of other channels": [2, 4, 5, 5], [3, 4, 3, 3], [2, 4, 3, 3], plain();
         "a gradient of another batch": [2, 4, 5, 5], [3, 4, 3, 3], [3, 3, 3, 3], plain();
         "a gradient of three axes": [2, 4, 5, 5], [3, 4, 3, 3], [3, 3, 3], plain();
+        "an input of three axes": [4, 5, 5], [3, 4, 3, 3], [2, 3, 3, 3], plain();
+        "an input of five axes": [2, 1, 4, 5, 5], [3, 4, 3, 3], [2, 3, 3, 3], plain();
         "a gradient that ignores the stride":
             [2, 4, 5, 5], [3, 4, 3, 3], [2, 3, 3, 3], ConvOptions { stride: [2, 2], ..plain() };
         "a pointwise weight for fewer channels": [2, 4, 5, 5], [3, 2, 1, 1], [2, 3, 5, 5], plain();

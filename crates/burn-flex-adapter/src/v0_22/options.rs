@@ -71,10 +71,13 @@ pub(super) fn conv_x_backward<const N: usize>(
     options: ConvOptions<N>,
 ) -> Result<Tensor> {
     let (options, extra) = split(options);
-    let inside = inside(x.shape(), &extra);
-    let padded = extra.iter().any(|&ends| ends != (0, 0));
+    let padded = x.rank() == N + 2 && extra.iter().any(|&ends| ends != (0, 0));
+    let inside = padded.then(|| inside(x.shape(), &extra));
     let grad = engine::conv_x_backward(widened(x, &extra)?, weight, grad, &options)?;
-    if padded { grad.slice(&inside) } else { Ok(grad) }
+    match inside {
+        Some(inside) => grad.slice(&inside),
+        None => Ok(grad),
+    }
 }
 
 pub(super) fn conv_weight_backward<const N: usize>(
