@@ -50,6 +50,7 @@ pub fn defects<B: Backend>() -> Vec<Defect> {
         defect("scatter by maximum drops NaN", scatter_max_nan::<B>),
         defect("argmax of a block-quantized tensor ignores the scales", quantized_argmax::<B>),
         defect("a pointwise convolution takes a weight for other channels", pointwise_channels::<B>),
+        defect("integer powers of halves round the exponent", half_powers::<B>),
         defect("unfolding panics where an axis is shorter than a window", no_window::<B>),
     ]
 }
@@ -212,6 +213,23 @@ fn pointwise_channels<B: Backend>() -> Result<(), String> {
     let upload = |shape: &[usize]| float::<B>(&Array::from_fn(shape, |_| 1.0), DType::F32);
     let options = ConvOptions::new([1, 1], [0, 0], [1, 1], 1);
     refused("conv", || drop(B::conv2d(upload(&[1, 4, 3, 3]), upload(&[2, 3, 1, 1]), None, options)))
+}
+
+fn half_powers<B: Backend>() -> Result<(), String> {
+    // bf16 has no 257, f16 no 2,049; their neighbours are even, and so are the powers of -1.
+    for (dtype, exponent) in
+        [(DType::BF16, 257), (DType::F16, 2049), (DType::BF16, -1001), (DType::F16, 4095)]
+    {
+        let base = Array::new([2, 1], vec![-1.0, 1.0]);
+        let got = B::float_powi(
+            float::<B>(&base, dtype),
+            int::<B>(&Array::new([3], vec![exponent, 2, 3]), DType::I32),
+        );
+        let want = Array::new([2, 3], vec![-1.0, 1.0, -1.0, 1.0, 1.0, 1.0]);
+        expect_float::<B>(got, dtype, &want, Tolerance::EXACT, 0.0)
+            .map_err(|reason| format!("{dtype:?} to {exponent}: {reason}"))?;
+    }
+    Ok(())
 }
 
 fn no_window<B: Backend>() -> Result<(), String> {

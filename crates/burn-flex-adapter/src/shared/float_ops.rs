@@ -78,8 +78,7 @@ macro_rules! float_ops {
             float_powf(lhs: T, rhs: T) => binary(B::Pow, lhs.0, rhs.0);
             float_powf_scalar(tensor: T, value: Scalar) => binary_scalar(B::Pow, tensor.0, scalar(value));
             float_powf_scalar_impl(tensor: T, value: Scalar) => binary_scalar(B::Pow, tensor.0, scalar(value));
-            float_powi(lhs: T, rhs: T) =>
-                { let dtype = lhs.0.dtype(); binary(B::Pow, lhs.0, cast(rhs.0, dtype).or_panic().0) };
+            float_powi(lhs: T, rhs: T) => convert::powers(lhs.0, rhs.0);
             float_powi_scalar(lhs: T, rhs: Scalar) => binary_scalar(B::Pow, lhs.0, rhs.elem::<i64>().into());
             float_powi_scalar_impl(lhs: T, rhs: Scalar) => binary_scalar(B::Pow, lhs.0, rhs.elem::<i64>().into());
             float_atan2(lhs: T, rhs: T) => binary(B::Atan2, lhs.0, rhs.0);

@@ -14,6 +14,7 @@ use burn_backend::ops::{self, GridSamplePaddingMode};
 use burn_backend::tensor::IndexingUpdateOp;
 use burn_backend::{BoolDType, ExecutionError, Scalar, Shape, TensorData, TensorMetadata};
 use burn_std::Bytes;
+use flex_core::elementwise::{Binary, binary, cast};
 use flex_core::index::Update;
 use flex_core::pool;
 use flex_core::quant::QTensor;
@@ -182,6 +183,15 @@ pub(super) fn transpose(tensor: FlexTensor) -> Result<Tensor> {
         rank @ 2.. => tensor.0.swap_axes(rank - 2, rank - 1),
         _ => Err(Error::shape("transpose", tensor.0.shape(), "at least two axes")),
     }
+}
+
+/// Powers of floats with integer exponents. Those of halves are computed in f32: halves would round large
+/// exponents, and with them the sign of a negative number's power.
+pub(super) fn powers(base: Tensor, exponents: Tensor) -> Result<Tensor> {
+    let dtype = base.dtype();
+    let wide = if matches!(dtype, DType::F16 | DType::BF16) { DType::F32 } else { dtype };
+    let powers = binary(Binary::Pow, cast(base, wide)?, cast(exponents, wide)?)?;
+    cast(powers, dtype)
 }
 
 /// How the booleans of a bool tensor are stored, for operations whose result is stored like their input.
