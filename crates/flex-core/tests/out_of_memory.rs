@@ -99,8 +99,8 @@ fn distinct(n: usize, dtype: DType) -> Result<Tensor, Error> {
     cast(movement::arange(0, n as i64, 1, I32)?, dtype)
 }
 
-/// A result that a tensor holds, and a larger one that is computed from it by the same chain. What there is no
-/// room for does not take the first result with it.
+/// A result that a tensor holds, and a larger one that is computed from it by the same chain. What there is
+/// no room for does not take the first result with it.
 fn chain_with_a_held_result(n: usize) -> Result<(), Error> {
     let x = distinct(n, F32)?;
     let held = binary(Binary::Add, x.clone(), x)?;

@@ -176,8 +176,8 @@ impl ProductPlan {
         } else {
             // Blocks of 1,024 rows by 512 terms in f32, with all columns.
             let by_blocks = area(n, m.min(1024) + k.min(512), 4);
-            // Both operands packed, and padded to the widest strips. A strip of four lines and more, and what is
-            // noted about it, end with cache lines.
+            // Both operands packed, and padded to the widest strips. A strip of four lines and more, and what
+            // is noted about it, end with cache lines.
             let packed =
                 area(m.saturating_add(n).saturating_add(256), k.saturating_mul(8).saturating_add(32), 1);
             match dtype {

@@ -16,9 +16,9 @@ use flex_math::simd::vectorize;
 /// first-level cache.
 const BLOCK: usize = 1024;
 
-/// The adjoint of [`unfold4d`](super::unfold4d): `x`, `[batch, channels * kernel_h * kernel_w, windows]`, holds
-/// windows as columns, which are added up where they lie in a result `[batch, channels, height, width]` of
-/// `output_size`. What lies in the padding is dropped. Elements that no window covers are zero. Halves are
+/// The adjoint of [`unfold4d`](super::unfold4d): `x`, `[batch, channels * kernel_h * kernel_w, windows]`,
+/// holds windows as columns, which are added up where they lie in a result `[batch, channels, height, width]`
+/// of `output_size`. What lies in the padding is dropped. Elements that no window covers are zero. Halves are
 /// summed in f32 and rounded once.
 ///
 /// # Errors

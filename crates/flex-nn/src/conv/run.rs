@@ -440,8 +440,8 @@ impl Program {
         if pointwise && rest <= MOST_APART && len > lanes && self.summed >= 2 * lanes { rest } else { 0 }
     }
 
-    /// Computes output `at` of all pieces, for which the channels that are summed together are read at the first
-    /// position of `p`, as dot products along the channels.
+    /// Computes output `at` of all pieces, for which the channels that are summed together are read at the
+    /// first position of `p`, as dot products along the channels.
     fn multiply_position<A: Computing>(
         &self,
         a: &[A],

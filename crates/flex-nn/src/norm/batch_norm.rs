@@ -59,9 +59,9 @@ pub fn batch_norm(
     apply().map_err(|error: Error| error.named(op))
 }
 
-/// Standard deviations between a mean and zero from which on the mean is subtracted first. `x * scale + shift`
-/// has rounding errors of about `3 |mean| / deviation` units of `gamma`, in the last place, where `x` is near
-/// the mean: 12 units at most.
+/// Standard deviations between a mean and zero from which on the mean is subtracted first. `x * scale +
+/// shift` has rounding errors of about `3 |mean| / deviation` units of `gamma`, in the last place, where `x`
+/// is near the mean: 12 units at most.
 const FAR: f64 = 4.0;
 
 /// [`batch_norm`] with the statistics of the batch itself: returns `(output, mean, variance)`.

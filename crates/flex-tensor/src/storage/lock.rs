@@ -1,7 +1,7 @@
 //! A lock that a forked process does not wait for.
 //!
-//! A process that is forked has a copy of the locks that other threads held at that time. These threads do not
-//! exist there, so nobody will release the copies.
+//! A process that is forked has a copy of the locks that other threads held at that time. These threads do
+//! not exist there, so nobody will release the copies.
 
 #[cfg(feature = "std")]
 use super::process;

@@ -131,8 +131,9 @@ impl Node {
         });
         let Some(mut nodes) = NODES.lock() else { return node };
         if nodes.len() == nodes.capacity() {
-            // Also those that are computed and held. To ask them, they would have to be held here, and the last
-            // holder of a node runs destructors of its operands, some of them a user's: not under a lock.
+            // Also those that are computed and held. To ask them, they would have to be held here, and the
+            // last holder of a node runs destructors of its operands, some of them a user's: not under a
+            // lock.
             nodes.retain(|node| node.strong_count() > 0);
             let room = nodes.len().max(16);
             nodes.reserve(room);

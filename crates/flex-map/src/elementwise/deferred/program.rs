@@ -345,7 +345,8 @@ impl ChainProgram {
             if let LeafForm::Rows { walk, repeats, .. } = &mut leaf.form {
                 let inner = walk.inner();
                 let outer = &walk.axes()[..walk.axes().len() - 1];
-                // Tiles that end with long rows begin anywhere in a short one, and the first may be the shortest.
+                // Tiles that end with long rows begin anywhere in a short one, and the first may be the
+                // shortest.
                 *repeats = self.row == usize::MAX
                     && inner.strides[0] == 1
                     && outer.iter().all(|axis| axis.strides[0] == 0)

@@ -97,8 +97,8 @@ fn gradients_of_many_images() {
     }
 }
 
-/// One output channel with one pixel: the last position of the last run is computed apart, for each part of the
-/// images.
+/// One output channel with one pixel: the last position of the last run is computed apart, for each part of
+/// the images.
 #[test]
 fn gradients_of_one_pixel_of_many_images() {
     for (x, w) in [([64, 2731, 3], [1, 2731, 3]), ([128, 4097, 1], [1, 4097, 1])] {

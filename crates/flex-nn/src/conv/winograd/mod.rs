@@ -722,12 +722,12 @@ fn side_by_side<const N: usize>(from: &[TileValues; N], lane: usize, bias: f32, 
 /// results of 2^16 channels stay below 2^128.
 const LARGE: f32 = (1u64 << 48) as f32;
 
-/// How many times the mean magnitude an input may have. Beside an input of `h`, the sums of a tile that do not
-/// read it have errors of up to some `1e-6 h`, where all others are below 1: with this limit 5e-4.
+/// How many times the mean magnitude an input may have. Beside an input of `h`, the sums of a tile that do
+/// not read it have errors of up to some `1e-6 h`, where all others are below 1: with this limit 5e-4.
 const MOST_UNEVEN: f64 = 1024.0;
 
-/// Whether no value of a kernel is NaN, infinite or so large that its transform might be. Each output reads all
-/// values of its kernel, so a large one is no worse for the others than in the direct sum.
+/// Whether no value of a kernel is NaN, infinite or so large that its transform might be. Each output reads
+/// all values of its kernel, so a large one is no worse for the others than in the direct sum.
 pub(super) fn is_tame(values: &[f32]) -> bool {
     let tame = map_blocks(values.len(), TASK_FINITE_ELEMENTS, Work::Bytes(size_of_val(values)), |range| {
         vectorize_lean(
