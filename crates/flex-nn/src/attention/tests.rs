@@ -115,6 +115,25 @@ fn check_all<T: Element>() {
 }
 
 #[test]
+fn soft_caps_beyond_the_dtype_and_queries_without_keys() {
+    let [q, k, v] = [1, 2, 3].map(|seed| sample::<f32>(&[1, 2, 5, 4], seed));
+    let run = |softcap, mask: Option<Tensor>, v: &Tensor| {
+        let options = AttentionOptions { scale: None, softcap, is_causal: false };
+        attention(q.clone(), k.clone(), v.clone(), mask, None, options).unwrap().to_vec::<f32>()
+    };
+    let plain = run(None, None, &v);
+    for cap in [f64::INFINITY, 1e39] {
+        assert_eq!(run(Some(cap), None, &v), plain, "{cap}");
+    }
+    // All scores are capped to zero, so all values have the same weight.
+    let [equal, tiny] = [1e-30, 1e-50].map(|cap| run(Some(cap), None, &v));
+    assert!(tiny.iter().zip(&equal).all(|(a, b)| (a - b).abs() < 1e-6), "{tiny:?} {equal:?}");
+    let hidden = Tensor::from_bools(&[true; 50], [1, 2, 5, 5]).unwrap();
+    let infinite = Tensor::full([1, 2, 5, 4], f64::INFINITY, DType::F32).unwrap();
+    assert_eq!(run(None, Some(hidden), &infinite), [0.0; 40]);
+}
+
+#[test]
 fn every_option_matches_the_definition() {
     check_all::<f32>();
     check_all::<f64>();

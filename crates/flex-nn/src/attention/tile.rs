@@ -187,10 +187,13 @@ fn attend_in<A: Computing>(
         #[inline(always)]
         || {
             for (row, sum) in result.chunks_exact_mut(plan.value_depth).zip(sum) {
-                // NaN stays NaN; a query that sees no key divides zero by a positive number.
-                let least = A::min_positive_value();
-                let divisor = if *sum < least { least } else { *sum };
-                row.iter_mut().for_each(|y| *y = *y / divisor);
+                if *sum == A::ZERO {
+                    // A query that sees no key. The product with infinite values is NaN.
+                    row.fill(A::ZERO);
+                } else {
+                    let divisor = *sum;
+                    row.iter_mut().for_each(|y| *y = *y / divisor);
+                }
             }
         },
     );
@@ -211,10 +214,14 @@ fn adjust<A: Computing>(
 ) {
     let hidden = A::neg_infinity();
     if let Some(cap) = plan.softcap {
-        let cap = A::from_f64(cap);
-        scores.iter_mut().for_each(|x| *x = *x / cap);
-        map_in_place(Tanh, scores);
-        scores.iter_mut().for_each(|x| *x = *x * cap);
+        // A cap that the dtype rounds to zero would make NaN of a score of zero, and an infinite one, which caps
+        // nothing, of all.
+        let cap = A::from_f64(cap).max(A::min_positive_value());
+        if cap.is_finite() {
+            scores.iter_mut().for_each(|x| *x = *x / cap);
+            map_in_place(Tanh, scores);
+            scores.iter_mut().for_each(|x| *x = *x * cap);
+        }
     }
     if let (Some(layout), Some(data)) = (&plan.mask, mask) {
         // All queries share the row of a padding mask.

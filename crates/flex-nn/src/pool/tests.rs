@@ -358,6 +358,14 @@ fn windows_of_padding_alone() {
 }
 
 #[test]
+fn a_dilated_window_before_the_input_points_to_its_first_element() {
+    let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0], [1, 1, 5]).unwrap();
+    let options = MaxPoolOptions { kernel: [2], stride: [1], padding: [4], dilation: [3], ceil_mode: false };
+    let (out, at) = max_pool_with_indices(x, &options, DType::U8).unwrap();
+    assert_eq!((out.to_vec::<f32>()[0], at.to_vec::<u8>()[0]), (f32::NEG_INFINITY, 0));
+}
+
+#[test]
 fn minus_infinity_everywhere_still_has_an_index() {
     let x = Tensor::full([1, 1, 4, 40], f64::NEG_INFINITY, DType::F32).unwrap();
     let options = MaxPoolOptions {

@@ -18,12 +18,13 @@ pub fn adaptive_avg_pool3d(x: Tensor, size: [usize; 3]) -> Result<Tensor> {
     let [batch, channels, depth, height, width] = sizes(OP, &x)?;
     let dtype = x.dtype();
     let layers = wide(OP, x)?.reshape([batch, layers(OP, channels, depth)?, height, width])?;
-    let layers = adaptive_avg_pool(layers, [size[1], size[2]])?;
+    let layers = adaptive_avg_pool(layers, [size[1], size[2]]).map_err(|error| error.named(OP))?;
     let row = size[1] * size[2];
     let pooled = match row {
         // There is no row to pool.
         0 => Tensor::empty([batch, channels, size[0], size[1], size[2]], layers.dtype())?,
-        _ => adaptive_avg_pool(layers.reshape([batch, channels, depth, row])?, [size[0], row])?
+        _ => adaptive_avg_pool(layers.reshape([batch, channels, depth, row])?, [size[0], row])
+            .map_err(|error| error.named(OP))?
             .reshape([batch, channels, size[0], size[1], size[2]])?,
     };
     narrow(OP, pooled, dtype)
@@ -60,10 +61,11 @@ pub fn adaptive_avg_pool3d_backward(x: Tensor, grad: Tensor) -> Result<Tensor> {
     // Only shapes matter of the tensors that were pooled, so they are one zero that is repeated.
     let zero = Tensor::full([1, 1, 1, 1], 0.0, grad.dtype())?;
     let rows = zero.clone().expand(&[batch, channels, depth, row])?;
-    let grad = adaptive_avg_pool_backward::<2>(rows, grad.reshape([batch, channels, out_depth, row])?)?;
+    let grad = adaptive_avg_pool_backward::<2>(rows, grad.reshape([batch, channels, out_depth, row])?)
+        .map_err(|error| error.named(OP))?;
     let planes = zero.expand(&[batch, layers, height, width])?;
     let grad = grad.reshape([batch, layers, out_height, out_width])?;
-    let grad = adaptive_avg_pool_backward::<2>(planes, grad)?;
+    let grad = adaptive_avg_pool_backward::<2>(planes, grad).map_err(|error| error.named(OP))?;
     narrow(OP, grad.reshape([batch, channels, depth, height, width])?, dtype)
 }
 
@@ -160,10 +162,14 @@ mod tests {
 
     #[test]
     fn bad_arguments_are_refused_by_name() {
+        // 2^40, of 64 bits.
+        const HUGE: usize = 1 << (usize::BITS * 5 / 8);
         let x = Tensor::full([1, 2, 3, 4], 0.0, DType::F32).unwrap();
         let error = adaptive_avg_pool3d(x, [1, 1, 1]).unwrap_err().to_string();
         assert!(error.starts_with("adaptive_avg_pool3d: "), "{error}");
         let x = Tensor::full([1, 2, 3, 4, 5], 0.0, DType::F32).unwrap();
+        let error = adaptive_avg_pool3d(x.clone(), [1, HUGE, HUGE]).unwrap_err().to_string();
+        assert!(error.starts_with("adaptive_avg_pool3d: "), "{error}");
         let grad = Tensor::full([1, 3, 1, 1, 1], 0.0, DType::F32).unwrap();
         let error = adaptive_avg_pool3d_backward(x.clone(), grad).unwrap_err().to_string();
         assert!(error.starts_with("adaptive_avg_pool3d_backward: "), "{error}");

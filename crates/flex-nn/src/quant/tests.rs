@@ -524,3 +524,14 @@ fn what_does_not_fit_is_refused() {
     starts(q.reshape([5]), "reshape: shapes");
     assert!(i8::DTYPE == DType::I8);
 }
+
+#[test]
+fn blocks_of_one_element_take_any_shape() {
+    for shape in [&[6][..], &[3, 2], &[1, 2, 3]] {
+        let tensor = quantize_dynamic(sample(&[2, 3]), scheme(QuantValue::Q8S, &[1, 1])).unwrap();
+        let want = floats(&tensor);
+        let got = tensor.reshape(shape).unwrap();
+        assert_eq!(floats(&got), want, "{shape:?}");
+        assert!(got.to_bytes(QuantParam::F32).is_ok(), "{shape:?}");
+    }
+}

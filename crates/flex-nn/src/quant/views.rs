@@ -81,7 +81,10 @@ impl QTensor {
             (Some((&run, _)), Some(&width)) if width % run == 0 => {
                 let mut grid = shape.clone();
                 *grid.as_mut_slice().last_mut().expect("an axis") = width / run;
-                self.map_both(None, &|t| t.reshape(shape.clone()), &|s| s.reshape(grid.clone()))
+                // Sizes of 1 are kept in a scheme if all are, but the shape may have fewer axes now.
+                let (values, scales) =
+                    (|t: Tensor| t.reshape(shape.clone()), |s: Tensor| s.reshape(grid.clone()));
+                self.map_both(Some(alloc::vec![run]), &values, &scales)
             }
             _ => self.move_values(&|t| t.reshape(shape.clone())),
         }

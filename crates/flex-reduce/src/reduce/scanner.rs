@@ -37,7 +37,7 @@ pub(super) trait Accumulate: Lift {
     type Acc: Arith;
     /// Converts exactly.
     fn raise(self) -> Self::Acc;
-    /// Rounds to nearest; halves are rounded to f32 first.
+    /// Rounds to nearest, once.
     fn lower(acc: Self::Acc) -> Self;
 }
 
@@ -54,9 +54,24 @@ macro_rules! impl_accumulate {
 }
 
 impl_accumulate! {
-    f64 => f64; f32 => f64; crate::f16 => f64; crate::bf16 => f64;
+    f64 => f64; f32 => f64;
     u64 => u64; u32 => u32; u16 => u16; u8 => u8;
 }
+
+macro_rules! impl_accumulate_halves {
+    ($($ty:ty),*) => {$(
+        impl Accumulate for $ty {
+            type Acc = f64;
+            #[inline(always)]
+            fn raise(self) -> f64 { Lift::widen(self) as f64 }
+            // By way of f32, rounded to odd there, so that nothing is rounded to nearest twice.
+            #[inline(always)]
+            fn lower(acc: f64) -> Self { Self::narrow(flex_math::half::to_odd(acc)) }
+        }
+    )*};
+}
+
+impl_accumulate_halves!(crate::f16, crate::bf16);
 
 #[derive(Clone, Copy)]
 pub(super) struct CumSum;

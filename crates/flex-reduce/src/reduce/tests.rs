@@ -159,6 +159,17 @@ fn reductions_of_f64() {
 }
 
 #[test]
+fn running_sums_of_halves_are_rounded_once() {
+    // Just above the middle between two halves, and rounded to f32 first exactly there.
+    fn last<T: Element>(x: [f64; 3]) -> f64 {
+        let x = Tensor::from_slice(&x.map(T::from_f64), [3]).unwrap();
+        cumsum(x, 0).unwrap().to_vec::<T>()[2].to_f64()
+    }
+    assert_eq!(last::<f16>([1.0, 2f64.powi(-11), 2f64.powi(-24)]), 1.0 + 2f64.powi(-10));
+    assert_eq!(last::<bf16>([1.0, 2f64.powi(-8), 2f64.powi(-30)]), 1.0 + 2f64.powi(-7));
+}
+
+#[test]
 fn reductions_of_halves() {
     floats::<f16>(1e-3);
     floats::<bf16>(8e-3);
