@@ -10,15 +10,19 @@ use crate::parallel::{Work, for_each_chunk, rows_per_task};
 use crate::stored::{Computing, Sink, Source};
 use crate::{Blank, Tensor};
 use alloc::vec::Vec;
+use core::ops::Range;
 use flex_math::simd::vectorize;
 
-/// Elements of a row that are summed together: in f32, they and the taps that are added to them stay in the
-/// first-level cache.
+/// Elements of a part of a row that are summed together: in f32, they and the taps that are added to them stay
+/// in the first-level cache.
 const BLOCK: usize = 1024;
+/// Elements of short rows that are summed together, which spares calls. With more, memory is read in longer
+/// turns from one tap and the next, which its prefetchers follow less well.
+const ROWS: usize = 256;
 
-/// The adjoint of [`unfold4d`](super::unfold4d): `x`, `[batch, channels * kernel_h * kernel_w, windows]`,
-/// holds windows as columns, which are added up where they lie in a result `[batch, channels, height, width]`
-/// of `output_size`. What lies in the padding is dropped. Elements that no window covers are zero. Halves are
+/// The adjoint of [`unfold4d`](super::unfold4d): `x`, `[batch, channels * kernel_h * kernel_w, windows]`, holds
+/// windows as columns, which are added up where they lie in a result `[batch, channels, height, width]` of
+/// `output_size`. What lies in the padding is dropped. Elements that no window covers are zero. Halves are
 /// summed in f32 and rounded once.
 ///
 /// # Errors
@@ -89,11 +93,18 @@ impl Windows {
             let (mut sums, mut taps) = (Vec::new(), Vec::new());
             let (mut done, first) = (0, task * per_task);
             while done < out.len() {
-                let (row, column) = ((first + done) / width, (first + done) % width);
-                let len = (width - column).min(BLOCK).min(out.len() - done);
+                let (row, column, left) = ((first + done) / width, (first + done) % width, out.len() - done);
+                let (plane, y) = (row / height, row % height);
+                // As many rows at once as their windows fit the block too, none of which is cut.
+                let rows = (ROWS / width.max(self.grid[1])).min(height - y).min(left / width);
+                let len = match rows {
+                    _ if column > 0 => (width - column).min(BLOCK).min(left),
+                    0 | 1 => width.min(BLOCK).min(left),
+                    _ => rows * width,
+                };
                 out.part(done..done + len).through(&mut sums, |sums: &mut [A]| {
                     sums.fill(A::ZERO);
-                    self.add_to(src, row / height, row % height, column, &mut taps, sums);
+                    self.add_to(src, plane, [y, column], &mut taps, sums);
                 });
                 done += len;
             }
@@ -101,49 +112,80 @@ impl Windows {
         Ok(blank.finish())
     }
 
-    /// Adds all taps that lie on row `y` of a plane to `sums`, the elements of that row from `column` on.
+    /// Adds all taps that lie on `sums`, the elements of a plane from row `y` and column `x` on: whole rows,
+    /// or a part of one.
     fn add_to<A: Computing>(
         &self,
         src: Source<'_>,
         plane: usize,
-        y: usize,
-        column: usize,
+        [y, x]: [usize; 2],
         scratch: &mut Vec<A>,
         sums: &mut [A],
     ) {
-        let Self { kernel, stride, padding, dilation, grid, .. } = *self;
-        let windows = grid[0] * grid[1];
+        let Self { kernel, stride, grid, .. } = *self;
+        let columns = sums.len().min(self.output_size[1] - x);
+        let rows = sums.len() / columns;
         for tap_h in 0..kernel[0] {
-            // The row of windows whose tap lies on row `y`.
-            let Some(h) = (y + padding[0]).checked_sub(tap_h * dilation[0]) else { break };
-            if !h.is_multiple_of(stride[0]) || h / stride[0] >= grid[0] {
+            let (down, first_row) = self.windows_on(0, tap_h, y, rows);
+            if down.is_empty() {
                 continue;
             }
             for tap_w in 0..kernel[1] {
-                // Column of the padded row that the tap of the first window lies on.
-                let first = tap_w * dilation[1];
-                let from = (column + padding[1]).saturating_sub(first).div_ceil(stride[1]).min(grid[1]);
-                let end = (column + sums.len() + padding[1]).saturating_sub(first);
-                let end = end.div_ceil(stride[1]).clamp(from, grid[1]);
-                if from == end {
+                let (across, first) = self.windows_on(1, tap_w, x, columns);
+                if across.is_empty() {
                     continue;
                 }
                 let tap = (plane * kernel[0] + tap_h) * kernel[1] + tap_w;
-                let start = tap * windows + h / stride[0] * grid[1];
-                let taps = src.slice(start + from..start + end).load(scratch);
-                add_strided(&mut sums[from * stride[1] + first - padding[1] - column..], stride[1], taps);
+                let at = |h: usize, w: usize| (tap * grid[0] + h) * grid[1] + w;
+                let span = at(down.start, across.start)..at(down.end - 1, across.end - 1) + 1;
+                let taps = src.slice(span).load(scratch);
+                add_rows(
+                    &mut sums[first_row * columns + first..],
+                    [stride[0] * columns, stride[1]],
+                    taps,
+                    [down.len(), across.len()],
+                    grid[1],
+                );
             }
         }
     }
+
+    /// The windows, by their numbers along an axis, of which tap number `tap` lies on one of `len` elements
+    /// from `start` on; and where among these elements that of the first window lies.
+    fn windows_on(&self, axis: usize, tap: usize, start: usize, len: usize) -> (Range<usize>, usize) {
+        let (stride, first) = (self.stride[axis], tap * self.dilation[axis]);
+        // The elements, counted from where this tap of window 0 lies.
+        let start = start + self.padding[axis];
+        let [from, end] = [start, start + len].map(|at| at.saturating_sub(first));
+        // A division takes longer than a short row of additions.
+        let steps = |n: usize| if stride == 1 { n } else { n.div_ceil(stride) };
+        let from = steps(from).min(self.grid[axis]);
+        let end = steps(end).clamp(from, self.grid[axis]);
+        (from..end, (from * stride + first).saturating_sub(start))
+    }
 }
 
-/// Adds each of `taps` to an element of `sums`: the first to the first, and the others `stride` apart.
-fn add_strided<A: Computing>(sums: &mut [A], stride: usize, taps: &[A]) {
-    if stride == 1 {
-        return vectorize(
-            #[inline(always)]
-            || sums.iter_mut().zip(taps).for_each(|(sum, tap)| *sum += *tap),
-        );
-    }
-    sums.iter_mut().step_by(stride).zip(taps).for_each(|(sum, tap)| *sum += *tap);
+/// Adds rows of `taps`, `pitch` apart, to elements of `sums` that are `steps` apart. There are `count` taps
+/// along each axis.
+fn add_rows<A: Computing>(
+    sums: &mut [A],
+    steps: [usize; 2],
+    taps: &[A],
+    [rows, columns]: [usize; 2],
+    pitch: usize,
+) {
+    vectorize(
+        #[inline(always)]
+        || {
+            for row in 0..rows {
+                let taps = &taps[row * pitch..][..columns];
+                let sums = &mut sums[row * steps[0]..];
+                if steps[1] == 1 {
+                    sums.iter_mut().zip(taps).for_each(|(sum, tap)| *sum += *tap);
+                } else {
+                    sums.iter_mut().step_by(steps[1]).zip(taps).for_each(|(sum, tap)| *sum += *tap);
+                }
+            }
+        },
+    );
 }
