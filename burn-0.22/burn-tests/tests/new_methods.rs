@@ -192,21 +192,41 @@ fn pad() {
 
 #[test]
 fn sums_over_several_axes() {
+    let sizes = [3, 5, 2, 7];
     for dtype in FLOATS {
-        let x = floats(dtype, &[3, 5, 7], (-2.0, 2.0), 1);
-        for axes in [&[0usize, 2][..], &[1], &[0, 1, 2], &[]] {
-            let shape: Vec<usize> =
-                (0..3).map(|k| if axes.contains(&k) { 1 } else { x.shape()[k] }).collect();
+        let x = floats(dtype, &sizes, (-2.0, 2.0), 1);
+        for subset in 0..16 {
+            let axes: Vec<usize> = (0..4).filter(|k| subset >> k & 1 == 1).collect();
+            let shape: Vec<usize> = (0..4).map(|k| if axes.contains(&k) { 1 } else { sizes[k] }).collect();
             let mut sums = std::collections::HashMap::new();
             for_each_index(x.shape(), |i| {
-                let to: Vec<usize> = (0..3).map(|k| if axes.contains(&k) { 0 } else { i[k] }).collect();
+                let to: Vec<usize> = (0..4).map(|k| if axes.contains(&k) { 0 } else { i[k] }).collect();
                 *sums.entry(to).or_insert(0.0) += x.at(i);
             });
             let want = Array::from_fn(shape, |i| sums[i]);
-            // Halves are rounded once per axis.
-            close(Flex::float_sum_dims(permuted(&x, dtype), axes), dtype, &want, 105, 2.0, "sum_dims");
+            for t in [up(&x, dtype), permuted(&x, dtype)] {
+                close(Flex::float_sum_dims(t, &axes), dtype, &want, 210, 2.0, "sum_dims");
+            }
         }
     }
+    // Halves are rounded once, not once per axis.
+    for (dtype, values, want) in [
+        (DType::F16, [40000.0, -40000.0, 40000.0, -40000.0], 0.0),
+        (DType::F16, [2048.0, -2048.0, 1.0, 0.0], 1.0),
+        (DType::BF16, [256.0, -256.0, 1.0, 0.0], 1.0),
+    ] {
+        let x = Array::new([2, 2], values.to_vec());
+        for axes in [[0, 1], [1, 0]] {
+            let got = down(Flex::float_sum_dims(up(&x, dtype), &axes));
+            compare_exact(&got, &Array::new([1, 1], vec![want])).expect("one rounding");
+        }
+    }
+    // An axis that is named again has size one by then.
+    let x = floats(DType::F32, &[3, 4], (-2.0, 2.0), 1);
+    let [once, twice] = [&[1][..], &[1, 1]].map(|axes| down(Flex::float_sum_dims(up(&x, DType::F32), axes)));
+    compare_exact(&twice, &once).expect("the same sums");
+    let got = message(|| Flex::float_sum_dims(up(&x, DType::F32), &[0, 2]));
+    assert_eq!(got, "sum_dims: axis 2 is out of range for a tensor of rank 2");
 }
 
 #[test]

@@ -21,7 +21,6 @@ const LEFT_TO_DEFAULTS: &[(&str, &str, &str)] = &[
     ("FloatTensorOps", "float_detach", "only autodiff backends have something to detach"),
     ("FloatTensorOps", "float_set_require_grad", "only autodiff backends track gradients"),
     ("FloatTensorOps", "float_is_require_grad", "only autodiff backends track gradients"),
-    ("FloatTensorOps", "float_sum_dims", "composed of float_sum_dim, which is native"),
     ("FloatTensorOps", "float_pad", "composed of float_full and float_slice_assign, which are native"),
     ("IntTensorOps", "int_pad", "composed of int_full and int_slice_assign, which are native"),
     ("IntTensorOps", "int_square", "calls int_powi_scalar, which is native"),

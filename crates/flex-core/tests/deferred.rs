@@ -68,6 +68,24 @@ fn reductions_of_what_waits() {
 }
 
 #[test]
+fn sums_over_several_axes_of_what_waits() {
+    let _alone = alone();
+    deferred::set_least_bytes(1);
+    for dtype in [DType::F32, DType::F64, DType::F16] {
+        let x = cast(values(&[8 * 30, 100]), dtype).unwrap().reshape([8, 30, 10, 10]).unwrap();
+        let chain = || binary(Binary::Mul, x.clone(), x.clone()).unwrap();
+        for axes in [&[0usize, 2, 3][..], &[2, 3], &[0, 1], &[0, 1, 2, 3], &[3]] {
+            let (ready, waiting) = (chain(), chain());
+            ready.evaluate().unwrap();
+            assert!(waiting.waits());
+            let want = bits(reduce::sum_dims(ready, axes).unwrap());
+            assert!(bits(reduce::sum_dims(waiting, axes).unwrap()) == want, "{dtype:?} over {axes:?}");
+        }
+    }
+    deferred::set_least_bytes(deferred::LEAST_BYTES);
+}
+
+#[test]
 fn operations_that_are_not_light_wait_where_no_cache_holds_them() {
     let _alone = alone();
     let exp = |count| unary(Unary::Exp, Tensor::full([count], 1.0, DType::F32).unwrap()).unwrap();

@@ -217,6 +217,8 @@ const CASES: &[Case] = cases! {
     "sum", SOME, |n| reduce::sum(x([n], F32))?;
     "sum_dim 0", SOME, |n| reduce::sum_dim(x([3, n], F16), 0)?;
     "sum_dim 0 of numbers", ALL, |n| reduce::sum_dim(x([1, n], U8), 0)?;
+    "sum_dims", SOME, |n| reduce::sum_dims(x([3, n, 2], F16), &[0, 2])?;
+    "sum_dims of all", SOME, |n| reduce::sum_dims(distinct(n, F16)?.reshape([1, n, 1])?.expand(&[3, n, 2])?, &[0, 1, 2])?;
     "sum_dim 1", SOME, |n| reduce::sum_dim(x([n, 3], U8), 1)?;
     "mean of the middle", SOME, |n| reduce::mean_dim(x([2, 3, n], BF16), 1)?;
     "max_dim", SOME, |n| reduce::max_dim_with_indices(x([3, n], U8), 0, I32)?;

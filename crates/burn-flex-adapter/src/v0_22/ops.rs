@@ -15,6 +15,7 @@ impl FloatTensorOps<Self> for Flex {
             index::scatter(dim, tensor.0, indices.0, value.0, update(op));
         float_select_assign(tensor: T, dim: usize, indices: T, value: T, op: IndexingUpdateOp) =>
             index::select_update(tensor.0, dim, indices.0, value.0, update(op));
+        float_sum_dims(tensor: T, dims: &[usize]) => reduce::sum_dims(tensor.0, dims);
         float_hypot(lhs: T, rhs: T) => binary(B::Hypot, lhs.0, rhs.0);
     }
 

@@ -227,6 +227,19 @@ pub const OPERATIONS: &[(&str, Operation)] = &[
             ])
         })
     }),
+    ("sums over several axes", |d| {
+        let (dtype, shape) = (d.float(), [d.dim(12), d.dim(40), d.dim(60), d.dim(60)]);
+        let axes: Vec<usize> = (0..4).filter(|_| d.flag()).collect();
+        let x = d.values(&shape, dtype)?;
+        let turned = d.values(&shape, dtype)?.permute(&[2, 0, 3, 1])?;
+        run(move || {
+            Ok(vec![
+                reduce::sum_dims(x.clone(), &axes)?,
+                reduce::sum_dims(x, &[0, 2, 3])?,
+                reduce::sum_dims(turned, &axes)?,
+            ])
+        })
+    }),
     ("scans", |d| {
         let (dtype, shape, axis) = (d.float(), d.dims(200_000), d.below(2));
         let x = d.values(&shape, dtype)?;

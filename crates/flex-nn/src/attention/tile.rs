@@ -214,8 +214,8 @@ fn adjust<A: Computing>(
 ) {
     let hidden = A::neg_infinity();
     if let Some(cap) = plan.softcap {
-        // A cap that the dtype rounds to zero would make NaN of a score of zero, and an infinite one, which caps
-        // nothing, of all.
+        // A cap that the dtype rounds to zero would make NaN of a score of zero, and an infinite one, which
+        // caps nothing, of all.
         let cap = A::from_f64(cap).max(A::min_positive_value());
         if cap.is_finite() {
             scores.iter_mut().for_each(|x| *x = *x / cap);

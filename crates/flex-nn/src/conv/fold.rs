@@ -13,16 +13,16 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use flex_math::simd::vectorize;
 
-/// Elements of a part of a row that are summed together: in f32, they and the taps that are added to them stay
-/// in the first-level cache.
+/// Elements of a part of a row that are summed together: in f32, they and the taps that are added to them
+/// stay in the first-level cache.
 const BLOCK: usize = 1024;
 /// Elements of short rows that are summed together, which spares calls. With more, memory is read in longer
 /// turns from one tap and the next, which its prefetchers follow less well.
 const ROWS: usize = 256;
 
-/// The adjoint of [`unfold4d`](super::unfold4d): `x`, `[batch, channels * kernel_h * kernel_w, windows]`, holds
-/// windows as columns, which are added up where they lie in a result `[batch, channels, height, width]` of
-/// `output_size`. What lies in the padding is dropped. Elements that no window covers are zero. Halves are
+/// The adjoint of [`unfold4d`](super::unfold4d): `x`, `[batch, channels * kernel_h * kernel_w, windows]`,
+/// holds windows as columns, which are added up where they lie in a result `[batch, channels, height, width]`
+/// of `output_size`. What lies in the padding is dropped. Elements that no window covers are zero. Halves are
 /// summed in f32 and rounded once.
 ///
 /// # Errors
@@ -62,12 +62,12 @@ pub fn fold4d(
     }
     let shape = [x.shape()[0], x.shape()[1] / taps, output_size[0], output_size[1]];
     let x = x.into_contiguous()?;
-    let windows = Windows { output_size, kernel, stride, padding, dilation, grid };
+    let windows = FoldWindows { output_size, kernel, stride, padding, dilation, grid };
     computing!(OP, x.dtype(), A => windows.add_up::<A>(OP, &x, shape))
 }
 
 /// The checked arguments.
-struct Windows {
+struct FoldWindows {
     output_size: [usize; 2],
     kernel: [usize; 2],
     stride: [usize; 2],
@@ -77,7 +77,7 @@ struct Windows {
     grid: [usize; 2],
 }
 
-impl Windows {
+impl FoldWindows {
     fn add_up<A: Computing>(&self, op: &'static str, x: &Tensor, shape: [usize; 4]) -> Result<Tensor> {
         let (dtype, size) = (x.dtype(), x.dtype().size());
         let [height, width] = self.output_size;

@@ -111,11 +111,11 @@ impl PoolAxis {
                 // Taps `first..last` lie inside: `padding <= start + k * dilation < padding + input`.
                 let first = padding.saturating_sub(start).div_ceil(dilation).min(kernel);
                 let last = (padding + input).saturating_sub(start).div_ceil(dilation).clamp(first, kernel);
-                // A window without elements points to the nearest element: the first one, if all of it lies in
-                // the padding before that.
+                // A window without elements points to the nearest element: the first one, if all of it lies
+                // in the padding before that.
                 let is_before = first == kernel;
-                let position = (start + first * dilation).saturating_sub(padding).min(input - 1);
-                let position = if is_before { 0 } else { position };
+                let nearest = (start + first * dilation).saturating_sub(padding).min(input - 1);
+                let position = if is_before { 0 } else { nearest };
                 WindowTaps { start: position, count: last - first, step: dilation }
             }
             Windows::Adaptive => {

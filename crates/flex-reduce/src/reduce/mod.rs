@@ -13,6 +13,7 @@
 //!   [`drivers`]: cut the work into tasks of fixed size and combine the tasks' results in a fixed order, so
 //!   that results are bit-identical for any number of threads. They are compiled once, and call a kernel once
 //!   per batch of rows or block of columns
+//! * [`several`]: sums over several axes, as few of them as memory allows
 //!
 //! Positions of extremes ([`arg`] over [`arg_kernel`]) and scans ([`scan`] over [`scan_kernel`] and
 //! [`scanner`]) have the same structure. A reduction in two passes, such as a variance, is a reducer too: see
@@ -92,6 +93,7 @@ mod scan;
 mod scan_kernel;
 mod scanner;
 mod scratch;
+mod several;
 mod sizes;
 #[cfg(test)]
 mod tests;
@@ -105,6 +107,8 @@ use operations::{Extreme, IntMean, Prod, Sum, Truth};
 use order::{FloatOrder, HalfOrder, IntOrder, Want};
 use scan_kernel::TypedScan;
 use scanner::{CumExtreme, CumProd, CumSum};
+
+pub use several::sum_dims;
 
 /// What is reduced: all elements, or the elements along an axis.
 #[derive(Clone, Copy)]

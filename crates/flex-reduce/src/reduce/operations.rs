@@ -13,7 +13,7 @@ use flex_math::simd::Levels;
 use flex_math::simd::prefetch_ahead;
 
 /// The partial result `acc` of elements, combined `copies >= 1` times, by doubling.
-fn repeat<A: Copy>(acc: A, copies: usize, combine: impl Fn(A, A) -> A) -> A {
+pub(super) fn repeat<A: Copy>(acc: A, copies: usize, combine: impl Fn(A, A) -> A) -> A {
     let (mut base, mut rest, mut result) = (acc, copies - 1, acc);
     while rest > 0 {
         if rest & 1 == 1 {

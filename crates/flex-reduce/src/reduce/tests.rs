@@ -624,3 +624,101 @@ fn long_scans_are_accurate_and_monotone() {
     let got = cumsum(Tensor::from_slice(&wide, [3, 2000]).unwrap(), 0).unwrap().to_vec::<f32>();
     assert!((0..2000).all(|j| got[4000 + j] == wide[j] + wide[2000 + j] + wide[4000 + j]));
 }
+
+/// The sums over `axes`, in row-major order, and the largest sum of magnitudes.
+fn sums<T: Element>(t: &Tensor, axes: &[usize]) -> (Vec<f64>, f64) {
+    let kept = |k: usize| if axes.contains(&k) { 1 } else { t.shape()[k] };
+    let shape: Vec<usize> = (0..t.rank()).map(kept).collect();
+    let mut sums = vec![(0.0, 0.0); shape.iter().product()];
+    for index in crate::layout::coordinates(t.shape()) {
+        let at = (0..t.rank()).fold(0, |at, k| at * shape[k] + if axes.contains(&k) { 0 } else { index[k] });
+        let value = t.storage::<T>()[t.layout().position(&index)].to_f64();
+        sums[at] = (sums[at].0 + value, f64::max(sums[at].1, value.abs()) + value.abs());
+    }
+    let most = sums.iter().fold(0.0, |most, sum| f64::max(most, sum.1));
+    (sums.into_iter().map(|sum| sum.0).collect(), most)
+}
+
+/// Sums over every subset of the axes of every layout of four axes, and more.
+fn check_sum_dims<T: Element>(value: impl Fn(usize) -> T, wrap: impl Fn(f64) -> f64, tolerance: f64) {
+    let flat = |shape: &[usize]| {
+        let count: usize = shape.iter().product();
+        Tensor::from_slice(&(0..count).map(&value).collect::<Vec<T>>(), shape).unwrap()
+    };
+    let mut list = layouts(&value);
+    list.retain(|t| t.rank() > 2);
+    // Expanded axes beside others, an axis without elements, and sizes at which tasks are split.
+    let row = flat(&[3, 1, 4, 1]);
+    list.push(row.clone().expand(&[3, 5, 4, 6]).unwrap());
+    list.push(row.permute(&[1, 2, 0, 3]).unwrap().expand(&[7, 4, 3, 2]).unwrap());
+    list.push(flat(&[3, 0, 2, 4]));
+    list.push(flat(&[2, 3, 4, 0]).permute(&[3, 1, 0, 2]).unwrap());
+    list.push(flat(&[4, 3, 20, 130]));
+    list.push(flat(&[1, 1, 5, 1]));
+    for t in list {
+        for subset in 0..1usize << t.rank() {
+            let axes: Vec<usize> = (0..t.rank()).rev().filter(|k| subset >> k & 1 == 1).collect();
+            let got = sum_dims(t.clone(), &axes).unwrap();
+            let shape: Vec<usize> =
+                (0..t.rank()).map(|k| if axes.contains(&k) { 1 } else { t.shape()[k] }).collect();
+            assert_eq!((got.shape().to_vec(), got.dtype()), (shape, T::DTYPE));
+            let (want, most) = sums::<T>(&t, &axes);
+            for (got, want) in got.to_vec::<T>().into_iter().zip(want) {
+                let (want, error) = (T::from_f64(wrap(want)).to_f64(), most * f64::powi(2.0, -22));
+                let error = if T::IS_FLOAT { error } else { 0.0 };
+                let fine = (got.to_f64() - want).abs() <= error + tolerance * want.abs();
+                assert!(fine, "{:?} over {axes:?} of {:?}: {got:?}, not {want}", T::DTYPE, t.layout());
+            }
+        }
+    }
+}
+
+#[test]
+fn sums_over_several_axes() {
+    check_sum_dims(|i| digit(i) as f32 / 8.0, |sum| sum, 0.0);
+    check_sum_dims(|i| digit(i) as f64 / 8.0, |sum| sum, 0.0);
+    check_sum_dims(|i| f16::from_f64(digit(i) as f64 / 8.0), |sum| sum, 1e-3);
+    check_sum_dims(|i| bf16::from_f64(digit(i) as f64 / 8.0), |sum| sum, 8e-3);
+    check_sum_dims(|i| digit(i) as i32, |sum| sum, 0.0);
+    check_sum_dims(|i| (digit(i) * 11) as i8, |sum| sum as i64 as i8 as f64, 0.0);
+    check_sum_dims(|i| (digit(i) + 11) as u16, |sum| sum as i64 as u16 as f64, 0.0);
+}
+
+#[test]
+fn halves_are_rounded_once_over_all_axes() {
+    fn check<T: Element>(values: &[f64], want: f64) {
+        let values: Vec<T> = values.iter().map(|&v| T::from_f64(v)).collect();
+        // Alone, and beside an axis that is kept.
+        let t = Tensor::from_slice(&values, [2, 2]).unwrap();
+        for axes in [[0, 1], [1, 0]] {
+            assert_eq!(sum_dims(t.clone(), &axes).unwrap().to_vec::<T>(), [T::from_f64(want)]);
+        }
+        let beside = t.reshape([2, 1, 2]).unwrap().expand(&[2, 3, 2]).unwrap();
+        for t in [beside.clone(), beside.into_contiguous().unwrap()] {
+            assert_eq!(sum_dims(t.clone(), &[0, 2]).unwrap().to_vec::<T>(), [T::from_f64(want); 3]);
+            // Repeated, which the last of the sums multiplies.
+            let twice = t.reshape([2, 3, 2, 1]).unwrap().expand(&[2, 3, 2, 2]).unwrap();
+            assert_eq!(sum_dims(twice, &[0, 2, 3]).unwrap().to_vec::<T>(), [T::from_f64(2.0 * want); 3]);
+        }
+    }
+    check::<f16>(&[40000.0, -40000.0, 40000.0, -40000.0], 0.0);
+    check::<f16>(&[40000.0, 40000.0, -40000.0, -39968.0], 32.0);
+    check::<f16>(&[2048.0, -2048.0, 1.0, 0.0], 1.0);
+    check::<f16>(&[2048.0, 1.0, 0.0, -2048.0], 1.0);
+    check::<bf16>(&[256.0, 1.0, 0.0, -256.0], 1.0);
+}
+
+#[test]
+fn sums_over_axes_that_there_are_not() {
+    let t = Tensor::from_slice(&[1f32, 2.0, 3.0, 4.0], [2, 2]).unwrap();
+    assert_eq!(sum_dims(t.clone(), &[1, 1]).unwrap().to_vec::<f32>(), [3.0, 7.0]);
+    assert_eq!(sum_dims(t.clone(), &[]).unwrap().to_vec::<f32>(), [1.0, 2.0, 3.0, 4.0]);
+    let scalar = Tensor::from_slice(&[5f32], Vec::<usize>::new()).unwrap();
+    assert_eq!(sum_dims(scalar, &[]).unwrap().to_vec::<f32>(), [5.0]);
+    let message = |t: &Tensor, axes: &[usize]| sum_dims(t.clone(), axes).unwrap_err().to_string();
+    assert_eq!(message(&t, &[0, 2]), "sum_dims: axis 2 is out of range for a tensor of rank 2");
+    let bools = Tensor::from_bools(&[true, false], [1, 2]).unwrap();
+    for axes in [&[][..], &[0], &[0, 1]] {
+        assert!(message(&bools, axes).starts_with("sum_dims: dtype bool"), "{}", message(&bools, axes));
+    }
+}

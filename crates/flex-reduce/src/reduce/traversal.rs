@@ -50,7 +50,7 @@ pub(super) struct Traversal {
     result: Axes,
 }
 
-type Axes = SmallVec<[usize; 6]>;
+pub(super) type Axes = SmallVec<[usize; 6]>;
 
 impl Traversal {
     /// The traversal of a reduction in which the order of the elements does not matter. No axis may be of
