@@ -29,7 +29,7 @@ pub fn mask_select(tensor: Tensor, mask: Tensor) -> Result<Tensor> {
     dispatch!(bits OP, dtype, T => {
         Tensor::build::<T>(OP, [total], dtype, |out| {
             let values = tensor.as_slice::<T>().expect("contiguous");
-            let work = Work::Bytes(mask.len() + values.len() * size_of::<T>());
+            let work = Work::Bytes(mask.len() + size_of_val(values));
             for_each_task(mask, &counts, 1, out, work, |range, out| {
                 compress(&values[range.clone()], &mask[range], out);
             });
