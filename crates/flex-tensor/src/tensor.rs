@@ -286,9 +286,7 @@ impl Tensor {
     /// # Errors
     /// [`Error::Memory`] when a copy is needed and the system has no room for it.
     pub fn into_bytes(self) -> Result<Bytes> {
-        let whole =
-            self.layout.is_contiguous() && self.layout.offset() == 0 && self.data.len() == self.num_bytes();
-        let tensor = if whole { self } else { self.materialise()? };
+        let tensor = if self.fills_buffer() { self } else { self.materialise()? };
         tensor.data.into_bytes()
     }
 
@@ -373,8 +371,7 @@ impl Tensor {
     /// The reduction of each row of a tensor that [waits](Self::waits), as a tensor that waits too; see
     /// [`Deferred::reduce`]. `None` if the tensor has to be computed first.
     pub fn reduce_when_computed(&self, reduction: RowReduction) -> Option<Self> {
-        let whole = self.is_contiguous() && self.data.len() == self.num_bytes();
-        self.data.computation().filter(|_| whole)?.reduce(self, reduction)
+        self.data.computation().filter(|_| self.fills_buffer())?.reduce(self, reduction)
     }
 
     /// The form of the buffer's bytes that [`prepare`](Self::prepare) made for this key, if there is one.
@@ -403,6 +400,12 @@ impl Tensor {
     /// Size of the buffer in bytes.
     pub fn storage_len(&self) -> usize {
         self.data.len()
+    }
+
+    /// Whether the buffer holds the elements in row-major order, and nothing else. A tensor may be contiguous
+    /// and a part of a larger buffer.
+    pub fn fills_buffer(&self) -> bool {
+        self.is_contiguous() && self.layout.offset() == 0 && self.data.len() == self.num_bytes()
     }
 
     /// Number of bytes that the elements take.

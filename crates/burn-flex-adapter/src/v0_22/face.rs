@@ -91,11 +91,8 @@ impl FlexTensor {
     /// # Panics
     /// If the system has no memory for a copy.
     pub fn to_contiguous(&self) -> Self {
-        let tensor = &self.0;
         // The engine also calls a part of a larger buffer contiguous.
-        let starts = tensor.is_contiguous() && tensor.layout().offset() == 0;
-        let whole = starts && tensor.storage_len() == tensor.num_elements() * tensor.dtype().size();
-        if whole { self.clone() } else { tensor.materialise().or_panic() }
+        if self.0.fills_buffer() { self.clone() } else { self.0.materialise().or_panic() }
     }
 
     /// The same elements in another shape; a view where the strides allow.

@@ -113,9 +113,11 @@ impl PoolAxis {
                 let last = (padding + input).saturating_sub(start).div_ceil(dilation).clamp(first, kernel);
                 // A window without elements points to the nearest element: the first one, if all of it lies
                 // in the padding before that.
-                let is_before = first == kernel;
-                let nearest = (start + first * dilation).saturating_sub(padding).min(input - 1);
-                let position = if is_before { 0 } else { nearest };
+                let position = if first == kernel {
+                    0
+                } else {
+                    (start + first * dilation).saturating_sub(padding).min(input - 1)
+                };
                 WindowTaps { start: position, count: last - first, step: dilation }
             }
             Windows::Adaptive => {

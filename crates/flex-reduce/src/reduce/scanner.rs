@@ -41,37 +41,23 @@ pub(super) trait Accumulate: Lift {
     fn lower(acc: Self::Acc) -> Self;
 }
 
+/// Types whose accumulators `$wide` converts to what they are narrowed from.
 macro_rules! impl_accumulate {
-    ($($ty:ty => $acc:ty;)*) => {$(
+    ($wide:expr; $($ty:ty => $acc:ty;)*) => {$(
         impl Accumulate for $ty {
             type Acc = $acc;
             #[inline(always)]
             fn raise(self) -> $acc { Lift::widen(self) as $acc }
             #[inline(always)]
-            fn lower(acc: $acc) -> Self { Self::narrow(acc as <Self as Lift>::Wide) }
+            fn lower(acc: $acc) -> Self { Self::narrow($wide(acc)) }
         }
     )*};
 }
 
-impl_accumulate! {
-    f64 => f64; f32 => f64;
-    u64 => u64; u32 => u32; u16 => u16; u8 => u8;
-}
-
-macro_rules! impl_accumulate_halves {
-    ($($ty:ty),*) => {$(
-        impl Accumulate for $ty {
-            type Acc = f64;
-            #[inline(always)]
-            fn raise(self) -> f64 { Lift::widen(self) as f64 }
-            // By way of f32, rounded to odd there, so that nothing is rounded to nearest twice.
-            #[inline(always)]
-            fn lower(acc: f64) -> Self { Self::narrow(flex_math::half::to_odd(acc)) }
-        }
-    )*};
-}
-
-impl_accumulate_halves!(crate::f16, crate::bf16);
+impl_accumulate! { core::convert::identity; f64 => f64; u64 => u64; u32 => u32; u16 => u16; u8 => u8; }
+impl_accumulate! { |acc| acc as f32; f32 => f64; }
+// By way of f32, rounded to odd there, so that nothing is rounded to nearest twice.
+impl_accumulate! { flex_math::half::to_odd; crate::f16 => f64; crate::bf16 => f64; }
 
 #[derive(Clone, Copy)]
 pub(super) struct CumSum;

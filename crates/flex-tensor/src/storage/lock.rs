@@ -14,9 +14,6 @@ use spin::{Mutex, MutexGuard};
 /// A value that one thread uses at a time. No panic may leave it half-changed.
 pub struct Lock<T>(Mutex<T>);
 
-/// Access to the value of a [`Lock`].
-pub type LockGuard<'a, T> = MutexGuard<'a, T>;
-
 /// Attempts to take a lock in a forked process. Its own threads hold these locks for microseconds, unless the
 /// system runs other threads meanwhile: so all attempts but the first [`SPINS`] give it the core.
 #[cfg(feature = "std")]
@@ -34,7 +31,7 @@ impl<T> Lock<T> {
 
     /// Waits for the lock. `None` in a forked process if another thread held the lock at the fork.
     #[cfg(feature = "std")]
-    pub fn lock(&self) -> Option<LockGuard<'_, T>> {
+    pub fn lock(&self) -> Option<MutexGuard<'_, T>> {
         process::remember();
         for attempt in 0..ATTEMPTS {
             match self.0.try_lock() {
@@ -52,7 +49,7 @@ impl<T> Lock<T> {
 
     /// Waits for the lock.
     #[cfg(not(feature = "std"))]
-    pub fn lock(&self) -> Option<LockGuard<'_, T>> {
+    pub fn lock(&self) -> Option<MutexGuard<'_, T>> {
         Some(self.0.lock())
     }
 }

@@ -365,8 +365,8 @@ impl Chain {
             [] => return Ok(()),
             [only] if only.runs_alone() => {
                 let call = only.take_call();
-                let operands = call.operands.iter().filter_map(super::Input::tensor);
-                let result = { operands }.try_for_each(Tensor::evaluate);
+                let mut operands = call.operands.iter().filter_map(super::Input::tensor);
+                let result = operands.try_for_each(Tensor::evaluate);
                 let result = result.and_then(|()| call.op.run_alone(call.operands)?.into_bytes());
                 result.map(|bytes| alloc::vec![Ok(bytes)])
             }

@@ -291,6 +291,7 @@ impl ChainProgram {
                 program.widest = program.widest.max(leaf.size);
             }
         }
+        program.cut();
         program
     }
 
@@ -362,7 +363,6 @@ impl ChainProgram {
     /// missing for some outputs alone, these have the error.
     pub(super) fn run(mut self) -> Result<Vec<Result<Bytes>>> {
         self.evaluate_leaves()?;
-        self.cut();
         self.ensure_registers()?;
         let mut taken: SmallVec<[Option<usize>; 4]> = SmallVec::new();
         for output in 0..self.outputs.len() {
@@ -394,7 +394,6 @@ impl ChainProgram {
     /// Computes the outputs one by one, where there is no room for all of them: each as if nobody held the
     /// other results.
     pub(super) fn run_singly(mut self) -> Vec<Result<Bytes>> {
-        self.cut();
         let forms = core::mem::take(&mut self.outputs);
         let first = self.registers;
         self.registers += forms.len();
@@ -464,7 +463,6 @@ impl ChainProgram {
     /// # Errors
     /// Those of the kernel; an operand that could not be computed.
     pub(super) fn run_after(mut self, k: usize, producer: &dyn Producer) -> Result<Bytes> {
-        self.cut();
         self.ensure_registers()?;
         drop(self.move_leaf(k, 0));
         self.evaluate_leaves()?;

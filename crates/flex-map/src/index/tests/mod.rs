@@ -1,5 +1,23 @@
 //! Helpers of the tests of reads and updates, and tests of invalid input.
 
+/// Calls a function of a type of numbers with each of them.
+macro_rules! for_every_number {
+    ($check:ident) => {
+        $check::<f64>();
+        $check::<f32>();
+        $check::<f16>();
+        $check::<bf16>();
+        $check::<i64>();
+        $check::<i32>();
+        $check::<i16>();
+        $check::<i8>();
+        $check::<u64>();
+        $check::<u32>();
+        $check::<u16>();
+        $check::<u8>();
+    };
+}
+
 mod read;
 mod update;
 

@@ -154,18 +154,7 @@ fn every_dtype_is_read() {
         let got = select(t.clone(), 1, one.clone()).unwrap();
         assert_eq!((got.dtype(), got.to_vec::<T>()), (T::DTYPE, select_by_definition::<T>(&t, 1, &one)));
     }
-    check::<f64>();
-    check::<f32>();
-    check::<f16>();
-    check::<bf16>();
-    check::<i64>();
-    check::<i32>();
-    check::<i16>();
-    check::<i8>();
-    check::<u64>();
-    check::<u32>();
-    check::<u16>();
-    check::<u8>();
+    for_every_number!(check);
 }
 
 /// Where the masks of the tests below are true: everywhere, nowhere, or for one of so many elements.
@@ -197,18 +186,7 @@ fn mask_select_of_every_dtype_and_layout() {
             }
         }
     }
-    check::<f64>();
-    check::<f32>();
-    check::<f16>();
-    check::<bf16>();
-    check::<i64>();
-    check::<i32>();
-    check::<i16>();
-    check::<i8>();
-    check::<u64>();
-    check::<u32>();
-    check::<u16>();
-    check::<u8>();
+    for_every_number!(check);
     let (yes, no) = (mask_of(&[], 1, 1), mask_of(&[], 0, 1));
     let number = numbers::<f32>(&[], 52);
     let stored = DType::Bool(BoolStore::U8);

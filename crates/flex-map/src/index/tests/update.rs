@@ -61,18 +61,7 @@ fn scatter_of_every_dtype_and_update() {
             assert_eq!(to_f64(&got), want, "{:?} {update:?}", T::DTYPE);
         }
     }
-    check::<f64>();
-    check::<f32>();
-    check::<f16>();
-    check::<bf16>();
-    check::<i64>();
-    check::<i32>();
-    check::<i16>();
-    check::<i8>();
-    check::<u64>();
-    check::<u32>();
-    check::<u16>();
-    check::<u8>();
+    for_every_number!(check);
 }
 
 fn check_scatter(axis: usize, t: &Tensor, indices: &Tensor, values: &Tensor, update: Update) {

@@ -729,17 +729,18 @@ const MOST_UNEVEN: f64 = 1024.0;
 /// Whether no value of a kernel is NaN, infinite or so large that its transform might be. Each output reads
 /// all values of its kernel, so a large one is no worse for the others than in the direct sum.
 pub(super) fn is_tame(values: &[f32]) -> bool {
-    let tame = map_blocks(values.len(), TASK_FINITE_ELEMENTS, Work::Bytes(size_of_val(values)), |range| {
-        vectorize_lean(
-            #[inline(always)]
-            || values[range].iter().fold(true, |all, v| all & (v.abs() < LARGE)),
-        )
-    });
-    tame.into_iter().all(|tame| tame)
+    let (largest, sum) = magnitudes(values);
+    largest < LARGE && !sum.is_nan()
 }
 
 /// Whether no input is NaN, infinite or far above the others.
 pub(super) fn is_even(values: &[f32]) -> bool {
+    let (largest, sum) = magnitudes(values);
+    largest < LARGE && f64::from(largest) * values.len() as f64 <= MOST_UNEVEN * sum
+}
+
+/// The largest magnitude that is no NaN, and the sum of magnitudes, which is NaN where a value is.
+fn magnitudes(values: &[f32]) -> (f32, f64) {
     let blocks = map_blocks(values.len(), TASK_FINITE_ELEMENTS, Work::Bytes(size_of_val(values)), |range| {
         vectorize_lean(
             #[inline(always)]
@@ -747,12 +748,10 @@ pub(super) fn is_even(values: &[f32]) -> bool {
         )
     });
     let join = |(a, sum): (f32, f64), (b, more): (f32, f32)| (a.max(b), sum + f64::from(more));
-    let (largest, sum) = blocks.into_iter().fold((0.0, 0.0), join);
-    // The sum is NaN where a value is.
-    largest < LARGE && f64::from(largest) * values.len() as f64 <= MOST_UNEVEN * sum
+    blocks.into_iter().fold((0.0, 0.0), join)
 }
 
-/// The largest magnitude that is no NaN, and the sum of magnitudes.
+/// [`magnitudes`] of a block.
 #[inline(always)]
 fn largest_and_sum(values: &[f32]) -> (f32, f32) {
     const WIDTH: usize = 4 * LANES;
