@@ -150,15 +150,31 @@ fn fold_phases<A: Real, F: PoolFold<A>>(split: &Split, phases: &Phases<A>, out: 
     fold_rows::<A, F>((0..split.kernel).map(|k| phases.tap(split, k, n)), out);
 }
 
-/// Folds `count` elements of `src` that are `step` apart, in independent lanes.
+/// Lanes of [`fold_run`].
+const LANES: usize = 16;
+/// Elements that [`fold_run`] folds in one chain per lane. The mean of 2^20 times 1.1 in f32 is off by 1e-5;
+/// with one chain per lane for all of them it is off by 7e-4.
+const RUN_BLOCK: usize = 64 * LANES;
+
+/// Folds `count` elements of `src` that are `step` apart, in independent lanes and block by block.
 #[inline(always)]
 fn fold_run<A: Real, F: PoolFold<A>>(src: &[A], count: usize, step: usize) -> A {
-    const LANES: usize = 16;
+    let mut lanes = fold_block::<A, F>(src, count.min(RUN_BLOCK), step);
+    for start in (RUN_BLOCK..count).step_by(RUN_BLOCK) {
+        let block = fold_block::<A, F>(&src[start * step..], (count - start).min(RUN_BLOCK), step);
+        lanes.iter_mut().zip(block).for_each(|(lane, v)| *lane = F::join(*lane, v));
+    }
+    fold_halves(&mut lanes, F::join)
+}
+
+/// The lanes of a block of [`fold_run`].
+#[inline(always)]
+fn fold_block<A: Real, F: PoolFold<A>>(src: &[A], count: usize, step: usize) -> [A; LANES] {
     let mut lanes = [F::NEUTRAL; LANES];
     if step == 1 {
-        let (blocks, rest) = src[..count].as_chunks::<LANES>();
-        for block in blocks {
-            for (lane, v) in lanes.iter_mut().zip(block) {
+        let (vectors, rest) = src[..count].as_chunks::<LANES>();
+        for vector in vectors {
+            for (lane, v) in lanes.iter_mut().zip(vector) {
                 *lane = F::join(*lane, *v);
             }
         }
@@ -170,7 +186,7 @@ fn fold_run<A: Real, F: PoolFold<A>>(src: &[A], count: usize, step: usize) -> A 
             lanes[k % LANES] = F::join(lanes[k % LANES], *v);
         }
     }
-    fold_halves(&mut lanes, F::join)
+    lanes
 }
 
 /// Geometry of a row that is split by phase.
