@@ -159,7 +159,7 @@ impl Geometry {
             image: lift(image, 1),
             grid: lift(grid, 1),
             kernel: lift(kernel, 1),
-            stride: lift(stride, 1),
+            stride: lift(stride.map(reachable), 1),
             padding: lift(padding, 0),
             dilation: lift(dilation, 1),
         })
@@ -242,7 +242,7 @@ impl Geometry {
             image: lift(image, 1),
             grid: lift(grid, 1),
             kernel: lift(kernel, 1),
-            stride: lift(stride, 1),
+            stride: lift(stride.map(reachable), 1),
             padding: lift(padding, 0),
             dilation: lift(dilation, 1),
         })
@@ -374,6 +374,12 @@ pub(super) fn check_scratch(op: &'static str, factors: &[usize]) -> Result<usize
 
 fn spatial<const N: usize>(shape: &[usize]) -> [usize; N] {
     core::array::from_fn(|k| shape[2 + k])
+}
+
+/// A stride that positions, which are signed, can hold. Along an axis with more than one window every stride is
+/// less than the size of the axis.
+fn reachable(stride: usize) -> usize {
+    stride.min(isize::MAX as usize)
 }
 
 fn lift<const N: usize>(values: [usize; N], fill: usize) -> [usize; 3] {

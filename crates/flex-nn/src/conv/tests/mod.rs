@@ -275,9 +275,10 @@ fn kernels_whose_taps_all_lie_in_the_padding() {
 /// A stride along an axis with one window reaches nothing, however large it is.
 #[test]
 fn huge_strides_of_one_window() {
-    for axis in 0..3 {
+    let strides = [usize::MAX / 2, usize::MAX / 2 + 2, usize::MAX];
+    for (axis, huge) in (0..3).flat_map(|axis| strides.map(|huge| (axis, huge))) {
         let mut stride = [1; 3];
-        stride[axis] = usize::MAX / 2;
+        stride[axis] = huge;
         let o = ConvOptions { stride, padding: [0; 3], dilation: [1; 3], groups: 1 };
         for kernel in [1, 2] {
             check_conv::<f32, 3>(&[2, 2, 3, 4, 5], &[3, 2, kernel, kernel, kernel], &o);
