@@ -54,7 +54,7 @@ pub fn scatter(
         let mut tensor = into_writable(tensor)?;
         let plan = Scatter::new(OP, tensor.shape(), indices.shape(), axis)?;
         let out = tensor.dense_mut::<B>().expect("the only owner, contiguous");
-        plan.run(&kernel, out, &checked, values.as_slice::<B>().expect("contiguous"));
+        plan.run(OP, &kernel, out, &checked, values.as_slice::<B>().expect("contiguous"))?;
         Ok(tensor)
     })
 }
@@ -96,7 +96,16 @@ impl Scatter {
         })
     }
 
-    fn run<B: Element>(&self, kernel: &UpdateKernel<B>, out: &mut [B], indices: &Indices, values: &[B]) {
+    /// # Errors
+    /// Not enough memory.
+    fn run<B: Element>(
+        &self,
+        op: &'static str,
+        kernel: &UpdateKernel<B>,
+        out: &mut [B],
+        indices: &Indices,
+        values: &[B],
+    ) -> Result<()> {
         let block = self.size * self.inner;
         let updates = self.count * self.update_inner;
         let outer = out.len() / block;
@@ -107,8 +116,12 @@ impl Scatter {
         let by_columns =
             outer == 1 && self.inner_at.is_none() && self.inner >= 2 * columns && 2 * self.count >= self.size;
         if by_columns && work.is_parallel() {
+            // The lists of pieces of all columns, and a copy of the columns of each task.
+            let pieces = self.inner.div_ceil(columns).saturating_mul(size_of::<&mut [B]>());
+            let copies = columns.saturating_mul(size_of::<B>()).saturating_mul(parallel::threads());
+            storage::ensure(op, self.size.saturating_mul(pieces.saturating_add(copies)))?;
             self.run_columns(kernel, out, indices, values, columns, work);
-            return;
+            return Ok(());
         }
         let blocks = parallel::rows_per_task(updates * BYTES);
         parallel::for_each_chunk(out, blocks * block, work, |k, out| {
@@ -124,6 +137,7 @@ impl Scatter {
                 self.run_block(kernel, &mut out[target * block..][..block], indices, o * updates, values);
             }
         });
+        Ok(())
     }
 
     /// Applies the updates of one outer block; its indices begin at `first`.
@@ -183,7 +197,8 @@ impl Scatter {
         parallel::for_each_chunk(&mut parts, 1, work, |k, part| {
             let pieces = &mut part[0];
             let (first, width) = (k * columns, pieces[0].len());
-            let mut copy = pieces.concat();
+            let mut copy: Vec<B> = storage::list(self.size * width);
+            pieces.iter().for_each(|piece| copy.extend_from_slice(piece));
             let mut positions = storage::room(width, 0usize);
             for row in 0..self.count {
                 let start = row * self.inner + first;
