@@ -87,14 +87,15 @@ macro_rules! quantized_ops {
     };
 }
 
-/// A tensor whose elements compare like the quantized ones: the codes if they are integers with a single
-/// scale (which is positive), otherwise the dequantized numbers.
+/// A tensor whose elements compare like the quantized ones: the codes if they are integers with a single,
+/// positive scale, otherwise the dequantized numbers. Quantization makes positive scales, but those of a file
+/// may be anything.
 pub(crate) fn comparable(tensor: QTensor) -> Result<Tensor> {
-    match tensor.scheme.value {
-        QuantValue::E4M3 | QuantValue::E5M2 | QuantValue::E2M1 => quant::dequantize(tensor, DType::F32),
-        _ if tensor.is_per_tensor() => Ok(tensor.values),
-        _ => quant::dequantize(tensor, DType::F32),
+    let of_integers = !matches!(tensor.scheme.value, QuantValue::E4M3 | QuantValue::E5M2 | QuantValue::E2M1);
+    if of_integers && tensor.is_per_tensor() && tensor.scales.item::<f32>() > 0.0 {
+        return Ok(tensor.values);
     }
+    quant::dequantize(tensor, DType::F32)
 }
 
 /// The elements along an axis at the indices from `pick`. Errors name `op`.

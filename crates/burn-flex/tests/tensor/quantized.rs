@@ -3,7 +3,7 @@
 use crate::common::{self, float, int};
 use burn_flex::Flex;
 use burn_tensor::quantization::{BlockSize, QuantLevel, QuantParam, QuantScheme, QuantStore, QuantValue};
-use burn_tensor::{Int, Tensor, s};
+use burn_tensor::{Int, Tensor, TensorData, s};
 
 fn schemes() -> [QuantScheme; 2] {
     let scheme = QuantScheme::default()
@@ -72,6 +72,17 @@ fn layouts_and_selections_move_the_right_values() {
             same(q().argmin(dim), f().argmin(dim));
         }
     }
+}
+
+#[test]
+fn the_order_is_that_of_the_numbers_where_a_scale_is_negative() {
+    let [scheme, _] = schemes();
+    let data = TensorData::quantized(vec![1i8, 3, -2, 2], [1, 4], scheme, &[-0.5]);
+    let q = || Tensor::<Flex, 2>::from_data(data.clone(), &Default::default());
+    q().dequantize().into_data().assert_eq(&TensorData::from([[-0.5f32, -1.5, 1.0, -1.0]]), true);
+    assert_eq!(q().argmax(1).into_scalar(), 2);
+    assert_eq!(q().argmin(1).into_scalar(), 1);
+    q().sort(1).dequantize().into_data().assert_eq(&TensorData::from([[-1.5f32, -1.0, -0.5, 1.0]]), true);
 }
 
 #[test]
