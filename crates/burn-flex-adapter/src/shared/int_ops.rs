@@ -76,8 +76,7 @@ macro_rules! int_ops {
             int_div_scalar(lhs: T, rhs: Scalar) => binary_scalar(B::Div, lhs.0, scalar(rhs));
             int_remainder(lhs: T, rhs: T) => binary(B::Rem, lhs.0, rhs.0);
             int_remainder_scalar(lhs: T, rhs: Scalar) => binary_scalar(B::Rem, lhs.0, scalar(rhs));
-            int_powi(lhs: T, rhs: T) =>
-                { let dtype = lhs.0.dtype(); binary(B::Pow, lhs.0, cast(rhs.0, dtype).or_panic().0) };
+            int_powi(lhs: T, rhs: T) => convert::powers(lhs.0, rhs.0);
             int_powi_scalar(lhs: T, rhs: Scalar) => binary_scalar(B::Pow, lhs.0, scalar(rhs));
             int_powi_scalar_impl(lhs: T, rhs: Scalar) => binary_scalar(B::Pow, lhs.0, scalar(rhs));
             int_clamp(tensor: T, min: Scalar, max: Scalar) =>

@@ -36,6 +36,17 @@ fn arithmetic_agrees() {
     agree!(0.0, B => Tensor::<B, 1, Int>::arange_step(-3..9, 5, &Default::default()));
 }
 
+/// An exponent of 257 is not one of 1, the same number modulo 256.
+#[test]
+fn powers_have_exponents_of_any_dtype() {
+    let device = Default::default();
+    let bases: Tensor<Flex, 1, Int> = Tensor::from_data([3i8, -3, 2, -1], (&device, DType::I8));
+    let exponents: Tensor<Flex, 1, Int> = Tensor::from_data([257i64; 4], (&device, DType::I64));
+    let powers = bases.powi(exponents).into_data();
+    let expected = [3i8, -3, 2, -1].map(|base| (0..257).fold(1i8, |power, _| power.wrapping_mul(base)));
+    powers.assert_eq(&TensorData::from(expected), true);
+}
+
 #[test]
 fn bits_agree() {
     agree!(0.0, B => signed::<B, 1>([35], 1).bitwise_and(signed([35], 2)));

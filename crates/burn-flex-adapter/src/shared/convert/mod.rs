@@ -185,11 +185,17 @@ pub(super) fn transpose(tensor: FlexTensor) -> Result<Tensor> {
     }
 }
 
-/// Powers of floats with integer exponents. Those of halves are computed in f32: halves would round large
-/// exponents, and with them the sign of a negative number's power.
+/// Powers with integer exponents, of the dtype of `base`. Those of halves are computed in f32: halves would
+/// round large exponents, and with them the sign of a negative number's power. Those of integers with
+/// exponents of another dtype are computed in 64 bits: a narrow dtype would wrap the exponents.
 pub(super) fn powers(base: Tensor, exponents: Tensor) -> Result<Tensor> {
     let dtype = base.dtype();
-    let wide = if matches!(dtype, DType::F16 | DType::BF16) { DType::F32 } else { dtype };
+    let wide = match (dtype, exponents.dtype()) {
+        (DType::F16 | DType::BF16, _) => DType::F32,
+        (base, exponents) if base.is_float() || base == exponents => base,
+        (_, DType::U64) => DType::U64,
+        _ => DType::I64,
+    };
     let powers = binary(Binary::Pow, cast(base, wide)?, cast(exponents, wide)?)?;
     cast(powers, dtype)
 }
