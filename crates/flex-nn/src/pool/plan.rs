@@ -84,9 +84,9 @@ impl PoolAxis {
             return Err(Error::argument(op, "extent of the dilated kernel", extent, expected));
         }
         let mut output = (padded + slack - extent) / stride + 1;
-        // A partial window that starts in the trailing padding would contain no element.
-        let last = (output - 1) * stride;
-        if last + extent > padded && last >= input + padding {
+        // As in Burn: ceil mode drops the last window if the window starts in the trailing padding, where it
+        // would contain no element.
+        if ceil_mode && (output - 1) * stride >= input + padding {
             output -= 1;
         }
         Ok(Self { input, output, windows: Windows::Regular { kernel, stride, padding, dilation } })

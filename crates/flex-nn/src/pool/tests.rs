@@ -38,17 +38,16 @@ impl Case {
     }
 
     /// Number of windows along axis `k`, counted from the definition: windows start at multiples of the
-    /// stride and end inside of the padded axis. Ceil mode adds one window if it starts before the trailing
-    /// padding.
+    /// stride and end inside of the padded axis. Ceil mode adds one window, and drops the last one if it
+    /// starts in the trailing padding.
     fn windows(&self, k: usize, dilation: usize) -> usize {
         let end = (self.size[k] + 2 * self.padding[k]) as isize;
         let extent = ((self.kernel[k] - 1) * dilation + 1) as isize;
         let slack = if self.ceil { self.stride[k] as isize - 1 } else { 0 };
-        let last_start = (self.size[k] + self.padding[k]) as isize;
-        (0..end)
-            .step_by(self.stride[k])
-            .filter(|&s| s + extent <= end || (s + extent <= end + slack && s < last_start))
-            .count()
+        let trailing = (self.size[k] + self.padding[k]) as isize;
+        let starts = (0..end + slack).step_by(self.stride[k]).filter(|&s| s + extent <= end + slack);
+        let (count, last) = starts.fold((0, 0), |(count, _), s| (count + 1, s));
+        if self.ceil && last >= trailing { count - 1 } else { count }
     }
 
     /// Position of tap `t` of window `i`; `None` if it is padding.
@@ -336,6 +335,11 @@ fn a_partial_window_must_start_before_the_trailing_padding() {
     let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], [1, 1, 4]).unwrap();
     let options = MaxPoolOptions { kernel: [2], stride: [3], padding: [1], dilation: [1], ceil_mode: true };
     assert_eq!(max_pool(x.clone(), &options).unwrap().to_vec::<f32>(), [1.0, 4.0]);
+    // A whole window of padding is dropped too, in ceil mode alone.
+    let options = MaxPoolOptions { kernel: [2], stride: [2], padding: [2], dilation: [1], ceil_mode: true };
+    assert_eq!(max_pool(x.clone(), &options).unwrap().to_vec::<f32>(), [f32::NEG_INFINITY, 2.0, 4.0]);
+    let options = MaxPoolOptions { ceil_mode: false, ..options };
+    assert_eq!(max_pool(x.clone(), &options).unwrap().shape().as_slice(), [1, 1, 4]);
     let options =
         AvgPoolOptions { kernel: [3], stride: [2], padding: [0], count_include_pad: true, ceil_mode: true };
     // The second window extends past the input; positions beyond the padding do not count.
