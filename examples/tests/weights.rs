@@ -145,8 +145,10 @@ fn wrong_weights_are_refused_by_name_and_shape() {
 
 #[test]
 fn files_that_are_no_safetensors_are_refused() {
-    let (_folder, path) = file();
+    let (folder, path) = file();
     assert!(matches!(Weights::open(&path), Err(Error::Io(p, _)) if p == path));
+    let error = Weights::open(folder.path()).expect_err("a refusal").to_string();
+    assert!(error.ends_with("a folder came, and a safetensors file is needed"), "{error}");
     for bytes in [&b""[..], b"{}", b"\xff\xff\xff\xff\xff\xff\xff\xff{}", &[0; 64]] {
         std::fs::write(&path, bytes).expect("a file");
         let error = Weights::open(&path).expect_err("a refusal").to_string();

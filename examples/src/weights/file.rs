@@ -18,6 +18,11 @@ impl Weights {
     pub fn open(path: &Path) -> Result<Self, Error> {
         let io = |error| Error::Io(path.to_owned(), error);
         let file = File::open(path).map_err(io)?;
+        // The system's own error for a mapped folder speaks of devices.
+        if file.metadata().map_err(io)?.is_dir() {
+            let kind = std::io::ErrorKind::IsADirectory;
+            return Err(io(std::io::Error::new(kind, "a folder came, and a safetensors file is needed")));
+        }
         // SAFETY: the pages are only read. A program that cuts or writes the file meanwhile would change what
         // they hold, or end this process by a signal; the function's contract excludes it, as every reader of
         // mapped files must, since no system call can.
