@@ -25,7 +25,8 @@ type B = Flex;
 #[derive(Parser)]
 #[command(version)]
 struct Args {
-    /// The model's weights (safetensors); `examples/embed/fetch FOLDER` downloads them.
+    /// The model's weights (safetensors); `examples/embed/fetch FOLDER` downloads them. Weights of another
+    /// width than MiniLM's need their model's `config.json` beside them.
     #[arg(long)]
     weights: PathBuf,
     /// The model's tokenizer; by default the `tokenizer.json` beside the weights.

@@ -27,7 +27,8 @@ type B = Flex;
 #[derive(Parser)]
 #[command(version)]
 struct Args {
-    /// Weights under Hugging Face's names (safetensors); random ones if there are none.
+    /// Weights under Hugging Face's names (safetensors); random ones if there are none. Weights of another
+    /// width than GPT-2's need their model's `config.json` beside them.
     #[arg(long)]
     weights: Option<PathBuf>,
     /// The model's `tokenizer.json`; without it a token is a byte. Needs `--features tokenizers`.

@@ -3,7 +3,9 @@
 use burn::module::Module;
 use burn::tensor::{DType, Tensor, TensorData};
 use burn_flex::Flex;
+use flex_examples::models::gpt2::Gpt2Config;
 use flex_examples::models::lstm::LstmModelConfig;
+use flex_examples::models::minilm::MiniLmConfig;
 use flex_examples::models::mlp::MlpConfig;
 use flex_examples::models::transformer::TransformerConfig;
 use flex_examples::weights::{Error, TorchNames, Weights};
@@ -161,4 +163,45 @@ fn files_that_are_no_safetensors_are_refused() {
     let whole = std::fs::read(&path).expect("the file");
     std::fs::write(&path, &whole[..whole.len() - 4]).expect("a file");
     assert!(matches!(Weights::open(&path), Err(Error::Format(..))));
+}
+
+/// The number of heads changes no shape, so a wrong one would change the embeddings without an error.
+#[test]
+fn heads_come_from_the_config_beside_the_weights() {
+    let device = Default::default();
+    let (folder, path) = file();
+    let config = folder.path().join("config.json");
+    let write = |text: &str| std::fs::write(&config, text).expect("a file");
+
+    let bert = MiniLmConfig::new().with_vocabulary(9).with_width(48).with_feed_forward(8).with_layers(1);
+    Weights::of(&bert.init::<B>(&device)).save(&path).expect("a file");
+    let of = || MiniLmConfig::of(&Weights::open(&path).expect("the file"));
+    let error = of().expect_err("a refusal").to_string();
+    assert!(error.contains("a model of width 48") && error.contains("config.json"), "{error}");
+    write(r#"{"model_type": "bert", "num_attention_heads": 3, "layer_norm_eps": 1e-5}"#);
+    let read = of().expect("sizes");
+    assert_eq!((read.width, read.heads, read.layers, read.epsilon), (48, 3, 1, 1e-5));
+    write(r#"{"num_attention_heads": 5}"#);
+    let error = of().expect_err("a refusal").to_string();
+    assert!(error.contains("5 attention heads by config.json, and a divisor of the width 48"), "{error}");
+    write("[");
+    assert!(matches!(of(), Err(Error::Config(p, _)) if p == config));
+
+    let gpt2 = Gpt2Config::new().with_vocabulary(9).with_width(48).with_layers(1);
+    Weights::of(&gpt2.init::<B>(&device)).save(&path).expect("a file");
+    write(r#"{"n_head": 4}"#);
+    let of = || Gpt2Config::of(&Weights::open(&path).expect("the file"));
+    assert_eq!(of().expect("sizes").heads, 4);
+    write("{}");
+    assert!(of().expect_err("a refusal").to_string().contains("a width of [768, 1024, 1280, 1600]"));
+}
+
+#[test]
+fn the_known_models_need_no_config() {
+    let device = Default::default();
+    let bert = MiniLmConfig::new().with_vocabulary(9).with_feed_forward(8).with_layers(1);
+    let read = MiniLmConfig::of(&Weights::of(&bert.init::<B>(&device))).expect("sizes");
+    assert_eq!((read.width, read.heads, read.epsilon), (384, 12, 1e-12));
+    let gpt2 = Gpt2Config::new().with_vocabulary(9).with_layers(1);
+    assert_eq!(Gpt2Config::of(&Weights::of(&gpt2.init::<B>(&device))).expect("sizes").heads, 12);
 }

@@ -36,26 +36,32 @@ pub struct MiniLmConfig {
     pub epsilon: f64,
 }
 
-/// Width of a head in the MiniLM models of width 384.
-const HEAD: usize = 32;
+/// Width and attention heads of the MiniLM models. Other models of BERT's architecture have wider heads.
+const KNOWN: &[(usize, usize)] = &[(384, 12)];
 
 impl MiniLmConfig {
-    /// The sizes of a model with these weights, whose heads are 32 numbers wide.
+    /// The sizes of a model with these weights. The shapes do not tell the number of attention heads and
+    /// what norms add: the `config.json` beside the file does, or they are MiniLM's.
     ///
     /// # Errors
-    /// There are no embeddings, or no layer.
+    /// There are no embeddings, or no layer. Without `config.json`: the width is not MiniLM's.
     pub fn of(weights: &Weights) -> Result<Self, Error> {
         let [vocabulary, width] = weights.dims("embeddings.word_embeddings.weight")?;
         let [positions, _] = weights.dims("embeddings.position_embeddings.weight")?;
         let [feed_forward, _] = weights.dims("encoder.layer.0.intermediate.dense.weight")?;
-        let (heads, layers) = ((width / HEAD).max(1), weights.parts("encoder.layer."));
-        Ok(Self::new()
+        let published = weights.published()?;
+        let heads = weights.heads(width, published.as_ref(), KNOWN)?;
+        let layers = weights.parts("encoder.layer.");
+        let config = Self::new();
+        let epsilon = published.and_then(|published| published.layer_norm_eps).unwrap_or(config.epsilon);
+        Ok(config
             .with_vocabulary(vocabulary)
             .with_positions(positions)
             .with_width(width)
             .with_feed_forward(feed_forward)
             .with_heads(heads)
-            .with_layers(layers))
+            .with_layers(layers)
+            .with_epsilon(epsilon))
     }
 
     /// A model with random weights, the same in each run.

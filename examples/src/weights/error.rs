@@ -49,6 +49,19 @@ pub enum Error {
         /// The number of axes that the model needs.
         needed: usize,
     },
+    /// The `config.json` beside the file holds something else.
+    Config(PathBuf, String),
+    /// The number of attention heads is not known, or does not divide the model's width.
+    Heads {
+        /// The file, if the weights came from one.
+        source: Option<PathBuf>,
+        /// Width of the model.
+        width: usize,
+        /// The number that `config.json` tells.
+        heads: Option<usize>,
+        /// Widths whose number of heads is known without that file, with these numbers.
+        known: &'static [(usize, usize)],
+    },
     /// A tensor of the model has no floats.
     NoFloats {
         /// The file, if the weights came from one.
@@ -77,6 +90,21 @@ impl Display for Error {
         match self {
             Self::Io(path, error) => write!(f, "{}{error}", Prefix(Some(path))),
             Self::Format(path, error) => write!(f, "{}no safetensors file: {error}", Prefix(Some(path))),
+            Self::Config(path, error) => write!(f, "{}no model's config: {error}", Prefix(Some(path))),
+            Self::Heads { source, width, heads: Some(heads), .. } => write!(
+                f,
+                "{}{heads} attention heads by config.json, and a divisor of the width {width} is needed",
+                Prefix(source.as_deref())
+            ),
+            Self::Heads { source, width, heads: None, known } => {
+                let known: Vec<usize> = known.iter().map(|(width, _)| *width).collect();
+                write!(
+                    f,
+                    "{}a model of width {width}, and the number of its attention heads is needed: from the \
+                     model's config.json in the same folder, or by a width of {known:?}",
+                    Prefix(source.as_deref())
+                )
+            }
             Self::Dtype { source, name, dtype } => {
                 write!(
                     f,

@@ -20,6 +20,7 @@
 mod error;
 mod file;
 mod path;
+mod published;
 mod read;
 mod write;
 

@@ -30,18 +30,20 @@ pub struct Gpt2Config {
     pub layers: usize,
 }
 
-/// Width of a head in all sizes of GPT-2.
-const HEAD: usize = 64;
+/// Width and attention heads of GPT-2's four sizes. Other models of the architecture may have wider heads.
+const KNOWN: &[(usize, usize)] = &[(768, 12), (1024, 16), (1280, 20), (1600, 25)];
 
 impl Gpt2Config {
-    /// The sizes of a model with these weights, whose heads are 64 numbers wide, as GPT-2's are.
+    /// The sizes of a model with these weights. The shapes do not tell the number of attention heads: the
+    /// `config.json` beside the file does, or the width is one of GPT-2's.
     ///
     /// # Errors
-    /// There are no embeddings of tokens and positions.
+    /// There are no embeddings of tokens and positions. Without `config.json`: the width is not GPT-2's.
     pub fn of(weights: &Weights) -> Result<Self, Error> {
         let [vocabulary, width] = weights.dims("wte.weight")?;
         let [positions, _] = weights.dims("wpe.weight")?;
-        let (heads, layers) = ((width / HEAD).max(1), weights.parts("h."));
+        let heads = weights.heads(width, weights.published()?.as_ref(), KNOWN)?;
+        let layers = weights.parts("h.");
         Ok(Self { vocabulary, positions, width, heads, layers })
     }
 
