@@ -131,14 +131,58 @@ fn binary_by(op: &'static BinaryDefinition, lhs: Tensor, rhs: Tensor) -> Result<
     run_op(op, lhs.dtype(), [Input::Tensor(lhs), Input::Tensor(rhs)])
 }
 
-/// [`binary`] with a number on the right, cast to the tensor's dtype. For half precision, the number is kept
-/// in f32, in which the operation computes.
+/// [`binary`] with a number on the right. For half precision, the number is kept in f32, in which the
+/// operation computes. An integer that the tensor's dtype cannot hold keeps its value: only the result wraps.
 ///
 /// # Errors
 /// A dtype that `op` does not take.
 #[inline(always)]
 pub fn binary_scalar(op: Binary, lhs: Tensor, rhs: Scalar) -> Result<Tensor> {
-    if op == Binary::Pow { power(lhs, rhs) } else { binary_scalar_by(op.definition(), lhs, rhs) }
+    match op {
+        Binary::Pow => power(lhs, rhs),
+        Binary::Div | Binary::Rem | Binary::Max | Binary::Min | Binary::Shl | Binary::Shr
+            if !holds(lhs.dtype(), rhs) =>
+        {
+            binary_large(op, lhs, rhs)
+        }
+        _ => binary_scalar_by(op.definition(), lhs, rhs),
+    }
+}
+
+/// Whether an integer dtype has the number. Other dtypes and numbers count as if they did.
+#[inline]
+fn holds(dtype: DType, number: Scalar) -> bool {
+    let number: i128 = match number {
+        Scalar::Int(number) => number.into(),
+        Scalar::UInt(number) => number.into(),
+        Scalar::Float(_) | Scalar::Bool(_) => return true,
+    };
+    dtype.integer_range().is_none_or(|range| range.contains(&number))
+}
+
+/// [`binary_scalar`] with an integer that the tensor's dtype does not hold, for operations whose results
+/// depend on more than its lowest bits: `x % 256` is `x` for each `x` of 8 bits, and not `x % 0`.
+#[cold]
+fn binary_large(op: Binary, lhs: Tensor, rhs: Scalar) -> Result<Tensor> {
+    let (dtype, definition) = (lhs.dtype(), op.definition());
+    let Some(range) = dtype.integer_range() else { return binary_scalar_by(definition, lhs, rhs) };
+    let bits = 8 * dtype.size() as u64;
+    match op {
+        // All bits are shifted out.
+        Binary::Shl | Binary::Shr => binary_scalar_by(definition, lhs, Scalar::UInt(bits)),
+        Binary::Max | Binary::Min => {
+            let nearest = match rhs {
+                Scalar::Int(..0) => Scalar::Int(*range.start() as i64),
+                _ => Scalar::UInt(*range.end() as u64),
+            };
+            binary_scalar_by(definition, lhs, nearest)
+        }
+        _ if bits == 64 => binary_scalar_by(definition, lhs, rhs),
+        _ => {
+            let wide = if dtype.is_uint() { DType::U64 } else { DType::I64 };
+            cast(binary_scalar_by(definition, cast(lhs, wide)?, rhs)?, dtype)
+        }
+    }
 }
 
 fn binary_scalar_by(op: &'static BinaryDefinition, lhs: Tensor, rhs: Scalar) -> Result<Tensor> {

@@ -173,6 +173,27 @@ fn integer_exponents_may_exceed_the_range_of_the_dtype() {
     assert_eq!(elements::<i8>(&binary_scalar(Binary::Pow, t(), Scalar::Int(-301)).unwrap()), [0, -1, 1, 0]);
 }
 
+/// A number that the dtype does not hold is not one that has the same lowest bits.
+#[test]
+fn large_numbers_keep_their_value() {
+    fn check<T: Element + PartialEq>(op: Binary, x: [T; 3], number: impl Into<Scalar>, want: [T; 3]) {
+        let number = number.into();
+        let got = binary_scalar(op, Tensor::from_slice(&x, [3]).unwrap(), number).unwrap();
+        assert_eq!(elements::<T>(&got), want, "{op:?} {number:?}");
+    }
+    check(Binary::Rem, [200u8, 0, 255], Scalar::UInt(256), [200, 0, 255]);
+    check(Binary::Div, [200u8, 0, 255], Scalar::UInt(300), [0, 0, 0]);
+    check(Binary::Div, [-128i8, 127, 5], Scalar::Int(128), [-1, 0, 0]);
+    check(Binary::Rem, [i32::MIN, 5, i32::MAX], Scalar::Int(1 << 32), [i32::MIN, 5, i32::MAX]);
+    check(Binary::Div, [2_000_000_000i32, -7, 1], Scalar::Int(3_000_000_000), [0, 0, 0]);
+    check(Binary::Max, [-3i16, 4, 5], Scalar::Int(-70_000), [-3, 4, 5]);
+    check(Binary::Min, [3u16, 4, 5], Scalar::UInt(70_000), [3, 4, 5]);
+    check(Binary::Max, [3u64, 4, u64::MAX], Scalar::Int(-1), [3, 4, u64::MAX]);
+    check(Binary::Shl, [7i32, 1, -1], Scalar::Int(1 << 32), [0, 0, 0]);
+    check(Binary::Shr, [7i8, 1, -1], Scalar::Int(256), [0, 0, -1]);
+    check(Binary::Shr, [7u64, 1, u64::MAX], Scalar::Int(-1), [0, 0, 0]);
+}
+
 fn floats<T: Element>() {
     let (epsilon, tiny) = precision(T::DTYPE);
     let tiny = 2.0 * tiny;
