@@ -123,7 +123,8 @@ pub struct DeformConvGradients {
 
 /// Convolution of `x`, `[batch, channels_in, spatial...]`, with `weight`, `[channels_out, channels_in /
 /// groups, kernel...]`, and an optional bias `[channels_out]`. The result is `[batch, channels_out, out...]`
-/// with `out = floor((size + 2 * padding - dilation * (kernel - 1) - 1) / stride) + 1`.
+/// with `out = floor((size + 2 * padding - dilation * (kernel - 1) - 1) / stride) + 1`. Padding counts as
+/// zeros, which an infinity in the weight makes NaN.
 ///
 /// # Errors
 /// Fails if ranks, channels, groups or the bias do not fit together; a stride, dilation, group count or
@@ -140,7 +141,8 @@ pub fn conv<const N: usize>(
     gather(OP, x, weight, bias, &geometry, geometry.grid_shape::<N>())
 }
 
-/// Gradient of [`conv`] with respect to `x`. Of `x` itself only the shape is used.
+/// Gradient of [`conv`] with respect to `x`. Of `x` itself only the shape is used. An infinity in the weight
+/// may give NaN near the borders, as in [`conv_transpose`].
 ///
 /// # Errors
 /// The errors of [`conv`], and a `grad` whose shape is not the output shape of [`conv`].
@@ -177,7 +179,8 @@ pub fn conv_weight_backward<const N: usize>(
 /// Transposed convolution of `x`, `[batch, channels_in, spatial...]`, with `weight`, `[channels_in,
 /// channels_out / groups, kernel...]`, and an optional bias `[channels_out]`. The result is `[batch,
 /// channels_out, out...]` with `out = (size - 1) * stride + dilation * (kernel - 1) + 1 + padding_out - 2 *
-/// padding`.
+/// padding`. Near the borders windows reach beyond `x`, where zeros are multiplied: an infinity in the weight
+/// may give NaN there.
 ///
 /// # Errors
 /// Fails if ranks, channels, groups or the bias do not fit together; a stride, dilation, group count or
