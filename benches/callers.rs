@@ -8,6 +8,7 @@ use burn::nn::transformer::{TransformerEncoderConfig, TransformerEncoderInput};
 use burn_tensor::backend::Backend;
 use burn_tensor::{Tensor, TensorData};
 use clap::Parser;
+use flex_benches::args::positive;
 use flex_examples::digits::{Digits, Model, SIDE, images};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::process::ExitCode;
@@ -43,14 +44,6 @@ struct Args {
     /// Passed by `cargo bench`; without meaning here.
     #[arg(long, hide = true)]
     bench: bool,
-}
-
-fn positive(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(seconds) if seconds > 0.0 && seconds.is_finite() => Ok(seconds),
-        Ok(_) => Err("more than zero is needed".into()),
-        Err(error) => Err(error.to_string()),
-    }
 }
 
 /// Least total throughput, as a part of one caller's.

@@ -2,6 +2,7 @@
 //! can be chosen.
 
 use clap::{Parser, ValueEnum};
+use flex_benches::args::positive;
 use flex_benches::check::relative_difference;
 use flex_benches::files::{json, write};
 use flex_benches::models::{
@@ -49,7 +50,7 @@ struct Args {
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..))]
     threads: Vec<u16>,
     /// Seconds that each model is timed for, on all peers together. Each peer has at least five turns.
-    #[arg(long, default_value_t = 4.0)]
+    #[arg(long, default_value_t = 4.0, value_parser = positive)]
     seconds: f64,
     /// Report each peer's fastest turn in the place of the median: on a machine that others keep busy.
     #[arg(long)]

@@ -6,6 +6,7 @@
 //! and ONNX Runtime run in Python processes beside it.
 #![deny(missing_docs)]
 
+pub mod args;
 mod call;
 mod cases;
 mod chart;
