@@ -9,13 +9,11 @@ use burn_tensor::backend::Backend;
 use burn_tensor::{Tensor, TensorData};
 use clap::Parser;
 use flex_benches::args::positive;
+use flex_benches::turn::{Request, Turn, take_turn};
 use flex_examples::digits::{Digits, Model, SIDE, images};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::process::ExitCode;
-use std::sync::Barrier;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Threads that each run a model's forward pass, one request after the other, on shared weights.
 ///
@@ -51,8 +49,6 @@ const THROUGHPUT: f64 = 0.95;
 /// Most that the 99th percentile of the latencies may be, as a multiple of the fair share.
 const SHARES: f64 = 2.0;
 
-/// Answers one request. A caller's own copy, whose weights are shared with the other callers.
-type Request = Box<dyn FnMut() -> TensorData + Send>;
 /// Makes a [`Request`] for one more caller.
 type Callers = Box<dyn Fn() -> Request>;
 
@@ -159,14 +155,6 @@ struct Peer {
     turns: Vec<Vec<Turn>>,
 }
 
-/// What was measured in one turn.
-struct Turn {
-    /// Requests per second of all callers together.
-    rate: f64,
-    /// Seconds from request to answer.
-    latencies: Vec<f64>,
-}
-
 impl Peer {
     fn new(name: &str, callers: Callers, counts: usize) -> Self {
         let expected = callers()();
@@ -237,56 +225,4 @@ impl Peer {
 fn percentile(mut samples: Vec<f64>, percent: usize) -> f64 {
     samples.sort_by(f64::total_cmp);
     samples[(samples.len() * percent / 100).min(samples.len() - 1)]
-}
-
-/// Lets callers answer requests for a while, and checks every answer.
-fn take_turn(requests: Vec<Request>, expected: &TensorData, turn: Duration) -> Turn {
-    let callers = requests.len();
-    let start = Barrier::new(callers);
-    // Callers that still answer requests which they began in time.
-    let busy = AtomicUsize::new(callers);
-    let outcomes: Vec<(f64, Vec<f64>)> = thread::scope(|scope| {
-        let threads: Vec<_> = (requests.into_iter())
-            .map(|mut request| {
-                let (start, busy) = (&start, &busy);
-                scope.spawn(move || {
-                    let mut answer = move || {
-                        let start = Instant::now();
-                        let result = request();
-                        let end = Instant::now();
-                        // Not `==`, for which zeros of both signs are equal.
-                        assert!(
-                            result.as_bytes() == expected.as_bytes(),
-                            "a caller among others gets other bits than alone"
-                        );
-                        (start, end)
-                    };
-                    answer();
-                    start.wait();
-                    let until = Instant::now() + turn;
-                    let (mut answered, mut latencies) = (0.0, Vec::new());
-                    loop {
-                        let (start, end) = answer();
-                        latencies.push((end - start).as_secs_f64());
-                        if end >= until {
-                            // Of the last request, the part before the end of the turn.
-                            let part = (until - start).as_secs_f64() / (end - start).as_secs_f64();
-                            answered += part;
-                            break;
-                        }
-                        answered += 1.0;
-                    }
-                    busy.fetch_sub(1, Ordering::Relaxed);
-                    // The load stays the same until the last measured request is answered.
-                    while busy.load(Ordering::Relaxed) > 0 {
-                        answer();
-                    }
-                    (answered, latencies)
-                })
-            })
-            .collect();
-        threads.into_iter().map(|thread| thread.join().expect("a caller failed")).collect()
-    });
-    let rate = outcomes.iter().map(|(answered, _)| answered).sum::<f64>() / turn.as_secs_f64();
-    Turn { rate, latencies: outcomes.into_iter().flat_map(|(_, latencies)| latencies).collect() }
 }

@@ -21,6 +21,7 @@ mod report;
 pub mod section;
 mod select;
 mod timing;
+pub mod turn;
 
 pub use call::{Call, Numbers};
 pub use cases::{Case, Conv, Family, Part, Pass, cases, part_cases};
