@@ -60,6 +60,11 @@ fn main() -> ExitCode {
         ("transformer_b8", |peer| of_peer(peer, || block::<burn_flex::Flex>(8), || upstream_block(8))),
     ];
     let chosen = |name: &str| args.filter.is_empty() || args.filter.iter().any(|word| name.contains(word));
+    if !models.iter().any(|(name, _)| chosen(name)) {
+        let names = models.map(|(name, _)| name);
+        eprintln!("no model is called like {:?}; there are {names:?}", args.filter);
+        return ExitCode::FAILURE;
+    }
     let mut counts: Vec<usize> = args.callers.iter().map(|&callers| callers.into()).collect();
     counts.push(1);
     counts.sort_unstable();
