@@ -1,6 +1,5 @@
 //! A case that is ready to run: the call to time, and the numbers that the call returns.
 
-use burn_autodiff::grads::Gradients;
 use burn_tensor::backend::Backend;
 use burn_tensor::{BasicOps, Tensor};
 use std::hint::black_box;
@@ -45,14 +44,8 @@ impl<B: Backend, const D: usize, K: BasicOps<B>> Numbers for Tensor<B, D, K> {
     }
 }
 
-/// The gradients belong to tensors that the call has dropped, so they cannot be read.
-impl Numbers for Gradients {
-    fn numbers(&self) -> Option<Vec<f64>> {
-        None
-    }
-}
-
-/// The numbers of the first result.
+/// The numbers of the first result: of a loss and its gradients, which belong to tensors that the call has
+/// dropped.
 impl<A: Numbers, B> Numbers for (A, B) {
     fn numbers(&self) -> Option<Vec<f64>> {
         self.0.numbers()

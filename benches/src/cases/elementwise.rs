@@ -1,7 +1,7 @@
 //! One pass over all elements: maths, arithmetic, comparisons, masks, casts, random numbers; operands in
 //! several layouts.
 
-use super::{Cases, Family, integers, other, suffix, tensor, tensor_of};
+use super::{Cases, Family, backward, integers, other, suffix, tensor, tensor_of};
 use burn::backend::Autodiff;
 use burn_tensor::activation::{gelu, relu, sigmoid, silu};
 use burn_tensor::backend::Backend;
@@ -37,7 +37,7 @@ impl<B: Backend> Cases<B> {
             "gelu_grad_1048576",
             20 << 20,
             |d| (tensor::<Autodiff<B>, 1>([1 << 20], d), other::<Autodiff<B>, 1>([1 << 20], DType::F32, d)),
-            |(x, w)| (gelu(x.clone().require_grad()) * w.clone()).backward(),
+            |(x, w)| backward(gelu(x.clone().require_grad()) * w.clone()),
         );
     }
 

@@ -16,6 +16,8 @@ mod training;
 pub use parts::{Conv, Part, Pass, part_cases};
 
 use crate::call::{Call, Numbers};
+use burn::backend::Autodiff;
+use burn_autodiff::grads::Gradients;
 use burn_tensor::backend::Backend;
 use burn_tensor::{DType, Int, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
@@ -184,6 +186,16 @@ fn permutation<B: Backend>(n: usize, device: &B::Device) -> Tensor<B, 1, Int> {
     Tensor::from_data(TensorData::new(order, [n]).convert::<B::IntElem>(), device)
 }
 
+/// The sum of a result as the loss, and the gradients of the loss. A case returns both: Flex would not compute
+/// what a loss is the sum of, if nobody held the loss.
+fn backward<B: Backend, const D: usize>(
+    result: Tensor<Autodiff<B>, D>,
+) -> (Tensor<Autodiff<B>, 1>, Gradients) {
+    let loss = result.sum();
+    let gradients = loss.backward();
+    (loss, gradients)
+}
+
 /// The dtype's part of a case's name, such as `.f64`; empty for f32.
 fn suffix(dtype: DType) -> String {
     if dtype == DType::F32 { String::new() } else { format!(".{dtype:?}").to_lowercase() }
@@ -235,4 +247,24 @@ pub fn finished_cases<B: Backend>(finish: fn()) -> Vec<Case> {
     cases.chains();
     cases.training();
     cases.list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A loss that a case drops is no work for Flex, and for other peers it is.
+    #[test]
+    fn gradients_come_with_their_loss() {
+        let cases = cases::<burn_flex::Flex>();
+        let gradients =
+            cases.iter().filter(|case| case.name.contains("_grad") && case.family != Family::Chains);
+        let mut count = 0;
+        for case in gradients {
+            let loss = ((case.setup)().numbers)();
+            assert!(matches!(loss.as_deref(), Some([loss]) if loss.is_finite()), "{}: {loss:?}", case.name);
+            count += 1;
+        }
+        assert_eq!(count, 10);
+    }
 }

@@ -1,7 +1,7 @@
 //! Convolution, pooling, attention, Fourier transforms.
 
 use super::parts::{Conv, Part, Pass};
-use super::{Cases, Family, tensor};
+use super::{Cases, Family, backward, tensor};
 use burn::backend::Autodiff;
 use burn_tensor::backend::Backend;
 use burn_tensor::module::{avg_pool2d, max_pool2d};
@@ -49,7 +49,7 @@ impl<B: Backend> Cases<B> {
             "maxpool_grad_4x64x112_k3s2",
             2 * pooled,
             |d| tensor::<Autodiff<B>, 4>([4, 64, 112, 112], d),
-            |x| max_pool2d(x.clone().require_grad(), [3, 3], [2, 2], [1, 1], [1, 1], false).sum().backward(),
+            |x| backward(max_pool2d(x.clone().require_grad(), [3, 3], [2, 2], [1, 1], [1, 1], false)),
         );
         let conv = Conv { batch: 1, channels: [64, 64], size: 56, kernel: 3, stride: 1, groups: 1 };
         self.part(Part::Conv(conv, Pass::Gradients));

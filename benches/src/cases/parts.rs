@@ -1,6 +1,6 @@
 //! The parts that models spend their time in: convolutions, linear layers, attention, and their gradients.
 
-use super::{Cases, tensor};
+use super::{Cases, backward, tensor};
 use burn::backend::Autodiff;
 use burn_tensor::Tensor;
 use burn_tensor::backend::Backend;
@@ -154,7 +154,7 @@ impl<B: Backend> Cases<B> {
                 0,
                 move |d| (conv.operands::<Autodiff<B>>(d), conv.options()),
                 move |((x, w), options)| {
-                    conv2d(input(x, pass), w.clone().require_grad(), None, options.clone()).sum().backward()
+                    backward(conv2d(input(x, pass), w.clone().require_grad(), None, options.clone()))
                 },
             ),
             Part::Linear { rows, inputs, outputs, pass: Pass::Forward } => self.add(
@@ -169,7 +169,7 @@ impl<B: Backend> Cases<B> {
                 move |d| linear_operands::<Autodiff<B>>(rows, inputs, outputs, d),
                 move |(x, w, b)| {
                     let (w, b) = (w.clone().require_grad(), b.clone().require_grad());
-                    linear(input(x, pass), w, Some(b)).sum().backward()
+                    backward(linear(input(x, pass), w, Some(b)))
                 },
             ),
             Part::Head { rows, inputs, outputs } => self.add(
@@ -191,7 +191,7 @@ impl<B: Backend> Cases<B> {
                 move |(q, kv)| {
                     let operand = |x: &Tensor<Autodiff<B>, 4>| x.clone().require_grad();
                     let (q, k, v) = (operand(q), operand(kv), operand(kv));
-                    attention(q, k, v, None, None, seen(causal)).sum().backward()
+                    backward(attention(q, k, v, None, None, seen(causal)))
                 },
             ),
         }

@@ -1,6 +1,6 @@
 //! Softmax and normalisation of the rows of a matrix of 1,024 by 1,024, and their gradients.
 
-use super::{Cases, Family, other, suffix, tensor, tensor_of};
+use super::{Cases, Family, backward, other, suffix, tensor, tensor_of};
 use burn::backend::Autodiff;
 use burn_flex::autodiff;
 use burn_tensor::activation::{log_softmax, softmax};
@@ -52,7 +52,7 @@ impl<B: Backend> Cases<B> {
             |d| (tensor::<Autodiff<B>, 2>([N, N], d), tensor::<Autodiff<B>, 1>([N], d), weights::<B>(d)),
             move |(x, g, w)| {
                 let (x, g) = (x.clone().require_grad(), g.clone().require_grad());
-                (f(x, g.clone(), g) * w.clone()).backward()
+                backward(f(x, g.clone(), g) * w.clone())
             },
         );
     }
@@ -64,7 +64,7 @@ impl<B: Backend> Cases<B> {
             name,
             5 * 4 * N * N,
             |d| (tensor::<Autodiff<B>, 2>([N, N], d), weights::<B>(d)),
-            move |(x, w)| (f(x.clone().require_grad()) * w.clone()).backward(),
+            move |(x, w)| backward(f(x.clone().require_grad()) * w.clone()),
         );
     }
 }

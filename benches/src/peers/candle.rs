@@ -42,7 +42,7 @@ pub(super) fn call_of(name: &Name) -> Option<Call> {
         }
         ("embedding", &[n, d]) => call((tensor(&[8192, d]), permutation(n)), |(w, i)| w.embedding(i)),
         ("embedding_grad", &[n, d]) => {
-            call((variable(&[8192, d])?, permutation(n)), |(w, i)| w.embedding(i)?.sum_all()?.backward())
+            call((variable(&[8192, d])?, permutation(n)), |(w, i)| backward(w.embedding(i)?))
         }
         _ => None,
     }
@@ -54,11 +54,11 @@ impl Numbers for Tensor {
     }
 }
 
-/// The gradients belong to tensors that the call has dropped, so they cannot be read.
-impl Numbers for GradStore {
-    fn numbers(&self) -> Option<Vec<f64>> {
-        None
-    }
+/// The sum of a result as the loss, and its gradients: as the cases have it.
+fn backward(result: Tensor) -> Result<(Tensor, GradStore)> {
+    let loss = result.sum_all()?;
+    let gradients = loss.backward()?;
+    Ok((loss, gradients))
 }
 
 fn dtype(dtype: Burn) -> Option<DType> {
@@ -225,5 +225,5 @@ fn matrices(name: &Name, dtype: DType) -> Option<Call> {
 
 /// Forward and backward pass of a function of rows, weighted by a constant.
 fn gradient(n: usize, weights: Tensor, f: impl Fn(&Tensor) -> Result<Tensor> + 'static) -> Option<Call> {
-    call((variable(&[n, n])?, weights), move |(x, w)| (f(x)? * w)?.sum_all()?.backward())
+    call((variable(&[n, n])?, weights), move |(x, w)| backward((f(x)? * w)?))
 }
