@@ -1,11 +1,11 @@
 //! The parts that models spend their time in: convolutions, linear layers, attention, and their gradients.
 
-use super::{Cases, backward, tensor};
+use super::{Cases, backward, other, tensor};
 use burn::backend::Autodiff;
-use burn_tensor::Tensor;
 use burn_tensor::backend::Backend;
 use burn_tensor::module::{attention, conv2d, linear};
 use burn_tensor::ops::{AttentionModuleOptions, ConvOptions};
+use burn_tensor::{DType, Tensor};
 
 /// What a case computes of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,15 +182,15 @@ impl<B: Backend> Cases<B> {
                 name,
                 0,
                 move |d| attention_operands::<B>(heads, queries, keys, width, d),
-                move |(q, kv)| attention(q.clone(), kv.clone(), kv.clone(), None, None, seen(causal)),
+                move |(q, k, v)| attention(q.clone(), k.clone(), v.clone(), None, None, seen(causal)),
             ),
             Part::Attention { heads, queries, keys, width, causal, .. } => self.add(
                 name,
                 0,
                 move |d| attention_operands::<Autodiff<B>>(heads, queries, keys, width, d),
-                move |(q, kv)| {
+                move |(q, k, v)| {
                     let operand = |x: &Tensor<Autodiff<B>, 4>| x.clone().require_grad();
-                    let (q, k, v) = (operand(q), operand(kv), operand(kv));
+                    let (q, k, v) = (operand(q), operand(k), operand(v));
                     backward(attention(q, k, v, None, None, seen(causal)))
                 },
             ),
@@ -219,15 +219,16 @@ fn linear_operands<B: Backend>(
     (tensor([rows, inputs], device), tensor([inputs, outputs], device), tensor([outputs], device))
 }
 
-/// Queries; keys, which serve as values too.
+/// Queries, keys and values: three tensors, so that all of them are read from memory.
 fn attention_operands<B: Backend>(
     heads: usize,
     queries: usize,
     keys: usize,
     width: usize,
     device: &B::Device,
-) -> (Tensor<B, 4>, Tensor<B, 4>) {
-    (tensor([1, heads, queries, width], device), tensor([1, heads, keys, width], device))
+) -> (Tensor<B, 4>, Tensor<B, 4>, Tensor<B, 4>) {
+    let keys = [1, heads, keys, width];
+    (tensor([1, heads, queries, width], device), tensor(keys, device), other(keys, DType::F32, device))
 }
 
 /// The input of a layer, with or without a gradient.

@@ -274,9 +274,12 @@ fn modules(name: &Name) -> Option<Call> {
             (options.stride, options.padding) = ([s; 2], [(1, 1); 2]);
             call(tensor::<4>([b, c, h, h], single, device), move |x| avg_pool2d(x.clone(), options.clone()))
         }
-        ("attention", &[h, s, d]) => call(tensor::<4>([1, h, s, d], single, device), |x| {
-            attention(x.clone(), x.clone(), x.clone(), None, None, AttentionModuleOptions::default())
-        }),
+        ("attention", &[h, s, d]) => {
+            let [q, k] = [(); 2].map(|()| tensor::<4>([1, h, s, d], single, device));
+            call((q, k, other::<4>([1, h, s, d], single, device)), |(q, k, v)| {
+                attention(q.clone(), k.clone(), v.clone(), None, None, AttentionModuleOptions::default())
+            })
+        }
         ("embedding", &[n, d]) => {
             let inputs =
                 (tensor::<2>([8192, d], single, device), permutation(n, device).unsqueeze_dim::<2>(0));

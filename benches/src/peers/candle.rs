@@ -37,8 +37,12 @@ pub(super) fn call_of(name: &Name) -> Option<Call> {
         }
         // The function takes [batch, sequence, heads, depth] and returns [batch, heads, sequence, depth].
         ("attention", &[h, s, d]) => {
-            let x = tensor(&[1, h, s, d]).transpose(1, 2).and_then(|x| x.contiguous()).ok()?;
-            call(x, move |x| flash_attn::<f32>(x, x, x, 1.0 / (d as f32).sqrt(), AttnMask::None, None, None))
+            let operand = |x: Tensor| x.transpose(1, 2).and_then(|x| x.contiguous()).ok();
+            let shape = [1, h, s, d];
+            let inputs = (operand(tensor(&shape))?, operand(tensor(&shape))?, operand(other(&shape, dtype))?);
+            call(inputs, move |(q, k, v)| {
+                flash_attn::<f32>(q, k, v, 1.0 / (d as f32).sqrt(), AttnMask::None, None, None)
+            })
         }
         ("embedding", &[n, d]) => call((tensor(&[8192, d]), permutation(n)), |(w, i)| w.embedding(i)),
         ("embedding_grad", &[n, d]) => {
