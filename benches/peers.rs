@@ -2,7 +2,7 @@
 //! cases.
 
 use clap::Parser;
-use flex_benches::check::{Tally, check};
+use flex_benches::check::{Tally, check, is_readable, verdict};
 use flex_benches::files::{json, read, write};
 use flex_benches::peers::{self, Library, Peer, Python};
 use flex_benches::{Budget, Report, Reported, cases, markdown, section, select, svg};
@@ -29,7 +29,8 @@ struct Args {
     /// Print the cases' names instead of running them.
     #[arg(long)]
     list: bool,
-    /// Do not measure: compare the results of the peers in this process with the results of Flex.
+    /// Do not measure: compare the results of the peers in this process with the results of Flex. End with an
+    /// error if a result differs.
     #[arg(long, conflicts_with_all = ["alone", "torch", "torch_compile", "torch_cuda", "numpy", "publish", "json", "svg", "from"])]
     check: bool,
     /// Flex alone, for a profiler.
@@ -160,14 +161,14 @@ fn measure(args: &Args, threads: usize) -> Result<Report, String> {
     Ok(Report { machine: section::machine(), peers, sections: vec![section] })
 }
 
-/// Compares the results of all peers with Flex; an error if a result differs.
+/// Compares the results of all peers with Flex; an error if a result differs, or Flex has none.
 fn compare(args: &Args) -> Result<(), String> {
     let cases = cases::<burn_flex::Flex>();
     let picked = select(&cases, &args.filter, args.full)?;
     let peers = who(args, 1)?;
     let (flex, others) = peers.split_first().expect("Flex is there");
     section::hide_panics();
-    let mut tallies = vec![Tally::default(); others.len()];
+    let (mut tallies, mut missing) = (vec![Tally::default(); others.len()], Vec::new());
     let bar = section::progress(picked.len());
     for case in picked.into_iter().map(|k| &cases[k]) {
         bar.set_message(case.name.clone());
@@ -176,6 +177,9 @@ fn compare(args: &Args) -> Result<(), String> {
             check(case, expected.as_deref(), &**peer, tally);
         }
         bar.inc(1);
+        if expected.is_none() && is_readable(case) {
+            missing.push(case.name.clone());
+        }
     }
     bar.finish_and_clear();
     for (peer, tally) in others.iter().zip(&tallies) {
@@ -183,7 +187,7 @@ fn compare(args: &Args) -> Result<(), String> {
         println!("{}: {same} cases as Flex, {unknown} not known, {} different", peer.name(), different.len());
         different.iter().for_each(|d| println!("  {}: {}", d.case, d.what));
     }
-    Ok(())
+    verdict(&tallies, &missing)
 }
 
 /// All peers that take part, Flex first.

@@ -2,7 +2,7 @@
 //!
 //! The benches compare times, and the engine's tests check accuracy, so the tolerance here is wide.
 
-use crate::cases::Case;
+use crate::cases::{Case, Family};
 use crate::peers::Peer;
 
 /// A case in which a peer's result differs from Flex's result.
@@ -36,6 +36,24 @@ pub fn check(case: &Case, expected: Option<&[f64]>, peer: &dyn Peer, tally: &mut
     match difference(expected, &got, tolerance(&case.name)) {
         None => tally.same += 1,
         Some(what) => tally.different.push(Difference { case: case.name.clone(), what }),
+    }
+}
+
+/// Whether the results of the case can be read. Trained weights cannot be compared.
+pub fn is_readable(case: &Case) -> bool {
+    case.family != Family::Training
+}
+
+/// An error if a peer's result differs, or Flex has no result in a case that has to have one.
+///
+/// # Errors
+/// The message counts the results, and names the cases without one.
+pub fn verdict(tallies: &[Tally], missing: &[String]) -> Result<(), String> {
+    let different: usize = tallies.iter().map(|tally| tally.different.len()).sum();
+    match (missing, different) {
+        ([], 0) => Ok(()),
+        ([], _) => Err(format!("results that differ from Flex's: {different}")),
+        _ => Err(format!("results that differ from Flex's: {different}; without a result of Flex: {missing:?}")),
     }
 }
 
@@ -106,6 +124,16 @@ mod tests {
         assert_eq!(relative_difference(&[0.0, 0.0], &[0.0, 0.0]), 0.0);
         for (expected, got) in [(&[1.0][..], &[1.0, 1.0][..]), (&[1.0], &[f64::NAN]), (&[0.0], &[1.0])] {
             assert_eq!(relative_difference(expected, got), f64::INFINITY, "{expected:?} {got:?}");
+    #[test]
+    fn differences_and_missing_results_are_errors() {
+        let different = vec![Difference { case: "exp_1".into(), what: "1 element".into() }];
+        let (good, bad) =
+            (Tally { same: 1, unknown: 1, ..Tally::default() }, Tally { different, ..Tally::default() });
+        assert_eq!(verdict(&[good.clone(), good.clone()], &[]), Ok(()));
+        assert!(verdict(&[good.clone(), bad], &[]).unwrap_err().ends_with("differ from Flex's: 1"));
+        assert!(verdict(&[good], &["exp_1".into()]).unwrap_err().contains("of Flex: [\"exp_1\"]"));
+    }
+
         }
     }
 }
