@@ -30,7 +30,8 @@ def serve():
 
     call = None
     for line in sys.stdin:
-        command, *arguments = line.split()
+        # What comes last, a variant or a path, may have blanks.
+        command, *arguments = line.strip().split(None, 2)
         try:
             match command:
                 case "version":

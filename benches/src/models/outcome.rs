@@ -48,17 +48,30 @@ pub struct Memory {
 }
 
 impl Outcome {
-    /// The results that differ by more than [`TOLERANCE`], as text.
+    /// The results that differ by more than [`TOLERANCE`], and those that were timed and never compared, as
+    /// text.
     pub fn disagreements(&self) -> Vec<String> {
         let mut found = Vec::new();
         for Difference { name, relative } in &self.differences {
-            for (peer, difference) in self.report.peers.iter().zip(relative) {
-                if difference.is_some_and(|d| d > TOLERANCE || d.is_nan()) {
-                    found.push(format!("{name}: {peer} differs by {}", scientific(*difference)));
+            for (k, (peer, difference)) in self.report.peers.iter().zip(relative).enumerate() {
+                match difference {
+                    Some(d) if *d > TOLERANCE || d.is_nan() => {
+                        found.push(format!("{name}: {peer} differs by {}", scientific(*difference)));
+                    }
+                    None if self.is_timed(name, k) => {
+                        found.push(format!("{name}: {peer} was timed and has no result to compare"));
+                    }
+                    _ => (),
                 }
             }
         }
         found
+    }
+
+    /// Whether there is a time of the case on peer `k`.
+    fn is_timed(&self, name: &str, k: usize) -> bool {
+        let rows = self.report.sections.iter().flat_map(|section| &section.rows);
+        rows.filter(|row| row.name == name).any(|row| row.seconds.get(k).is_some_and(Option::is_some))
     }
 
     /// All tables, in Markdown.
@@ -308,5 +321,8 @@ mod tests {
             outcome.disagreements(),
             ["lstm_b8: torch differs by 5e-1", "lstm_b8: onnx differs by NaN"]
         );
+        outcome.differences[0].relative = vec![Some(0.0), Some(0.0), None, None];
+        outcome.report.sections[0].rows[0].seconds[3] = None;
+        assert_eq!(outcome.disagreements(), ["lstm_b8: torch was timed and has no result to compare"]);
     }
 }
