@@ -230,7 +230,7 @@ fn output(args: &Args, report: &Report) -> Result<(), String> {
     }
     let Some(folder) = &args.publish else { return Ok(()) };
     fs::create_dir_all(folder).map_err(|e| format!("cannot make {}: {e}", folder.display()))?;
-    let charts: Vec<String> = report.sections.iter().map(|s| format!("threads-{}.svg", s.threads)).collect();
+    let charts = report.charts();
     for (section, chart) in report.sections.iter().zip(&charts) {
         write(&folder.join(chart), &svg(report, section))?;
     }

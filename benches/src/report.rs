@@ -91,10 +91,10 @@ impl Section {
 }
 
 impl Report {
-    /// Combines the sections of several runs with the same peers into one report.
+    /// Combines the sections of several runs with the same peers on the same machine into one report.
     ///
     /// # Errors
-    /// Fails if there is no run, or the runs had different peers.
+    /// Fails if there is no run, or the runs had different peers or machines.
     pub fn merge(reports: Vec<Self>) -> Result<Self, String> {
         let mut reports = reports.into_iter();
         let mut whole = reports.next().ok_or("there is nothing to report")?;
@@ -102,9 +102,25 @@ impl Report {
             if report.peers != whole.peers {
                 return Err(format!("runs of different peers: {:?} and {:?}", whole.peers, report.peers));
             }
+            if report.machine != whole.machine {
+                let machines = [whole.machine, report.machine];
+                return Err(format!("runs on different machines, which need a report each: {machines:?}"));
+            }
             whole.sections.extend(report.sections);
         }
         Ok(whole)
+    }
+
+    /// Names of files for the sections' charts: sections on the same number of threads are numbered.
+    pub fn charts(&self) -> Vec<String> {
+        let name = |(k, section): (usize, &Section)| {
+            let threads = section.threads;
+            match self.sections[..k].iter().filter(|before| before.threads == threads).count() {
+                0 => format!("threads-{threads}.svg"),
+                before => format!("threads-{threads}-{}.svg", before + 1),
+            }
+        };
+        self.sections.iter().enumerate().map(name).collect()
     }
 
     /// Peers that Flex is compared with, each with its column.
@@ -167,7 +183,17 @@ pub(crate) mod tests {
         let one = sample();
         assert_eq!(Report::merge(vec![one.clone(), one.clone()]).unwrap().sections.len(), 2);
         let other = Report { peers: vec!["flex".into()], ..one.clone() };
-        assert!(Report::merge(vec![one, other]).is_err());
+        assert!(Report::merge(vec![one.clone(), other]).is_err());
+        let other = Report { machine: "another".into(), ..one.clone() };
+        assert!(Report::merge(vec![one, other]).unwrap_err().contains("[\"a machine\", \"another\"]"));
         assert!(Report::merge(vec![]).is_err());
+    }
+
+    #[test]
+    fn each_section_has_a_chart_of_its_own() {
+        let mut report = sample();
+        let two = report.sections[0].clone();
+        report.sections.extend([Section { threads: 1, ..two.clone() }, two]);
+        assert_eq!(report.charts(), ["threads-2.svg", "threads-1.svg", "threads-2-2.svg"]);
     }
 }
