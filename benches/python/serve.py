@@ -71,8 +71,8 @@ def serve():
         except Exception as error:
             if command == "version":
                 raise
-            # Cases that a peer does not have are no news; of whole models the reason is.
-            if command in ("numbers", "export"):
+            # Cases that a peer does not have are no news; of whole models the reason is, and of calls that fail later.
+            if command in ("numbers", "export", "run"):
                 print(f"{command} {arguments[0]}: {error!r}", file=sys.stderr)
             answer = "none"
         print(answer, flush=True)

@@ -3,7 +3,7 @@
 use crate::cases::Case;
 use crate::files;
 use crate::limits::Limits;
-use crate::peers::Peer;
+use crate::peers::{Peer, is_attempting};
 use crate::report::{Row, Section};
 use crate::timing::{Budget, time_in_turn};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -81,10 +81,15 @@ pub fn progress(steps: usize) -> ProgressBar {
         .with_style(ProgressStyle::with_template("{bar:40} {pos}/{len} {msg}").expect("a valid template"))
 }
 
-/// Silences panic messages: a peer that cannot run a case panics once, while the case is set up, and the
-/// message would only clutter the output.
+/// Silences the panic messages of peers that cannot run a case: while the case is set up, a panic is no news,
+/// and its message would only clutter the output. Later it ends the process, and tells why.
 pub fn hide_panics() {
-    std::panic::set_hook(Box::new(|_| ()));
+    let print = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if !is_attempting() {
+            print(panic);
+        }
+    }));
 }
 
 /// The processor's name, if the system provides it, and the instruction set that Flex uses.

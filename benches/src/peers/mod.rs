@@ -32,6 +32,7 @@ use crate::timing::Run;
 #[cfg(any(feature = "candle", feature = "numr", feature = "upstream-22"))]
 use name::Name;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A library or backend that is timed.
 pub trait Peer {
@@ -66,10 +67,21 @@ pub fn libraries() -> Vec<Box<dyn Peer>> {
     ]
 }
 
+/// Whether a case is being set up. Of the whole process, since threads of the peer may panic.
+static ATTEMPTING: AtomicBool = AtomicBool::new(false);
+
+/// Whether a panic only shows that a peer cannot run a case.
+pub(crate) fn is_attempting() -> bool {
+    ATTEMPTING.load(Ordering::Relaxed)
+}
+
 /// Runs `prepare` and returns its result; `None` if it panics, which is how a peer shows that it cannot run a
 /// case.
 fn attempt<R>(prepare: impl FnOnce() -> Option<R>) -> Option<R> {
-    catch_unwind(AssertUnwindSafe(prepare)).ok().flatten()
+    ATTEMPTING.store(true, Ordering::Relaxed);
+    let found = catch_unwind(AssertUnwindSafe(prepare)).ok().flatten();
+    ATTEMPTING.store(false, Ordering::Relaxed);
+    found
 }
 
 /// A library's calls, looked up by the names of the cases.

@@ -131,7 +131,7 @@ impl Python {
         let answer = self.process.borrow_mut().request(&format!("setup {name} {variant}"))?;
         let note = answer.strip_prefix("ok")?.trim();
         *self.note.borrow_mut() = (!note.is_empty()).then(|| note.to_string());
-        Some(Box::new(Case(self.process.clone())))
+        Some(Box::new(Case { library: self.name, process: self.process.clone() }))
     }
 
     /// Writes the model of a case into a file that ONNX Runtime reads; whether that succeeded.
@@ -212,12 +212,19 @@ impl Drop for Process {
 }
 
 /// The case that was set up last.
-struct Case(Rc<RefCell<Process>>);
+struct Case {
+    library: &'static str,
+    process: Rc<RefCell<Process>>,
+}
 
 impl Run for Case {
     fn sample(&mut self, repeats: usize) -> f64 {
         std::thread::sleep(REST);
-        let answer = self.0.borrow_mut().request(&format!("run {repeats}"));
-        answer.and_then(|a| a.parse().ok()).expect("the Python process answers with seconds")
+        let answer = self.process.borrow_mut().request(&format!("run {repeats}"));
+        let seconds = answer.as_ref().and_then(|answer| answer.parse().ok());
+        seconds.unwrap_or_else(|| {
+            let came = answer.as_deref().unwrap_or("no answer: the process has ended");
+            panic!("{} was asked for seconds, and gave {came:?}", self.library)
+        })
     }
 }
