@@ -91,6 +91,16 @@ fn plain(u: &mut Unstructured<'_>, shape: &[usize]) -> Result<()> {
     Ok(())
 }
 
+/// Whether blocks divide a shape: their sizes are those of the last axes, and leading sizes of 1 say nothing.
+fn divides(level: &quant::QuantLevel, shape: &[usize]) -> bool {
+    let quant::QuantLevel::Block(sizes) = level else { return true };
+    let sizes = sizes.as_slice();
+    let first = sizes.iter().position(|&size| size != 1).unwrap_or(0);
+    let sizes = &sizes[first..];
+    let mut axes = sizes.iter().rev().zip(shape.iter().rev());
+    sizes.len() <= shape.len() && axes.all(|(&size, &axis)| size > 0 && axis.is_multiple_of(size.into()))
+}
+
 fn quantized(u: &mut Unstructured<'_>, shape: &[usize]) -> Result<()> {
     let scheme = scheme(u)?;
     let count = count(shape);
@@ -109,16 +119,28 @@ fn quantized(u: &mut Unstructured<'_>, shape: &[usize]) -> Result<()> {
     };
     // Burn 0.21 stores scales as f32, later releases in their own precision.
     let stored = if u.arbitrary()? { quant::QuantParam::F32 } else { scheme.param };
-    let global = if scheme.tensor_scale && scales != Some(1) { 4 } else { 0 };
-    let padding = if u.ratio(1, 8)? { packed.map_or(0, |n| n.wrapping_neg() % 4) } else { 0 };
-    let needed = packed.zip(scales).map(|(codes, scales)| {
-        codes
-            .saturating_add(padding)
-            .saturating_add(scales.saturating_mul(stored.size()))
-            .saturating_add(global)
-    });
-    let bytes = contents(u, needed)?;
-    let Ok(tensor) = QTensor::from_bytes(&bytes, shape, scheme, stored) else { return Ok(()) };
+    let global = if scheme.tensor_scale && scheme.level != quant::QuantLevel::Tensor { 4 } else { 0 };
+    let whole_words = packed.map_or(0, |n| n.wrapping_neg() % 4);
+    let padding = if u.ratio(1, 8)? { whole_words } else { 0 };
+    let with = |padding: usize| {
+        packed.zip(scales).map(|(codes, scales)| {
+            codes
+                .saturating_add(padding)
+                .saturating_add(scales.saturating_mul(stored.size()))
+                .saturating_add(global)
+        })
+    };
+    let bytes = contents(u, with(padding))?;
+    let enough = [with(0), with(whole_words)].contains(&Some(bytes.len()));
+    let fits = quant::is_supported(&scheme) && divides(&scheme.level, shape) && enough;
+    let tensor = match QTensor::from_bytes(&bytes, shape, scheme, stored) {
+        Ok(tensor) => tensor,
+        Err(error) => {
+            assert!(!fits, "{error}");
+            return Ok(());
+        }
+    };
+    assert!(fits, "{} bytes made a tensor of shape {shape:?} and {scheme:?}", bytes.len());
     assert_eq!(tensor.shape().as_slice(), shape);
     let back = tensor.to_bytes(stored).expect("a tensor made of bytes");
     // Bytes that came back are a fixed point: padding is lost once.
