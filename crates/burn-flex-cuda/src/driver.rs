@@ -88,8 +88,7 @@ impl Driver {
             kind: if integrated { DeviceKind::IntegratedGpu } else { DeviceKind::DiscreteGpu },
             api: format!("{API}, compute capability {major}.{minor}"),
             driver: format!("for CUDA {}.{}", self.version / 1000, self.version % 1000 / 10),
-            // The largest page of cubecl's allocator is a quarter of the memory.
-            memory: MemoryLimits { total: Some(total), largest_tensor: total / 4 },
+            memory: limits(total),
             kernels: KernelLimits {
                 workgroup: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)? as u32,
                 shared_memory: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?
@@ -98,6 +97,14 @@ impl Driver {
             },
         })
     }
+}
+
+/// The bounds on memory, from the memory of the device in bytes. The largest page of cubecl's allocator is a
+/// quarter of it; cubecl reserves multiples of 512 bytes, and pads rows.
+fn limits(total: u64) -> MemoryLimits {
+    const GRANULE: u64 = 512;
+    let largest_tensor = total / 4 / GRANULE * GRANULE;
+    MemoryLimits { total: Some(total), largest_tensor, granule: GRANULE, padded_rows: true }
 }
 
 fn no_device() -> DeviceError {
@@ -126,6 +133,18 @@ fn reason(error: DriverError) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use burn_backend::DType;
+
+    #[test]
+    fn the_largest_tensor_is_a_multiple_of_what_is_reserved() {
+        let limits = limits((80 << 30) - 12);
+        assert_eq!(limits.largest_tensor, (20 << 30) - 512);
+        assert_eq!(limits.check(&[limits.largest_tensor as usize], DType::U8), Ok(()));
+        // 0.4 GB of bytes, which take 3.2 GB.
+        let small = super::limits(8 << 30);
+        assert!(small.check(&[400_000_000], DType::U8).is_ok());
+        assert!(small.check(&[200_000_000, 2], DType::U8).is_err());
+    }
 
     #[test]
     fn headers_are_looked_for_where_kernels_include_them_from() {

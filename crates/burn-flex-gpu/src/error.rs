@@ -62,12 +62,12 @@ pub enum DeviceError {
     },
     /// A tensor is too large to be bound to a kernel.
     #[error(
-        "a tensor of {bytes} bytes is larger than the {limit} bytes that a kernel on this device can be given"
+        "a tensor that takes {bytes} bytes is larger than the {limit} bytes that a kernel on this device can be given"
     )]
     TooLarge {
-        /// Size of the tensor.
+        /// Size of the tensor, in bytes, with its padding.
         bytes: u64,
-        /// Size of the largest one.
+        /// Size of the largest one, in bytes.
         limit: u64,
     },
 }

@@ -104,10 +104,7 @@ pub(crate) fn describe(device: WgpuDevice, adapter: &wgpu::Adapter) -> DeviceInf
         kind: kind(info.device_type),
         api: format!("{:?}", info.backend),
         driver: format!("{} {}", info.driver, info.driver_info).trim().to_string(),
-        memory: MemoryLimits {
-            total: memory(adapter),
-            largest_tensor: limits.max_storage_buffer_binding_size.min(limits.max_buffer_size),
-        },
+        memory: bounds(memory(adapter), &limits),
         kernels: KernelLimits {
             workgroup: limits.max_compute_invocations_per_workgroup,
             shared_memory: limits.max_compute_workgroup_storage_size,
@@ -115,6 +112,14 @@ pub(crate) fn describe(device: WgpuDevice, adapter: &wgpu::Adapter) -> DeviceInf
         },
         name: info.name,
     }
+}
+
+/// The bounds on memory, from the memory of the device in bytes and wgpu's limits. cubecl reserves multiples
+/// of the alignment of uniform buffers, and rounds its largest page down to one.
+fn bounds(total: Option<u64>, limits: &wgpu::Limits) -> MemoryLimits {
+    let granule = u64::from(limits.min_uniform_buffer_offset_alignment).max(1);
+    let most = limits.max_storage_buffer_binding_size.min(limits.max_buffer_size);
+    MemoryLimits { total, largest_tensor: most / granule * granule, granule, padded_rows: false }
 }
 
 /// The device's memory in bytes, which Vulkan reports and wgpu does not.
@@ -139,6 +144,22 @@ fn memory(_: &wgpu::Adapter) -> Option<u64> {
 mod tests {
     use super::*;
     use DeviceKind::{Cpu, DiscreteGpu, IntegratedGpu, Other};
+    use burn_backend::DType;
+
+    #[test]
+    fn the_largest_tensor_is_a_multiple_of_what_is_reserved() {
+        // The bindings of most GPUs end four bytes short of a power of two.
+        let limits = wgpu::Limits {
+            max_storage_buffer_binding_size: (1 << 31) - 4,
+            max_buffer_size: 1 << 52,
+            min_uniform_buffer_offset_alignment: 64,
+            ..wgpu::Limits::default()
+        };
+        let bounds = bounds(None, &limits);
+        assert_eq!(bounds.largest_tensor, (1 << 31) - 64);
+        assert_eq!(bounds.check(&[(1 << 29) - 16], DType::F32), Ok(()));
+        assert!(bounds.check(&[(1 << 29) - 15], DType::F32).is_err(), "it is rounded up to 2 GiB");
+    }
 
     #[test]
     fn adapters_are_counted_by_kind() {

@@ -3,7 +3,8 @@
 //! Without an adapter the tests pass, and say in one line that they were skipped and why.
 #![allow(missing_docs)]
 
-use burn_backend::{BoolStore, DType};
+use burn_backend::ops::FloatTensorOps;
+use burn_backend::{Backend, BoolStore, DType, FloatDType, Slice, read_sync};
 use burn_flex_wgpu::{DeviceError, Wgpu, WgpuDevice, WgpuFused, check, checked, devices, info, supported};
 use burn_tests::{Capabilities, transfer};
 
@@ -84,12 +85,43 @@ fn a_checked_device_computes_the_defaults_of_its_type() {
 #[test]
 fn a_tensor_that_no_kernel_can_be_given_is_refused() {
     if present() {
-        let info = info(&WgpuDevice::DefaultDevice).expect("there is an adapter");
-        let most = (info.memory.largest_tensor / 4) as usize;
-        assert_eq!(info.memory.check(&[most], DType::F32), Ok(()));
-        let refused = info.memory.check(&[2, most], DType::F32);
-        assert!(matches!(refused, Err(DeviceError::TooLarge { .. })), "{refused:?}");
+        let memory = info(&WgpuDevice::DefaultDevice).expect("there is an adapter").memory;
+        let most = (memory.largest_tensor / 4) as usize;
+        assert_eq!(memory.check(&[most], DType::F32), Ok(()));
+        for shape in [vec![most + 1], vec![2, most]] {
+            let refused = memory.check(&shape, DType::F32);
+            assert!(matches!(refused, Err(DeviceError::TooLarge { .. })), "{refused:?}");
+        }
     }
+}
+
+/// The last elements of a tensor of `n` ones, and what `sync` says then.
+fn ones(n: usize) -> (Result<Vec<f32>, String>, Result<(), String>) {
+    let device = WgpuDevice::DefaultDevice;
+    let ones = Wgpu::<f32>::float_ones([n].into(), &device, FloatDType::F32);
+    let last = Wgpu::<f32>::float_slice(ones, &[Slice::from(n - 2..n)]);
+    let read = read_sync(Wgpu::<f32>::float_into_data(last)).map_err(|e| e.to_string());
+    (
+        read.and_then(|data| data.to_vec().map_err(|e| format!("{e:?}"))),
+        Wgpu::<f32>::sync(&device).map_err(|e| e.to_string()),
+    )
+}
+
+/// What is computed from a tensor that is too large is wrong, and only the thread that computed hears of it.
+#[test]
+fn the_largest_tensor_is_computed_and_a_larger_one_is_not() {
+    // With SPIR-V a device may take more than wgpu's limits say.
+    if !present() || cfg!(feature = "spirv") {
+        return;
+    }
+    let memory = info(&WgpuDevice::DefaultDevice).expect("there is an adapter").memory;
+    let most = (memory.largest_tensor / 4) as usize;
+    assert_eq!(ones(most), (Ok(vec![1.0; 2]), Ok(())));
+    let thread = std::thread::spawn(move || ones(most + 1));
+    if let Ok((read, sync)) = thread.join() {
+        assert!(read != Ok(vec![1.0; 2]) && sync.is_err(), "{read:?}, {sync:?}");
+    }
+    assert_eq!(Wgpu::<f32>::sync(&WgpuDevice::DefaultDevice).map_err(|e| e.to_string()), Ok(()));
 }
 
 /// In every dtype that has kernels, since views are made by kernels.
