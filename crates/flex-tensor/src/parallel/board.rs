@@ -13,6 +13,7 @@ use super::Tasks;
 use super::crowd::Crowd;
 use super::section::{MAX_HELPERS, MAX_TASKS, Section};
 use super::sync::{AtomicU64, AtomicUsize, Ordering};
+use crate::storage::process;
 use core::cell::Cell;
 use std::panic::resume_unwind;
 
@@ -99,14 +100,14 @@ impl Board {
             used: AtomicUsize::new(1),
             nested: Default::default(),
             crowd: Crowd::new(),
-            process: std::process::id(),
+            process: process::current(),
             sections: core::array::from_fn(|_| Section::new()),
         }
     }
 
     /// Whether this process was forked from the one that the pool's threads run in. It has none of them.
     pub(super) fn is_forked(&self) -> bool {
-        self.process != std::process::id()
+        self.process != process::current()
     }
 
     /// Whether a helper is awake or on its way.

@@ -25,6 +25,7 @@ use core::cell::Cell;
 use core::sync::atomic::Ordering::Relaxed;
 // Not loom's: no result depends on them, and they would multiply the orders of its models.
 use core::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::OnceLock;
 use std::thread::yield_now;
 use std::time::{Duration, Instant};
 
@@ -47,8 +48,9 @@ std::thread_local! {
 
 /// See the [module](self). Counts are estimates: they decide who works, never what is computed.
 pub(super) struct Crowd {
-    /// What the times are counted from.
-    start: Instant,
+    /// What the times are counted from. Found when it is needed first: WebAssembly without a system has one
+    /// thread and no clock.
+    start: OnceLock<Instant>,
     /// Begin of the window, in nanoseconds.
     window: AtomicU64,
     /// The sections that callers used in the window, a bit for each.
@@ -69,7 +71,7 @@ impl Crowd {
 
     pub(super) fn new() -> Self {
         Self {
-            start: Instant::now(),
+            start: OnceLock::new(),
             window: AtomicU64::new(0),
             used: AtomicU64::new(0),
             waiting: AtomicUsize::new(0),
@@ -80,7 +82,7 @@ impl Crowd {
     }
 
     fn now(&self) -> u64 {
-        self.start.elapsed().as_nanos() as u64
+        self.start.get_or_init(Instant::now).elapsed().as_nanos() as u64
     }
 
     /// Notes that a caller uses the section `number`. Counts the callers when the window is over; `taken`

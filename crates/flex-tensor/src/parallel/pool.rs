@@ -14,6 +14,7 @@
 use super::Tasks;
 use super::board::Board;
 use super::standby::serve;
+use crate::storage::process;
 use alloc::sync::Arc;
 use core::cell::RefCell;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, fence};
@@ -61,7 +62,7 @@ fn global() -> Option<&'static Global> {
 
 #[cold]
 fn start_global() -> Option<&'static Global> {
-    let process = std::process::id();
+    let process = process::current();
     // Noted before `GLOBAL` and rayon's cells are locked, so that a process whose copy of the memory has a
     // locked cell also has this note.
     let starter = STARTER.compare_exchange(0, process, Ordering::SeqCst, Ordering::SeqCst);
