@@ -366,12 +366,17 @@ impl Pool {
     fn keep_waiting(&self, class: &Class, block: Block, limit: usize) {
         let (capacity, now) = (block.capacity(), self.misses.load(Relaxed));
         // Reserves room first, so that threads that free at the same time cannot exceed the limit together.
-        let cached = self.cached.fetch_add(capacity, Relaxed) + capacity;
-        let kept =
-            (cached <= limit || self.make_room_for(class, capacity, limit, now)) && class.push(block, now);
+        let mut cached = self.cached.fetch_add(capacity, Relaxed) + capacity;
+        let evicts = cached > limit;
+        let kept = (!evicts || self.make_room_for(class, capacity, limit, now)) && class.push(block, now);
         if !kept {
             self.cached.fetch_sub(capacity, Relaxed);
-        } else if self.peak.load(Relaxed) < cached.min(limit) {
+            return;
+        }
+        if evicts {
+            cached = self.cached.load(Relaxed);
+        }
+        if self.peak.load(Relaxed) < cached.min(limit) {
             self.peak.fetch_max(cached.min(limit), Relaxed);
         }
     }
@@ -551,6 +556,17 @@ mod tests {
         use_together(&pool, &[1024, 512 * KIB]);
         let stats = pool.stats();
         assert_eq!((stats.cached_bytes, stats.live_bytes, stats.peak_cached_bytes), (0, 0, 1792 * KIB));
+    }
+
+    /// The block that gives way and its successor never wait at the same time.
+    #[test]
+    fn the_high_water_mark_leaves_out_what_gave_way() {
+        let pool = pool_of(4096 * KIB);
+        use_together(&pool, &[2560 * KIB]);
+        (0..2).for_each(|_| use_together(&pool, &[2048 * KIB]));
+        let stats = pool.stats();
+        assert_eq!((stats.cached_bytes, stats.evictions), (2048 * KIB, 1));
+        assert_eq!(stats.peak_cached_bytes, 2560 * KIB);
     }
 
     #[test]

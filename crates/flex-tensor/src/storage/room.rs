@@ -36,7 +36,7 @@ fn ask(op: &'static str, bytes: usize) -> Result<()> {
 }
 
 /// Calls `take`, and once again without the blocks that wait for reuse if it fails.
-fn with_room<R>(take: impl Fn() -> Option<R>) -> Option<R> {
+fn with_room<R>(mut take: impl FnMut() -> Option<R>) -> Option<R> {
     take().or_else(|| {
         super::cleanup();
         take()
@@ -113,14 +113,14 @@ pub fn grow<T: Copy>(list: &mut Vec<T>, len: usize, value: T) {
 /// When the system does not have that much memory.
 #[inline]
 pub fn reserve<T>(list: &mut Vec<T>, more: usize) {
-    if list.try_reserve(more).is_err() {
+    if with_room(|| list.try_reserve(more).ok()).is_none() {
         panic!("{}", missing("storage", (list.len().saturating_add(more)).saturating_mul(size_of::<T>())));
     }
 }
 
 #[cold]
 fn grow_now<T: Copy>(list: &mut Vec<T>, len: usize, value: T) {
-    if list.try_reserve_exact(len - list.len()).is_err() {
+    if with_room(|| list.try_reserve_exact(len - list.len()).ok()).is_none() {
         panic!("{}", missing("storage", len.saturating_mul(size_of::<T>())));
     }
     list.resize(len, value);
