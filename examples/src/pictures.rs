@@ -10,6 +10,10 @@ pub const SIDE: usize = 224;
 /// The shorter side before the middle is cut out.
 #[cfg(feature = "classify")]
 const SHORTER: u32 = 256;
+/// The most that the longer side may be, as a multiple of the shorter. Every picture grows to a shorter side
+/// of 256 pixels before its middle is cut out: a line of 65,535 pixels would take gigabytes.
+#[cfg(feature = "classify")]
+const LONGEST: u32 = 64;
 /// Mean and standard deviation of ImageNet's red, green and blue, as torchvision has them.
 const MEAN: [f32; 3] = [0.485, 0.456, 0.406];
 const DEVIATION: [f32; 3] = [0.229, 0.224, 0.225];
@@ -38,7 +42,7 @@ impl Picture {
     /// A PNG or JPEG file: its shorter side becomes 256 pixels, and the middle 224 by 224 are taken.
     ///
     /// # Errors
-    /// The file can't be read, or is no such picture.
+    /// The file can't be read, or is no such picture, or one side has 64 times the other's pixels or more.
     #[cfg(feature = "classify")]
     pub fn open(path: &Path) -> Result<Self, String> {
         let describe = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
@@ -48,6 +52,12 @@ impl Picture {
         let (width, height) = (picture.width().max(1), picture.height().max(1));
         let longer = |side: u32, shorter: u32| (side as u64 * SHORTER as u64 / shorter as u64) as u32;
         let shorter = width.min(height);
+        if width.max(height) / shorter >= LONGEST {
+            return Err(describe(&format!(
+                "a picture of {width} by {height} pixels, and the longer side may have less than {LONGEST} \
+                 times the shorter's"
+            )));
+        }
         let (width, height) = (longer(width, shorter), longer(height, shorter));
         // Bilinear, over all pixels that a new one covers.
         let picture = picture.resize_exact(width, height, image::imageops::FilterType::Triangle);
@@ -66,5 +76,21 @@ impl Picture {
         };
         let values: Vec<f32> = (0..3).flat_map(plane).collect();
         Tensor::from_data(TensorData::new(values, [1, 3, SIDE, SIDE]), device)
+    }
+}
+
+#[cfg(all(test, feature = "classify"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_refused_and_long_pictures_are_cut() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("picture.png");
+        image::RgbImage::new(1, 65_535).save(&path).expect("a picture");
+        let error = Picture::open(&path).expect_err("a refusal");
+        assert!(error.contains("1 by 65535 pixels"), "{error}");
+        image::RgbImage::new(10, 630).save(&path).expect("a picture");
+        assert_eq!(Picture::open(&path).expect("a picture").pixels.len(), SIDE * SIDE);
     }
 }
