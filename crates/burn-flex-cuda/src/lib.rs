@@ -19,13 +19,16 @@
 //! # Failures that no call reports
 //!
 //! Kernels run long after the call that asked for them, on another thread, so most failures are not reported
-//! to any caller. [`Cuda`] is an alias of Burn's own backend, so this crate cannot put checks inside of its
-//! calls. Three checks come before a model runs, and cost nothing while it runs: [`checked`] to make the
-//! device, [`DTypeTable::require`] of [`supported`] for the dtypes that the model casts to, and the
-//! [`check`](MemoryLimits::check) of [`info`]'s `memory` for large tensors. No check catches a cast to a
-//! dtype that was not asked about, an intermediate result that outgrows the limit, or an operation whose
-//! kernel gives results other than Burn documents (`tests/conformance.rs`). `Backend::sync` reports the
-//! failures since its last call. Trust results that were read before the call only if it returns `Ok`.
+//! to any caller: the output is whatever its memory held. [`Cuda`] is an alias of Burn's own backend, so this
+//! crate cannot put checks inside of its calls. Three checks come before a model runs, and cost nothing while
+//! it runs: [`checked`] to make the device, [`DTypeTable::require`] of [`supported`] for the dtypes that the
+//! model casts to, and the [`check`](MemoryLimits::check) of [`info`]'s `memory` for large tensors. No check
+//! catches a cast to a dtype that was not asked about, an intermediate result that outgrows the limit, or an
+//! operation whose kernel gives results other than Burn documents (`tests/conformance.rs`).
+//!
+//! `Backend::sync` reports the failures since its last call, on the thread that computed: each thread has a
+//! stream, which it shares with other threads where there are more than 128. Trust results that a thread read
+//! only if its next call of `sync` returns `Ok`.
 //!
 //! A panic that is caught leaves arguments behind: cubecl collects the arguments of a launch in a
 //! thread-local buffer, and the arguments of the rejected launch stay there. The next kernel started from

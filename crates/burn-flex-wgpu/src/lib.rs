@@ -1,4 +1,4 @@
-//! Burn on GPUs through [wgpu](https://wgpu.rs): Vulkan, Metal or WebGPU.
+//! Burn on GPUs through [wgpu](https://wgpu.rs): Vulkan or Metal.
 //!
 //! [`Wgpu`] runs each operation as it comes; [`WgpuFused`] collects operations and compiles chains of them
 //! into one kernel. Both are in every build, and both train inside of `Autodiff`.
@@ -16,15 +16,15 @@
 //! # Failures that no call reports
 //!
 //! Kernels run long after the call that asked for them, on another thread, so most failures are not reported
-//! to any caller: the output keeps the zeros that it was made of. [`Wgpu`] is an alias of Burn's own backend,
-//! so this crate cannot put checks inside of its calls. These checks come before a model runs, and cost
-//! nothing while it runs:
+//! to any caller: the output is whatever its memory held, which is zeros only if the memory is fresh.
+//! [`Wgpu`] is an alias of Burn's own backend, so this crate cannot put checks inside of its calls. These
+//! checks come before a model runs, and cost nothing while it runs:
 //!
 //! * [`checked`] to make the device. Without a usable device, Burn's first call would panic on a thread of
 //!   the runtime. [`checked`] also refuses a type whose default dtypes the adapter computes wrong, as most
 //!   adapters do for `Wgpu<f64>`. ([`check`] is the first half of it.)
 //! * [`DTypeTable::require`] of [`supported`] for the dtypes that the model casts to: adapters claim dtypes
-//!   that they compute wrong, and dtypes without kernels yield zeros.
+//!   that they compute wrong, and dtypes without kernels yield whatever was in memory.
 //! * [`info`] for large tensors: the [`check`](MemoryLimits::check) of its `memory` refuses a tensor too
 //!   large for any kernel.
 //!
@@ -33,8 +33,11 @@
 //! the known operations, among them reductions that drop NaN and convolutions with a stride above the
 //! kernel's extent).
 //!
-//! `Backend::sync` reports the kernels that could not be compiled since its last call. Trust results that
-//! were read before the call only if it returns `Ok`.
+//! `Backend::sync` reports the kernels that could not be compiled and the tensors that were too large, since
+//! its last call. It reports them on the thread that computed: each thread has a stream, which it shares with
+//! other threads where there are more than 128. Trust results that a thread read only if its next call of
+//! `sync` returns `Ok`. That is not enough for a dtype without kernels: the compilation to WGSL panics on the
+//! runtime's thread, and neither a read nor `sync` reports it.
 //!
 //! A panic that is caught leaves arguments behind: cubecl collects the arguments of a launch in a
 //! thread-local buffer, and the arguments of the rejected launch stay there. The next kernel started from
