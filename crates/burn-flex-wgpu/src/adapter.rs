@@ -8,9 +8,8 @@ use cubecl::wgpu::{AutoGraphicsApi, GraphicsApi};
 /// The interface that cubecl opens devices with on this system.
 pub(crate) fn api() -> &'static str {
     match AutoGraphicsApi::backend() {
-        wgpu::Backend::Vulkan => "Vulkan",
         wgpu::Backend::Metal => "Metal",
-        _ => "WebGPU",
+        _ => "Vulkan",
     }
 }
 
@@ -86,7 +85,7 @@ fn selectors(kinds: &[DeviceKind]) -> Vec<Option<WgpuDevice>> {
     kinds.iter().enumerate().map(select).collect()
 }
 
-fn kind(device_type: wgpu::DeviceType) -> DeviceKind {
+pub(crate) fn kind(device_type: wgpu::DeviceType) -> DeviceKind {
     match device_type {
         wgpu::DeviceType::DiscreteGpu => DeviceKind::DiscreteGpu,
         wgpu::DeviceType::IntegratedGpu => DeviceKind::IntegratedGpu,

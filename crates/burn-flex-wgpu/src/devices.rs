@@ -1,7 +1,7 @@
 //! Checks of devices, to be made before a device is used.
 
-use crate::adapter::{Adapters, adapters, api, describe};
-use crate::{DeviceError, DeviceInfo, WgpuDevice, supported};
+use crate::adapter::{Adapters, adapters, api, describe, kind};
+use crate::{DeviceError, DeviceInfo, DeviceKind, WgpuDevice, supported};
 use burn_backend::Backend;
 use burn_flex_gpu::Cache;
 use cubecl::future::block_on;
@@ -54,21 +54,34 @@ pub fn check(device: &WgpuDevice) -> Result<(), DeviceError> {
     if matches!(device, WgpuDevice::Existing(_)) {
         return Ok(());
     }
+    let device = &resolve(device)?;
     OPENED.get_or_find(device, || open(device, &select(device)?.1).map(|_| ()))
 }
 
-/// The adapter that cubecl selects for a device, and the instance that the adapter belongs to.
-pub(crate) fn select(device: &WgpuDevice) -> Result<(wgpu::Instance, wgpu::Adapter), DeviceError> {
+/// The device that cubecl opens for a value: the same for all values that stand for one adapter, so that
+/// answers are found once for each adapter.
+pub(crate) fn resolve(device: &WgpuDevice) -> Result<WgpuDevice, DeviceError> {
+    static RESOLVED: Cache<WgpuDevice, WgpuDevice> = Cache::new();
+    let value = chosen(device).unwrap_or_default();
+    RESOLVED.get_or_find(&value, || Ok(select(&value)?.2))
+}
+
+/// The adapter that cubecl selects for a device, with the instance that the adapter belongs to, and the value
+/// that selects the adapter by its kind and number.
+pub(crate) fn select(
+    device: &WgpuDevice,
+) -> Result<(wgpu::Instance, wgpu::Adapter, WgpuDevice), DeviceError> {
     let Adapters { instance, all: mut present } = adapters()?;
     let names = present.iter().map(|(device, _)| format!("{device:?}")).collect();
     let found = match chosen(device) {
         Some(device) => present.iter().position(|(d, _)| *d == device),
-        None => {
-            present.iter().enumerate().min_by_key(|(_, (device, _))| preference(device)).map(|(at, _)| at)
-        }
+        None => preferred(present.iter().map(|(_, adapter)| kind(adapter.get_info().device_type))),
     };
     match found {
-        Some(at) => Ok((instance, present.swap_remove(at).1)),
+        Some(at) => {
+            let (device, adapter) = present.swap_remove(at);
+            Ok((instance, adapter, device))
+        }
         None => Err(DeviceError::Absent {
             api: api(),
             device: format!("{:?}", chosen(device).as_ref().unwrap_or(device)),
@@ -99,14 +112,18 @@ fn named(name: &str) -> Option<WgpuDevice> {
     }
 }
 
-/// The order in which wgpu looks for a fast adapter.
-fn preference(device: &WgpuDevice) -> u8 {
-    match device {
-        WgpuDevice::DiscreteGpu(_) => 0,
-        WgpuDevice::IntegratedGpu(_) => 1,
-        WgpuDevice::VirtualGpu(_) => 2,
-        _ => 3,
-    }
+/// The position of the adapter that wgpu returns for high performance, as cubecl asks it to: the first of
+/// the kind that comes first in wgpu's order. An adapter of unknown kind ranks by its kind, not by the value
+/// that selects it.
+fn preferred(kinds: impl Iterator<Item = DeviceKind>) -> Option<usize> {
+    let rank = |kind| match kind {
+        DeviceKind::DiscreteGpu => 0,
+        DeviceKind::IntegratedGpu => 1,
+        DeviceKind::Other => 2,
+        DeviceKind::VirtualGpu => 3,
+        DeviceKind::Cpu => 4,
+    };
+    kinds.enumerate().min_by_key(|&(_, kind)| rank(kind)).map(|(at, _)| at)
 }
 
 /// Opens an adapter with all its limits and features, as cubecl does.
@@ -114,6 +131,7 @@ pub(crate) fn open(
     device: &WgpuDevice,
     adapter: &wgpu::Adapter,
 ) -> Result<(wgpu::Device, wgpu::Queue), DeviceError> {
+    let failed = |reason: String| DeviceError::Failed { device: format!("{device:?}"), reason };
     #[cfg(feature = "spirv")]
     if adapter.get_info().backend == wgpu::Backend::Vulkan
         && let Some(opened) = block_on(cubecl::wgpu::vulkan::request_vulkan_device(adapter))
@@ -129,13 +147,36 @@ pub(crate) fn open(
         experimental_features: unsafe { wgpu::ExperimentalFeatures::enabled() },
         ..Default::default()
     };
-    let opened = block_on(adapter.request_device(&descriptor));
-    opened.map_err(|e| DeviceError::Failed { device: format!("{device:?}"), reason: e.to_string() })
+    block_on(adapter.request_device(&descriptor)).map_err(|e| failed(e.to_string()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_default_is_the_adapter_that_wgpu_prefers() {
+        use DeviceKind::{Cpu, DiscreteGpu, IntegratedGpu, Other, VirtualGpu};
+        let preferred = |kinds: &[DeviceKind]| preferred(kinds.iter().copied());
+        assert_eq!(preferred(&[Cpu, IntegratedGpu, DiscreteGpu, DiscreteGpu]), Some(2));
+        assert_eq!(
+            preferred(&[Other, IntegratedGpu]),
+            Some(1),
+            "though `Other` is selected as a discrete one"
+        );
+        assert_eq!(preferred(&[VirtualGpu, Other, Cpu]), Some(1));
+        assert_eq!(preferred(&[Cpu, VirtualGpu]), Some(1));
+        assert_eq!(preferred(&[]), None);
+    }
+
+    #[test]
+    fn the_values_of_one_adapter_are_resolved_to_one_device() {
+        // Without an adapter there is nothing to resolve.
+        let Ok(device) = resolve(&WgpuDevice::DefaultDevice) else { return };
+        assert_ne!(device, WgpuDevice::DefaultDevice);
+        assert_eq!(resolve(&device), Ok(device.clone()));
+        assert_eq!(select(&device).map(|found| found.2), Ok(device));
+    }
 
     #[test]
     fn devices_are_named_as_they_are_printed() {

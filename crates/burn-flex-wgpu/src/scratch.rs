@@ -1,6 +1,6 @@
 //! Probes a device on separate handles to its adapter.
 
-use crate::devices::{open, select};
+use crate::devices::{open, resolve, select};
 use crate::{DTypeTable, DeviceError, Wgpu, WgpuDevice};
 use burn_flex_gpu::{Cache, Scratch, probe};
 use cubecl::wgpu::{RuntimeOptions, WgpuSetup, init_device};
@@ -10,7 +10,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// later calls.
 ///
 /// The kernels run on a second handle to the same adapter, so that a failing kernel does not harm the tensors
-/// of `device`.
+/// of `device`. cubecl keeps each handle, its memory and the thread that serves it until the process ends:
+/// one for each adapter that is asked about, and one for each dtype that its runtime claims and computes
+/// wrong.
 ///
 /// # Errors
 /// When the device cannot be opened, as [`check`](crate::check) says. [`check`](crate::check) accepts
@@ -22,12 +24,13 @@ pub fn supported(device: &WgpuDevice) -> Result<DTypeTable, DeviceError> {
             "its adapter is not known, so no second handle can be opened for probes; ask for it by its kind";
         return Err(DeviceError::Failed { device: format!("{device:?}"), reason: reason.into() });
     }
+    let device = &resolve(device)?;
     TABLES.get_or_find(device, || probe::<Wgpu>(|| scratch(device)))
 }
 
 /// A new handle to a device's adapter. Errors that would panic on the runtime's thread are collected.
 fn scratch(device: &WgpuDevice) -> Result<Scratch<Wgpu>, DeviceError> {
-    let (instance, adapter) = select(device)?;
+    let (instance, adapter, _) = select(device)?;
     let backend = adapter.get_info().backend;
     let (opened, queue) = open(device, &adapter)?;
     let complaints = Arc::new(Mutex::new(None));
