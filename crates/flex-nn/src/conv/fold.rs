@@ -62,6 +62,8 @@ pub fn fold4d(
     }
     let shape = [x.shape()[0], x.shape()[1] / taps, output_size[0], output_size[1]];
     let x = x.into_contiguous()?;
+    // A single window has no next one, however large the step is.
+    let stride = [0, 1].map(|k| if grid[k] == 1 { 1 } else { stride[k] });
     let windows = FoldWindows { output_size, kernel, stride, padding, dilation, grid };
     computing!(OP, x.dtype(), A => windows.add_up::<A>(OP, &x, shape))
 }

@@ -161,7 +161,7 @@ impl Geometry {
             kernel: lift(kernel, 1),
             stride: lift(stride.map(reachable), 1),
             padding: lift(padding, 0),
-            dilation: lift(dilation, 1),
+            dilation: lift(dilations(kernel, dilation), 1),
         })
     }
 
@@ -194,7 +194,10 @@ impl Geometry {
         let image: [usize; N] = spatial(grad);
         let x = [grad[0], weight[0]];
         let geometry = Self::transposed(op, &x, weight, options, |k, axis| {
-            Some((image[k], axis.grid_of_transposed(image[k], options.padding_out[k])?))
+            let (image, padding_out) = (image[k], options.padding_out[k]);
+            let grid = axis.grid_of_transposed(image, padding_out)?;
+            // Several images have the same grid, and the check below tells whether this is its output.
+            Some((axis.image(grid, padding_out)?, grid))
         })?;
         geometry.check_image(op, grad)?;
         Ok(geometry)
@@ -244,7 +247,7 @@ impl Geometry {
             kernel: lift(kernel, 1),
             stride: lift(stride.map(reachable), 1),
             padding: lift(padding, 0),
-            dilation: lift(dilation, 1),
+            dilation: lift(dilations(kernel, dilation), 1),
         })
     }
 
@@ -380,6 +383,11 @@ fn spatial<const N: usize>(shape: &[usize]) -> [usize; N] {
 /// less than the size of the axis.
 fn reachable(stride: usize) -> usize {
     stride.min(isize::MAX as usize)
+}
+
+/// One along the axes where the kernel has one tap, which a dilation of any size leaves where it is.
+fn dilations<const N: usize>(kernel: [usize; N], dilation: [usize; N]) -> [usize; N] {
+    core::array::from_fn(|k| if kernel[k] == 1 { 1 } else { dilation[k] })
 }
 
 fn lift<const N: usize>(values: [usize; N], fill: usize) -> [usize; 3] {

@@ -125,7 +125,7 @@ impl Program {
         let [(d, passes_d), (h, passes_h), (w, passes_w)] = axes;
         let planes = Planes { axes: [d, h, w], source, channels };
         planes.check(op)?;
-        let mut passes = Vec::new();
+        let mut passes = storage::try_list(op, passes_d.len() * passes_h.len() * passes_w.len())?;
         for d in &passes_d {
             for h in &passes_h {
                 for w in &passes_w {
@@ -204,21 +204,24 @@ fn check_lists(op: &'static str, g: &Geometry) -> Result<()> {
     storage::ensure(op, of_taps.saturating_add(of_axes))
 }
 
+/// Number of distinct remainders, modulo the stride, of the distances of an axis's taps from the window's
+/// start. Taps with the same number modulo this one have the same remainder.
+fn residues(g: &Geometry, k: usize) -> usize {
+    let (mut a, mut b) = (g.stride[k], g.dilation[k]);
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    (g.stride[k] / a).min(g.kernel[k]).max(1)
+}
+
 /// One pass. The distance of a tap from the window's start determines the phase and shift that the tap reads.
 fn gather_axis(g: &Geometry, k: usize) -> (PlaneAxis, Vec<AxisPass>) {
     let (stride, dilation) = (g.stride[k], g.dilation[k]);
-    let mut phases: Vec<usize> = Vec::new();
-    let mut taps = Vec::new();
-    for tap in 0..g.kernel[k] {
-        let phase = tap * dilation % stride;
-        let index = phases.iter().position(|&p| p == phase).unwrap_or_else(|| {
-            phases.push(phase);
-            phases.len() - 1
-        });
-        taps.push((tap, index, tap * dilation / stride));
-    }
+    let period = residues(g, k);
+    let taps = (0..g.kernel[k]).map(|tap| (tap, tap % period, tap * dilation / stride));
+    let taps: Vec<_> = taps.collect();
     let reach = taps.iter().map(|&(_, _, shift)| shift).max().unwrap_or(0);
-    let starts = phases.iter().map(|&phase| phase as isize - g.padding[k] as isize).collect();
+    let starts = (0..period).map(|tap| (tap * dilation % stride) as isize - g.padding[k] as isize).collect();
     let axis = PlaneAxis { starts, step: stride, len: g.grid[k] + reach };
     (axis, alloc::vec![AxisPass { taps, first: 0, step: 1, count: g.grid[k] }])
 }
@@ -228,21 +231,17 @@ fn gather_axis(g: &Geometry, k: usize) -> (PlaneAxis, Vec<AxisPass>) {
 fn gather_inside(g: &Geometry, k: usize) -> (PlaneAxis, Vec<AxisPass>) {
     let (stride, dilation, padding) = (g.stride[k], g.dilation[k], g.padding[k]);
     let (size, grid) = (g.image[k], g.grid[k]);
-    let mut phases: Vec<usize> = Vec::new();
+    let period = residues(g, k);
+    let position = |tap: usize| (tap * dilation) as isize - padding as isize;
     // Phase, window index in the phase at output 0, and the outputs whose tap is inside.
     let taps = (0..g.kernel[k]).map(|tap| {
-        let at = (tap * dilation) as isize - padding as isize;
-        let phase = at.rem_euclid(stride as isize) as usize;
-        let index = phases.iter().position(|&p| p == phase).unwrap_or_else(|| {
-            phases.push(phase);
-            phases.len() - 1
-        });
+        let at = position(tap);
         let start = padding.saturating_sub(tap * dilation).div_ceil(stride).min(grid);
         let end = (size + padding).saturating_sub(tap * dilation).div_ceil(stride).clamp(start, grid);
-        (tap, index, at.div_euclid(stride as isize), start..end)
+        (tap, tap % period, at.div_euclid(stride as isize), start..end)
     });
     let taps: Vec<_> = taps.collect();
-    let starts = phases.iter().map(|&phase| phase as isize).collect();
+    let starts = (0..period).map(|tap| position(tap).rem_euclid(stride as isize)).collect();
     let axis = PlaneAxis { starts, step: stride, len: size.div_ceil(stride) };
     let mut passes = Vec::new();
     for range in pieces(grid, taps.iter().map(|(.., outputs)| outputs)) {
@@ -274,12 +273,18 @@ fn pieces<'a>(len: usize, ranges: impl Iterator<Item = &'a Range<usize>>) -> Vec
 fn spread_axis(g: &Geometry, k: usize, skip: bool) -> (PlaneAxis, Vec<AxisPass>) {
     let (stride, dilation, padding) = (g.stride[k], g.dilation[k], g.padding[k]);
     let mut passes: Vec<(AxisPass, usize)> = Vec::new();
+    let period = residues(g, k);
+    // The pass of each remainder, if it has outputs.
+    let mut pass_of: Vec<Option<usize>> = Vec::new();
     for tap in 0..g.kernel[k] {
         let (residue, shift) = (tap * dilation % stride, tap * dilation / stride);
-        if let Some((pass, _)) = passes.iter_mut().find(|(_, r)| *r == residue) {
-            pass.taps.push((tap, 0, shift));
+        if tap >= period {
+            if let Some(pass) = pass_of[tap % period] {
+                passes[pass].0.taps.push((tap, 0, shift));
+            }
             continue;
         }
+        pass_of.push(None);
         let start = padding.saturating_sub(residue).div_ceil(stride);
         let end = (g.image[k] + padding).saturating_sub(residue).div_ceil(stride);
         if end > start {
@@ -288,6 +293,7 @@ fn spread_axis(g: &Geometry, k: usize, skip: bool) -> (PlaneAxis, Vec<AxisPass>)
             let count = end - start;
             // Nothing lies a step from a single output, and a stride of any size must not overflow.
             let step = if count == 1 { 1 } else { stride };
+            pass_of[tap] = Some(passes.len());
             passes.push((AxisPass { taps, first, step, count }, residue));
         }
     }

@@ -287,6 +287,36 @@ fn huge_strides_of_one_window() {
     }
 }
 
+/// Along an axis with one tap, a dilation reaches nothing either.
+#[test]
+fn huge_dilations_of_one_tap() {
+    let gradient = |dilation| {
+        let o = ConvOptions { dilation: [dilation; 2], ..options(1, 0, 1, 1) };
+        let (x, w, grad) = (&[16, 64, 7, 7], &[64, 64, 1, 1], &[16, 64, 7, 7]);
+        let [x, w, grad] = [x, w, grad].map(|shape| random::<f32>(shape, 3));
+        conv_weight_backward(x, w, grad, &o).unwrap().to_vec::<f32>()
+    };
+    assert_eq!(gradient(usize::MAX), gradient(1));
+    let o = UnfoldOptions { stride: [usize::MAX; 2], padding: [0; 2], dilation: [1; 2] };
+    let folded = fold4d(random::<f32>(&[1, 4, 1], 1), [4, 4], [2, 2], &o).unwrap();
+    let taps = random::<f32>(&[1, 4, 1], 1).to_vec::<f32>();
+    let folded = folded.to_vec::<f32>();
+    assert_eq!([folded[0], folded[1], folded[4], folded[5]], taps[..]);
+}
+
+/// Each tap is the only one with its remainder. To look for it among all others takes minutes.
+#[test]
+fn many_taps_with_a_stride_as_long() {
+    let n = 300_000;
+    let (x, w) = (random::<f64>(&[1, 1, 2 * n], 1), random::<f64>(&[1, 1, n], 2));
+    let got = conv(x.clone(), w.clone(), None, &options::<1>(n, 0, 1, 1)).unwrap().to_vec::<f64>();
+    let (x, w) = (x.to_vec::<f64>(), w.to_vec::<f64>());
+    for (got, x) in got.into_iter().zip(x.chunks(n)) {
+        let expected: f64 = x.iter().zip(&w).map(|(a, b)| a * b).sum();
+        assert!((got - expected).abs() < 1e-9, "{got} for {expected}");
+    }
+}
+
 #[test]
 fn one_and_three_axes() {
     for (x, w, o) in [
@@ -595,6 +625,9 @@ fn operands_that_do_not_fit_are_refused() {
     starts(conv_transpose(x.clone(), w.clone(), None, &t), "conv_transpose", "channels_in");
     let small = random::<f32>(&[1, 3, 2, 2], 1);
     starts(conv_transpose_x_backward(w.clone(), small, &t), "conv_transpose_x_backward", "at least 1");
+    // An input of 2x2 gives 5x5, one of 3x3 gives 7x7.
+    let between = random::<f32>(&[1, 3, 6, 6], 1);
+    starts(conv_transpose_x_backward(w.clone(), between, &t), "conv_transpose_x_backward", "[1, 3, 5, 5]");
     // Zero strides make huge shapes cheap to create; their sizes must not overflow.
     let huge = random::<f32>(&[1, 1, 1, 1], 1).expand(&[1, 1, 1 << 10, 1 << 10]).unwrap();
     // 1 << 40, of 64 bits.
