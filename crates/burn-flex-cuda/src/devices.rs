@@ -3,7 +3,7 @@
 use crate::driver::{API, Driver};
 use crate::{Cuda, CudaDevice, DTypeTable, DeviceError, DeviceInfo};
 use burn_backend::Backend;
-use burn_flex_gpu::{Cache, Scratch, probe};
+use burn_flex_gpu::{Cache, Scratch, panic_message, probe};
 
 /// The devices that tensors can live on.
 ///
@@ -13,7 +13,8 @@ pub fn devices() -> Result<Vec<DeviceInfo>, DeviceError> {
     Driver::start()?.devices()
 }
 
-/// Checks whether tensors can be stored on a device, and kernels compiled for it. A success is remembered.
+/// Checks whether tensors can be stored on a device, and kernels compiled for it. The first call opens the
+/// device; a success is remembered.
 ///
 /// # Errors
 /// When the device cannot be used: what is missing, which devices there are instead, or what the driver said.
@@ -21,7 +22,9 @@ pub fn check(device: &CudaDevice) -> Result<(), DeviceError> {
     static CHECKED: Cache<CudaDevice, ()> = Cache::new();
     CHECKED.get_or_find(device, || {
         info(device)?;
-        Driver::start()?.check_compiler()
+        let driver = Driver::start()?;
+        driver.check_compiler()?;
+        driver.check_context(device.index)
     })
 }
 
@@ -54,23 +57,24 @@ pub fn checked<B: Backend<Device = CudaDevice>>(device: CudaDevice) -> Result<Cu
 /// What a device computes correctly, dtype by dtype, found by running kernels. The answer is remembered for
 /// later calls.
 ///
-/// The kernels run on the device itself, in a stream of their own: a failure there is not seen by other
-/// streams.
+/// The kernels run on the device itself, on a thread of their own. A device has 128 streams, which threads
+/// take in turn, so in a process of many threads the probes may share a stream with other work. If that work
+/// has failed by the time the probes start, this function returns an error, and that work's own
+/// `Backend::sync` does not report the failure again; a failure meanwhile counts against the dtype that is
+/// being probed. Call this function before other work.
 ///
 /// # Errors
-/// The errors of [`check`].
+/// The errors of [`check`]; [`DeviceError::Failed`] if other work failed before the probes. Errors are not
+/// remembered.
 pub fn supported(device: &CudaDevice) -> Result<DTypeTable, DeviceError> {
     static TABLES: Cache<CudaDevice, DTypeTable> = Cache::new();
     check(device)?;
     TABLES.get_or_find(device, || {
-        let device = device.clone();
-        // Each thread has its own stream.
-        let probing = std::thread::spawn(move || {
-            probe::<Cuda>(|| Ok(Scratch { device: device.clone(), complaints: Box::new(|| None) }))
-        });
-        probing.join().unwrap_or_else(|_| {
-            let reason = "probing it panicked".to_string();
-            Err(DeviceError::Failed { device: "the device".into(), reason })
-        })
+        let name = format!("{device:?}");
+        let failed = |reason| DeviceError::Failed { device: name.clone(), reason };
+        let scratch = || Ok(Scratch { device: device.clone(), complaints: Box::new(|| None) });
+        // The thread of the caller has a stream that may have work in it.
+        let probing = std::thread::scope(|scope| scope.spawn(|| probe::<Cuda>(&name, scratch)).join());
+        probing.unwrap_or_else(|panic| Err(failed(panic_message(&*panic))))
     })
 }

@@ -4,7 +4,7 @@ use crate::{CudaDevice, DeviceError, DeviceInfo};
 use burn_flex_gpu::{DeviceKind, KernelLimits, MemoryLimits};
 use cubecl::cuda::install::cuda_path;
 use cudarc::driver::DriverError;
-use cudarc::driver::result::{device, init};
+use cudarc::driver::result::{device, init, primary_ctx};
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
 use std::path::Path;
 
@@ -46,6 +46,21 @@ impl Driver {
         // SAFETY: the driver is initialised, and writes one integer.
         unsafe { sys::cuDriverGetVersion(&mut version) }.result().map_err(failed)?;
         Ok(Self { version, count })
+    }
+
+    /// Checks that the device with this number can be opened: a device in exclusive mode that another process
+    /// uses, or one in prohibited mode, is listed but cannot be opened.
+    ///
+    /// The context is created here and released again, unless this process uses the device already.
+    pub(crate) fn check_context(&self, index: usize) -> Result<(), DeviceError> {
+        let name = format!("Cuda({index})");
+        let failed = |e: DriverError| DeviceError::Failed { device: name.clone(), reason: reason(e) };
+        let handle = device::get(index as i32).map_err(failed)?;
+        // SAFETY: the handle comes from `device::get`.
+        unsafe { primary_ctx::retain(handle) }.map_err(failed)?;
+        // SAFETY: the handle comes from `device::get`, and the context was retained above. Its handle is not
+        // kept, so nothing uses the context after it is released here.
+        unsafe { primary_ctx::release(handle) }.map_err(failed)
     }
 
     /// Checks that NVRTC and the headers are installed; no kernel compiles without them.

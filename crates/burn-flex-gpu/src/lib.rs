@@ -12,9 +12,9 @@ pub use device::{DeviceInfo, DeviceKind, KernelLimits, MemoryLimits};
 pub use error::DeviceError;
 pub use table::{DTYPES, DTypeTable, Support};
 
-// For `burn-flex-wgpu` and `burn-flex-cuda` only. Their users see neither item, so both may change with any
-// version.
+// For `burn-flex-wgpu` and `burn-flex-cuda` only. Their users see none of these items, which may change with
+// any version.
 #[doc(hidden)]
 pub use cache::Cache;
 #[doc(hidden)]
-pub use probe::{Scratch, probe};
+pub use probe::{Scratch, panic_message, probe};

@@ -9,6 +9,7 @@ use crate::DeviceError;
 use crate::table::{DTYPES, DTypeTable, Support};
 use burn_backend::tensor::Device;
 use burn_backend::{Backend, BoolStore, DType, DTypeUsage, ExecutionError, Shape, TensorData, bf16, f16};
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A device that a failing kernel may break. Public only for the crates that open devices.
@@ -19,15 +20,32 @@ pub struct Scratch<B: Backend> {
     pub complaints: Box<dyn Fn() -> Option<String>>,
 }
 
-/// Probes all dtypes and returns what works. `fresh` opens another device after each failure, since a failing
-/// kernel can leave its device unusable. Public only for the crates that open devices.
+/// Probes all dtypes of the device `name` and returns what works. `fresh` opens another device after each
+/// failure, since a failing kernel can leave its device unusable. Public only for the crates that open
+/// devices.
 ///
 /// # Errors
-/// When there is no device to probe.
+/// When there is no device to probe, or when it reports the failure of work that came before the probes.
 pub fn probe<B: Backend>(
+    name: &str,
+    fresh: impl FnMut() -> Result<Scratch<B>, DeviceError>,
+) -> Result<DTypeTable, DeviceError> {
+    // The runtime panics where it cannot open a device.
+    let failed = |reason| DeviceError::Failed { device: name.to_string(), reason };
+    catch_unwind(AssertUnwindSafe(|| probe_all(name, fresh)))
+        .unwrap_or_else(|panic| Err(failed(panic_message(&*panic))))
+}
+
+fn probe_all<B: Backend>(
+    name: &str,
     mut fresh: impl FnMut() -> Result<Scratch<B>, DeviceError>,
 ) -> Result<DTypeTable, DeviceError> {
     let mut scratch = fresh()?;
+    // A stream may be shared with other threads. The failures of their work are no findings about a dtype.
+    B::sync(&scratch.device).map_err(|e| DeviceError::Failed {
+        device: name.to_string(),
+        reason: format!("work that came before the probes failed: {}", first_line(&e.to_string())),
+    })?;
     let mut rows = Vec::new();
     for dtype in DTYPES {
         let row = probe_dtype(&scratch, dtype);
@@ -40,6 +58,17 @@ pub fn probe<B: Backend>(
     Ok(DTypeTable::new(rows))
 }
 
+/// The first line of what a panic says. Public only for the crates that open devices.
+pub fn panic_message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    text.map_or_else(|| "it panicked".to_string(), |text| format!("it panicked: {}", first_line(text)))
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
+}
+
 /// Whether the runtime says that its kernels can compute with a dtype.
 fn offers<B: Backend>(device: &Device<B>, dtype: DType) -> bool {
     B::dtype_usage(device, dtype).is_superset(DTypeUsage::Storage | DTypeUsage::Arithmetic)
@@ -48,11 +77,14 @@ fn offers<B: Backend>(device: &Device<B>, dtype: DType) -> bool {
 fn probe_dtype<B: Backend>(scratch: &Scratch<B>, dtype: DType) -> Support {
     let device = &scratch.device;
     let attempt = |what: &str, run: &dyn Fn() -> Outcome| {
-        let outcome = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Err("it panicked".into()));
-        // The output of a kernel that never ran reads back as zeros: the device's error explains more.
-        let said = B::sync(device).err().map(|e| e.to_string()).or_else(|| (scratch.complaints)());
-        match said {
-            Some(said) => Err(format!("{what}: {}", said.lines().next().unwrap_or_default())),
+        let caught = |run: &dyn Fn() -> Outcome| {
+            catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| Err(panic_message(&*panic)))
+        };
+        let outcome = caught(run);
+        // The output of a kernel that never ran is whatever the memory held: the device's error says more.
+        let said = caught(&|| B::sync(device).map_err(|e| e.to_string())).err();
+        match said.or_else(|| (scratch.complaints)()) {
+            Some(said) => Err(format!("{what}: {}", first_line(&said))),
             None => outcome.map_err(|reason| format!("{what}: {reason}")),
         }
     };
@@ -278,5 +310,13 @@ mod tests {
                 assert!(product != other_product && sums != other_sums, "{dtype:?} and {other:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_panic_is_reported_with_its_message() {
+        let said = |run: fn()| panic_message(&*catch_unwind(run).unwrap_err());
+        assert_eq!(said(|| panic!("no memory\nat all")), "it panicked: no memory");
+        assert_eq!(said(|| panic!("{} left", 5)), "it panicked: 5 left");
+        assert_eq!(said(|| std::panic::panic_any(5)), "it panicked");
     }
 }

@@ -4,6 +4,8 @@ use crate::adapter::{Adapters, adapters, api, describe, kind};
 use crate::{DeviceError, DeviceInfo, DeviceKind, WgpuDevice, supported};
 use burn_backend::Backend;
 use burn_flex_gpu::Cache;
+#[cfg(feature = "spirv")]
+use burn_flex_gpu::panic_message;
 use cubecl::future::block_on;
 
 /// The devices that tensors can live on.
@@ -133,10 +135,14 @@ pub(crate) fn open(
 ) -> Result<(wgpu::Device, wgpu::Queue), DeviceError> {
     let failed = |reason: String| DeviceError::Failed { device: format!("{device:?}"), reason };
     #[cfg(feature = "spirv")]
-    if adapter.get_info().backend == wgpu::Backend::Vulkan
-        && let Some(opened) = block_on(cubecl::wgpu::vulkan::request_vulkan_device(adapter))
-    {
-        return Ok(opened);
+    if adapter.get_info().backend == wgpu::Backend::Vulkan {
+        // cubecl panics where the driver refuses the device.
+        let request = || block_on(cubecl::wgpu::vulkan::request_vulkan_device(adapter));
+        match std::panic::catch_unwind(std::panic::AssertUnwindSafe(request)) {
+            Ok(Some(opened)) => return Ok(opened),
+            Ok(None) => {}
+            Err(panic) => return Err(failed(panic_message(&*panic))),
+        }
     }
     let descriptor = wgpu::DeviceDescriptor {
         required_features: adapter.features().difference(wgpu::Features::MAPPABLE_PRIMARY_BUFFERS),

@@ -25,7 +25,7 @@ pub fn supported(device: &WgpuDevice) -> Result<DTypeTable, DeviceError> {
         return Err(DeviceError::Failed { device: format!("{device:?}"), reason: reason.into() });
     }
     let device = &resolve(device)?;
-    TABLES.get_or_find(device, || probe::<Wgpu>(|| scratch(device)))
+    TABLES.get_or_find(device, || probe::<Wgpu>(&format!("{device:?}"), || scratch(device)))
 }
 
 /// A new handle to a device's adapter. Errors that would panic on the runtime's thread are collected.
