@@ -46,6 +46,9 @@ fn probe_all<B: Backend>(
         device: name.to_string(),
         reason: format!("work that came before the probes failed: {}", first_line(&e.to_string())),
     })?;
+    let stores = [BoolStore::U8, BoolStore::U32, BoolStore::Native];
+    let bools =
+        stores.into_iter().filter(|&store| B::supports_dtype(&scratch.device, store.into())).collect();
     let mut rows = Vec::new();
     for dtype in DTYPES {
         let row = probe_dtype(&scratch, dtype);
@@ -55,7 +58,7 @@ fn probe_all<B: Backend>(
         }
         rows.push(row);
     }
-    Ok(DTypeTable::new(rows))
+    Ok(DTypeTable::new(rows, bools))
 }
 
 /// The first line of what a panic says. Public only for the crates that open devices.

@@ -55,11 +55,13 @@ impl Support {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DTypeTable {
     rows: Vec<Support>,
+    /// The stores of booleans that the runtime claims, in the order in which Burn falls back to them.
+    bools: Vec<BoolStore>,
 }
 
 impl DTypeTable {
-    pub(crate) fn new(rows: Vec<Support>) -> Self {
-        Self { rows }
+    pub(crate) fn new(rows: Vec<Support>, bools: Vec<BoolStore>) -> Self {
+        Self { rows, bools }
     }
 
     /// What was found, dtype by dtype.
@@ -99,8 +101,14 @@ impl DTypeTable {
     pub fn require_defaults<B: Backend>(&self) -> Result<(), DeviceError> {
         // Not `get_device_settings`, which fixes the defaults of a device at the first call, even if the
         // call's type is then refused.
-        let boolean = BoolDType::from(B::BoolElem::dtype());
+        let boolean = self.stored_as(B::BoolElem::dtype().into());
         self.require(&[B::FloatElem::dtype(), B::IntElem::dtype(), boolean.into()])
+    }
+
+    /// The store that Burn uses on this device for the booleans of a type: the type's own, or else another
+    /// one that the runtime claims.
+    fn stored_as(&self, own: BoolDType) -> BoolDType {
+        if self.bools.contains(&own) { own } else { self.bools.first().copied().unwrap_or(own) }
     }
 }
 
@@ -129,7 +137,7 @@ mod tests {
     fn one_failed_probe_rules_a_dtype_out() {
         let good = Support { dtype: DType::F32, transfer: Ok(()), arithmetic: Ok(()), maths: Ok(()) };
         let bad = Support { dtype: DType::F64, maths: Err("exp(1) is 0".into()), ..good.clone() };
-        let table = DTypeTable::new(vec![good, bad]);
+        let table = DTypeTable::new(vec![good, bad], Vec::new());
         assert!(table.supports(DType::F32));
         assert!(!table.supports(DType::F64));
         assert!(!table.supports(DType::I8), "what was not probed is not vouched for");
@@ -139,5 +147,15 @@ mod tests {
         let refused = |dtype| table.require(&[DType::F32, dtype]).unwrap_err().to_string();
         assert_eq!(refused(DType::F64), "F64 cannot be used on this device: exp(1) is 0");
         assert!(refused(DType::I8).contains("not among"), "{}", refused(DType::I8));
+    }
+
+    #[test]
+    fn booleans_fall_back_to_a_store_that_the_runtime_has() {
+        let stored_as =
+            |own, claimed: &[BoolStore]| DTypeTable::new(Vec::new(), claimed.to_vec()).stored_as(own);
+        assert_eq!(stored_as(BoolStore::U8, &[BoolStore::U32]), BoolStore::U32);
+        assert_eq!(stored_as(BoolStore::U32, &[BoolStore::U8, BoolStore::U32]), BoolStore::U32);
+        assert_eq!(stored_as(BoolStore::Native, &[BoolStore::U8, BoolStore::U32]), BoolStore::U8);
+        assert_eq!(stored_as(BoolStore::U8, &[]), BoolStore::U8);
     }
 }

@@ -52,7 +52,7 @@ fn probes_vouch_for_what_every_adapter_computes() {
     for dtype in [DType::F32, DType::I32, DType::U32] {
         assert!(table.supports(dtype), "{dtype:?}: {:?}", table.get(dtype));
     }
-    // WGSL has no kernels for these dtypes, and a runtime that is asked for one returns zeros.
+    // WGSL has no kernels for these dtypes, and a runtime that is asked for one returns what was in memory.
     for dtype in [DType::BF16, DType::I8, DType::U8, DType::I16, DType::U16] {
         let vouched = table.supports(dtype);
         assert!(!vouched || cfg!(feature = "spirv"), "{dtype:?}: {:?}", table.get(dtype));
@@ -68,6 +68,11 @@ fn a_checked_device_computes_the_defaults_of_its_type() {
     let device = WgpuDevice::DefaultDevice;
     assert_eq!(checked::<Wgpu>(device.clone()), Ok(device.clone()));
     assert_eq!(checked::<WgpuFused>(device.clone()), Ok(device.clone()));
+    assert_eq!(
+        checked::<Wgpu<f32, i32, u8>>(device.clone()),
+        Ok(device.clone()),
+        "Burn stores booleans as u32"
+    );
     let table = supported(&device).expect("there is an adapter");
     match checked::<Wgpu<f64, i32>>(device.clone()) {
         Ok(_) => assert!(table.supports(DType::F64)),
