@@ -53,7 +53,9 @@ pub fn verdict(tallies: &[Tally], missing: &[String]) -> Result<(), String> {
     match (missing, different) {
         ([], 0) => Ok(()),
         ([], _) => Err(format!("results that differ from Flex's: {different}")),
-        _ => Err(format!("results that differ from Flex's: {different}; without a result of Flex: {missing:?}")),
+        _ => Err(format!(
+            "results that differ from Flex's: {different}; without a result of Flex: {missing:?}"
+        )),
     }
 }
 

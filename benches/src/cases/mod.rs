@@ -186,8 +186,8 @@ fn permutation<B: Backend>(n: usize, device: &B::Device) -> Tensor<B, 1, Int> {
     Tensor::from_data(TensorData::new(order, [n]).convert::<B::IntElem>(), device)
 }
 
-/// The sum of a result as the loss, and the gradients of the loss. A case returns both: Flex would not compute
-/// what a loss is the sum of, if nobody held the loss.
+/// The sum of a result as the loss, and the gradients of the loss. A case returns both: Flex would not
+/// compute the loss if nobody held it.
 fn backward<B: Backend, const D: usize>(
     result: Tensor<Autodiff<B>, D>,
 ) -> (Tensor<Autodiff<B>, 1>, Gradients) {
