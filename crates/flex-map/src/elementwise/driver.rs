@@ -162,6 +162,12 @@ fn run_when<const N: usize>(op: Op<N>, inputs: &mut [Input; N], may_wait: bool) 
     if is_flat(inputs) { run_flat(op, inputs, may_wait) } else { run_general(op, inputs, may_wait) }
 }
 
+/// Computes the operands that wait: to read their bytes would panic where they fail.
+#[cold]
+fn evaluate(inputs: &[Input]) -> Result<()> {
+    inputs.iter().filter_map(Input::tensor).try_for_each(Tensor::evaluate)
+}
+
 /// Whether all tensors have one shape and are contiguous.
 fn is_flat<const N: usize>(inputs: &[Input; N]) -> bool {
     let mut tensors = inputs.iter().filter_map(Input::tensor);
@@ -187,7 +193,10 @@ fn run_flat<const N: usize>(op: Op<N>, inputs: &mut [Input; N], may_wait: bool) 
     }
     // Nothing waits without it.
     #[cfg(not(feature = "std"))]
-    let _ = (may_wait, is_deferred);
+    let _ = may_wait;
+    if is_deferred {
+        evaluate(inputs)?;
+    }
     let work = op.cost.work(count, bytes);
     let fill = |out: &mut [u8], inputs: &[Input; N]| {
         let mut operands = [const { RunOperand::OUTPUT }; N];
@@ -247,7 +256,10 @@ fn run_general<const N: usize>(op: Op<N>, inputs: &mut [Input; N], may_wait: boo
     }
     // Nothing waits without it.
     #[cfg(not(feature = "std"))]
-    let _ = (may_wait, is_deferred);
+    let _ = may_wait;
+    if is_deferred {
+        evaluate(inputs)?;
+    }
     let work = op.cost.work(count, bytes);
 
     let reusable = |input: &Input| {

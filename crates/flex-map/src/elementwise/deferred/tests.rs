@@ -248,6 +248,13 @@ fn an_operand_that_failed_is_an_error_of_its_readers() {
     let y = unary(Unary::Relu, x.clone()).unwrap();
     let z = scaled(scaled(x.clone(), 2.0), 3.0);
     assert!(x.evaluate().is_err());
+    // Operations that do not wait, of one layout and of two.
+    let few = x.clone().narrow(0, 0, 1).unwrap().narrow(1, 0, 1).unwrap();
+    let turned = few.clone().swap_axes(2, 3).unwrap();
+    let side = turned.shape().to_vec();
+    for failed in [unary(Unary::Exp, few), binary(Binary::Pow, turned, values(&side, 1))] {
+        assert!(matches!(failed, Err(Error::Memory { op: "kernel", .. })));
+    }
     for tensor in [&y, &z, &x] {
         for _ in 0..2 {
             assert!(matches!(tensor.evaluate(), Err(Error::Memory { op: "kernel", .. })));
