@@ -16,8 +16,8 @@ pub(super) fn float(shape: Shape, distribution: Distribution, dtype: FloatDType)
     draw(shape, convert(distribution, random::Distribution::Standard), dtype)
 }
 
-/// The default distribution of integers is `[0, 255)`, as in burn-ndarray and Burn's GPU backends, or the part
-/// of it that the dtype holds. Upstream's burn-flex draws from all values of the dtype.
+/// The default distribution of integers is `[0, 255)`, as in burn-ndarray and Burn's GPU backends, or the
+/// part of it that the dtype holds. Upstream's burn-flex draws from all values of the dtype.
 pub(super) fn int(shape: Shape, distribution: Distribution, dtype: IntDType) -> FlexTensor {
     let default = random::Distribution::Uniform { low: 0.0, high: 255.0 };
     draw(shape, convert(distribution, default), dtype::int(dtype))

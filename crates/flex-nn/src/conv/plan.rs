@@ -379,8 +379,8 @@ fn spatial<const N: usize>(shape: &[usize]) -> [usize; N] {
     core::array::from_fn(|k| shape[2 + k])
 }
 
-/// A stride that positions, which are signed, can hold. Along an axis with more than one window every stride is
-/// less than the size of the axis.
+/// A stride that positions, which are signed, can hold. Along an axis with more than one window every stride
+/// is less than the size of the axis.
 fn reachable(stride: usize) -> usize {
     stride.min(isize::MAX as usize)
 }
