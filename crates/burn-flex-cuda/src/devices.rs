@@ -3,7 +3,7 @@
 use crate::driver::{API, Driver};
 use crate::{Cuda, CudaDevice, DTypeTable, DeviceError, DeviceInfo};
 use burn_backend::Backend;
-use burn_flex_gpu::{Cache, Scratch, panic_message, probe};
+use burn_flex_gpu::{Cache, Scratch, probe};
 
 /// The devices that tensors can live on.
 ///
@@ -70,11 +70,9 @@ pub fn supported(device: &CudaDevice) -> Result<DTypeTable, DeviceError> {
     static TABLES: Cache<CudaDevice, DTypeTable> = Cache::new();
     check(device)?;
     TABLES.get_or_find(device, || {
-        let name = format!("{device:?}");
-        let failed = |reason| DeviceError::Failed { device: name.clone(), reason };
         let scratch = || Ok(Scratch { device: device.clone(), complaints: Box::new(|| None) });
+        let probing = || probe::<Cuda>(&format!("{device:?}"), scratch);
         // The thread of the caller has a stream that may have work in it.
-        let probing = std::thread::scope(|scope| scope.spawn(|| probe::<Cuda>(&name, scratch)).join());
-        probing.unwrap_or_else(|panic| Err(failed(panic_message(&*panic))))
+        std::thread::scope(|scope| scope.spawn(probing).join()).expect("`probe` returns panics as errors")
     })
 }

@@ -17,6 +17,7 @@ use flex_tensor::*;
 
 pub mod attention;
 pub mod conv;
+mod divisor;
 pub mod loss;
 pub mod norm;
 pub mod pool;

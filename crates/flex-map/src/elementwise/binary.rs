@@ -5,6 +5,7 @@
 //! integers.
 
 use super::Compare;
+use super::activation::clamp;
 use super::cast::cast;
 use super::compare::compare_scalar;
 use super::driver::{Cost, Input, Op, number, run};
@@ -132,7 +133,8 @@ fn binary_by(op: &'static BinaryDefinition, lhs: Tensor, rhs: Tensor) -> Result<
 }
 
 /// [`binary`] with a number on the right. For half precision, the number is kept in f32, in which the
-/// operation computes. An integer that the tensor's dtype cannot hold keeps its value: only the result wraps.
+/// operation computes. An integer that the tensor's dtype cannot hold keeps its value if 64 bits of the same
+/// sign can: only the result wraps.
 ///
 /// # Errors
 /// A dtype that `op` does not take.
@@ -165,18 +167,12 @@ fn holds(dtype: DType, number: Scalar) -> bool {
 #[cold]
 fn binary_large(op: Binary, lhs: Tensor, rhs: Scalar) -> Result<Tensor> {
     let (dtype, definition) = (lhs.dtype(), op.definition());
-    let Some(range) = dtype.integer_range() else { return binary_scalar_by(definition, lhs, rhs) };
     let bits = 8 * dtype.size() as u64;
     match op {
         // All bits are shifted out.
         Binary::Shl | Binary::Shr => binary_scalar_by(definition, lhs, Scalar::UInt(bits)),
-        Binary::Max | Binary::Min => {
-            let nearest = match rhs {
-                Scalar::Int(..0) => Scalar::Int(*range.start() as i64),
-                _ => Scalar::UInt(*range.end() as u64),
-            };
-            binary_scalar_by(definition, lhs, nearest)
-        }
+        Binary::Max => clamp(lhs, Some(rhs), None).map_err(|error| error.named(definition.name)),
+        Binary::Min => clamp(lhs, None, Some(rhs)).map_err(|error| error.named(definition.name)),
         _ if bits == 64 => binary_scalar_by(definition, lhs, rhs),
         _ => {
             let wide = if dtype.is_uint() { DType::U64 } else { DType::I64 };

@@ -54,7 +54,7 @@ pub fn scatter(
         let mut tensor = into_writable(tensor)?;
         let plan = Scatter::new(OP, tensor.shape(), indices.shape(), axis)?;
         let out = tensor.dense_mut::<B>().expect("the only owner, contiguous");
-        plan.run(OP, &kernel, out, &checked, values.as_slice::<B>().expect("contiguous"))?;
+        plan.run(&kernel, out, &checked, values.as_slice::<B>().expect("contiguous"))?;
         Ok(tensor)
     })
 }
@@ -100,7 +100,6 @@ impl Scatter {
     /// Not enough memory.
     fn run<B: Element>(
         &self,
-        op: &'static str,
         kernel: &UpdateKernel<B>,
         out: &mut [B],
         indices: &Indices,
@@ -119,7 +118,7 @@ impl Scatter {
             // The lists of pieces of all columns, and a copy of the columns of each task.
             let pieces = self.inner.div_ceil(columns).saturating_mul(size_of::<&mut [B]>());
             let copies = columns.saturating_mul(size_of::<B>()).saturating_mul(parallel::threads());
-            storage::ensure(op, self.size.saturating_mul(pieces.saturating_add(copies)))?;
+            storage::ensure(OP, self.size.saturating_mul(pieces.saturating_add(copies)))?;
             self.run_columns(kernel, out, indices, values, columns, work);
             return Ok(());
         }

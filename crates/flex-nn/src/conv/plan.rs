@@ -130,6 +130,33 @@ pub(super) fn window_grid<const N: usize>(
 }
 
 impl Geometry {
+    /// The geometry of checked arguments: the shape of the weight, the sizes of the image and the grid, and
+    /// the options. A stride of an axis with one window, and a dilation of an axis with one tap, reach
+    /// nothing, and may be any number: they become numbers that positions, which are signed, can hold.
+    fn of_checked<const N: usize>(
+        batch: usize,
+        groups: usize,
+        weight: &[usize],
+        [image, grid]: [[usize; N]; 2],
+        [stride, padding, dilation]: [[usize; N]; 3],
+    ) -> Self {
+        let kernel: [usize; N] = spatial(weight);
+        let dilation: [usize; N] = core::array::from_fn(|k| if kernel[k] == 1 { 1 } else { dilation[k] });
+        Self {
+            batch,
+            groups,
+            image_channels: weight[1],
+            grid_channels: weight[0] / groups,
+            image: lift(image, 1),
+            grid: lift(grid, 1),
+            kernel: lift(kernel, 1),
+            // Along an axis with more windows every stride is less than the size of the axis.
+            stride: lift(stride.map(|stride| stride.min(isize::MAX as usize)), 1),
+            padding: lift(padding, 0),
+            dilation: lift(dilation, 1),
+        }
+    }
+
     /// Geometry of the convolution of an input with a weight of these shapes. The grid is the output.
     pub fn conv<const N: usize>(
         op: &'static str,
@@ -151,18 +178,7 @@ impl Geometry {
         }
         let (image, kernel): ([usize; N], [usize; N]) = (spatial(x), spatial(weight));
         let grid = window_grid(op, image, kernel, stride, padding, dilation)?;
-        Ok(Self {
-            batch: x[0],
-            groups,
-            image_channels: weight[1],
-            grid_channels: weight[0] / groups,
-            image: lift(image, 1),
-            grid: lift(grid, 1),
-            kernel: lift(kernel, 1),
-            stride: lift(stride.map(reachable), 1),
-            padding: lift(padding, 0),
-            dilation: lift(dilations(kernel, dilation), 1),
-        })
+        Ok(Self::of_checked(x[0], groups, weight, [image, grid], [stride, padding, dilation]))
     }
 
     /// Geometry of the transposed convolution of an input with a weight of these shapes. The image is the
@@ -237,18 +253,7 @@ impl Geometry {
                 Error::shapes(op, x, weight, expected)
             })?;
         }
-        Ok(Self {
-            batch: x[0],
-            groups,
-            image_channels: weight[1],
-            grid_channels: weight[0] / groups,
-            image: lift(image, 1),
-            grid: lift(grid, 1),
-            kernel: lift(kernel, 1),
-            stride: lift(stride.map(reachable), 1),
-            padding: lift(padding, 0),
-            dilation: lift(dilations(kernel, dilation), 1),
-        })
+        Ok(Self::of_checked(x[0], groups, weight, [image, grid], [stride, padding, dilation]))
     }
 
     /// Refuses a tensor (of any number of spatial axes) that does not have the shape of the image.
@@ -377,17 +382,6 @@ pub(super) fn check_scratch(op: &'static str, factors: &[usize]) -> Result<usize
 
 fn spatial<const N: usize>(shape: &[usize]) -> [usize; N] {
     core::array::from_fn(|k| shape[2 + k])
-}
-
-/// A stride that positions, which are signed, can hold. Along an axis with more than one window every stride
-/// is less than the size of the axis.
-fn reachable(stride: usize) -> usize {
-    stride.min(isize::MAX as usize)
-}
-
-/// One along the axes where the kernel has one tap, which a dilation of any size leaves where it is.
-fn dilations<const N: usize>(kernel: [usize; N], dilation: [usize; N]) -> [usize; N] {
-    core::array::from_fn(|k| if kernel[k] == 1 { 1 } else { dilation[k] })
 }
 
 fn lift<const N: usize>(values: [usize; N], fill: usize) -> [usize; 3] {

@@ -11,6 +11,7 @@
 use super::plan::Geometry;
 use super::planes::{PlaneAxis, Planes};
 use super::product::{Tap, Terms};
+use crate::divisor::gcd;
 use crate::error::Result;
 use crate::storage;
 use alloc::vec::Vec;
@@ -207,11 +208,7 @@ fn check_lists(op: &'static str, g: &Geometry) -> Result<()> {
 /// Number of distinct remainders, modulo the stride, of the distances of an axis's taps from the window's
 /// start. Taps with the same number modulo this one have the same remainder.
 fn residues(g: &Geometry, k: usize) -> usize {
-    let (mut a, mut b) = (g.stride[k], g.dilation[k]);
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    (g.stride[k] / a).min(g.kernel[k]).max(1)
+    (g.stride[k] / gcd(g.stride[k], g.dilation[k])).min(g.kernel[k])
 }
 
 /// One pass. The distance of a tap from the window's start determines the phase and shift that the tap reads.
@@ -274,26 +271,17 @@ fn spread_axis(g: &Geometry, k: usize, skip: bool) -> (PlaneAxis, Vec<AxisPass>)
     let (stride, dilation, padding) = (g.stride[k], g.dilation[k], g.padding[k]);
     let mut passes: Vec<(AxisPass, usize)> = Vec::new();
     let period = residues(g, k);
-    // The pass of each remainder, if it has outputs.
-    let mut pass_of: Vec<Option<usize>> = Vec::new();
-    for tap in 0..g.kernel[k] {
-        let (residue, shift) = (tap * dilation % stride, tap * dilation / stride);
-        if tap >= period {
-            if let Some(pass) = pass_of[tap % period] {
-                passes[pass].0.taps.push((tap, 0, shift));
-            }
-            continue;
-        }
-        pass_of.push(None);
+    for first_tap in 0..period {
+        let residue = first_tap * dilation % stride;
         let start = padding.saturating_sub(residue).div_ceil(stride);
         let end = (g.image[k] + padding).saturating_sub(residue).div_ceil(stride);
         if end > start {
             let first = start * stride + residue - padding;
-            let taps = alloc::vec![(tap, 0, shift)];
+            let taps = (first_tap..g.kernel[k]).step_by(period);
+            let taps = taps.map(|tap| (tap, 0, tap * dilation / stride)).collect();
             let count = end - start;
             // Nothing lies a step from a single output, and a stride of any size must not overflow.
             let step = if count == 1 { 1 } else { stride };
-            pass_of[tap] = Some(passes.len());
             passes.push((AxisPass { taps, first, step, count }, residue));
         }
     }

@@ -6,6 +6,7 @@
 //! that would split blocks goes through floats: its result is quantized anew, with new scales.
 
 use super::{BlockGrid, BlockSize, QTensor, QuantLevel, QuantScheme, dequantize, quantize_dynamic};
+use crate::divisor::gcd;
 use crate::error::{Error, Result};
 use crate::{DType, Shape, Slice, Tensor, index, movement};
 use alloc::vec::Vec;
@@ -218,16 +219,10 @@ impl QTensor {
 /// Along each axis, the largest block size that divides both the given size and the shape, so that no block
 /// extends past the end.
 fn fitting_blocks(sizes: &BlockSize, shape: &Shape) -> BlockSize {
-    let gcd = |mut a: usize, mut b: usize| {
-        while b != 0 {
-            (a, b) = (b, a % b);
-        }
-        a as u8
-    };
     let sizes = sizes.as_slice();
     let sizes = &sizes[sizes.len().saturating_sub(shape.len())..];
     let axes = &shape[shape.len() - sizes.len()..];
-    BlockSize::new(sizes.iter().zip(axes).map(|(&b, &size)| gcd(b.into(), size)).collect::<Vec<u8>>())
+    BlockSize::new(sizes.iter().zip(axes).map(|(&b, &size)| gcd(b.into(), size) as u8).collect::<Vec<u8>>())
 }
 
 /// Concatenates tensors along `axis`, in the scheme of the first one. The result is exact if all tensors have

@@ -366,18 +366,17 @@ impl Pool {
     fn keep_waiting(&self, class: &Class, block: Block, limit: usize) {
         let (capacity, now) = (block.capacity(), self.misses.load(Relaxed));
         // Reserves room first, so that threads that free at the same time cannot exceed the limit together.
-        let mut cached = self.cached.fetch_add(capacity, Relaxed) + capacity;
-        let evicts = cached > limit;
+        let reserved = self.cached.fetch_add(capacity, Relaxed) + capacity;
+        let evicts = reserved > limit;
         let kept = (!evicts || self.make_room_for(class, capacity, limit, now)) && class.push(block, now);
         if !kept {
             self.cached.fetch_sub(capacity, Relaxed);
             return;
         }
-        if evicts {
-            cached = self.cached.load(Relaxed);
-        }
-        if self.peak.load(Relaxed) < cached.min(limit) {
-            self.peak.fetch_max(cached.min(limit), Relaxed);
+        // What gave way counts no more.
+        let cached = if evicts { self.cached.load(Relaxed) } else { reserved }.min(limit);
+        if self.peak.load(Relaxed) < cached {
+            self.peak.fetch_max(cached, Relaxed);
         }
     }
 
