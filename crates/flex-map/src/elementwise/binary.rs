@@ -133,8 +133,8 @@ fn binary_by(op: &'static BinaryDefinition, lhs: Tensor, rhs: Tensor) -> Result<
 }
 
 /// [`binary`] with a number on the right. For half precision, the number is kept in f32, in which the
-/// operation computes. An integer that the tensor's dtype cannot hold keeps its value if 64 bits of the same
-/// sign can: only the result wraps.
+/// operation computes. An integer that the tensor's dtype cannot hold keeps its value if the 64-bit dtype of
+/// the same signedness can: only the result wraps.
 ///
 /// # Errors
 /// A dtype that `op` does not take.
