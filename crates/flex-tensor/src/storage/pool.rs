@@ -14,15 +14,15 @@
 //! their class.
 //!
 //! A forked process has a copy of the pool, and of the locks that other threads held at that time. It goes on
-//! without the classes behind these locks (see [`process`]); their blocks come from the system.
+//! without the classes behind these locks (see [`Lock`]); their blocks come from the system.
 
+use super::Lock;
 use super::available;
 use super::block::Block;
-use super::process;
 use super::slots::{SLOTS, Slots};
 use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::MutexGuard;
 
 use Ordering::Relaxed;
 
@@ -75,7 +75,7 @@ struct Class {
     /// When the block was returned that has waited longest behind the lock; [`NONE_WAITS`] if there is none.
     /// Written under the lock.
     oldest: AtomicU64,
-    waiting: Mutex<Waiting>,
+    waiting: Lock<Waiting>,
 }
 
 /// Later than every block.
@@ -99,27 +99,19 @@ impl Class {
             taken: AtomicU64::new(0),
             returned: AtomicU64::new(0),
             oldest: AtomicU64::new(NONE_WAITS),
-            waiting: Mutex::new(Waiting { blocks: VecDeque::new(), refused: 0, since: 0 }),
+            waiting: Lock::new(Waiting { blocks: VecDeque::new(), refused: 0, since: 0 }),
         }
     }
 
     /// What is behind the lock. `None` if this process was forked from one in which another thread held the
     /// lock at that time: that thread does not exist here, and its lock stays locked.
     fn waiting(&self) -> Option<MutexGuard<'_, Waiting>> {
-        // No code panics while it holds the lock, and a list of blocks has no invariant to break.
-        process::remember();
-        match self.waiting.try_lock() {
-            Ok(waiting) => Some(waiting),
-            Err(TryLockError::Poisoned(error)) => Some(error.into_inner()),
-            Err(TryLockError::WouldBlock) if process::is_forked() => {
-                // Nobody looks for blocks here any more.
-                self.oldest.store(NONE_WAITS, Relaxed);
-                None
-            }
-            Err(TryLockError::WouldBlock) => {
-                Some(self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
-            }
+        let waiting = self.waiting.lock_or_do_without();
+        if waiting.is_none() {
+            // Nobody looks for blocks here any more.
+            self.oldest.store(NONE_WAITS, Relaxed);
         }
+        waiting
     }
 
     /// Writes down which block is now the first in the list.
