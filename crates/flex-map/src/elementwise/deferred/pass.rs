@@ -30,6 +30,10 @@ pub(super) enum LinkOperand<'a> {
     Fetched(&'a [f32]),
     /// One number for all elements.
     Same(f32),
+    /// One number for each [row](FusedPass::row).
+    PerRow(&'a [f32]),
+    /// The same row for each [row](FusedPass::row).
+    SameRow(&'a [f32]),
     /// The elements of a target, before or after a function stores its result there.
     Target(usize),
 }
@@ -51,6 +55,8 @@ pub(super) struct Link<'a> {
 /// Functions, each of which may read the results of those before.
 pub(super) struct FusedPass<'p, 'a> {
     pub links: &'p [Link<'a>],
+    /// Elements of a row: whole [widest](WIDEST) vectors, or as many as targets have. Targets are whole rows.
+    pub row: usize,
     /// How far ahead memory is fetched, in elements.
     pub ahead: usize,
     /// Of equal length.
@@ -63,8 +69,8 @@ pub(super) struct FusedPass<'p, 'a> {
 impl FusedPass<'_, '_> {
     /// Computes every element of the targets.
     pub(super) fn run(self) {
-        let Self { links, ahead, targets, streamed } = self;
-        let whole = Whole { links, ahead, targets: &mut *targets, streamed: None, len: 0 };
+        let Self { links, row, ahead, targets, streamed } = self;
+        let whole = Whole { links, row, ahead, targets: &mut *targets, streamed: None, len: 0 };
         if let Some(to) = streamed {
             let len = to.len();
             debug_assert!(len.is_multiple_of(WIDEST));
@@ -111,7 +117,8 @@ fn run_end(links: &[Link<'_>], targets: &mut [&mut [f32]], done: usize) {
     let mut ends: PaddedEnds = targets.iter().map(|target| block(target)).collect();
     {
         let mut blocks: SmallVec<[&mut [f32]; 4]> = ends.iter_mut().map(|end| &mut end[..]).collect();
-        dispatch(Whole { links: &links, ahead: 0, targets: &mut blocks, streamed: None, len: WIDEST });
+        let (row, len) = (WIDEST, WIDEST);
+        dispatch(Whole { links: &links, row, ahead: 0, targets: &mut blocks, streamed: None, len });
     }
     for (target, end) in targets.iter_mut().zip(&ends) {
         let target = &mut target[done..];
@@ -125,6 +132,7 @@ type PaddedEnds = SmallVec<[[f32; WIDEST]; 4]>;
 /// The part of a pass that consists of whole vectors. Returns its length.
 struct Whole<'p, 'a, 't, 's> {
     links: &'p [Link<'a>],
+    row: usize,
     ahead: usize,
     targets: &'p mut [&'t mut [f32]],
     streamed: Option<&'p mut Streamed<'s, f32>>,
@@ -136,24 +144,33 @@ impl WithSimd for Whole<'_, '_, '_, '_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(mut self) -> usize {
-        // Without vectors, longer groups would only be more code.
-        let done = if const { has_vectors::<S>() } { self.run::<S, VECTORS>(0) } else { 0 };
-        let done = self.run::<S, FEW>(done);
-        self.run::<S, 1>(done)
+        let mut done = 0;
+        for row in 0..self.len.div_ceil(self.row.max(1)) {
+            let end = (done + self.row).min(self.len);
+            // Without vectors, longer groups would only be more code.
+            if const { has_vectors::<S>() } {
+                done = self.run::<S, VECTORS>(row, done, end);
+            }
+            done = self.run::<S, FEW>(row, done, end);
+            done = self.run::<S, 1>(row, done, end);
+        }
+        done
     }
 }
 
 impl Whole<'_, '_, '_, '_> {
-    /// Computes elements from `at` on, as far as there are groups of `N` vectors; returns where they end.
+    /// Computes the elements of row `row` from `at` on and before `end`, as far as there are groups of `N`
+    /// vectors; returns where they end.
     #[inline(always)]
-    fn run<S: Simd, const N: usize>(&mut self, mut at: usize) -> usize {
-        let Self { links, ahead, targets, streamed, len } = self;
+    fn run<S: Simd, const N: usize>(&mut self, row: usize, mut at: usize, end: usize) -> usize {
+        let Self { links, row: len, ahead, targets, streamed, .. } = self;
         let step = N * f32::lanes::<S>();
-        while at + step <= *len {
+        while at + step <= end {
+            let place = InRow { row, at, in_row: at - row * *len, ahead: *ahead };
             let mut value = [0f32.splat(); N];
             for link in *links {
-                let second = load::<S, N>(&link.operands[1], at, *ahead, &value, targets);
-                let mut first = load::<S, N>(&link.operands[0], at, *ahead, &value, targets);
+                let second = load::<S, N>(&link.operands[1], place, &value, targets);
+                let mut first = load::<S, N>(&link.operands[0], place, &value, targets);
                 link.light.eval::<S, N>(&mut first, &second, link.third.splat());
                 value = first;
                 if let Some(target) = link.target {
@@ -174,18 +191,35 @@ impl Whole<'_, '_, '_, '_> {
     }
 }
 
-/// The vectors of an operand from element `at` on.
+/// Where a group of vectors begins.
+#[derive(Clone, Copy)]
+struct InRow {
+    row: usize,
+    /// In the targets.
+    at: usize,
+    /// In the row.
+    in_row: usize,
+    /// How far ahead memory is fetched.
+    ahead: usize,
+}
+
+/// A group of vectors of an operand.
 #[inline(always)]
 fn load<S: Simd, const N: usize>(
     operand: &LinkOperand<'_>,
-    at: usize,
-    ahead: usize,
+    place: InRow,
     value: &[Vector<S, f32>; N],
     targets: &[&mut [f32]],
 ) -> [Vector<S, f32>; N] {
+    let InRow { row, mut at, in_row, ahead } = place;
     let from = match *operand {
         LinkOperand::Value => return *value,
         LinkOperand::Same(number) => return [number.splat(); N],
+        LinkOperand::PerRow(numbers) => return [numbers[row].splat(); N],
+        LinkOperand::SameRow(from) => {
+            at = in_row;
+            from
+        }
         LinkOperand::Each(from) => from,
         LinkOperand::Fetched(from) => {
             let next = from.as_ptr().wrapping_add(at + ahead);

@@ -6,7 +6,7 @@
 use super::MAX_LEAVES;
 use super::pass::{FusedPass, Link, LinkOperand};
 use super::program::{ChainProgram, Leaf, LeafForm, Place, RowPlace, Step, Target};
-use super::tiles::{LeafTile, RowTile};
+use super::tiles::{LeafTile, RowNumbers, RowTile};
 use crate::Tensor;
 use crate::elementwise::light::LightFn;
 use crate::parallel::thresholds::TASK_CHAIN_ELEMENTS;
@@ -101,10 +101,16 @@ impl<'p> Plan<'p> {
             let (stage, rest) = steps.split_at(end);
             let streams = program.streams && rest.is_empty();
             stages.push(match stage {
-                [step] if step.light().is_none() || !(streams || begins_with_number(step)) => {
+                [step]
+                    if step.light().is_none()
+                        || !(streams || begins_with_number(step) || program.reads_by_row(step)) =>
+                {
                     Stage::Step(step)
                 }
-                steps => Stage::Pass(Route::new(steps)),
+                steps => {
+                    let by_row = steps.iter().any(|step| program.reads_by_row(step));
+                    Stage::Pass(Route::new(steps, by_row))
+                }
             });
             steps = rest;
         }
@@ -162,7 +168,7 @@ impl<'p> Plan<'p> {
         let mut rows = self.program.leaves.iter().filter_map(|leaf| match &leaf.form {
             LeafForm::Rows { walk, .. } => Some(walk.inner().size),
             LeafForm::Copied { .. } => Some(0),
-            LeafForm::Flat | LeafForm::One | LeafForm::Moved => None,
+            LeafForm::Flat | LeafForm::One | LeafForm::Moved | LeafForm::PerRow | LeafForm::SameRow => None,
         });
         let row = rows.next().unwrap_or(usize::MAX);
         if rows.all(|other| other == row) { row } else { 0 }
@@ -210,6 +216,8 @@ pub(super) struct Route {
     waypoints: Vec<Waypoint>,
     /// Where results are stored: outputs, the last result, and what other steps than the next one read.
     targets: SmallVec<[Target; 4]>,
+    /// Whether operands are read [by row](ChainProgram::by_row).
+    by_row: bool,
 }
 
 impl Route {
@@ -238,7 +246,7 @@ impl Route {
         last.output().is_some() && operands.all(|operand| operand != Origin::Target(before.len()))
     }
 
-    fn new(steps: &[Step]) -> Self {
+    fn new(steps: &[Step], by_row: bool) -> Self {
         let last = steps.len() - 1;
         let is_stored = |k: usize| k == last || steps[k].is_kept || steps[k].target.output().is_some();
         let mut targets: SmallVec<[Target; 4]> = SmallVec::new();
@@ -275,7 +283,7 @@ impl Route {
             }
         };
         let waypoints = steps.iter().enumerate().map(waypoint).collect();
-        Self { waypoints, targets }
+        Self { waypoints, targets, by_row }
     }
 
     /// Computes a tile of `len` elements, which lie at `here` in outputs. `rows` are the tile's row results;
@@ -305,9 +313,10 @@ impl Route {
                 Origin::Target(number) => LinkOperand::Target(number),
                 Origin::Same(number) => LinkOperand::Same(number),
                 Origin::Register(n) => register(n),
-                Origin::Row(place) => match rows.number(place, outs, registers) {
-                    Some(number) => LinkOperand::Same(bytemuck::pod_read_unaligned(number)),
-                    None => register(place.spread),
+                Origin::Row(place) => match rows.numbers(place, outs, registers) {
+                    RowNumbers::One(number) => LinkOperand::Same(bytemuck::pod_read_unaligned(number)),
+                    RowNumbers::Each(numbers) => LinkOperand::PerRow(bytemuck::cast_slice(numbers)),
+                    RowNumbers::Spread => register(place.spread),
                 },
                 Origin::Output(output) => {
                     LinkOperand::Each(bytemuck::cast_slice(&outs[output][here.clone()]))
@@ -316,6 +325,8 @@ impl Route {
                     LeafTile::Each(bytes) if fetches => LinkOperand::Fetched(bytemuck::cast_slice(bytes)),
                     LeafTile::Each(bytes) => LinkOperand::Each(bytemuck::cast_slice(bytes)),
                     LeafTile::Same(bytes) => LinkOperand::Same(bytemuck::pod_read_unaligned(bytes)),
+                    LeafTile::PerRow(bytes) => LinkOperand::PerRow(bytemuck::cast_slice(bytes)),
+                    LeafTile::SameRow(bytes) => LinkOperand::SameRow(bytemuck::cast_slice(bytes)),
                     LeafTile::Register(n, _) => register(n),
                 },
             };
@@ -341,7 +352,8 @@ impl Route {
             if let Some(last) = links.last_mut().filter(|_| streams) {
                 last.target = None;
             }
-            FusedPass { links: &links, ahead, targets: &mut targets, streamed }.run();
+            let row = if self.by_row { rows.unit } else { len };
+            FusedPass { links: &links, row, ahead, targets: &mut targets, streamed }.run();
         }
         outputs().zip(to_outs).for_each(|(k, bytes)| outs[k] = bytes);
         stores().zip(to_registers).for_each(|(k, bytes)| registers[k] = bytes);

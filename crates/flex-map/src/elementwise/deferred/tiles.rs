@@ -1,7 +1,7 @@
 //! Runs the steps of a program, tile by tile.
 
 use super::MAX_LEAVES;
-use super::program::{Leaf, LeafForm, Place, RowPlace, Step, Target};
+use super::program::{ChainProgram, Leaf, LeafForm, Place, RowPlace, Step, Target};
 use super::stages::{Plan, Stage};
 use crate::elementwise::kernel::Src;
 use crate::parallel::thresholds::TASK_CHAIN_ELEMENTS;
@@ -17,6 +17,10 @@ use smallvec::SmallVec;
 pub(super) enum LeafTile<'a> {
     Each(&'a [u8]),
     Same(&'a [u8]),
+    /// One element for each row of the tile.
+    PerRow(&'a [u8]),
+    /// One row for each row of the tile.
+    SameRow(&'a [u8]),
     /// In this register, with elements of this size.
     Register(usize, usize),
 }
@@ -28,6 +32,20 @@ pub(super) struct RowTile {
     first: usize,
     /// Number of rows.
     count: usize,
+    /// Elements of a row.
+    pub unit: usize,
+    /// Whether steps read the results [by row](ChainProgram::by_row).
+    by_row: bool,
+}
+
+/// What a row result is for a step on all elements.
+pub(super) enum RowNumbers<'a> {
+    /// The result of the tile's only row.
+    One(&'a [u8]),
+    /// One number for each row.
+    Each(&'a [u8]),
+    /// In the register in which they are repeated along the rows.
+    Spread,
 }
 
 impl RowTile {
@@ -40,21 +58,26 @@ impl RowTile {
         }
     }
 
-    /// The row result of a tile that is one row.
-    pub(super) fn number<'a>(
+    /// The row results of a tile for a step on all elements.
+    pub(super) fn numbers<'a>(
         self,
         place: RowPlace,
         outs: &'a [&mut [u8]],
         registers: &'a [&mut [u8]],
-    ) -> Option<&'a [u8]> {
-        (self.count == 1).then(|| self.values(place, outs, registers))
+    ) -> RowNumbers<'a> {
+        match self.count {
+            1 => RowNumbers::One(self.values(place, outs, registers)),
+            _ if self.by_row => RowNumbers::Each(self.values(place, outs, registers)),
+            _ => RowNumbers::Spread,
+        }
     }
 
-    /// Repeats each row result along its row of `unit` elements, unless the tile is one row.
-    fn spread(self, place: RowPlace, unit: usize, outs: &[&mut [u8]], registers: &mut [&mut [u8]]) {
-        if self.count == 1 {
+    /// Repeats each row result along its row, where a step reads them so.
+    fn spread(self, place: RowPlace, outs: &[&mut [u8]], registers: &mut [&mut [u8]]) {
+        if self.count == 1 || self.by_row {
             return;
         }
+        let unit = self.unit;
         let spread = core::mem::take(&mut registers[place.spread]);
         let values = self.values(place, outs, registers);
         match place.size {
@@ -129,8 +152,8 @@ impl Plan<'_> {
         let here = |size: usize, scale: usize| {
             (range.start - start) / scale * size..(range.end - start) / scale * size
         };
-        let unit = self.program.unit;
-        let rows = RowTile { first: (range.start - start) / unit, count: len / unit };
+        let ChainProgram { unit, by_row, .. } = *self.program;
+        let rows = RowTile { first: (range.start - start) / unit, count: len / unit, unit, by_row };
         // A result that was computed since the chain was made is a leaf, so there may be more than at first.
         let mut leaves: SmallVec<[LeafTile<'_>; MAX_LEAVES]> = SmallVec::new();
         for (leaf, &buffer) in self.program.leaves.iter().zip(&self.buffers) {
@@ -140,7 +163,7 @@ impl Plan<'_> {
                     registers[*register][..from.len()].copy_from_slice(from);
                     LeafTile::Register(*register, leaf.size)
                 }
-                _ => leaf.tile(buffer, range.clone(), range.start == start, registers),
+                _ => leaf.tile(buffer, range.clone(), unit, range.start == start, registers),
             });
         }
         let mut next_tile = None;
@@ -175,7 +198,7 @@ impl Plan<'_> {
                 }
             }
             if let Some(place) = step.row_place() {
-                rows.spread(place, unit, outs, registers);
+                rows.spread(place, outs, registers);
             }
         }
     }
@@ -236,14 +259,16 @@ impl Step {
                 Place::Scalar(value) => Src::Same(value.as_slice()),
                 Place::Register(register, size) => tile(*register, *size),
                 Place::Output(output, size) => Src::Each(&outs[*output][here(*size, scale)]),
-                Place::Row(place) => match rows.number(*place, outs, registers) {
-                    Some(number) => Src::Same(number),
-                    None => tile(place.spread, place.size),
+                Place::Row(place) => match rows.numbers(*place, outs, registers) {
+                    RowNumbers::One(number) => Src::Same(number),
+                    RowNumbers::Spread => tile(place.spread, place.size),
+                    RowNumbers::Each(_) => unreachable!("passes alone read by row"),
                 },
                 Place::Leaf(leaf) => match leaves[*leaf] {
                     LeafTile::Each(bytes) => Src::Each(bytes),
                     LeafTile::Same(bytes) => Src::Same(bytes),
                     LeafTile::Register(register, size) => tile(register, size),
+                    LeafTile::PerRow(_) | LeafTile::SameRow(_) => unreachable!("passes alone read by row"),
                 },
             };
         }
@@ -257,12 +282,13 @@ impl Leaf {
         self.tensor.as_ref().map_or(0, |tensor| tensor.layout().offset()) * self.size
     }
 
-    /// A tile of a leaf with a buffer: the elements that the elements `range` of the chain read. `is_first`
-    /// says whether it is the first of its task.
+    /// A tile of a leaf with a buffer: the elements that the elements `range` of the chain read, whose reduced
+    /// rows have `unit` elements. `is_first` says whether it is the first of its task.
     fn tile<'a>(
         &self,
         buffer: &'a [u8],
         range: Range<usize>,
+        unit: usize,
         is_first: bool,
         registers: &mut [&mut [u8]],
     ) -> LeafTile<'a> {
@@ -271,6 +297,10 @@ impl Leaf {
         match &self.form {
             LeafForm::Flat => LeafTile::Each(&buffer[start + range.start * size..start + range.end * size]),
             LeafForm::One => LeafTile::Same(&buffer[start..start + size]),
+            LeafForm::PerRow => {
+                LeafTile::PerRow(&buffer[start + range.start / unit * size..start + range.end / unit * size])
+            }
+            LeafForm::SameRow => LeafTile::SameRow(&buffer[start..start + unit * size]),
             // No step reads it here.
             LeafForm::Moved | LeafForm::Copied { .. } => LeafTile::Each(&[]),
             LeafForm::Rows { walk, register, repeats } => {
