@@ -2,8 +2,54 @@
 
 pub use flex_reduce::reduce::*;
 
+#[cfg(feature = "std")]
+use crate::elementwise::deferred::operand_of_reduction;
 use crate::elementwise::{Binary, Unary, binary, unary};
 use crate::{Result, Tensor};
+
+/// Without `std` nothing waits.
+#[cfg(not(feature = "std"))]
+fn operand_of_reduction(tensor: Tensor, _: usize) -> Tensor {
+    tensor
+}
+
+/// Defines reductions along an axis by those of `flex-reduce`. Where the operations that follow are likely to
+/// read the operand too, these wait for them (`elementwise::deferred`).
+macro_rules! along_an_axis {
+    ($($(#[$doc:meta])* $name:ident)*) => {$(
+        $(#[$doc])*
+        pub fn $name(tensor: Tensor, axis: usize) -> Result<Tensor> {
+            flex_reduce::reduce::$name(operand_of_reduction(tensor, axis), axis)
+        }
+    )*};
+}
+
+along_an_axis! {
+    /// Sum along an axis, which is kept with size 1.
+    ///
+    /// # Errors
+    /// An axis out of range, or a dtype that is not a number.
+    sum_dim
+
+    /// Mean along an axis, which is kept with size 1.
+    ///
+    /// # Errors
+    /// An axis out of range, a dtype that is not a number, or more than 2^32 integers of 32 bits along the
+    /// axis.
+    mean_dim
+
+    /// Largest elements along an axis, which is kept with size 1.
+    ///
+    /// # Errors
+    /// An axis out of range or of size 0 (unless the result is empty too), or a dtype that is not a number.
+    max_dim
+
+    /// Smallest elements along an axis, which is kept with size 1.
+    ///
+    /// # Errors
+    /// An axis out of range or of size 0 (unless the result is empty too), or a dtype that is not a number.
+    min_dim
+}
 
 /// Largest absolute value, shape `[1]`. The most negative integer is its own absolute value.
 ///

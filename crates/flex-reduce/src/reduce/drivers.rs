@@ -9,10 +9,11 @@ use super::traversal::{AccessPath, Traversal, unordered_elements};
 use crate::error::Result;
 use crate::layout::{Layout, checked_num_elements};
 use crate::parallel::{self, Work};
-use crate::storage::RowReduction;
+use crate::storage::{RowReducer, RowReduction};
 use crate::walk::Walk;
 use crate::{DType, Shape, Tensor};
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use core::ops::Range;
 
 /// Shortest inner rows that a full reduction of a tensor with gaps reads in place; a tensor of shorter rows
@@ -162,6 +163,17 @@ pub(super) fn reduce_axis(
         }
         tensor.evaluate()?;
     }
+    reduce_computed(op, tensor, axis, kernel, dtype)
+}
+
+/// [`reduce_axis`] of a tensor that has elements, and does not wait.
+fn reduce_computed(
+    op: &'static str,
+    tensor: Tensor,
+    axis: usize,
+    kernel: &dyn ReduceKernel,
+    dtype: DType,
+) -> Result<Tensor> {
     let traversal = Traversal::unordered(tensor, axis)?;
     let output = build_bytes(op, traversal.output_shape(), dtype, &mut |out| match traversal.path {
         AccessPath::AlongRows => reduce_rows(&traversal, kernel, out),
@@ -199,11 +211,30 @@ fn reduce_when_computed(
     }
     let mut shape = tensor.shape().clone();
     shape[axis] = 1;
-    let kernel = kernel.shared();
-    let fold = move |src: &[u8], out: &mut [u8]| {
-        fold_batches(&*kernel, src, RowStarts { first: 0, stride: n as isize }, n, 1, out);
-    };
-    tensor.reduce_when_computed(RowReduction { name: op, row: n, shape, dtype, fold: Box::new(fold) })
+    let reducer = Box::new(AlongRows { op, axis, n, kernel: kernel.shared(), dtype });
+    tensor.reduce_when_computed(RowReduction { name: op, row: n, shape, dtype, reducer })
+}
+
+/// A reduction along the last axis that has more than one element, which waits for its reader.
+struct AlongRows {
+    op: &'static str,
+    axis: usize,
+    /// Elements of a row.
+    n: usize,
+    kernel: Arc<dyn ReduceKernel>,
+    /// The dtype of the result.
+    dtype: DType,
+}
+
+impl RowReducer for AlongRows {
+    fn fold(&self, rows: &[u8], out: &mut [u8]) {
+        let starts = RowStarts { first: 0, stride: self.n as isize };
+        fold_batches(&*self.kernel, rows, starts, self.n, 1, out);
+    }
+
+    fn reduce(&self, tensor: Tensor) -> Result<Tensor> {
+        reduce_computed(self.op, tensor, self.axis, &*self.kernel, self.dtype)
+    }
 }
 
 /// Writes the results of reducing no elements.

@@ -47,12 +47,22 @@ pub struct RowReduction {
     pub shape: Shape,
     /// The dtype of the result.
     pub dtype: DType,
-    /// Reduces consecutive rows, given as bytes, to their results.
-    pub fold: Box<RowFold>,
+    /// How rows are reduced.
+    pub reducer: Box<dyn RowReducer>,
 }
 
-/// Reduces rows to one element each; both are given as bytes.
-pub type RowFold = dyn Fn(&[u8], &mut [u8]) + Send + Sync;
+/// How rows are reduced: while they are computed, or when their tensor has been computed. The results of both
+/// have the same bits.
+pub trait RowReducer: Send + Sync {
+    /// Reduces consecutive rows to one element each; both are given as bytes.
+    fn fold(&self, rows: &[u8], out: &mut [u8]);
+
+    /// The reduction of all rows of a tensor.
+    ///
+    /// # Errors
+    /// Too little memory. What else can be wrong is found before the reduction waits.
+    fn reduce(&self, tensor: Tensor) -> Result<Tensor>;
+}
 
 /// A kernel whose result waits for the operations that follow it, which then complete each piece of the
 /// result while it is in the cache.

@@ -4,6 +4,7 @@
 
 use super::{MOST_PRODUCED, pays};
 use crate::elementwise::driver::{Input, Op, ScalarBytes, run_now};
+use crate::elementwise::light::LightFn;
 use crate::error::Result;
 use crate::layout::checked_num_elements;
 use crate::storage::{Deferred, copy_of};
@@ -67,10 +68,25 @@ pub(in super::super) fn constant(shape: &Shape, value: Scalar, dtype: DType) -> 
     Ok(Some(Constant::tensor(shape.clone(), one.storage_bytes(), count, dtype)))
 }
 
-/// The number of which all elements of a tensor consist, if it is known; also if the tensor is a view.
+/// The number of which all elements of a tensor consist, if it is known; also if the tensor is a view. It is
+/// known too if one element that is computed stands for all, as in the gradient of a sum of all elements.
 fn number(tensor: &Tensor) -> Option<ScalarBytes> {
-    let constant = tensor.computation::<Constant>()?;
-    (constant.dtype.size() == tensor.dtype().size()).then_some(constant.element)
+    let size = tensor.dtype().size();
+    if let Some(constant) = tensor.computation::<Constant>() {
+        return (constant.dtype.size() == size).then_some(constant.element);
+    }
+    if !is_one_element(tensor) || tensor.waits() {
+        return None;
+    }
+    let start = tensor.layout().offset() * size;
+    Some(ScalarBytes::of(&tensor.storage_bytes()[start..start + size]))
+}
+
+/// Whether one element of the buffer stands for all elements of a tensor that has some.
+fn is_one_element(tensor: &Tensor) -> bool {
+    let layout = tensor.layout();
+    let mut axes = layout.shape().iter().zip(layout.strides());
+    axes.all(|(&size, &stride)| size == 1 || stride == 0 && size > 0)
 }
 
 /// Whether an operand is a tensor whose elements are known to be one number.
@@ -85,6 +101,30 @@ pub(super) fn as_numbers(inputs: &mut [Input]) {
             *input = Input::Scalar(number);
         }
     }
+}
+
+/// The result of a product with a tensor of ones: the other operand, in the shape of the result. `None` for
+/// other operations. Takes the operands.
+///
+/// In the gradient of a sum, Burn multiplies a tensor of ones by the gradient of each row's sum. Then the
+/// result takes no memory of its own, and a chain reads one number for each row.
+pub(super) fn product_with_ones<const N: usize>(
+    op: &Op<N>,
+    inputs: &mut [Input; N],
+    shape: &Shape,
+) -> Option<Tensor> {
+    if op.light != Some(LightFn::Mul) {
+        return None;
+    }
+    let one = Tensor::full([1], Scalar::Int(1), op.dtype).ok()?;
+    let is_one = |input: &Input| {
+        let tensor = input.tensor().filter(|tensor| tensor.dtype() == op.dtype);
+        tensor.and_then(number).is_some_and(|number| number.as_slice() == one.storage_bytes())
+    };
+    let other = 1 - inputs.iter().position(is_one)?;
+    let product = inputs[other].tensor()?.clone().expand(shape).ok()?;
+    inputs[other] = Input::Output;
+    Some(product)
 }
 
 /// The operation's result, a tensor of one number, if all its operands are. Takes the operands then.

@@ -46,6 +46,7 @@ use alloc::boxed::Box;
 pub(super) use constant::constant;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use node::{Call, Node, Todo};
+pub use rows::operand_of_reduction;
 use smallvec::SmallVec;
 
 /// A light f32 operation waits if it reads and writes at least this many bytes; [`set_least_bytes`] sets
@@ -72,10 +73,6 @@ const MAX_NODES: usize = 32;
 /// Most tensors that a chain reads when it is made: more if results of its operations are computed before it,
 /// for other readers. A waiting chain keeps these tensors in memory. Adam's update reads four.
 const MAX_LEAVES: usize = 8;
-
-/// Most reductions of rows that wait at a time, of all threads. Each keeps the tensors that its chain reads
-/// in memory, which may be a thousand times larger than its result.
-const MAX_REDUCTIONS: usize = 64;
 
 /// A convolution waits from a quarter of these bytes on: each operation that follows it saves a pass through
 /// memory.
@@ -284,6 +281,9 @@ pub(super) fn wait<const N: usize>(
     };
     if let Some(constant) = constant::fold(op, inputs, &shape, count) {
         return Some(constant);
+    }
+    if let Some(product) = constant::product_with_ones(op, inputs, &shape) {
+        return Some(product);
     }
     if !fit(inputs, op.dtype, &shape, count) {
         return None;

@@ -6,7 +6,7 @@
 //! they never wait for each other. Nothing is computed under the lock.
 
 use super::program::{ChainProgram, LARGE};
-use super::{AnyOp, Extent, MAX_LEAVES, MAX_NODES, MAX_REDUCTIONS, Operands, rows};
+use super::{AnyOp, Extent, MAX_LEAVES, MAX_NODES, Operands, rows};
 use crate::error::{Error, Result};
 use crate::storage::{Deferred, Lock, Producer, RowReduction, process};
 use crate::{Bytes, DType, Shape, Tensor};
@@ -113,8 +113,11 @@ static CLAIMS: Lock<()> = Lock::new(());
 /// Nodes that may wait, the latest last.
 static NODES: Lock<Vec<Weak<Node>>> = Lock::new(Vec::new());
 
-/// Reductions of rows that may wait, the latest last.
-static REDUCTIONS: Lock<VecDeque<Weak<Node>>> = Lock::new(VecDeque::new());
+/// Reductions that may wait, the latest last, and how many of them wait at most.
+pub(super) struct Reductions {
+    most: usize,
+    nodes: Lock<VecDeque<Weak<Node>>>,
+}
 
 /// Length of [`NODES`], to be read without its lock.
 static LISTED: AtomicUsize = AtomicUsize::new(0);
@@ -155,31 +158,6 @@ impl Node {
     pub(super) fn computed_singly(&self) -> Vec<Bytes> {
         let mut chain = self.claim().expect("nobody else claims it");
         ChainProgram::new(&mut chain.0).run_singly().into_iter().map(|result| result.unwrap()).collect()
-    }
-
-    /// Keeps the number of reductions that wait, `node` included, at [`MAX_REDUCTIONS`]: computes the oldest.
-    pub(super) fn bound_reductions(node: &Arc<Self>) {
-        let mut waiting = {
-            let Some(mut reductions) = REDUCTIONS.lock() else { return };
-            reductions.push_back(Arc::downgrade(node));
-            if reductions.len() <= MAX_REDUCTIONS {
-                return;
-            }
-            core::mem::take(&mut *reductions)
-        };
-        // Not under the lock, for the reason that `new` gives.
-        waiting.retain(|node| node.upgrade().is_some_and(|node| node.waits()));
-        let oldest = if waiting.len() <= MAX_REDUCTIONS { None } else { waiting.pop_front() };
-        if let Some(mut reductions) = REDUCTIONS.lock() {
-            waiting.append(&mut reductions);
-            *reductions = waiting;
-        }
-        if let Some(oldest) = oldest.and_then(|oldest| oldest.upgrade()) {
-            // Its reader gets the error, and learns of a panic. This caller has no part in either, nor in
-            // what dropping the panic's payload might do.
-            let computed = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| drop(oldest.bytes())));
-            computed.unwrap_or_else(core::mem::forget);
-        }
     }
 
     pub(super) fn count(&self) -> usize {
@@ -223,6 +201,41 @@ impl Node {
         chain.claim(self.this.upgrade()?, todo, process);
         chain.find_holders();
         Some(chain)
+    }
+}
+
+impl Reductions {
+    pub(super) const fn at_most(most: usize) -> Self {
+        Self { most, nodes: Lock::new(VecDeque::new()) }
+    }
+
+    /// Adds a reduction that waits. If that makes too many, computes the oldest.
+    pub(super) fn add(&self, node: &Arc<Node>) {
+        let mut waiting = {
+            let Some(mut nodes) = self.nodes.lock() else { return };
+            // Mostly the oldest are gone.
+            while nodes.front().is_some_and(|node| node.strong_count() == 0) {
+                nodes.pop_front();
+            }
+            nodes.push_back(Arc::downgrade(node));
+            if nodes.len() <= self.most {
+                return;
+            }
+            core::mem::take(&mut *nodes)
+        };
+        // Not under the lock, for the reason that `Node::new` gives.
+        waiting.retain(|node| node.upgrade().is_some_and(|node| node.waits()));
+        let oldest = if waiting.len() <= self.most { None } else { waiting.pop_front() };
+        if let Some(mut nodes) = self.nodes.lock() {
+            waiting.append(&mut nodes);
+            *nodes = waiting;
+        }
+        if let Some(oldest) = oldest.and_then(|oldest| oldest.upgrade()) {
+            // Its reader gets the error, and learns of a panic. This caller has no part in either, nor in
+            // what dropping the panic's payload might do.
+            let computed = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| drop(oldest.bytes())));
+            computed.unwrap_or_else(core::mem::forget);
+        }
     }
 }
 
@@ -285,6 +298,9 @@ impl Claimed {
     /// taken the place of the others.
     fn runs_alone(&self) -> bool {
         let Some(Todo::Call(call)) = &self.todo else { return false };
+        if call.op.reduces() {
+            return true;
+        }
         let streams = call.op.light().is_some() && self.node.count * call.op.dtype().size() >= LARGE;
         let mut tensors = call.operands.iter().filter_map(super::Input::tensor);
         !streams && tensors.any(|tensor| tensor.num_elements() == self.node.count)

@@ -2,13 +2,14 @@
 //! the operation alone, so reading each result is the oracle of the results that wait.
 
 use super::program::LARGE;
+use super::rows::{MAX_REDUCTIONS, MAX_REDUCTIONS_OF_READY};
 use super::*;
 use crate::elementwise::{
     Binary, Compare, Unary, binary, binary_scalar, cast, clamp, compare, compare_scalar, full, mask_fill,
     mask_where, unary,
 };
 use crate::error::Error;
-use crate::storage::{Finish, RowFold, RowReduction};
+use crate::storage::{Finish, RowReducer, RowReduction};
 use crate::{BoolStore, Element, Scalar, bf16, f16};
 use alloc::boxed::Box;
 use alloc::string::ToString;
@@ -65,7 +66,7 @@ fn what_is_lost_in_a_panic_is_an_error() {
     let y = scaled(x, 3.0);
     let z = unary(Unary::Relu, y.clone()).unwrap();
     assert!(waits(&z));
-    let sums = z.reduce_when_computed(row_reduction(&z, Box::new(|_, _| panic!("in a fold")))).unwrap();
+    let sums = z.reduce_when_computed(row_reduction(&z, Panics)).unwrap();
     assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| sums.evaluate())).is_err());
     // Readers of all results are told, and do not wait for ever.
     for lost in [y, z, sums] {
@@ -79,37 +80,63 @@ fn row_axis(tensor: &Tensor) -> usize {
     tensor.shape().iter().rposition(|&size| size > 1).unwrap()
 }
 
-fn row_reduction(tensor: &Tensor, fold: Box<RowFold>) -> RowReduction {
+fn row_reduction(tensor: &Tensor, reducer: impl RowReducer + 'static) -> RowReduction {
     let (axis, mut shape) = (row_axis(tensor), tensor.shape().clone());
     let row = core::mem::replace(&mut shape[axis], 1);
-    RowReduction { name: "row_sums", row, shape, dtype: tensor.dtype(), fold }
+    RowReduction { name: "row_sums", row, shape, dtype: tensor.dtype(), reducer: Box::new(reducer) }
 }
 
-/// Sums of rows of floats, element by element, rounded once: of a tensor that waits as a tensor that waits.
-fn row_sums(tensor: &Tensor) -> Tensor {
-    fn fold<T: crate::Element>(row: usize, rows: &[u8], out: &mut [u8]) {
-        let (rows, out): (&[T], &mut [T]) = (bytemuck::cast_slice(rows), bytemuck::cast_slice_mut(out));
-        assert_eq!(rows.len(), row * out.len(), "whole rows");
-        for (row, out) in rows.chunks_exact(row).zip(out) {
-            *out = T::from_f64(row.iter().map(|x| x.to_f64()).sum());
+/// A kernel, or a reduction, that does not come to an end.
+struct Panics;
+
+impl RowReducer for Panics {
+    fn fold(&self, _: &[u8], _: &mut [u8]) {
+        panic!("in a fold");
+    }
+
+    fn reduce(&self, _: Tensor) -> Result<Tensor> {
+        panic!("in a reduction");
+    }
+}
+
+/// Sums of rows of floats, element by element, rounded once.
+struct RowSums {
+    row: usize,
+    dtype: DType,
+}
+
+impl RowReducer for RowSums {
+    fn fold(&self, rows: &[u8], out: &mut [u8]) {
+        fn fold<T: crate::Element>(row: usize, rows: &[u8], out: &mut [u8]) {
+            let (rows, out): (&[T], &mut [T]) = (bytemuck::cast_slice(rows), bytemuck::cast_slice_mut(out));
+            assert_eq!(rows.len(), row * out.len(), "whole rows");
+            for (row, out) in rows.chunks_exact(row).zip(out) {
+                *out = T::from_f64(row.iter().map(|x| x.to_f64()).sum());
+            }
+        }
+        match self.dtype {
+            DType::F32 => fold::<f32>(self.row, rows, out),
+            DType::F64 => fold::<f64>(self.row, rows, out),
+            DType::F16 => fold::<crate::f16>(self.row, rows, out),
+            _ => fold::<crate::bf16>(self.row, rows, out),
         }
     }
-    let row = tensor.shape()[row_axis(tensor)];
-    let dtype = tensor.dtype();
-    let fold = move |rows: &[u8], out: &mut [u8]| match dtype {
-        DType::F32 => fold::<f32>(row, rows, out),
-        DType::F64 => fold::<f64>(row, rows, out),
-        DType::F16 => fold::<crate::f16>(row, rows, out),
-        _ => fold::<crate::bf16>(row, rows, out),
-    };
-    if let Some(sums) = tensor.reduce_when_computed(row_reduction(tensor, Box::new(fold))) {
-        return sums;
+
+    fn reduce(&self, tensor: Tensor) -> Result<Tensor> {
+        let mut shape = tensor.shape().clone();
+        shape[row_axis(&tensor)] = 1;
+        let rows = bits(&tensor);
+        let mut sums = Tensor::full(shape, 0.0, self.dtype)?;
+        self.fold(&rows, sums.dense_bytes_mut().unwrap());
+        Ok(sums)
     }
-    let RowReduction { shape, .. } = row_reduction(tensor, Box::new(fold));
-    let rows = bits(tensor);
-    let mut sums = Tensor::full(shape, 0.0, dtype).unwrap();
-    fold(&rows, sums.dense_bytes_mut().unwrap());
-    sums
+}
+
+/// The [`RowSums`] of a tensor; of a tensor that waits as a tensor that waits.
+fn row_sums(tensor: &Tensor) -> Tensor {
+    let sums = || RowSums { row: tensor.shape()[row_axis(tensor)], dtype: tensor.dtype() };
+    let waiting = tensor.reduce_when_computed(row_reduction(tensor, sums()));
+    waiting.unwrap_or_else(|| sums().reduce(tensor.clone()).unwrap())
 }
 
 #[test]
@@ -141,6 +168,102 @@ fn reductions_of_rows_are_part_of_the_chain() {
                 assert_eq!(top[r * row + k], (x * 0.5 - sum * 0.5) * (x * 3.0), "{k} of row {r} of {row}");
             }
         }
+    }
+}
+
+/// Tiles of several rows, whose row operands passes read by row, and of one row; rows that passes do not read
+/// so, because they are no whole vectors, because they are short, or because a function is not light.
+#[test]
+fn operands_of_rows_are_read_by_row() {
+    for row in [112, 128, 136, 144, 1024, 6000] {
+        let rows = 300_000 / row;
+        let (x, y) = (values(&[rows, row], 1), values(&[rows, row], 2));
+        let (column, line) = (values(&[rows, 1], 3), values(&[1, row], 4));
+        // Numbers of rows that do not lie next to each other.
+        let apart = values(&[rows, 2], 5).narrow(1, 1, 1).unwrap();
+        for heavy in [false, true] {
+            let run = |read: &dyn Fn(&Tensor)| {
+                let op = |op, a: &Tensor, b: &Tensor| {
+                    let result = binary(op, a.clone(), b.clone()).unwrap();
+                    read(&result);
+                    result
+                };
+                let product = op(Binary::Mul, &x, &column);
+                let sums = row_sums(&product);
+                read(&sums);
+                let halved = scaled(sums.clone(), 0.5);
+                let centred = op(Binary::Sub, &product, &sums);
+                let other = if heavy { op(Binary::Atan2, &y, &halved) } else { op(Binary::Add, &y, &halved) };
+                let top =
+                    op(Binary::Add, &op(Binary::Mul, &centred, &line), &op(Binary::Div, &other, &column));
+                let squares = row_sums(&op(Binary::Mul, &top, &top));
+                let last = op(Binary::Mul, &squares, &op(Binary::Sub, &top, &line));
+                [sums, centred, op(Binary::Add, &last, &apart)]
+            };
+            let waiting = run(&|_| ());
+            assert!(waits(&waiting[2]));
+            let at_once = run(&|result| result.evaluate().unwrap());
+            for (k, (got, want)) in waiting.iter().zip(&at_once).enumerate() {
+                assert!(bits(got) == bits(want), "result {k} of rows of {row}, heavy: {heavy}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_reduction_waits_for_what_reads_its_operand_too() {
+    let sums = |x: &Tensor| row_sums(&operand_of_reduction(x.clone(), row_axis(x)));
+    for row in [2, 101, 1024] {
+        let x = values(&[300_000 / row, row], 1);
+        let want = row_sums(&x).to_vec::<f32>();
+        // x - sum(x), and the sum of its squares: one pass over one operand.
+        let first = sums(&x);
+        assert!(waits(&first), "rows of {row}");
+        let centered = binary(Binary::Sub, x.clone(), first.clone()).unwrap();
+        let squares = row_sums(&binary(Binary::Mul, centered.clone(), centered).unwrap());
+        let extent = squares.computation::<Node>().unwrap().extent();
+        assert_eq!((extent.whole, extent.row), (x.num_elements(), row));
+        let squares = squares.to_vec::<f32>();
+        assert!(!waits(&first) && first.to_vec::<f32>() == want);
+        for (r, (x, sum)) in x.to_vec::<f32>().chunks_exact(row).zip(&want).enumerate() {
+            let square = |x: &f32| f64::from((x - sum) * (x - sum));
+            assert_eq!(squares[r], x.iter().map(square).sum::<f64>() as f32, "row {r} of {row}");
+        }
+        // Alone, and after its operand was dropped.
+        let alone = sums(&x);
+        drop(x);
+        assert!(waits(&alone) && alone.to_vec::<f32>() == want);
+    }
+}
+
+#[test]
+fn a_reduction_does_not_wait_for_an_operand_that_nobody_else_reads() {
+    let x = values(&[1400, 200], 1);
+    let reduced = |x: Tensor, axis: usize| operand_of_reduction(x, axis).is_deferred();
+    assert!(reduced(x.clone(), 1));
+    // Columns; an axis that is wrong, or has one element; another order; a small view; a long row.
+    assert!(!reduced(x.clone(), 0));
+    assert!(!reduced(x.clone(), 2));
+    assert!(!reduced(x.clone().reshape([1400, 200, 1]).unwrap(), 2));
+    assert!(!reduced(x.clone().swap_axes(0, 1).unwrap(), 1));
+    assert!(!reduced(x.clone().narrow(0, 7, 2).unwrap(), 1));
+    let long = values(&[14, 20_000], 1);
+    assert!(!reduced(long.clone(), 1));
+    assert!(!reduced(x, 1), "the only holder");
+}
+
+#[test]
+fn few_reductions_keep_their_operands() {
+    let read: Vec<Tensor> = (0..3 * MAX_REDUCTIONS_OF_READY)
+        .map(|k| {
+            let x = values(&[1400, 200], k);
+            row_sums(&operand_of_reduction(x.clone(), 1))
+        })
+        .collect();
+    // Other tests of this process may have such reductions too.
+    assert!(read.iter().filter(|sums| waits(sums)).count() <= MAX_REDUCTIONS_OF_READY);
+    for (k, sums) in read.iter().enumerate() {
+        assert_eq!(sums.to_vec::<f32>(), row_sums(&values(&[1400, 200], k)).to_vec::<f32>(), "{k}");
     }
 }
 
@@ -208,9 +331,6 @@ fn nothing_waits_without_elements() {
     assert_eq!(top.shape().as_slice(), [0, 4, 100, 101]);
     assert!(bits(&top).is_empty());
 }
-
-/// A kernel that does not come to an end.
-struct Panics;
 
 impl Producer for Panics {
     fn produce(&self, _: Option<Finish<'_>>) -> Result<Tensor> {
@@ -751,6 +871,38 @@ fn a_number_takes_the_place_of_a_tensor() {
             }
         }
     }
+}
+
+#[test]
+fn a_product_with_ones_is_the_other_operand() {
+    let rows = Tensor::from_slice(&[1.5f32, -0.0, f32::INFINITY], [3, 1, 1, 1]).unwrap();
+    for ones in [full(IMAGES, 1.0, DType::F32).unwrap(), Tensor::full([1; 4], 1.0, DType::F32).unwrap()] {
+        let ones = ones.expand(&IMAGES).unwrap();
+        for x in [values(&IMAGES, 1), rows.clone(), scaled(values(&IMAGES, 1), 2.0)] {
+            for product in [
+                binary(Binary::Mul, ones.clone(), x.clone()).unwrap(),
+                binary(Binary::Mul, x.clone(), ones.clone()).unwrap(),
+            ] {
+                assert!(product.shares_storage(&x));
+                assert_eq!(product.shape().as_slice(), IMAGES);
+                assert_eq!(bits(&product), bits(&x.clone().expand(&IMAGES).unwrap()));
+            }
+        }
+    }
+    // Not of another number, nor by another operation.
+    let x = values(&IMAGES, 1);
+    let two = full(IMAGES, 2.0, DType::F32).unwrap();
+    let ones = full(IMAGES, 1.0, DType::F32).unwrap();
+    for (product, want) in [
+        (binary(Binary::Mul, x.clone(), two).unwrap(), scaled(x.clone(), 2.0)),
+        (binary(Binary::Div, ones, x.clone()).unwrap(), unary(Unary::Recip, x.clone()).unwrap()),
+    ] {
+        assert!(!product.shares_storage(&x));
+        assert_eq!(bits(&product), bits(&want));
+    }
+    let ones = full(IMAGES, 1, DType::I32).unwrap();
+    let x = cast(scaled(x, 100.0), DType::I32).unwrap();
+    assert!(binary(Binary::Mul, ones, x.clone()).unwrap().shares_storage(&x));
 }
 
 #[test]
