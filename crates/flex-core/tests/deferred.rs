@@ -37,30 +37,64 @@ fn reductions_of_what_waits() {
     let _alone = alone();
     // Operations of every dtype.
     deferred::set_least_bytes(1);
-    type Reduction = fn(Tensor, usize) -> Result<Tensor>;
-    let reductions: [Reduction; 5] =
-        [reduce::sum_dim, reduce::mean_dim, reduce::max_dim, reduce::min_dim, reduce::prod_dim];
-    // Rows shorter and longer than a tile, than an accumulator's block, and than a fold takes.
-    for [rows, n] in [[40_000, 3], [1000, 101], [70, 1500], [33, 4096], [31, 4097], [5, 20_000], [2, 140_000]]
-    {
+    type Reduction = fn(Tensor) -> Result<Tensor>;
+    let reductions: [(&str, Reduction); 14] = [
+        ("sums of rows", |x| reduce::sum_dim(x, 1)),
+        ("means of rows", |x| reduce::mean_dim(x, 1)),
+        ("maxima of rows", |x| reduce::max_dim(x, 1)),
+        ("minima of rows", |x| reduce::min_dim(x, 1)),
+        ("products of rows", |x| reduce::prod_dim(x, 1)),
+        ("sums of columns", |x| reduce::sum_dim(x, 0)),
+        ("means of columns", |x| reduce::mean_dim(x, 0)),
+        ("maxima of columns", |x| reduce::max_dim(x, 0)),
+        ("products of columns", |x| reduce::prod_dim(x, 0)),
+        ("sum", reduce::sum),
+        ("mean", reduce::mean),
+        ("maximum", reduce::max),
+        ("minimum", reduce::min),
+        ("product", reduce::prod),
+    ];
+    // Rows shorter and longer than a tile, than an accumulator's block, and than a fold takes; columns that
+    // are split among tasks and that are not; fewer elements than several tasks have.
+    let shapes = [
+        [40_000, 3],
+        [9000, 16],
+        [1000, 101],
+        [300, 1024],
+        [70, 1500],
+        [100, 3000],
+        [33, 4096],
+        [31, 4097],
+        [20, 9000],
+        [5, 20_000],
+        [2, 140_000],
+    ];
+    for shape in shapes {
         for dtype in [DType::F32, DType::F64, DType::F16, DType::I32] {
-            let x = cast(values(&[rows, n]), dtype).unwrap();
+            let x = cast(values(&shape), dtype).unwrap();
             x.evaluate().unwrap();
             let chain = || {
                 let y = binary(Binary::Mul, x.clone(), x.clone()).unwrap();
                 binary_scalar(Binary::Add, y, Scalar::Int(1)).unwrap()
             };
-            for (k, reduce) in reductions.iter().enumerate() {
-                let ready = chain();
-                ready.evaluate().unwrap();
-                let want = bits(reduce(ready.clone(), 1).unwrap());
-                let unheld = chain();
-                assert!(unheld.waits());
-                let what = format!("reduction {k} of {rows} rows of {n} {dtype:?}");
-                assert!(bits(reduce(unheld, 1).unwrap()) == want, "{what}");
-                let held = chain();
-                assert!(bits(reduce(held.clone(), 1).unwrap()) == want, "{what}, held");
-                assert!(bits(held) == bits(ready), "{what}: what is held");
+            // Tiles are whole rows.
+            let of_rows = || {
+                let sums = reduce::max_dim(binary_scalar(Binary::Add, x.clone(), Scalar::Int(1)).unwrap(), 1);
+                binary(Binary::Sub, x.clone(), sums.unwrap()).unwrap()
+            };
+            for (name, reduce) in reductions {
+                for chain in [&chain as &dyn Fn() -> Tensor, &of_rows] {
+                    let ready = chain();
+                    ready.evaluate().unwrap();
+                    let want = bits(reduce(ready.clone()).unwrap());
+                    let unheld = chain();
+                    assert!(unheld.waits());
+                    let what = format!("{name} of {shape:?} {dtype:?}");
+                    assert!(bits(reduce(unheld).unwrap()) == want, "{what}");
+                    let held = chain();
+                    assert!(bits(reduce(held.clone()).unwrap()) == want, "{what}, held");
+                    assert!(bits(held) == bits(ready), "{what}: what is held");
+                }
             }
         }
     }

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::layout::{Layout, Shape, Slice, checked_num_elements};
 use crate::parallel::{self, Work};
 use crate::storage::prepared::Key;
-use crate::storage::{self, Buffer, Bytes, Deferred, RowReduction};
+use crate::storage::{self, Buffer, Bytes, Deferred, Pieces, RowReduction};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
@@ -372,6 +372,19 @@ impl Tensor {
     /// [`Deferred::reduce`]. `None` if the tensor has to be computed first.
     pub fn reduce_when_computed(&self, reduction: RowReduction) -> Option<Self> {
         self.data.computation().filter(|_| self.fills_buffer())?.reduce(self, reduction)
+    }
+
+    /// Computes a tensor that [waits](Self::waits), and folds each piece of it while it is in the cache. Nobody
+    /// may read the tensor afterwards, unless others share it, for whom it is stored.
+    ///
+    /// `false` if nothing was folded, and the tensor has to be read.
+    ///
+    /// # Errors
+    /// Those of the computation.
+    pub fn fold_when_computed(&mut self, pieces: Pieces<'_>) -> Result<bool> {
+        let held = self.holders() > 1;
+        let computation = self.data.computation().filter(|_| self.fills_buffer());
+        computation.map_or(Ok(false), |computation| computation.fold_pieces(held, pieces))
     }
 
     /// The form of the buffer's bytes that [`prepare`](Self::prepare) made for this key, if there is one.

@@ -227,6 +227,31 @@ pub const OPERATIONS: &[(&str, Operation)] = &[
             ])
         })
     }),
+    // Many of these results wait, and are reduced while they are computed.
+    ("reductions of chains", |d| {
+        let (shape, column) = (d.dims(400_000), d.flag());
+        let x = d.values(&shape, F32)?;
+        let other = d.values(&[if column { shape[0] } else { 1 }, if column { 1 } else { shape[1] }], F32)?;
+        run(move || {
+            let chain = || {
+                let product = binary(Binary::Mul, x.clone(), other.clone())?;
+                binary(Binary::Sub, product, x.clone())
+            };
+            let shifted = binary(Binary::Sub, x.clone(), reduce::max_dim(x.clone(), 1)?)?;
+            let e = unary(Unary::Exp, shifted)?;
+            let softmax = binary(Binary::Div, e.clone(), reduce::sum_dim(e, 1)?)?;
+            let held = binary(Binary::Mul, softmax.clone(), chain()?)?;
+            Ok(vec![
+                reduce::sum(chain()?)?,
+                reduce::sum_dim(chain()?, 0)?,
+                reduce::max_dim(chain()?, 0)?,
+                reduce::mean(held.clone())?,
+                reduce::mean_dim(held.clone(), 0)?,
+                held,
+                reduce::sum(softmax)?,
+            ])
+        })
+    }),
     ("sums over several axes", |d| {
         let (dtype, shape) = (d.float(), [d.dim(12), d.dim(40), d.dim(60), d.dim(60)]);
         let axes: Vec<usize> = (0..4).filter(|_| d.flag()).collect();

@@ -4,7 +4,11 @@
 use super::kernel::{KernelFacts, ReduceKernel, RowStarts};
 use super::scratch::{WORD, Word, whole_words, with_scratch, words};
 use super::sizes::{BLOCK_ROWS, TILE};
+use super::traversal::MIN_COLUMNS;
+use crate::Tensor;
+use crate::error::Result;
 use crate::parallel::{self, Work};
+use crate::storage::Pieces;
 use crate::walk::Walk;
 use alloc::vec::Vec;
 use core::ops::{Range, RangeInclusive};
@@ -119,11 +123,76 @@ pub(super) fn drive_columns(
             for (t, (tile, partials)) in
                 row.chunks_mut(TILE * output).zip(partials.chunks_exact_mut(blocks * each)).enumerate()
             {
-                let merged = merge_partials(kernel, columns(t), partials, each);
+                let merged = merge_partials(kernel, columns(t), partials, each, blocks);
                 kernel.write(columns(t), merged, tile);
             }
         }
     });
+}
+
+/// [`drive_columns`] of a matrix of `n` rows of `width` elements, at least [`MIN_COLUMNS`], that waits for its
+/// reader: blocks of rows are reduced while they are computed. `None` if the tensor has to be computed first.
+pub(super) fn columns_when_computed<'k>(
+    tensor: &mut Tensor,
+    [n, width]: [usize; 2],
+    kernel: &'k dyn ReduceKernel,
+) -> Result<Option<ColumnPartials<'k>>> {
+    let facts = kernel.facts();
+    let (tiles, block) = (width.div_ceil(TILE), rows_of_a_task(n, width * facts.element));
+    // Otherwise the rows are not split.
+    if width < MIN_COLUMNS || tiles >= ENOUGH_TASKS || block >= n {
+        return Ok(None);
+    }
+    let each = whole_words(width.min(TILE) * facts.accumulator) / WORD;
+    let fold = |piece: &[u8], partial: &mut [u8]| {
+        let columns = ReduceColumns::contiguous(kernel, piece, [n, width]);
+        let rows = piece.len() / (width * facts.element);
+        for (t, partial) in partial.chunks_exact_mut(each * WORD).enumerate() {
+            let width = TILE.min(width - t * TILE);
+            let partial = &mut partial[..columns.partial_size(width)];
+            columns.fold(t * TILE, 0..rows, width, partial, &mut Vec::new());
+        }
+    };
+    let blocks = n.div_ceil(block);
+    let mut partials = words(blocks * tiles * each * WORD);
+    let pieces = Pieces {
+        len: block * width,
+        partials: bytemuck::cast_slice_mut(&mut partials),
+        partial: tiles * each * WORD,
+        fold: &fold,
+    };
+    let folded = tensor.fold_when_computed(pieces)?;
+    Ok(folded.then(|| ColumnPartials {
+        columns: ReduceColumns::contiguous(kernel, &[], [n, width]),
+        width,
+        partials,
+        each,
+        blocks,
+    }))
+}
+
+/// The partial results of blocks of rows.
+pub(super) struct ColumnPartials<'k> {
+    columns: ReduceColumns<'k>,
+    width: usize,
+    /// Of each block, those of its tiles.
+    partials: Vec<Word>,
+    /// Words of a partial result.
+    each: usize,
+    blocks: usize,
+}
+
+impl ColumnPartials<'_> {
+    /// Writes the outputs of all columns.
+    pub(super) fn write(&mut self, out: &mut [u8]) {
+        let Self { columns, width, partials, each, blocks } = self;
+        let tiles = width.div_ceil(TILE);
+        for (t, tile) in out.chunks_mut(TILE * columns.facts.result).enumerate() {
+            let width = tile.len() / columns.facts.result;
+            let merged = merge_partials(&*columns, width, &mut partials[t * *each..], tiles * *each, *blocks);
+            columns.write(width, merged, tile);
+        }
+    }
 }
 
 /// Merges the partial results of blocks of rows, `each` words apart, pairwise and in order.
@@ -132,8 +201,9 @@ fn merge_partials<'a>(
     width: usize,
     partials: &'a mut [Word],
     each: usize,
+    blocks: usize,
 ) -> &'a [u8] {
-    let (size, blocks) = (kernel.partial_size(width), partials.len() / each);
+    let size = kernel.partial_size(width);
     // The merged result of a pair replaces the later of the two: `ends` holds the positions still to be
     // merged.
     let mut ends: Vec<usize> = (0..blocks).collect();
@@ -194,7 +264,12 @@ impl ColumnKernel for ReduceColumns<'_> {
     }
 }
 
-impl ReduceColumns<'_> {
+impl<'a> ReduceColumns<'a> {
+    /// Of rows of `width` elements that lie one after the other.
+    fn contiguous(kernel: &'a dyn ReduceKernel, src: &'a [u8], [n, width]: [usize; 2]) -> Self {
+        Self { kernel, facts: kernel.facts(), src, stride: width as isize, narrow: false, n, copies: 1 }
+    }
+
     /// Reduces rows `rows` at `starts` to `acc`, which holds one accumulator per column.
     fn fold_wide(&self, starts: RowStarts, rows: Range<usize>, acc: &mut [u8], scratch: &mut Vec<Word>) {
         let kernel = self.kernel;

@@ -1,7 +1,7 @@
 //! Drivers of reductions over all elements and along an axis. They cut the work into tasks of fixed size and
 //! combine the tasks' results in a fixed order. Compiled once for all reductions.
 
-use super::columns::{ReduceColumns, ReductionSizes, drive_columns};
+use super::columns::{ReduceColumns, ReductionSizes, columns_when_computed, drive_columns};
 use super::kernel::{ReduceKernel, RowStarts};
 use super::scratch::with_scratch;
 use super::sizes::{BATCH, LONG_ROW, TASK};
@@ -9,7 +9,7 @@ use super::traversal::{AccessPath, Traversal, unordered_elements};
 use crate::error::Result;
 use crate::layout::{Layout, checked_num_elements};
 use crate::parallel::{self, Work};
-use crate::storage::{RowReducer, RowReduction};
+use crate::storage::{Pieces, RowReducer, RowReduction};
 use crate::walk::Walk;
 use crate::{DType, Shape, Tensor};
 use alloc::boxed::Box;
@@ -21,8 +21,13 @@ use core::ops::Range;
 const MIN_ROW: usize = 64;
 
 /// Reduces all elements to a tensor of shape `[1]`.
-pub(super) fn reduce_all(tensor: Tensor, kernel: &dyn ReduceKernel, dtype: DType) -> Result<Tensor> {
+pub(super) fn reduce_all(mut tensor: Tensor, kernel: &dyn ReduceKernel, dtype: DType) -> Result<Tensor> {
     if tensor.is_deferred() {
+        if tensor.waits()
+            && let Some(result) = reduce_all_when_computed(&mut tensor, kernel, dtype)?
+        {
+            return Ok(result);
+        }
         tensor.evaluate()?;
     }
     if tensor.is_contiguous() {
@@ -46,11 +51,39 @@ pub(super) fn reduce_all(tensor: Tensor, kernel: &dyn ReduceKernel, dtype: DType
             }
             (n, copies)
         };
-        let mut result = [0u64];
-        let result = &mut bytemuck::bytes_of_mut(&mut result)[..facts.result];
-        kernel.finish(acc, n, copies, result);
-        Ok(Tensor::single_of_bytes(result, dtype))
+        Ok(result_of_all(kernel, acc, n, copies, dtype))
     })
+}
+
+/// [`reduce_all`] of a tensor that waits, by the tasks of [`fold_long`] while their elements are computed.
+/// `None` if the tensor has to be computed first.
+fn reduce_all_when_computed(
+    tensor: &mut Tensor,
+    kernel: &dyn ReduceKernel,
+    dtype: DType,
+) -> Result<Option<Tensor>> {
+    let (n, facts) = (tensor.num_elements(), kernel.facts());
+    if n < LONG_ROW {
+        return Ok(None);
+    }
+    let (each, element) = (facts.accumulator, facts.element);
+    with_scratch(n.div_ceil(TASK) * each, &mut |partials| {
+        let fold = |piece: &[u8], acc: &mut [u8]| fold_run(kernel, piece, 0, piece.len() / element, acc);
+        let pieces = Pieces { len: TASK, partials: &mut *partials, partial: each, fold: &fold };
+        let folded = tensor.fold_when_computed(pieces)?;
+        Ok(folded.then(|| {
+            kernel.merge(partials);
+            result_of_all(kernel, &partials[..each], n, 1, dtype)
+        }))
+    })
+}
+
+/// The result of all elements, whose accumulator is `acc`: `n` elements that count `copies` times.
+fn result_of_all(kernel: &dyn ReduceKernel, acc: &[u8], n: usize, copies: usize, dtype: DType) -> Tensor {
+    let mut result = [0u64];
+    let result = &mut bytemuck::bytes_of_mut(&mut result)[..kernel.facts().result];
+    kernel.finish(acc, n, copies, result);
+    Tensor::single_of_bytes(result, dtype)
 }
 
 /// Reduces the elements of a non-empty tensor to one accumulator.
@@ -147,7 +180,7 @@ pub(super) fn fold_run(kernel: &dyn ReduceKernel, src: &[u8], start: usize, n: u
 /// Reduces along `axis`, which is kept with size 1.
 pub(super) fn reduce_axis(
     op: &'static str,
-    tensor: Tensor,
+    mut tensor: Tensor,
     axis: usize,
     kernel: &dyn ReduceKernel,
     dtype: DType,
@@ -160,6 +193,15 @@ pub(super) fn reduce_axis(
     if tensor.waits() {
         if let Some(result) = reduce_when_computed(op, &tensor, axis, kernel, dtype) {
             return Ok(result);
+        }
+        let [before, after] = [&tensor.shape()[..axis], &tensor.shape()[axis + 1..]];
+        let sizes = [tensor.shape()[axis], after.iter().product()];
+        if before.iter().all(|&size| size == 1)
+            && let Some(mut partials) = columns_when_computed(&mut tensor, sizes, kernel)?
+        {
+            let mut shape = tensor.shape().clone();
+            shape[axis] = 1;
+            return build_bytes(op, shape, dtype, &mut |out| partials.write(out));
         }
         tensor.evaluate()?;
     }

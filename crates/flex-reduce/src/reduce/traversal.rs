@@ -12,7 +12,7 @@ use crate::{Shape, Tensor};
 use smallvec::SmallVec;
 
 /// Kept rows narrower than this are not worth a vector loop of their own.
-const MIN_COLUMNS: usize = 16;
+pub(super) const MIN_COLUMNS: usize = 16;
 
 /// If both the reduced axis and a kept axis have unit stride (overlapping windows), columns are faster from
 /// this width on.

@@ -35,6 +35,30 @@ pub trait Deferred: Any + Send + Sync {
         let _ = (operand, reduction);
         None
     }
+
+    /// Computes the bytes and folds each [piece](Pieces) of them while it is in the cache. The bytes are
+    /// stored if they are `held` by somebody who will read them later; otherwise they are lost.
+    ///
+    /// `false`, as by default, if nothing was folded: the bytes have to be read.
+    ///
+    /// # Errors
+    /// The error of the computation.
+    fn fold_pieces(&self, held: bool, pieces: Pieces<'_>) -> Result<bool> {
+        let _ = (held, pieces);
+        Ok(false)
+    }
+}
+
+/// A reduction of pieces of a tensor, each to a partial result.
+pub struct Pieces<'a> {
+    /// Elements of a piece; the last may have fewer.
+    pub len: usize,
+    /// The partial results, one after the other.
+    pub partials: &'a mut [u8],
+    /// Bytes of a partial result.
+    pub partial: usize,
+    /// Writes the partial result of a piece.
+    pub fold: &'a (dyn Fn(&[u8], &mut [u8]) + Sync),
 }
 
 /// A reduction of rows, each to one element.

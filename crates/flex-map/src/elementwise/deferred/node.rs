@@ -8,7 +8,7 @@
 use super::program::{ChainProgram, LARGE};
 use super::{AnyOp, Extent, MAX_LEAVES, MAX_NODES, Operands, rows};
 use crate::error::{Error, Result};
-use crate::storage::{Deferred, Lock, Producer, RowReduction, process};
+use crate::storage::{Deferred, Lock, Pieces, Producer, RowReduction, process};
 use crate::{Bytes, DType, Shape, Tensor};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -265,6 +265,16 @@ impl Deferred for Node {
     fn reduce(&self, operand: &Tensor, reduction: RowReduction) -> Option<Tensor> {
         rows::reduce(self, operand, reduction)
     }
+
+    fn fold_pieces(&self, held: bool, pieces: Pieces<'_>) -> Result<bool> {
+        let Extent { producers, row, .. } = self.extent;
+        let fits =
+            producers == 0 && !self.extent.is_by_row(self.count) && pieces.len.is_multiple_of(row.max(1));
+        match fits.then(|| self.claim()).flatten() {
+            Some(chain) => chain.fold_pieces(held, pieces),
+            None => Ok(false),
+        }
+    }
 }
 
 /// A node that this thread computes.
@@ -389,6 +399,25 @@ impl Chain {
             claimed => ChainProgram::new(claimed).run(),
         };
         self.finish(results)
+    }
+
+    /// Computes the chain, and folds pieces of the result that is being read, which is stored if it is `held`.
+    /// Whether they were folded: where there is too little memory for all results, they are computed singly.
+    fn fold_pieces(mut self, held: bool, pieces: Pieces<'_>) -> Result<bool> {
+        let (results, folded) = match ChainProgram::new(&mut self.0).fold_pieces(held, pieces) {
+            Ok((results, folded)) => (Ok(results), folded),
+            Err(error) => (Err(error), false),
+        };
+        if folded
+            && !held
+            && let Some(Claimed { node, is_held, .. }) = self.0.last_mut()
+        {
+            *is_held = false;
+            let why = "folded for its only reader";
+            let _ = node.result.set(Err(Error::argument("deferred", "result", why, "a result")));
+        }
+        self.finish(results)?;
+        Ok(folded)
     }
 
     /// Whether the chain is operations that turn a result of this dtype into one other result, which may take

@@ -14,7 +14,7 @@ use crate::elementwise::driver::{Input, ScalarBytes};
 use crate::elementwise::light::LightFn;
 use crate::error::{Error, Result};
 use crate::parallel::Work;
-use crate::storage::Producer;
+use crate::storage::{Pieces, Producer};
 use crate::walk::Walk;
 use crate::{Bytes, Shape, Tensor, storage};
 use alloc::boxed::Box;
@@ -229,6 +229,13 @@ pub(super) struct ChainProgram {
     pub streams: bool,
 }
 
+/// How pieces of the last output are folded while they are in the cache.
+pub(super) struct Folding<'a> {
+    pub pieces: Pieces<'a>,
+    /// Whether the output is stored.
+    pub held: bool,
+}
+
 /// The operand of a step, before registers are assigned.
 enum StepOperand {
     Leaf(usize),
@@ -434,10 +441,39 @@ impl ChainProgram {
     /// An operand that could not be computed, or too little memory for the work on a tile. Where memory is
     /// missing for some outputs alone, these have the error.
     pub(super) fn run(mut self) -> Result<Vec<Result<Bytes>>> {
+        match self.run_together(None)? {
+            Some(results) => Ok(results.into_iter().map(Ok).collect()),
+            None => Ok(self.run_singly()),
+        }
+    }
+
+    /// [`run`](Self::run), where pieces of the last output are folded meanwhile. That output is stored if it is
+    /// `held`; otherwise the results are those of the outputs before. Also returns whether pieces were folded:
+    /// without memory for the results all of them are computed singly.
+    ///
+    /// # Errors
+    /// As `run`.
+    pub(super) fn fold_pieces(
+        mut self,
+        held: bool,
+        pieces: Pieces<'_>,
+    ) -> Result<(Vec<Result<Bytes>>, bool)> {
+        match self.run_together(Some(Folding { pieces, held }))? {
+            Some(results) => Ok((results.into_iter().map(Ok).collect(), true)),
+            None => Ok((self.run_singly(), false)),
+        }
+    }
+
+    /// Computes the outputs that are stored, all by the same pass. `None` if there is no room for all of them.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    fn run_together(&mut self, folding: Option<Folding<'_>>) -> Result<Option<Vec<Bytes>>> {
         self.evaluate_leaves()?;
-        self.ensure_registers()?;
+        self.ensure_working_memory(folding.as_ref())?;
+        let lost = usize::from(folding.as_ref().is_some_and(|folding| !folding.held));
         let mut taken: SmallVec<[Option<usize>; 4]> = SmallVec::new();
-        for output in 0..self.outputs.len() {
+        for output in 0..self.outputs.len() - lost {
             let leaf = self.leaf_to_take_over(output, &taken);
             taken.push(leaf);
         }
@@ -446,21 +482,22 @@ impl ChainProgram {
         };
         // Before any buffer is taken over, so that no operand is lost where memory is missing.
         let Ok(room) = taken.iter().enumerate().map(room).collect::<Result<Vec<Option<Bytes>>>>() else {
-            return Ok(self.run_singly());
+            return Ok(None);
         };
         let mut results = Vec::with_capacity(room.len());
         for (output, (leaf, room)) in taken.into_iter().zip(room).enumerate() {
             let is_last = self.steps.last().is_some_and(|step| step.target == Target::Output(output));
             let is_large = room.as_ref().is_some_and(|room| room.len() >= LARGE);
-            self.streams |= is_last && is_large && self.outputs[output].scale == 1;
+            let is_read = folding.is_some();
+            self.streams |= is_last && is_large && !is_read && self.outputs[output].scale == 1;
             results.push(match (room, leaf.and_then(|leaf| self.move_leaf(leaf, output))) {
                 (Some(room), _) => room,
                 (None, Some(leaf)) => leaf.into_bytes()?,
                 (None, None) => unreachable!("a leaf is taken over once"),
             });
         }
-        Plan::new(&self).run_tiles(&mut results);
-        Ok(results.into_iter().map(Ok).collect())
+        Plan::new(self).run_tiles(&mut results, folding);
+        Ok(Some(results))
     }
 
     /// Computes the outputs one by one, where there is no room for all of them: each as if nobody held the
@@ -483,7 +520,7 @@ impl ChainProgram {
             }
             self.outputs = vec![forms[output]];
             let mut result = [self.try_alloc(0)?];
-            Plan::new(&self).run_tiles(&mut result);
+            Plan::new(&self).run_tiles(&mut result, None);
             let [result] = result;
             Ok(result)
         };
@@ -501,16 +538,18 @@ impl ChainProgram {
         storage::try_alloc(bytes).ok_or_else(|| Error::Memory { op, shape: vec![count], bytes })
     }
 
-    /// Finds out whether there is memory for the registers of all threads, with those that outputs may need.
+    /// Finds out whether there is memory for the registers of all threads, with those that outputs may need,
+    /// and for pieces that are not stored.
     ///
     /// # Errors
     /// [`Error::Memory`] under the name of the last operation.
-    fn ensure_registers(&self) -> Result<()> {
-        let op = self.steps.last().expect("at least one step").op.name();
+    fn ensure_working_memory(&self, folding: Option<&Folding<'_>>) -> Result<()> {
+        let step = self.steps.last().expect("at least one step");
         let registers = self.registers + self.outputs.len();
+        let piece = folding.map_or(0, |folding| folding.pieces.len.min(self.count) * step.size);
         storage::ensure_for_tasks(
-            op,
-            registers * self.register_bytes(self.tile),
+            step.op.name(),
+            registers * self.register_bytes(self.tile) + piece,
             self.count.div_ceil(self.tile),
         )
     }
@@ -535,7 +574,7 @@ impl ChainProgram {
     /// # Errors
     /// Those of the kernel; an operand that could not be computed.
     pub(super) fn run_after(mut self, k: usize, producer: &dyn Producer) -> Result<Bytes> {
-        self.ensure_registers()?;
+        self.ensure_working_memory(None)?;
         drop(self.move_leaf(k, 0));
         self.evaluate_leaves()?;
         let plan = Plan::new(&self);

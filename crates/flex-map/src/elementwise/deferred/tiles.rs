@@ -1,10 +1,11 @@
 //! Runs the steps of a program, tile by tile.
 
 use super::MAX_LEAVES;
-use super::program::{ChainProgram, Leaf, LeafForm, Place, RowPlace, Step, Target};
+use super::program::{ChainProgram, Folding, Leaf, LeafForm, Place, RowPlace, Step, Target};
 use super::stages::{Plan, Stage};
 use crate::elementwise::kernel::Src;
 use crate::parallel::thresholds::TASK_CHAIN_ELEMENTS;
+use crate::storage::Pieces;
 use crate::walk::Walk;
 use crate::{Bytes, parallel, storage};
 use bytemuck::Pod;
@@ -99,15 +100,37 @@ fn repeat<T: Pod>(values: &[u8], unit: usize, out: &mut [u8]) {
 }
 
 impl Plan<'_> {
-    /// Writes every element of the outputs.
-    pub(super) fn run_tiles(&self, outputs: &mut [Bytes]) {
+    /// Writes every element of the outputs, and folds pieces of the last output. If it is not stored, it has
+    /// no place in `outputs`.
+    pub(super) fn run_tiles(&self, outputs: &mut [Bytes], folding: Option<Folding<'_>>) {
         let program = self.program;
-        let chunk = TASK_CHAIN_ELEMENTS.div_ceil(self.tile) * self.tile;
+        let chunk = match &folding {
+            Some(folding) => folding.pieces.len,
+            None => TASK_CHAIN_ELEMENTS.div_ceil(self.tile) * self.tile,
+        };
         let outs = outputs.iter_mut().zip(&program.outputs);
         let mut outs: SmallVec<[(&mut [u8], usize); 4]> =
             outs.map(|(out, form)| (&mut out[..], chunk / form.scale * form.size)).collect();
+        let range = |k: usize| k * chunk..((k + 1) * chunk).min(program.count);
+        let Some(Folding { pieces: Pieces { partials, partial, fold, .. }, held }) = folding else {
+            return parallel::for_each_chunks(&mut outs, program.work(), |k, outs| {
+                self.run_range(range(k), outs);
+            });
+        };
+        let size = program.outputs.last().expect("what is read").size;
+        outs.push((partials, partial));
         parallel::for_each_chunks(&mut outs, program.work(), |k, outs| {
-            self.run_range(k * chunk..((k + 1) * chunk).min(program.count), outs);
+            let (partial, outs) = outs.split_last_mut().expect("the partial result");
+            if held {
+                self.run_range(range(k), outs);
+                return fold(outs.last().expect("what is read"), partial);
+            }
+            let mut piece = storage::alloc(range(k).len() * size);
+            let mut all: SmallVec<[&mut [u8]; 4]> = outs.iter_mut().map(|out| &mut **out).collect();
+            all.push(&mut piece);
+            self.run_range(range(k), &mut all);
+            drop(all);
+            fold(&piece, partial);
         });
     }
 
