@@ -245,7 +245,9 @@ fn matrices(name: &Name, n: usize, dtype: DType) -> Option<Call> {
 fn gradient(n: usize, f: impl Fn(Tensor<2>) -> Tensor<2> + 'static) -> Option<Call> {
     let device = &Device::flex().autodiff();
     let inputs = (tensor::<2>([n, n], DType::F32, device), other::<2>([n, n], DType::F32, device));
-    call(inputs, move |(x, w)| backward(f(x.clone().require_grad()) * w.clone()))
+    // The result of an operation, as in `cases/rows.rs`.
+    let inner = |x: &Tensor<2>| x.clone().require_grad().unsqueeze::<3>().squeeze_dim(0);
+    call(inputs, move |(x, w)| backward(f(inner(x)) * w.clone()))
 }
 
 /// Cases whose names have several numbers; all are of f32.

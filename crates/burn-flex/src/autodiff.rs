@@ -4,7 +4,7 @@
 //! passes through memory. Here each function is one operation forward and one operation backward, for tensors
 //! of `Autodiff<Flex<F, I>>` with any `F` and with `i32` or `i64` for `I`. On every other backend the
 //! functions call Burn's own, so a model that uses them remains generic over its backend. For 1,024 by 1,024
-//! f32, forward and backward together are 1.7 to 2.7 times as fast (one and two threads of Zen 4).
+//! f32, forward and backward together are 1.1 to 1.6 times as fast (one and two threads of Zen 5).
 //!
 //! ```
 //! use burn_autodiff::Autodiff;

@@ -374,8 +374,8 @@ impl Tensor {
         self.data.computation().filter(|_| self.fills_buffer())?.reduce(self, reduction)
     }
 
-    /// Computes a tensor that [waits](Self::waits), and folds each piece of it while it is in the cache. Nobody
-    /// may read the tensor afterwards, unless others share it, for whom it is stored.
+    /// Computes a tensor that [waits](Self::waits), and folds each piece of it while it is in the cache.
+    /// Nobody may read the tensor afterwards, unless others share it, for whom it is stored.
     ///
     /// `false` if nothing was folded, and the tensor has to be read.
     ///

@@ -130,8 +130,8 @@ pub(super) fn drive_columns(
     });
 }
 
-/// [`drive_columns`] of a matrix of `n` rows of `width` elements, at least [`MIN_COLUMNS`], that waits for its
-/// reader: blocks of rows are reduced while they are computed. `None` if the tensor has to be computed first.
+/// [`drive_columns`] of a contiguous matrix of `n` rows of `width` elements that waits for its reader: blocks
+/// of rows are reduced while they are computed. `None` if the tensor has to be computed first.
 pub(super) fn columns_when_computed<'k>(
     tensor: &mut Tensor,
     [n, width]: [usize; 2],

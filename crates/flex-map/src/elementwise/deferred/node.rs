@@ -401,8 +401,9 @@ impl Chain {
         self.finish(results)
     }
 
-    /// Computes the chain, and folds pieces of the result that is being read, which is stored if it is `held`.
-    /// Whether they were folded: where there is too little memory for all results, they are computed singly.
+    /// Computes the chain, and folds pieces of the result that is being read, which is stored if it is
+    /// `held`. Whether they were folded: where there is too little memory for all results, they are computed
+    /// singly.
     fn fold_pieces(mut self, held: bool, pieces: Pieces<'_>) -> Result<bool> {
         let (results, folded) = match ChainProgram::new(&mut self.0).fold_pieces(held, pieces) {
             Ok((results, folded)) => (Ok(results), folded),

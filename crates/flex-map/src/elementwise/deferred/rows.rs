@@ -24,7 +24,7 @@ pub(super) const MAX_REDUCTIONS_OF_READY: usize = 8;
 /// Such a reduction waits from this many times the bytes on that a light operation does: 1 MiB. If its result
 /// is read alone, it takes some 1.3 us longer than at once, of 42 us for 4 MiB. If it is the first step of a
 /// softmax, the forward and backward pass takes 7 to 12 % less time, at 512 KiB to 8 MiB (one and two threads
-/// of a Zen processor).
+/// of Zen 5).
 const LARGER: usize = 2;
 
 static REDUCTIONS: Reductions = Reductions::at_most(MAX_REDUCTIONS);
@@ -138,10 +138,10 @@ impl Deferred for ReadyRows {
     }
 }
 
-/// The operand of a reduction along `axis`: a tensor of the same elements, or the tensor itself. The reduction
-/// of what is returned waits if the operations that follow it are likely to read the operand too, and to be
-/// one pass with it: if it is large, somebody else holds it, and the axis is the last. So a softmax that is
-/// made of single operations, or a norm, reads its operand from memory once.
+/// The operand of a reduction along `axis`: a tensor of the same elements, or the tensor itself. The
+/// reduction of what is returned waits if the operations that follow it are likely to read the operand too,
+/// and to be one pass with it: if it is large, somebody else holds it, and the axis is the last. So a softmax
+/// that is made of single operations, or a norm, reads its operand from memory once.
 ///
 /// The result of the reduction has the same bits.
 pub fn operand_of_reduction(tensor: Tensor, axis: usize) -> Tensor {
