@@ -19,7 +19,11 @@ pub(super) const MAX_REDUCTIONS: usize = 64;
 
 /// Most of them that read a tensor which is computed. The operations that such a reduction waits for mostly
 /// follow at once. Where they do not, the tensor would often be dropped meanwhile.
-pub(super) const MAX_REDUCTIONS_OF_READY: usize = 8;
+pub(super) const MAX_REDUCTIONS_OF_READY: usize = 4;
+
+/// A reduction of a larger tensor that is computed does not wait: with the number above, what waits keeps at
+/// most 1 GiB in memory.
+const MOST_READY: usize = 256 * 1024 * 1024;
 
 /// Such a reduction waits from this many times the bytes on that a light operation does: 1 MiB. If its result
 /// is read alone, it takes some 1.3 us longer than at once, of 42 us for 4 MiB. If it is the first step of a
@@ -148,7 +152,7 @@ pub fn operand_of_reduction(tensor: Tensor, axis: usize) -> Tensor {
     let (count, size) = (tensor.num_elements(), tensor.dtype().size());
     let Some([row, within @ ..]) = tensor.shape().get(axis..) else { return tensor };
     let in_rows = (2..=MAX_ROW).contains(row) && within.iter().all(|&size| size == 1);
-    let is_large = in_rows && pays(count, size.div_ceil(LARGER));
+    let is_large = in_rows && pays(count, size.div_ceil(LARGER)) && count.saturating_mul(size) <= MOST_READY;
     // Without another holder nobody can read the operand but the reduction.
     let will_be_read = is_large && !tensor.waits() && tensor.holders() > 1;
     if will_be_read && tensor.is_contiguous() && tensor.storage_len() / MOST_KEPT <= count * size {
