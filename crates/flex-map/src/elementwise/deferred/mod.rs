@@ -8,6 +8,9 @@
 //! A reduction of the rows of a tensor that waits is an operation of the chain too. Its result has an element
 //! for each row, and so have the results of operations on it ("row results"). An operation on all elements
 //! may read a row result as an operand that broadcasts along the row: the gradient of softmax is one pass.
+//! A chain may also begin with such a reduction of a tensor that is computed ([`operand_of_reduction`]). A
+//! reduction of all elements, or of columns, folds pieces of a result while they are computed
+//! ([`Deferred::fold_pieces`]).
 //!
 //! A kernel that computes its result piece by piece, such as a convolution, may wait too ([`produce`]). The
 //! operations that follow it then run on each piece when it is computed.
