@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::layout::{Layout, Shape, Slice, checked_num_elements};
 use crate::parallel::{self, Work};
 use crate::storage::prepared::Key;
-use crate::storage::{self, Buffer, Bytes, Deferred, Pieces, RowReduction};
+use crate::storage::{self, Buffer, Bytes, Deferred, PieceReduction, RowReduction};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
@@ -381,7 +381,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Those of the computation.
-    pub fn fold_when_computed(&mut self, pieces: Pieces<'_>) -> Result<bool> {
+    pub fn fold_when_computed(&mut self, pieces: PieceReduction<'_>) -> Result<bool> {
         let held = self.holders() > 1;
         let computation = self.data.computation().filter(|_| self.fills_buffer());
         computation.map_or(Ok(false), |computation| computation.fold_pieces(held, pieces))

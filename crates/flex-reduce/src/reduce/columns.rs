@@ -8,7 +8,7 @@ use super::traversal::MIN_COLUMNS;
 use crate::Tensor;
 use crate::error::Result;
 use crate::parallel::{self, Work};
-use crate::storage::Pieces;
+use crate::storage::PieceReduction;
 use crate::walk::Walk;
 use alloc::vec::Vec;
 use core::ops::{Range, RangeInclusive};
@@ -155,7 +155,7 @@ pub(super) fn columns_when_computed<'k>(
     };
     let blocks = n.div_ceil(block);
     let mut partials = words(blocks * tiles * each * WORD);
-    let pieces = Pieces {
+    let pieces = PieceReduction {
         len: block * width,
         partials: bytemuck::cast_slice_mut(&mut partials),
         partial: tiles * each * WORD,

@@ -9,7 +9,7 @@ use super::traversal::{AccessPath, Traversal, unordered_elements};
 use crate::error::Result;
 use crate::layout::{Layout, checked_num_elements};
 use crate::parallel::{self, Work};
-use crate::storage::{Pieces, RowReducer, RowReduction};
+use crate::storage::{PieceReduction, RowReducer, RowReduction};
 use crate::walk::Walk;
 use crate::{DType, Shape, Tensor};
 use alloc::boxed::Box;
@@ -69,7 +69,7 @@ fn reduce_all_when_computed(
     let (each, element) = (facts.accumulator, facts.element);
     with_scratch(n.div_ceil(TASK) * each, &mut |partials| {
         let fold = |piece: &[u8], acc: &mut [u8]| fold_run(kernel, piece, 0, piece.len() / element, acc);
-        let pieces = Pieces { len: TASK, partials: &mut *partials, partial: each, fold: &fold };
+        let pieces = PieceReduction { len: TASK, partials: &mut *partials, partial: each, fold: &fold };
         let folded = tensor.fold_when_computed(pieces)?;
         Ok(folded.then(|| {
             kernel.merge(partials);

@@ -36,21 +36,21 @@ pub trait Deferred: Any + Send + Sync {
         None
     }
 
-    /// Computes the bytes and folds each [piece](Pieces) of them while it is in the cache. The bytes are
-    /// stored if they are `held` by somebody who will read them later; otherwise they are lost.
+    /// Computes the bytes and folds each [piece](PieceReduction) of them while it is in the cache. The bytes
+    /// are stored if they are `held` by somebody who will read them later; otherwise they are lost.
     ///
     /// `false`, as by default, if nothing was folded: the bytes have to be read.
     ///
     /// # Errors
     /// The error of the computation.
-    fn fold_pieces(&self, held: bool, pieces: Pieces<'_>) -> Result<bool> {
+    fn fold_pieces(&self, held: bool, pieces: PieceReduction<'_>) -> Result<bool> {
         let _ = (held, pieces);
         Ok(false)
     }
 }
 
 /// A reduction of pieces of a tensor, each to a partial result.
-pub struct Pieces<'a> {
+pub struct PieceReduction<'a> {
     /// Elements of a piece; the last may have fewer.
     pub len: usize,
     /// The partial results, one after the other.

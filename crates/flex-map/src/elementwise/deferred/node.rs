@@ -8,7 +8,7 @@
 use super::program::{ChainProgram, LARGE};
 use super::{AnyOp, Extent, MAX_LEAVES, MAX_NODES, Operands, rows};
 use crate::error::{Error, Result};
-use crate::storage::{Deferred, Lock, Pieces, Producer, RowReduction, process};
+use crate::storage::{Deferred, Lock, PieceReduction, Producer, RowReduction, process};
 use crate::{Bytes, DType, Shape, Tensor};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -266,7 +266,7 @@ impl Deferred for Node {
         rows::reduce(self, operand, reduction)
     }
 
-    fn fold_pieces(&self, held: bool, pieces: Pieces<'_>) -> Result<bool> {
+    fn fold_pieces(&self, held: bool, pieces: PieceReduction<'_>) -> Result<bool> {
         let Extent { producers, row, .. } = self.extent;
         let fits =
             producers == 0 && !self.extent.is_by_row(self.count) && pieces.len.is_multiple_of(row.max(1));
@@ -404,7 +404,7 @@ impl Chain {
     /// Computes the chain, and folds pieces of the result that is being read, which is stored if it is
     /// `held`. Whether they were folded: where there is too little memory for all results, they are computed
     /// singly.
-    fn fold_pieces(mut self, held: bool, pieces: Pieces<'_>) -> Result<bool> {
+    fn fold_pieces(mut self, held: bool, pieces: PieceReduction<'_>) -> Result<bool> {
         let (results, folded) = match ChainProgram::new(&mut self.0).fold_pieces(held, pieces) {
             Ok((results, folded)) => (Ok(results), folded),
             Err(error) => (Err(error), false),

@@ -14,7 +14,7 @@ use crate::elementwise::driver::{Input, ScalarBytes};
 use crate::elementwise::light::LightFn;
 use crate::error::{Error, Result};
 use crate::parallel::Work;
-use crate::storage::{Pieces, Producer};
+use crate::storage::{PieceReduction, Producer};
 use crate::walk::Walk;
 use crate::{Bytes, Shape, Tensor, storage};
 use alloc::boxed::Box;
@@ -231,7 +231,7 @@ pub(super) struct ChainProgram {
 
 /// How pieces of the last output are folded while they are in the cache.
 pub(super) struct Folding<'a> {
-    pub pieces: Pieces<'a>,
+    pub pieces: PieceReduction<'a>,
     /// Whether the output is stored.
     pub held: bool,
 }
@@ -456,7 +456,7 @@ impl ChainProgram {
     pub(super) fn fold_pieces(
         mut self,
         held: bool,
-        pieces: Pieces<'_>,
+        pieces: PieceReduction<'_>,
     ) -> Result<(Vec<Result<Bytes>>, bool)> {
         match self.run_together(Some(Folding { pieces, held }))? {
             Some(results) => Ok((results.into_iter().map(Ok).collect(), true)),

@@ -9,7 +9,7 @@ use crate::elementwise::{
     mask_where, unary,
 };
 use crate::error::Error;
-use crate::storage::{Finish, Pieces, RowReducer, RowReduction};
+use crate::storage::{Finish, PieceReduction, RowReducer, RowReduction};
 use crate::{BoolStore, Element, Scalar, bf16, f16};
 use alloc::boxed::Box;
 use alloc::string::ToString;
@@ -379,7 +379,7 @@ fn an_operand_that_failed_is_an_error_of_its_readers() {
     let (mut top, mut partials) = (scaled(x.clone(), 5.0), vec![0; IMAGES.iter().product()]);
     assert!(waits(&top));
     let fold = |_: &[u8], _: &mut [u8]| panic!("nothing was computed");
-    let pieces = Pieces { len: 1, partials: &mut partials, partial: 1, fold: &fold };
+    let pieces = PieceReduction { len: 1, partials: &mut partials, partial: 1, fold: &fold };
     assert!(matches!(top.fold_when_computed(pieces), Err(Error::Memory { op: "kernel", .. })));
     for tensor in [&y, &z, &x] {
         for _ in 0..2 {

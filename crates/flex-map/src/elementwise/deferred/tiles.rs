@@ -5,7 +5,7 @@ use super::program::{ChainProgram, Folding, Leaf, LeafForm, Place, RowPlace, Ste
 use super::stages::{Plan, Stage};
 use crate::elementwise::kernel::Src;
 use crate::parallel::thresholds::TASK_CHAIN_ELEMENTS;
-use crate::storage::Pieces;
+use crate::storage::PieceReduction;
 use crate::walk::Walk;
 use crate::{Bytes, parallel, storage};
 use bytemuck::Pod;
@@ -112,7 +112,7 @@ impl Plan<'_> {
         let mut outs: SmallVec<[(&mut [u8], usize); 4]> =
             outs.map(|(out, form)| (&mut out[..], chunk / form.scale * form.size)).collect();
         let range = |k: usize| k * chunk..((k + 1) * chunk).min(program.count);
-        let Some(Folding { pieces: Pieces { partials, partial, fold, .. }, held }) = folding else {
+        let Some(Folding { pieces: PieceReduction { partials, partial, fold, .. }, held }) = folding else {
             return parallel::for_each_chunks(&mut outs, program.work(), |k, outs| {
                 self.run_range(range(k), outs);
             });
