@@ -111,39 +111,36 @@ pub(super) fn drive_columns(
         } else if blocks == 1 {
             with_scratch(size, &mut |partial| whole(start, row, partial, &mut Vec::new()));
         } else {
-            let each = whole_words(size) / WORD;
-            let mut partials = words(tiles * blocks * each * WORD);
+            let mut partials = ColumnPartials::new([width, blocks], output, size);
+            let ColumnPartials { tiles, each, .. } = partials;
             let columns = |t: usize| TILE.min(width - t * TILE);
-            parallel::for_each_chunk(&mut partials, each, work, |task, partial| {
-                let (t, b) = (task / blocks, task % blocks);
+            parallel::for_each_chunk(&mut partials.words, each, work, |task, partial| {
+                let (b, t) = (task / tiles, task % tiles);
                 let partial = &mut bytemuck::cast_slice_mut(partial)[..kernel.partial_size(columns(t))];
                 let rows = b * block..((b + 1) * block).min(n);
                 kernel.fold(start + t * TILE, rows, columns(t), partial, &mut Vec::new());
             });
-            for (t, (tile, partials)) in
-                row.chunks_mut(TILE * output).zip(partials.chunks_exact_mut(blocks * each)).enumerate()
-            {
-                let merged = merge_partials(kernel, columns(t), partials, each, blocks);
-                kernel.write(columns(t), merged, tile);
-            }
+            partials.write(kernel, row);
         }
     });
 }
 
 /// [`drive_columns`] of a contiguous matrix of `n` rows of `width` elements that waits for its reader: blocks
 /// of rows are reduced while they are computed. `None` if the tensor has to be computed first.
-pub(super) fn columns_when_computed<'k>(
+pub(super) fn columns_when_computed(
     tensor: &mut Tensor,
     [n, width]: [usize; 2],
-    kernel: &'k dyn ReduceKernel,
-) -> Result<Option<ColumnPartials<'k>>> {
+    kernel: &dyn ReduceKernel,
+) -> Result<Option<ColumnPartials>> {
     let facts = kernel.facts();
-    let (tiles, block) = (width.div_ceil(TILE), rows_of_a_task(n, width * facts.element));
+    let block = rows_of_a_task(n, width * facts.element);
     // Otherwise the rows are not split.
-    if width < MIN_COLUMNS || tiles >= ENOUGH_TASKS || block >= n {
+    if width < MIN_COLUMNS || width.div_ceil(TILE) >= ENOUGH_TASKS || block >= n {
         return Ok(None);
     }
-    let each = whole_words(width.min(TILE) * facts.accumulator) / WORD;
+    let size = width.min(TILE) * facts.accumulator;
+    let mut partials = ColumnPartials::new([width, n.div_ceil(block)], facts.result, size);
+    let ColumnPartials { tiles, each, .. } = partials;
     let fold = |piece: &[u8], partial: &mut [u8]| {
         let columns = ReduceColumns::contiguous(kernel, piece, [n, width]);
         let rows = piece.len() / (width * facts.element);
@@ -153,49 +150,45 @@ pub(super) fn columns_when_computed<'k>(
             columns.fold(t * TILE, 0..rows, width, partial, &mut Vec::new());
         }
     };
-    let blocks = n.div_ceil(block);
-    let mut partials = words(blocks * tiles * each * WORD);
     let pieces = PieceReduction {
         len: block * width,
-        partials: bytemuck::cast_slice_mut(&mut partials),
+        partials: bytemuck::cast_slice_mut(&mut partials.words),
         partial: tiles * each * WORD,
         fold: &fold,
     };
-    let folded = tensor.fold_when_computed(pieces)?;
-    Ok(folded.then(|| ColumnPartials {
-        columns: ReduceColumns::contiguous(kernel, &[], [n, width]),
-        width,
-        partials,
-        each,
-        blocks,
-    }))
+    Ok(tensor.fold_when_computed(pieces)?.then_some(partials))
 }
 
-/// The partial results of blocks of rows.
-pub(super) struct ColumnPartials<'k> {
-    columns: ReduceColumns<'k>,
-    width: usize,
-    /// Of each block, those of its tiles.
-    partials: Vec<Word>,
+/// The partial results of blocks of rows of a matrix: of each block, those of its tiles of columns.
+pub(super) struct ColumnPartials {
+    words: Vec<Word>,
     /// Words of a partial result.
     each: usize,
+    tiles: usize,
     blocks: usize,
+    /// Bytes of an output.
+    output: usize,
 }
 
-impl ColumnPartials<'_> {
-    /// Writes the outputs of all columns.
-    pub(super) fn write(&mut self, out: &mut [u8]) {
-        let Self { columns, width, partials, each, blocks } = self;
-        let tiles = width.div_ceil(TILE);
-        for (t, tile) in out.chunks_mut(TILE * columns.facts.result).enumerate() {
-            let width = tile.len() / columns.facts.result;
-            let merged = merge_partials(&*columns, width, &mut partials[t * *each..], tiles * *each, *blocks);
-            columns.write(width, merged, tile);
+impl ColumnPartials {
+    /// Room for the partial results of `blocks` blocks of `width` columns, each of at most `size` bytes.
+    fn new([width, blocks]: [usize; 2], output: usize, size: usize) -> Self {
+        let (tiles, each) = (width.div_ceil(TILE), whole_words(size) / WORD);
+        Self { words: words(blocks * tiles * each * WORD), each, tiles, blocks, output }
+    }
+
+    /// Writes the outputs of all columns to `out`.
+    pub(super) fn write(&mut self, kernel: &dyn ColumnKernel, out: &mut [u8]) {
+        let Self { words, each, tiles, blocks, output } = self;
+        for (t, tile) in out.chunks_mut(TILE * *output).enumerate() {
+            let width = tile.len() / *output;
+            let merged = merge_partials(kernel, width, &mut words[t * *each..], *tiles * *each, *blocks);
+            kernel.write(width, merged, tile);
         }
     }
 }
 
-/// Merges the partial results of blocks of rows, `each` words apart, pairwise and in order.
+/// Merges the partial results of `blocks` blocks of rows, `each` words apart, pairwise and in order.
 fn merge_partials<'a>(
     kernel: &dyn ColumnKernel,
     width: usize,
@@ -266,7 +259,7 @@ impl ColumnKernel for ReduceColumns<'_> {
 
 impl<'a> ReduceColumns<'a> {
     /// Of rows of `width` elements that lie one after the other.
-    fn contiguous(kernel: &'a dyn ReduceKernel, src: &'a [u8], [n, width]: [usize; 2]) -> Self {
+    pub(super) fn contiguous(kernel: &'a dyn ReduceKernel, src: &'a [u8], [n, width]: [usize; 2]) -> Self {
         Self { kernel, facts: kernel.facts(), src, stride: width as isize, narrow: false, n, copies: 1 }
     }
 

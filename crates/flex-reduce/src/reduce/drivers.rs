@@ -201,7 +201,8 @@ pub(super) fn reduce_axis(
         {
             let mut shape = tensor.shape().clone();
             shape[axis] = 1;
-            return build_bytes(op, shape, dtype, &mut |out| partials.write(out));
+            let columns = ReduceColumns::contiguous(kernel, &[], sizes);
+            return build_bytes(op, shape, dtype, &mut |out| partials.write(&columns, out));
         }
         tensor.evaluate()?;
     }

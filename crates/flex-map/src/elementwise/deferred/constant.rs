@@ -83,7 +83,7 @@ fn number(tensor: &Tensor) -> Option<ScalarBytes> {
 }
 
 /// Whether one element of the buffer stands for all elements of a tensor that has some.
-fn is_one_element(tensor: &Tensor) -> bool {
+pub(super) fn is_one_element(tensor: &Tensor) -> bool {
     let layout = tensor.layout();
     let mut axes = layout.shape().iter().zip(layout.strides());
     axes.all(|(&size, &stride)| size == 1 || stride == 0 && size > 0)

@@ -7,6 +7,7 @@
 //! on all elements reads it as one number if the tile is one row, else from a register in which each element
 //! is repeated along its row.
 
+use super::constant::is_one_element;
 use super::node::{Claimed, provider};
 use super::stages::Plan;
 use super::{AnyOp, Extent, Operands, is_in_order, walk};
@@ -148,6 +149,12 @@ impl Step {
     /// The function, if it is a light one, over all elements.
     pub(super) fn light(&self) -> Option<LightFn> {
         self.op.light().filter(|_| self.scale == 1)
+    }
+
+    /// Whether the result is stored, where the step may be the last of its pass: others may hand it on in
+    /// vector registers.
+    pub(super) fn is_stored(&self, is_last: bool) -> bool {
+        is_last || self.is_kept || self.target.output().is_some()
     }
 
     /// Elements of the chain for each element of an operand.
@@ -421,11 +428,11 @@ impl ChainProgram {
     /// How many rows a tile has that passes read by row: as many as leave what is stored of the registers in
     /// the first cache.
     fn rows_of_tile(&self) -> usize {
-        let is_stored = |k: usize| {
-            let step = &self.steps[k];
-            step.scale == 1 && (step.is_kept || self.steps.get(k + 1).is_none_or(|next| !next.continues))
+        let is_stored = |k: &usize| {
+            let is_last = self.steps.get(k + 1).is_none_or(|next| !next.continues);
+            self.steps[*k].scale == 1 && self.steps[*k].is_stored(is_last)
         };
-        let stored = (0..self.steps.len()).filter(|&k| is_stored(k));
+        let stored = (0..self.steps.len()).filter(is_stored);
         let mut registers: SmallVec<[usize; 16]> =
             stored.filter_map(|k| self.steps[k].target.register()).collect();
         registers.sort_unstable();
@@ -690,7 +697,7 @@ fn operands_of(
 fn leaf(tensor: Tensor, shape: &Shape, scale: usize, leaves: &mut Vec<Leaf>) -> usize {
     let size = tensor.dtype().size();
     let count: usize = shape.iter().product();
-    let form = if tensor.num_elements() == 1 {
+    let form = if is_one_element(&tensor) {
         LeafForm::One
     } else if is_in_order(&tensor, count) {
         LeafForm::Flat

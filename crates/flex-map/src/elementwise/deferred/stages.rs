@@ -248,7 +248,7 @@ impl Route {
 
     fn new(steps: &[Step], by_row: bool) -> Self {
         let last = steps.len() - 1;
-        let is_stored = |k: usize| k == last || steps[k].is_kept || steps[k].target.output().is_some();
+        let is_stored = |k: usize| steps[k].is_stored(k == last);
         let mut targets: SmallVec<[Target; 4]> = SmallVec::new();
         for k in (0..=last).filter(|&k| is_stored(k)) {
             if !targets.contains(&steps[k].target) {
