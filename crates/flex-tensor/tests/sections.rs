@@ -3,6 +3,7 @@
 
 use flex_tensor::parallel::{Work, for_each_task};
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId, sleep};
 use std::time::{Duration, Instant};
@@ -123,10 +124,10 @@ fn a_section_gets_help_while_the_helpers_that_are_up_work_for_another() {
             pool.install(|| {
                 // Four threads at once.
                 let all = Barrier::new(4);
-                let first = std::sync::atomic::AtomicBool::new(true);
+                let first = AtomicBool::new(true);
                 for_each_task(4, Work::Worthwhile, |_| {
                     all.wait();
-                    if first.swap(false, std::sync::atomic::Ordering::Relaxed) {
+                    if first.swap(false, Ordering::Relaxed) {
                         go.wait();
                     }
                     sleep(Duration::from_millis(300));
@@ -137,6 +138,39 @@ fn a_section_gets_help_while_the_helpers_that_are_up_work_for_another() {
         pool.install(|| sleepers(4, Duration::from_millis(40)))
     });
     assert!(threads.len() > 1, "nobody helped in the second section");
+}
+
+#[test]
+fn helpers_return_to_the_programs_own_work() {
+    let _alone = alone();
+    // With one caller the fourth thread of the pool is free, with two none is.
+    for callers in [1, 2] {
+        let (met, deadline) = (AtomicBool::new(false), Instant::now() + Duration::from_secs(60));
+        thread::scope(|scope| {
+            for _ in 0..callers {
+                scope.spawn(|| {
+                    while !met.load(Ordering::Relaxed) && Instant::now() < deadline {
+                        sleepers(16, Duration::from_micros(50));
+                    }
+                });
+            }
+            sleep(Duration::from_millis(5));
+            // Jobs that end only when every thread of the pool has one.
+            let all = Barrier::new(4);
+            rayon::scope(|jobs| {
+                for _ in 0..4 {
+                    jobs.spawn(|_| {
+                        all.wait();
+                    });
+                }
+            });
+            assert!(
+                Instant::now() < deadline,
+                "helpers of {callers} callers stayed as long as these computed"
+            );
+            met.store(true, Ordering::Relaxed);
+        });
+    }
 }
 
 #[test]

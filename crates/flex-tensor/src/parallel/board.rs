@@ -313,6 +313,17 @@ impl Board {
         self.word.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, go).is_ok()
     }
 
+    /// Lets a helper go whose turn is over. If there is one caller, it goes between two sections, as
+    /// [`dismiss`](Self::dismiss) does. Several callers may leave no such moment, so there it goes at once:
+    /// they look for missing helpers at each task.
+    pub(super) fn relieve(&self) -> bool {
+        if self.is_crowded() {
+            self.word.0.fetch_sub(UP, Ordering::AcqRel);
+            return true;
+        }
+        self.dismiss()
+    }
+
     /// Number of helpers that are up.
     #[cfg(all(test, loom))]
     pub(super) fn helpers_up(&self) -> usize {

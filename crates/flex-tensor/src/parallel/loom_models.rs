@@ -13,6 +13,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::{Condvar, Mutex};
 use loom::thread;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::time::Duration;
 
 /// Runs a model in all orders with at most two preemptions, or with `LOOM_MAX_PREEMPTIONS`.
 fn model(f: impl Fn() + Send + Sync + 'static) {
@@ -27,12 +28,17 @@ fn model_to(preemptions: usize, f: impl Fn() + Send + Sync + 'static) {
     builder.check(f);
 }
 
-/// [`Board::run`] with threads of loom's as helpers. `Arc` is `core`'s: a board that goes has no more steps.
+/// [`run_in_turns`] with helpers whose turns do not end.
 fn run(board: &Arc<Board>, most: usize, tasks: usize, task: impl Fn(usize) + Sync) {
+    run_in_turns(Duration::MAX, board, most, tasks, task);
+}
+
+/// [`Board::run`] with threads of loom's as helpers. `Arc` is `core`'s: a board that goes has no more steps.
+fn run_in_turns(turn: Duration, board: &Arc<Board>, most: usize, tasks: usize, task: impl Fn(usize) + Sync) {
     board.run(most, tasks, &task, &|helpers| {
         for _ in 0..helpers {
             let board = board.clone();
-            thread::spawn(move || serve(&board));
+            thread::spawn(move || serve(&board, turn, true));
         }
     });
 }
@@ -126,9 +132,9 @@ fn loom_sections_nest() {
 }
 
 /// Two tasks, of which the first ends only when another thread has done the second.
-fn pair(board: &Arc<Board>) {
+fn pair(turn: Duration, board: &Arc<Board>) {
     let (done, news) = (Mutex::new(false), Condvar::new());
-    run(board, 1, 2, |k| {
+    run_in_turns(turn, board, 1, 2, |k| {
         let mut done = done.lock().unwrap();
         if k == 1 {
             *done = true;
@@ -142,12 +148,14 @@ fn pair(board: &Arc<Board>) {
 
 #[test]
 fn loom_no_section_is_overlooked_by_a_helper_that_is_about_to_go() {
-    model(|| {
-        let board = Arc::new(Board::new());
-        pair(&board);
-        // The helper is looking, about to go, or gone.
-        pair(&board);
-    });
+    for turn in [Duration::MAX, Duration::ZERO] {
+        model(move || {
+            let board = Arc::new(Board::new());
+            pair(turn, &board);
+            // The helper is looking, about to go, or gone.
+            pair(turn, &board);
+        });
+    }
 }
 
 #[test]
@@ -158,7 +166,7 @@ fn loom_no_section_is_overlooked_after_another_callers() {
             let board = board.clone();
             thread::spawn(move || run(&board, 1, 2, |_| {}))
         };
-        pair(&board);
+        pair(Duration::MAX, &board);
         other.join().unwrap();
     });
 }
@@ -170,12 +178,28 @@ fn loom_helpers_go_in_the_end() {
         let helper = Mutex::new(None);
         board.run(1, 2, &|_: usize| {}, &|_| {
             let board = board.clone();
-            *helper.lock().unwrap() = Some(thread::spawn(move || serve(&board)));
+            *helper.lock().unwrap() = Some(thread::spawn(move || serve(&board, Duration::MAX, true)));
         });
         if let Some(helper) = helper.into_inner().unwrap() {
             helper.join().unwrap();
         }
         assert_eq!(board.helpers_up(), 0);
+    });
+}
+
+#[test]
+fn loom_helpers_of_two_callers_go_when_their_turn_is_over() {
+    model_to(1, || {
+        let board = Arc::new(Board::new());
+        let other = {
+            let board = board.clone();
+            thread::spawn(move || run_in_turns(Duration::ZERO, &board, 1, 2, |_| {}))
+        };
+        let counts = Counts::<3>::new();
+        run_in_turns(Duration::ZERO, &board, 1, 3, |k| counts.count(k));
+        counts.assert_once();
+        other.join().unwrap();
+        assert!(board.helpers_up() <= 1, "a helper that is on its way, or about to go");
     });
 }
 
