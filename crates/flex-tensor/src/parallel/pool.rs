@@ -3,10 +3,14 @@
 //! Each pool has a board, and its threads help nobody else: who limits or pins a pool does it on purpose, and
 //! a pool that is busy keeps no other from working. Threads outside of any pool belong to the global pool.
 //!
-//! Rayon does not tell which pool a thread belongs to. So the first section of a pool makes a board, and
-//! spreads it over the pool. Until a thread hears of it, that thread may make another one. Of two boards a
-//! thread keeps the older one, so all threads of a pool agree in the end. The board of the global pool is
-//! older than any.
+//! Rayon does not tell which pool a thread belongs to. So a thread of a pool makes a board when it needs one
+//! first, and its calls for helpers carry the board to others. A helper that knows two boards has found two
+//! of the same pool: it notes the older one as the [elder](Numbered::elder) of the younger one, and all who
+//! use the younger one move on to its elder. So threads that help each other agree in the end. The board of
+//! the global pool is older than any.
+//!
+//! The board is not broadcast to all threads of a pool, since a pool may have a thread that never listens:
+//! the thread that built it (`use_current_thread`). The pool would wait for that thread when it ends.
 //!
 //! A process that is forked while another thread starts the global pool has neither that thread nor the pool,
 //! and both this crate's and rayon's cells stay locked there. It computes on one thread, without them.
@@ -17,7 +21,7 @@ use super::standby::serve;
 use crate::storage::process;
 use alloc::sync::Arc;
 use core::cell::RefCell;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, fence};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -30,13 +34,22 @@ struct Numbered {
     board: Board,
     /// Zero for the board of the global pool.
     number: usize,
-    /// Whether the pool's threads were told.
-    is_spread: AtomicBool,
+    /// An older board of the same pool, to be used in place of this one.
+    elder: OnceLock<Arc<Numbered>>,
 }
 
 impl Numbered {
     fn new(number: usize) -> Arc<Self> {
-        Arc::new(Self { board: Board::new(), number, is_spread: AtomicBool::new(false) })
+        Arc::new(Self { board: Board::new(), number, elder: OnceLock::new() })
+    }
+
+    /// The oldest board that is known of the same pool. Elders have smaller numbers, so the walk ends.
+    fn eldest(self: &Arc<Self>) -> &Arc<Self> {
+        let mut board = self;
+        while let Some(elder) = board.elder.get() {
+            board = elder;
+        }
+        board
     }
 }
 
@@ -102,19 +115,39 @@ fn with_board<R>(f: impl FnOnce(&Arc<Numbered>, usize) -> R) -> Option<R> {
         return Some(f(board, *threads));
     }
     let make = || Numbered::new(BOARDS.fetch_add(1, Ordering::Relaxed));
-    // Cloned, because tasks run while `f` does, and this thread may settle for another board meanwhile.
-    let board = BOARD.try_with(|board| board.borrow_mut().get_or_insert_with(make).clone()).ok()?;
+    let settled = |board: &RefCell<Option<Arc<Numbered>>>| {
+        let mut board = board.borrow_mut();
+        let known = board.get_or_insert_with(make);
+        if known.elder.get().is_some() {
+            *known = known.eldest().clone();
+        }
+        // Cloned, because tasks run while `f` does, and this thread may settle for another board meanwhile.
+        known.clone()
+    };
+    let board = BOARD.try_with(settled).ok()?;
     Some(f(&board, rayon::current_num_threads()))
 }
 
-/// Tells a thread of a pool the board of the pool.
+/// Tells a thread of a pool a board of the pool. If the thread knows another one, users of the younger of the
+/// two will move on to the older one.
 fn settle(new: &Arc<Numbered>) {
     let _ = BOARD.try_with(|board| {
         let mut board = board.borrow_mut();
-        if board.as_ref().is_none_or(|old| new.number < old.number) {
-            // The old board is dropped here unless sections of it are running. Nothing of it is foreign code.
-            *board = Some(new.clone());
-        }
+        let new = new.eldest();
+        let eldest = match board.as_ref().map(Numbered::eldest) {
+            Some(old) if old.number < new.number => {
+                // In vain if another helper was faster. Its note will do: boards are merged pair by pair.
+                let _ = new.elder.set(old.clone());
+                old
+            }
+            Some(old) if new.number < old.number => {
+                let _ = old.elder.set(new.clone());
+                new
+            }
+            _ => new,
+        };
+        // The old board is dropped here unless others use it. Nothing of it is foreign code.
+        *board = Some(Arc::clone(eldest));
     });
 }
 
@@ -130,10 +163,10 @@ struct HelperCall {
 impl HelperCall {
     /// Helps, if a helper is still wanted.
     fn answer(&self) {
+        settle(&self.board);
         // Relaxed: the number alone decides, and nothing else depends on its order.
         let come = |wanted: usize| wanted.checked_sub(1);
         if self.wanted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, come).is_ok() {
-            settle(&self.board);
             // A caller that finds its own call, between two jobs of rayon's, has no section that it could
             // wait for: it would keep its own next job waiting.
             let lingers = self.caller.is_none() || self.caller != rayon::current_thread_index();
@@ -158,10 +191,6 @@ fn spawn(board: &Arc<Numbered>, helpers: usize) {
     for _ in 0..=helpers {
         let call = call.clone();
         rayon::spawn(move || call.answer());
-    }
-    if !board.is_spread.load(Ordering::Relaxed) && !board.is_spread.swap(true, Ordering::Relaxed) {
-        let board = board.clone();
-        rayon::spawn_broadcast(move |_| settle(&board));
     }
 }
 

@@ -115,6 +115,61 @@ fn a_panic_reaches_the_caller_and_leaves_the_pool_usable() {
     }
 }
 
+#[test]
+fn a_pool_ends_that_its_builder_is_a_thread_of() {
+    let (end, ended) = std::sync::mpsc::channel();
+    // A thread that has joined a pool belongs to it for good.
+    std::thread::spawn(move || {
+        let total = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            let builder = rayon::ThreadPoolBuilder::new().num_threads(3).use_current_thread();
+            let spawn = |thread: rayon::ThreadBuilder| {
+                scope.spawn(|| thread.run());
+                Ok(())
+            };
+            let pool = builder.spawn_handler(spawn).build().unwrap();
+            pool.install(|| {
+                run(64, &|_| {
+                    total.fetch_add(1, Ordering::Relaxed);
+                    std::thread::sleep(std::time::Duration::from_micros(200));
+                })
+            });
+        });
+        end.send(total.into_inner())
+    });
+    // The scope above waits for the pool's threads, which wait for all jobs that were given to the pool.
+    assert_eq!(ended.recv_timeout(std::time::Duration::from_secs(60)), Ok(64));
+}
+
+#[test]
+fn threads_that_help_each_other_agree_on_a_board() {
+    use super::{Numbered, settle, with_board};
+    let number = || with_board(|board, _| board.number).unwrap();
+    // Numbers that no other test uses.
+    let [old, middle, young] = [1, 2, 3].map(|n| Numbered::new(usize::MAX - 4 + n));
+    let caller = pool(1);
+    caller.install(|| {
+        settle(&young);
+        assert_eq!(number(), young.number);
+    });
+    // A helper that two callers ask, who do not know of each other.
+    pool(1).install(|| {
+        settle(&young);
+        settle(&middle);
+        assert_eq!(number(), middle.number);
+        settle(&young);
+        assert_eq!(number(), middle.number, "the older board stays");
+    });
+    assert_eq!(caller.install(number), middle.number, "the caller moves on to the older board");
+    pool(1).install(|| {
+        settle(&old);
+        settle(&young);
+        assert_eq!(number(), old.number);
+    });
+    assert_eq!(caller.install(number), old.number, "elders of elders are found");
+    assert_eq!(Numbered::eldest(&young).number, old.number);
+}
+
 /// The payload of a panic whose destructor panics too.
 struct Bomb;
 
