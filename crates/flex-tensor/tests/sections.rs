@@ -143,7 +143,7 @@ fn a_section_gets_help_while_the_helpers_that_are_up_work_for_another() {
 #[test]
 fn helpers_return_to_the_programs_own_work() {
     let _alone = alone();
-    // With one caller the fourth thread of the pool is free, with two none is.
+    // One caller may have three of the pool's four threads as helpers, and two callers two.
     for callers in [1, 2] {
         let (met, deadline) = (AtomicBool::new(false), Instant::now() + Duration::from_secs(60));
         thread::scope(|scope| {
