@@ -46,6 +46,8 @@ const LEFT_BYTES: usize = 512 * 1024;
 /// A part of a product of operands whose terms are neighbours.
 pub(super) struct PartByDots<'a, T> {
     pub part: ProductPart<'a, T>,
+    /// Its right operand.
+    pub right: MatRef<'a, T>,
     /// Number of blocks of terms, at least one. Their sums are added up in order.
     pub blocks: usize,
 }
@@ -68,8 +70,8 @@ impl<T: Real> PartByDots<'_, T> {
     /// the others.
     #[inline(always)]
     fn by_tiles<S: Simd, const R: usize>(self) {
-        let ProductPart { target, d, a, b, scales } = self.part;
-        let b = b.transposed();
+        let ProductPart { target, d, a, scales, .. } = self.part;
+        let b = self.right.transposed();
         let (m, n, k) = (d.rows, d.cols, a.layout().cols);
         assert!(a.layout().col_stride == 1 && b.layout().col_stride == 1, "dots: the terms are neighbours");
         assert!(k / self.blocks >= TERMS, "dots: fewer terms than a vector has");

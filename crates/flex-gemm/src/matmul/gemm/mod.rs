@@ -1,22 +1,26 @@
 //! Products of matrices of floats, with any strides.
 //!
 //! The [`grid`] cuts a product into parts for threads. [`blocks`] computes a part by blocks, packs them and
-//! calls the kernels of [`tile`]; [`dots`] computes products that are too narrow for packing an operand.
+//! calls the kernels of [`tile`]; [`dots`] computes products that are too narrow for packing an operand. The
+//! [`right`] operand may be made while it is packed.
 
 mod blocks;
 mod dots;
 mod grid;
+mod right;
 mod tile;
 
 pub use super::matrix::{MatLayout, MatMut, MatRef};
 use crate::dtype::DType;
 use crate::float::Real;
 use crate::parallel::{self, Work};
+use crate::storage::Finish;
 use blocks::PartByBlocks;
 use core::marker::PhantomData;
 use dots::PartByDots;
-use flex_math::simd::{SQUARE, dispatch, weighted};
+use flex_math::simd::{SQUARE, WIDEST, dispatch, weighted};
 use grid::Grid;
+pub use right::{Columns, Right};
 
 /// Whether a product may use the thread pool. Inside a parallel section it must not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,26 +55,61 @@ pub fn gemm_into<T: Real>(
     beta: T,
     threads: Threads,
 ) {
-    let args = GemmArgs { dst, a, b, scales: Scales { alpha, beta }, threads };
-    // The loops are compiled here, once per type, and not in every crate that multiplies.
-    if T::DTYPE == DType::F64 { f64_into(args.cast()) } else { f32_into(args.cast()) }
+    let b = Right::Matrix(b);
+    GemmArgs { dst, a, b, scales: Scales { alpha, beta }, completion: None, threads }.run();
 }
 
-/// The arguments of [`gemm_into`].
+/// What becomes of the sums of a product, beside its output.
+#[derive(Clone, Copy)]
+pub struct Completion<'a, T> {
+    /// What the sums of each row begin with.
+    pub bias: &'a [T],
+    /// Called with every element of the output once, soon after it was computed: with the position of the
+    /// first in the slice of the output, and the bytes of neighbours.
+    pub finish: Option<Finish<'a>>,
+}
+
+/// `dst = a @ b`, plus `bias` in each row, and passes the elements to `finish` while they are in the caches.
+///
+/// The order in which products are summed is as in [`gemm_into`].
+///
+/// # Panics
+/// When the shapes do not fit together, or the columns of `dst` are not neighbours in memory.
+pub fn gemm_completed<T: Real>(
+    dst: MatMut<'_, T>,
+    a: MatRef<'_, T>,
+    b: Right<'_, T>,
+    completion: Completion<'_, T>,
+    threads: Threads,
+) {
+    let scales = Scales { alpha: T::ONE, beta: T::ZERO };
+    GemmArgs { dst, a, b, scales, completion: Some(completion), threads }.run();
+}
+
+/// The arguments of [`gemm_into`] or [`gemm_completed`].
 struct GemmArgs<'a, T> {
     dst: MatMut<'a, T>,
     a: MatRef<'a, T>,
-    b: MatRef<'a, T>,
+    b: Right<'a, T>,
     scales: Scales<T>,
+    completion: Option<Completion<'a, T>>,
     threads: Threads,
 }
 
 impl<'a, T: Real> GemmArgs<'a, T> {
     /// The same arguments with the name `U` for the type `T`.
     fn cast<U: Real>(self) -> GemmArgs<'a, U> {
-        let Self { dst, a, b, scales: Scales { alpha, beta }, threads } = self;
+        let Self { dst, a, b, scales: Scales { alpha, beta }, completion, threads } = self;
         let scales = Scales { alpha: bytemuck::cast(alpha), beta: bytemuck::cast(beta) };
-        GemmArgs { dst: dst.cast(), a: a.cast(), b: b.cast(), scales, threads }
+        let completion = completion
+            .map(|Completion { bias, finish }| Completion { bias: bytemuck::cast_slice(bias), finish });
+        GemmArgs { dst: dst.cast(), a: a.cast(), b: b.cast(), scales, completion, threads }
+    }
+
+    /// Computes the product. The loops are compiled here, once per type, and not in every crate that
+    /// multiplies.
+    fn run(self) {
+        if T::DTYPE == DType::F64 { f64_into(self.cast()) } else { f32_into(self.cast()) }
     }
 }
 
@@ -87,7 +126,7 @@ fn f64_into(args: GemmArgs<'_, f64>) {
 /// [`gemm_into`] for one of both types.
 #[inline(always)]
 fn real_into<T: Real>(args: GemmArgs<'_, T>) {
-    let GemmArgs { dst, a, b, scales, threads } = args;
+    let GemmArgs { dst, a, b, scales, completion, threads } = args;
     let (data, d) = dst.into_parts();
     let (l, r) = (a.layout(), b.layout());
     let (m, n, k) = (d.rows, d.cols, l.cols);
@@ -102,32 +141,66 @@ fn real_into<T: Real>(args: GemmArgs<'_, T>) {
     if d.is_empty() {
         return;
     }
-    // Vectors lie along the axis of the output whose neighbours are close in memory.
-    let (d, a, b) = if d.col_stride.unsigned_abs() <= d.row_stride.unsigned_abs() {
-        (d, a, b)
-    } else {
-        (d.transposed(), b.transposed(), a.transposed())
+    if let Some(Completion { bias, .. }) = completion {
+        assert!(
+            d.col_stride == 1 && bias.len() == m,
+            "gemm: cannot complete {d:?} with {} numbers",
+            bias.len()
+        );
+    }
+    // Rows and columns may change places, if both operands are stored and nothing follows.
+    let (d, a, b, dots) = match (b, completion) {
+        (Right::Matrix(b), None) => {
+            // Vectors lie along the axis of the output whose neighbours are close in memory.
+            let (d, a, b) = if d.col_stride.unsigned_abs() <= d.row_stride.unsigned_abs() {
+                (d, a, b)
+            } else {
+                (d.transposed(), b.transposed(), a.transposed())
+            };
+            let dots =
+                a.layout().col_stride == 1 && b.layout().row_stride == 1 && dots::pay(d.rows, d.cols, k);
+            // Dot products pass over the longer operand once.
+            let turned = dots && m > n;
+            let (d, a, b) = if turned { (d.transposed(), b.transposed(), a.transposed()) } else { (d, a, b) };
+            (d, a, Right::Matrix(b), dots)
+        }
+        (b, _) => (d, a, b, false),
     };
-    let dots = a.layout().col_stride == 1 && b.layout().row_stride == 1 && dots::pay(d.rows, d.cols, k);
-    // Dot products pass over the longer operand once.
-    let (d, a, b) = if dots && m > n { (d.transposed(), b.transposed(), a.transposed()) } else { (d, a, b) };
     let (m, n) = (d.rows, d.cols);
     let threads = if threads == Threads::Pool { parallel::threads() } else { 1 };
-    let grid = Grid::new(m, n, k, threads);
+    let finish = completion.and_then(|completion| completion.finish);
+    // Whether columns are packed before they are multiplied, and not while the first rows are.
+    let dear = b.layout().col_stride != 1 || !n.is_multiple_of(WIDEST);
+    let grid = if matches!(b, Right::Columns { .. }) || finish.is_some() {
+        Grid::fine(m, n, k, threads, dear)
+    } else {
+        Grid::new(m, n, k, threads)
+    };
     let output = SharedOutput { start: data.as_mut_ptr(), data: PhantomData };
     parallel::for_each_task(grid.parts(), Work::Worthwhile, |part| {
         let (rows, cols) = grid.part(part);
         let d = d.part(&rows, &cols);
-        let (a, b) = (a.part(rows, 0..k), b.part(0..k, cols));
+        let bias = completion.map(|completion| &completion.bias[rows.clone()]);
+        let (a, b) = (a.part(rows, 0..k), b.columns(cols));
         // SAFETY: all positions of `d` lie inside of `data`, as `MatMut` has checked, and `data` is borrowed
         // exclusively. The parts of a grid do not overlap, each is computed once, and the layout of the
         // output is injective: no two elements of a part lie at the same position, and none is in another
         // part.
-        let part = unsafe { ProductPart::new(output.start(), d, a, b, scales) };
-        if dots {
-            dispatch(PartByDots { part, blocks: grid.blocks });
-        } else {
-            dispatch(PartByBlocks { part, blocks: grid.blocks });
+        let part = unsafe { ProductPart::new(output.start(), d, a, b, scales, bias) };
+        match b {
+            Right::Matrix(right) if dots => dispatch(PartByDots { part, right, blocks: grid.blocks }),
+            _ => dispatch(PartByBlocks { part, blocks: grid.blocks }),
+        }
+        let Some(finish) = finish else { return };
+        // Rows without a gap between them are one run.
+        let (runs, len) =
+            if d.row_stride == d.cols as isize { (1, d.rows * d.cols) } else { (d.rows, d.cols) };
+        for run in 0..runs {
+            let first = d.position(run, 0);
+            // SAFETY: the run consists of elements of this part, which are neighbours. They lie inside of
+            // `data`, and nobody else uses them now.
+            let run = unsafe { core::slice::from_raw_parts_mut(output.start().add(first), len) };
+            finish(first, bytemuck::cast_slice_mut(run));
         }
     });
 }
@@ -184,8 +257,10 @@ struct ProductPart<'a, T> {
     target: *mut T,
     d: MatLayout,
     a: MatRef<'a, T>,
-    b: MatRef<'a, T>,
+    b: Right<'a, T>,
     scales: Scales<T>,
+    /// What the sums of each row begin with, if not with zero.
+    bias: Option<&'a [T]>,
 }
 
 impl<'a, T: Real> ProductPart<'a, T> {
@@ -199,15 +274,19 @@ impl<'a, T: Real> ProductPart<'a, T> {
         target: *mut T,
         d: MatLayout,
         a: MatRef<'a, T>,
-        b: MatRef<'a, T>,
+        b: Right<'a, T>,
         scales: Scales<T>,
+        bias: Option<&'a [T]>,
     ) -> Self {
         let (l, r) = (a.layout(), b.layout());
         assert!(
-            l.rows == d.rows && r.cols == d.cols && r.rows == l.cols,
+            l.rows == d.rows
+                && r.cols == d.cols
+                && r.rows == l.cols
+                && bias.is_none_or(|bias| bias.len() == d.rows),
             "gemm: parts that do not fit together"
         );
-        Self { target, d, a, b, scales }
+        Self { target, d, a, b, scales, bias }
     }
 }
 
@@ -234,6 +313,8 @@ mod tests {
     use crate::matmul::tests::noise;
     use alloc::vec;
     use alloc::vec::Vec;
+    use core::ops::Range;
+    use std::sync::Mutex;
 
     fn at(data: &[f64], l: &MatLayout, i: usize, j: usize) -> f64 {
         let position = l.offset as isize + i as isize * l.row_stride + j as isize * l.col_stride;
@@ -356,6 +437,63 @@ mod tests {
                     let close = |got: f64, tolerance: f64| (got - want).abs() <= tolerance * k as f64;
                     assert!(close(wide[i], 1e-15), "{m}x{n}x{k} {} {want}", wide[i]);
                     assert!(close(f64::from(single[i]), 1e-6), "{m}x{n}x{k} {} {want}", single[i]);
+                }
+            }
+        }
+    }
+
+    /// A matrix that is packed as if it were not stored.
+    struct Unstored<'a>(MatRef<'a, f32>);
+
+    impl Columns for Unstored<'_> {
+        fn pack(&self, terms: Range<usize>, cols: Range<usize>, width: usize, to: &mut [u8]) {
+            let to: &mut [f32] = bytemuck::cast_slice_mut(to);
+            for (p, term) in terms.clone().enumerate() {
+                for (j, col) in cols.clone().enumerate() {
+                    to[j / width * width * terms.len() + p * width + j % width] = self.0.at(term, col);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn completed_products_pass_each_element_on_once() {
+        // Around whole vectors and panels, strips, parts of 72 rows and 1,024 columns, and blocks of terms.
+        for [m, n, k] in [
+            [1, 1, 3],
+            [7, 33, 20],
+            [48, 196, 70],
+            [100, 49, 600],
+            [73, 64, 40],
+            [150, 2100, 17],
+            [3, 130, 0],
+        ] {
+            let (a, b, bias): (Vec<f32>, Vec<f32>, Vec<f32>) =
+                (noise(m * k, 1), noise(k * n, 2), noise(m, 3));
+            let left = MatRef::new(&a, MatLayout::row_major(m, k));
+            let right = MatRef::new(&b, MatLayout::row_major(k, n));
+            let unstored = Unstored(right);
+            let columns = Right::Columns { columns: &unstored, terms: k, cols: (0, n) };
+            // Rows without a gap, and with one.
+            for (right, pitch) in [(Right::Matrix(right), n), (columns, n), (columns, n + 5)] {
+                let (mut d, seen) = (vec![f32::NAN; m * pitch], Mutex::new(vec![]));
+                let layout = MatLayout { row_stride: pitch as isize, ..MatLayout::row_major(m, n) };
+                let finish = |at: usize, bytes: &mut [u8]| {
+                    let run: &mut [f32] = bytemuck::cast_slice_mut(bytes);
+                    seen.lock().unwrap().extend(at..at + run.len());
+                    run.iter_mut().for_each(|v| *v = -*v);
+                };
+                let completion = Completion { bias: &bias, finish: Some(&finish) };
+                gemm_completed(MatMut::new(&mut d, layout), left, right, completion, Threads::Pool);
+                let mut seen = seen.into_inner().unwrap();
+                seen.sort_unstable();
+                let all: Vec<usize> = (0..m).flat_map(|i| i * pitch..i * pitch + n).collect();
+                assert!(seen == all, "{m}x{n}x{k}: every element once");
+                for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
+                    let terms = (0..k).map(|p| f64::from(a[i * k + p]) * f64::from(b[p * n + j]));
+                    let want = -(f64::from(bias[i]) + terms.sum::<f64>());
+                    let got = f64::from(d[i * pitch + j]);
+                    assert!((got - want).abs() <= 1e-6 * (1 + k) as f64, "{m}x{n}x{k} {i},{j}: {got} {want}");
                 }
             }
         }

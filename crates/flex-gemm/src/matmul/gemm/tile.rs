@@ -28,13 +28,18 @@ const AHEAD: usize = 8;
 /// and 96.
 const AHEAD_PER_PLACE: usize = 2;
 
-/// What a strip does beside its sums: nothing, packing the right operand, or prefetching the [`Next`] block.
+/// Terms after which a tile prefetches another cache line of each row of the next strip: the f32 of a line.
+const LINE: usize = 16;
+
+/// What a strip does beside its sums: nothing, packing the right operand, prefetching the [`Next`] block of
+/// it, or prefetching the next strip alone. All but the first prefetch the next strip.
 ///
 /// Numbers, since const parameters cannot be enums. Chosen at run time, every loop would execute the
 /// instructions of a fetch: 5 % of the instructions of a product of 32 x 32.
 pub(super) const SUM: u8 = 0;
 pub(super) const KEEP: u8 = 1;
 pub(super) const FETCH: u8 = 2;
+pub(super) const FETCH_LEFT: u8 = 3;
 
 /// Bytes after which addresses have the same place in the first-level cache.
 const ALIAS: usize = 4096;
@@ -56,6 +61,9 @@ pub(super) const fn has_32_registers<S: Simd>() -> bool {
     size_of::<S::Register>() == 64 || cfg!(target_arch = "aarch64")
 }
 
+/// Elements of the largest tile.
+pub(super) const STACK: usize = if ROWS * 4 > TALL * 2 { ROWS * 4 } else { TALL * 2 } * WIDEST;
+
 /// Elements of a vector.
 #[inline(always)]
 pub(super) fn lanes<S: Simd, T: Real>() -> usize {
@@ -69,6 +77,8 @@ pub(super) struct StripProduct<T> {
     pub left: *const T,
     pub left_row: isize,
     pub left_term: isize,
+    /// Where the next strip begins, which lies as this one does.
+    pub next_left: *const T,
     /// The number of term `p` and column `j` is at `j / width * panel + p * right_term + j % width`.
     pub right: *const T,
     pub right_term: isize,
@@ -82,6 +92,10 @@ pub(super) struct StripProduct<T> {
     pub out_col: isize,
     pub cols: usize,
     pub scales: Scales<T>,
+    /// What the sums of each row begin with; null for zeros.
+    pub bias: *const T,
+    /// Room for a tile that does not lie in the output: [`STACK`] elements.
+    pub stack: *mut T,
     /// Where a strip that keeps the right operand packs it: the number of term `p` and column `j` goes to
     /// `j / width * width * terms + p * width + j % width`.
     pub packed: *mut T,
@@ -137,7 +151,8 @@ impl<T: Real> StripProduct<T> {
     ///
     /// # Safety
     /// * `left` and `right` must be valid for reads of all elements that the fields describe, `out` for reads
-    ///   and writes. With `DO == KEEP`, `packed` must be valid for writes.
+    ///   and writes. With `DO == KEEP`, `packed` must be valid for writes. `bias` must be null or valid for
+    ///   reads of `R` elements, and `stack` valid for writes and reads of [`STACK`].
     /// * If the panels are not padded, the last vector of a row ends at the last column and may begin before
     ///   the first column: this memory must be valid for reads.
     /// * With `DO == KEEP`, the number of columns must be a multiple of a vector.
@@ -152,36 +167,49 @@ impl<T: Real> StripProduct<T> {
             let packed = self.packed.wrapping_add(j / self.width * self.width * self.terms + j % self.width);
             let out = self.out.wrapping_offset(j as isize * self.out_col);
             let next = if const { DO == FETCH } { self.next.after(j / self.width) } else { self.next };
+            let left = self.cols - j;
+            // Whether a tile of `v` vectors lies in the output, or is padded and wider than its half.
+            let direct = |v: usize| direct >= j + v * lanes;
+            let fits = |v: usize| direct(v) || self.padded && left > v / 2 * lanes;
             // SAFETY: as the caller vouches. A tile of `V` vectors has as many columns, and whole tiles begin
             // at multiples of their width inside of a panel.
             unsafe {
-                if const { V == 4 } && direct >= j + 4 * lanes {
-                    self.tile::<S, R, 4, DO>(right, packed, out, self.out_row, next);
-                    j += 4 * lanes;
-                } else if const { V >= 2 } && direct >= j + 2 * lanes {
-                    self.tile::<S, R, 2, DO>(right, packed, out, self.out_row, next);
-                    j += 2 * lanes;
+                if const { V == 4 } && fits(4) {
+                    let cols = left.min(4 * lanes);
+                    self.part::<S, R, 4, DO>(right, packed, out, 0, cols, direct(4), next);
+                    j += cols;
+                } else if const { V >= 2 } && fits(2) {
+                    let cols = left.min(2 * lanes);
+                    self.part::<S, R, 2, DO>(right, packed, out, 0, cols, direct(2), next);
+                    j += cols;
                 } else {
                     // Where a vector begins before column `j` for lack of padding, its first columns are
                     // skipped.
-                    let cols = (self.cols - j).min(lanes);
+                    let cols = left.min(lanes);
                     let skip = if self.padded { 0 } else { lanes - cols };
-                    let direct = direct >= j + lanes;
-                    self.vector::<S, R, DO>(right.wrapping_sub(skip), packed, out, skip, cols, direct, next);
+                    self.part::<S, R, 1, DO>(
+                        right.wrapping_sub(skip),
+                        packed,
+                        out,
+                        skip,
+                        cols,
+                        direct(1),
+                        next,
+                    );
                     j += cols;
                 }
             }
         }
     }
 
-    /// Multiplies the strip by a vector of columns, of which `cols` from `skip` on are columns of the output;
-    /// `direct` tells that all are, and that they are neighbours in memory. Otherwise the tile lies on the
-    /// stack.
+    /// Multiplies the strip by a part of a panel, `V` vectors of columns, of which `cols` from `skip` on are
+    /// columns of the output; `direct` tells that all are, and that they are neighbours in memory. Otherwise
+    /// the tile lies on the stack.
     ///
     /// # Safety
     /// As for [`columns`](Self::columns).
     #[inline(always)]
-    unsafe fn vector<S: Simd, const R: usize, const DO: u8>(
+    unsafe fn part<S: Simd, const R: usize, const V: usize, const DO: u8>(
         &self,
         right: *const T,
         packed: *mut T,
@@ -191,18 +219,19 @@ impl<T: Real> StripProduct<T> {
         direct: bool,
         next: Next<T>,
     ) {
-        let mut stack = [[T::ZERO; WIDEST]; R];
-        let stacked: *mut T = stack.as_mut_ptr().cast();
+        let stacked = self.stack;
+        let pitch = (V * WIDEST) as isize;
         // SAFETY: the positions of the output are valid, as the caller vouches; a row of `stack` has room for
-        // the widest vector.
+        // `V` of the widest vectors. A tile reads its old elements unless `beta` is zero, and writes all.
         unsafe {
             if !direct && self.scales.beta != T::ZERO {
-                copy([R, cols], out, [self.out_row, self.out_col], stacked.add(skip), [WIDEST as isize, 1]);
+                stacked.write_bytes(0, R * V * WIDEST);
+                copy([R, cols], out, [self.out_row, self.out_col], stacked.add(skip), [pitch, 1]);
             }
-            let (to, to_row) = if direct { (out, self.out_row) } else { (stacked, WIDEST as isize) };
-            self.tile::<S, R, 1, DO>(right, packed, to, to_row, next);
+            let (to, to_row) = if direct { (out, self.out_row) } else { (stacked, pitch) };
+            self.tile::<S, R, V, DO>(right, packed, to, to_row, next);
             if !direct {
-                copy([R, cols], stacked.add(skip), [WIDEST as isize, 1], out, [self.out_row, self.out_col]);
+                copy([R, cols], stacked.add(skip), [pitch, 1], out, [self.out_row, self.out_col]);
             }
         }
     }
@@ -232,35 +261,50 @@ impl<T: Real> StripProduct<T> {
         }
         let lanes = lanes::<S, T>();
         let mut sums: [[Vector<S, T>; V]; R] = [[T::ZERO.splat(); V]; R];
+        if !self.bias.is_null() {
+            for (i, sums) in sums.iter_mut().enumerate() {
+                // SAFETY: as the caller vouches.
+                *sums = [unsafe { *self.bias.add(i) }.splat(); V];
+            }
+        }
         let (mut left, mut right, mut packed) = (self.left, right, packed);
         let ahead = self.right_term.wrapping_mul(ahead::<T>(self.right_term));
         let mut next_line = next.start;
         // SAFETY: as the caller vouches; the pointers past the last term are not read.
         unsafe {
-            for _ in 0..self.terms {
-                prefetch(right.wrapping_offset(ahead).cast(), V * lanes * size_of::<T>());
-                if const { DO == FETCH } {
-                    prefetch_far(next_line.cast(), 1);
-                    next_line = next_line.wrapping_offset(next.row);
+            let line = if const { DO == SUM } { self.terms.max(1) } else { LINE };
+            for first in (0..self.terms).step_by(line) {
+                if const { DO != SUM } {
+                    let next = self.next_left.wrapping_offset(first as isize * self.left_term);
+                    for row in 0..R as isize {
+                        prefetch_far(next.wrapping_offset(row * self.left_row).cast(), 1);
+                    }
                 }
-                let mut vectors: [Vector<S, T>; V] = [T::ZERO.splat(); V];
-                for (v, vector) in vectors.iter_mut().enumerate() {
-                    *vector = T::vload_unaligned(right.add(v * lanes));
+                for _ in first..self.terms.min(first + line) {
+                    prefetch(right.wrapping_offset(ahead).cast(), V * lanes * size_of::<T>());
+                    if const { DO == FETCH } {
+                        prefetch_far(next_line.cast(), 1);
+                        next_line = next_line.wrapping_offset(next.row);
+                    }
+                    let mut vectors: [Vector<S, T>; V] = [T::ZERO.splat(); V];
+                    for (v, vector) in vectors.iter_mut().enumerate() {
+                        *vector = T::vload_unaligned(right.add(v * lanes));
+                        if const { DO == KEEP } {
+                            T::vstore_unaligned(packed.add(v * lanes), *vector);
+                        }
+                    }
                     if const { DO == KEEP } {
-                        T::vstore_unaligned(packed.add(v * lanes), *vector);
+                        packed = packed.wrapping_add(self.width);
                     }
-                }
-                if const { DO == KEEP } {
-                    packed = packed.wrapping_add(self.width);
-                }
-                for (i, sums) in sums.iter_mut().enumerate() {
-                    let number: Vector<S, T> = (*left.offset(i as isize * self.left_row)).splat();
-                    for (sum, vector) in sums.iter_mut().zip(vectors) {
-                        *sum = number.mul_add(vector, *sum);
+                    for (i, sums) in sums.iter_mut().enumerate() {
+                        let number: Vector<S, T> = (*left.offset(i as isize * self.left_row)).splat();
+                        for (sum, vector) in sums.iter_mut().zip(vectors) {
+                            *sum = number.mul_add(vector, *sum);
+                        }
                     }
+                    left = left.wrapping_offset(self.left_term);
+                    right = right.wrapping_offset(self.right_term);
                 }
-                left = left.wrapping_offset(self.left_term);
-                right = right.wrapping_offset(self.right_term);
             }
             let Scales { alpha, beta } = self.scales;
             let (by, keep): (Vector<S, T>, Vector<S, T>) = (alpha.splat(), beta.splat());
@@ -289,6 +333,11 @@ impl<T: Real> StripProduct<T> {
         let mut sums = [[[T::ZERO; N]; V]; R];
         // SAFETY: as the caller vouches.
         unsafe {
+            if !self.bias.is_null() {
+                for (i, sums) in sums.iter_mut().enumerate() {
+                    sums.as_flattened_mut().fill(*self.bias.add(i));
+                }
+            }
             for p in 0..self.terms as isize {
                 let vectors =
                     right.wrapping_offset(p * self.right_term).cast::<[[T; N]; V]>().read_unaligned();
@@ -308,7 +357,7 @@ impl<T: Real> StripProduct<T> {
     }
 }
 
-/// Copies a block of rows of up to [`WIDEST`] elements. The first stride is the distance of rows, the second
+/// Copies a block of rows of fewer than 64 elements. The first stride is the distance of rows, the second
 /// the distance of columns. Contiguous rows are copied in runs of constant lengths. Not inlined: no
 /// instruction set speeds it up.
 ///
@@ -329,7 +378,7 @@ unsafe fn copy<T: Copy>(
         unsafe {
             if from_strides[1] == 1 && to_strides[1] == 1 {
                 let mut done = 0;
-                for run in [16, 8, 4, 2, 1] {
+                for run in [32, 16, 8, 4, 2, 1] {
                     if cols & run != 0 {
                         core::ptr::copy_nonoverlapping(from.add(done), to.add(done), run);
                         done += run;
