@@ -28,6 +28,7 @@ mod deform;
 mod element;
 mod fold;
 mod images;
+mod lowering;
 mod plan;
 mod planes;
 mod product;

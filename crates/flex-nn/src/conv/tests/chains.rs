@@ -22,6 +22,9 @@ fn cases() -> Vec<Case> {
         ("tiles of interleaved images", [8, 32, 13, 13], [100, 32, 3, 3], options(1, 1, 1)),
         ("rows with gaps", [1, 3, 80, 70], [25, 3, 5, 5], options(1, 2, 1)),
         ("strided", [2, 4, 120, 130], [18, 4, 3, 3], options(2, 1, 1)),
+        ("product of matrices", [1, 16, 61, 60], [64, 16, 1, 1], options(1, 0, 1)),
+        ("product, many images", [17, 16, 14, 14], [75, 16, 1, 1], options(1, 0, 1)),
+        ("product of windows", [2, 8, 90, 91], [50, 8, 3, 3], options(2, 1, 1)),
         ("groups", [2, 8, 60, 61], [20, 2, 3, 3], options(1, 1, 4)),
         ("no input channels", [1, 0, 100, 100], [14, 0, 1, 1], options(1, 0, 1)),
     ]

@@ -3,6 +3,7 @@
 mod chains;
 mod deform;
 mod few_pixels;
+mod lowering;
 mod winograd;
 
 use super::*;

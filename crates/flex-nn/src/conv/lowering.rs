@@ -1,0 +1,201 @@
+//! Convolutions as products of matrices (im2col): each output channel is a weighted sum of windows.
+//!
+//! The [sums over windows](super::product) read the windows where they lie, again for every few output
+//! channels: in pieces of a few cache lines, of which most begin in the middle of a line. The product of
+//! matrices packs a block of windows once, and multiplies it by all output channels while it is in the cache.
+//! This pays for many output channels.
+
+use super::program::{Pass, Program};
+use super::run::is_by_unit;
+use crate::matmul::gemm::{Columns, Completion, MatLayout, MatMut, MatRef, Right, Threads, gemm_completed};
+use crate::parallel::{self, Work, for_each_chunk};
+use crate::storage::Finish;
+use crate::stored::Computing;
+use core::ops::Range;
+use flex_math::simd::{WIDEST, vectorize_lean};
+use smallvec::SmallVec;
+
+/// Least number of output channels: 12 for each of the four vectors of a packed panel, as for the products of
+/// matrices (`matmul/gemm/blocks.rs`).
+const ROWS: usize = 48;
+
+/// Least number of terms. With fewer, writing the output takes longer than the sums.
+const TERMS: usize = 16;
+
+/// A program that is computed as a product of matrices.
+#[derive(Clone, Copy)]
+pub(super) struct Lowered<'a> {
+    program: &'a Program,
+    pass: &'a Pass,
+    groups: usize,
+}
+
+impl<'a> Lowered<'a> {
+    /// The product, if the program is one that pays.
+    pub fn of(program: &'a Program, groups: usize) -> Option<Self> {
+        let [pass] = &program.passes[..] else { return None };
+        let taps = pass.taps.len();
+        // The coefficients of a row lie one after the other, in the order of the terms.
+        let ordered = taps == 1
+            || program.coefficients.channel == taps
+                && pass.taps.iter().enumerate().all(|(k, tap)| tap.a == k);
+        let whole =
+            program.is_in_order() && program.turned.is_none() && program.summed == program.planes.channels;
+        let large = program.rows >= ROWS && program.summed * taps >= TERMS;
+        let lowered = Self { program, pass, groups };
+        (ordered && whole && large && program.out_len() >= lowered.least_positions()).then_some(lowered)
+    }
+
+    /// Least number of positions: fewer leave much of a panel empty. 49 positions of a pointwise convolution
+    /// are three vectors and one position for the sums over windows, which take 450 us for 512 to 2,048
+    /// channels, and the product of matrices 750 (Zen 5).
+    fn least_positions(&self) -> usize {
+        if self.is_pointwise() { 128 } else { 33 }
+    }
+
+    /// Whether the windows are the rows of a matrix in memory.
+    fn is_pointwise(&self) -> bool {
+        self.pass.taps.len() == 1 && self.program.planes.channel_len() == self.program.out_len()
+    }
+
+    /// Computes the outputs of images and groups from number `first` on, `[units, rows, positions]`, from
+    /// their planes. Passes the elements to `finish`.
+    pub fn multiply_units<A: Computing>(
+        self,
+        first: usize,
+        planes: &[A],
+        weight: &[A],
+        bias: &[A],
+        out: &mut [A],
+        work: Work,
+        finish: Option<Finish<'_>>,
+    ) {
+        let (unit_in, unit_out) = (self.program.planes.len(), self.program.rows * self.program.out_len());
+        let multiply = |unit: usize, out: &mut [A], threads| {
+            self.multiply(first + unit, &planes[unit * unit_in..], weight, bias, out, threads, finish);
+        };
+        if is_by_unit(out.len() / unit_out) {
+            for_each_chunk(out, unit_out, work, |unit, out| multiply(unit, out, Threads::One));
+        } else {
+            parallel::decide(work, |pays| {
+                let threads = if pays { Threads::Pool } else { Threads::One };
+                out.chunks_exact_mut(unit_out)
+                    .enumerate()
+                    .for_each(|(unit, out)| multiply(unit, out, threads));
+            });
+        }
+    }
+
+    /// Computes the outputs of one image and group, from its planes.
+    pub fn multiply<A: Computing>(
+        self,
+        unit: usize,
+        planes: &[A],
+        weight: &[A],
+        bias: &[A],
+        out: &mut [A],
+        threads: Threads,
+        finish: Option<Finish<'_>>,
+    ) {
+        let Self { program, pass, groups } = self;
+        let (rows, coefficients, len) = (program.rows, program.coefficients, program.out_len());
+        let terms = program.summed * pass.taps.len();
+        let group = unit % groups;
+        let left = MatLayout {
+            rows,
+            cols: terms,
+            offset: group * coefficients.group + pass.taps[0].a,
+            row_stride: coefficients.row as isize,
+            col_stride: if pass.taps.len() == 1 { coefficients.channel as isize } else { 1 },
+        };
+        let columns = WindowColumns { program, pass, planes };
+        let right = if self.is_pointwise() {
+            Right::Matrix(MatRef::new(planes, MatLayout::row_major(terms, len)))
+        } else {
+            Right::Columns { columns: &columns, terms, cols: (0, len) }
+        };
+        let first = unit * rows * len;
+        let moved = finish.map(|finish| move |at: usize, run: &mut [u8]| finish(first + at, run));
+        let finish = moved.as_ref().map(|moved| moved as Finish<'_>);
+        let completion = Completion { bias: &bias[group * rows..][..rows], finish };
+        let out = MatMut::new(out, MatLayout::row_major(rows, len));
+        gemm_completed(out, MatRef::new(weight, left), right, completion, threads);
+    }
+}
+
+/// The windows of a pass: a row for each channel and tap, a column for each output position.
+struct WindowColumns<'a, A> {
+    program: &'a Program,
+    pass: &'a Pass,
+    planes: &'a [A],
+}
+
+/// Neighbouring positions of a panel whose windows begin one after the other.
+struct Stretch {
+    /// The first position, from the start of the panel.
+    col: usize,
+    /// Where its window begins, from the first window of the tap.
+    start: usize,
+    len: usize,
+}
+
+impl<A: Computing> WindowColumns<'_, A> {
+    /// The stretches of these positions.
+    fn stretches(&self, cols: Range<usize>) -> SmallVec<[Stretch; 8]> {
+        let [_, high, wide] = self.program.out;
+        let [_, pitch_h, pitch_w] = [0, 1, 2].map(|k| self.program.planes.axes[k].len);
+        let mut list = SmallVec::new();
+        let mut position = cols.start;
+        while position < cols.end {
+            let (row, w) = (position / wide, position % wide);
+            let start = (row / high * pitch_h + row % high) * pitch_w + w;
+            let len = (wide - w).min(cols.end - position);
+            list.push(Stretch { col: position - cols.start, start, len });
+            position += len;
+        }
+        list
+    }
+}
+
+impl<A: Computing> Columns for WindowColumns<'_, A> {
+    fn pack(&self, terms: Range<usize>, cols: Range<usize>, width: usize, to: &mut [u8]) {
+        let to: &mut [A] = bytemuck::cast_slice_mut(to);
+        let taps = &self.pass.taps[..];
+        let step = self.program.planes.channel_len();
+        for (panel, first) in cols.clone().step_by(width).enumerate() {
+            let stretches = self.stretches(first..cols.end.min(first + width));
+            let stretches = &stretches[..];
+            let to = &mut to[panel * width * terms.len()..];
+            vectorize_lean(
+                #[inline(always)]
+                || {
+                    let (mut channel, mut tap) = (terms.start / taps.len(), terms.start % taps.len());
+                    for row in 0..terms.len() {
+                        let from = &self.planes[channel * step + taps[tap].p..];
+                        let to = &mut to[row * width..];
+                        for stretch in stretches {
+                            copy_over(&from[stretch.start..], &mut to[stretch.col..], stretch.len);
+                        }
+                        tap += 1;
+                        if tap == taps.len() {
+                            (channel, tap) = (channel + 1, 0);
+                        }
+                    }
+                },
+            );
+        }
+    }
+}
+
+/// Copies `len` elements, and possibly a few more: in whole vectors, if both slices go on long enough. The
+/// places beyond are those of columns and terms that are packed later.
+#[inline(always)]
+fn copy_over<A: Copy>(from: &[A], to: &mut [A], len: usize) {
+    let whole = len.next_multiple_of(WIDEST);
+    if from.len() < whole || to.len() < whole {
+        return to[..len].copy_from_slice(&from[..len]);
+    }
+    for (from, to) in from[..whole].chunks_exact(WIDEST).zip(to[..whole].chunks_exact_mut(WIDEST)) {
+        to.copy_from_slice(from);
+    }
+}

@@ -1,0 +1,69 @@
+//! Convolutions that are computed as products of matrices.
+
+use super::*;
+use crate::conv::choice::{Choice, Direction};
+use crate::conv::lowering::Lowered;
+
+fn options<const N: usize>(stride: usize, padding: usize, dilation: usize, groups: usize) -> ConvOptions<N> {
+    ConvOptions { stride: [stride; N], padding: [padding; N], dilation: [dilation; N], groups }
+}
+
+/// Checks a convolution of f32 and of f64, and that it is computed as a product.
+fn check<const N: usize>(x: &[usize], w: &[usize], options: &ConvOptions<N>) {
+    let g = Geometry::conv("t", x, w, options).unwrap();
+    let choice = Choice::new("t", &g, Direction::Gather, true).unwrap();
+    assert!(choice.winograd.is_none(), "{x:?} {w:?}");
+    assert!(Lowered::of(&choice.program, options.groups).is_some(), "{x:?} {w:?}");
+    check_conv::<f32, N>(x, w, options);
+    check_conv::<f64, N>(x, w, options);
+}
+
+/// Positions that are whole vectors, whole panels and neither; rows that are whole strips and not; and more
+/// images than one for each thread.
+#[test]
+fn pointwise_convolutions() {
+    for (x, w) in [
+        ([1, 16, 12, 12], [48, 16, 1, 1]),
+        ([2, 17, 12, 11], [50, 17, 1, 1]),
+        ([1, 20, 14, 14], [101, 20, 1, 1]),
+        ([17, 16, 16, 8], [48, 16, 1, 1]),
+    ] {
+        check::<2>(&x, &w, &options(1, 0, 1, 1));
+    }
+    check::<2>(&[1, 32, 13, 17], &[98, 16, 1, 1], &options(1, 0, 1, 2));
+    check::<1>(&[2, 19, 200], &[53, 19, 1], &options(1, 0, 1, 1));
+    check::<3>(&[1, 16, 5, 6, 7], &[49, 16, 1, 1, 1], &options(1, 0, 1, 1));
+}
+
+/// Rows of outputs longer and shorter than a vector and than a panel, and more terms than are summed at a
+/// time.
+#[test]
+fn windows_of_planes() {
+    check::<2>(&[2, 20, 25, 24], &[48, 20, 1, 1], &options(2, 0, 1, 1));
+    check::<2>(&[1, 5, 19, 21], &[49, 5, 3, 3], &options(2, 1, 1, 1));
+    check::<2>(&[1, 4, 9, 150], &[50, 4, 2, 5], &options(1, 0, 1, 1));
+    check::<2>(&[2, 12, 20, 9], &[100, 6, 3, 3], &options(1, 2, 2, 2));
+    check::<2>(&[1, 70, 12, 12], &[52, 70, 3, 3], &options(2, 1, 1, 1));
+    check::<2>(&[17, 6, 12, 12], &[48, 6, 3, 3], &options(2, 1, 1, 1));
+    check::<2>(&[1, 9, 40, 3], &[48, 9, 4, 3], &options(1, 1, 1, 1));
+    check::<3>(&[1, 3, 6, 7, 8], &[51, 3, 3, 2, 3], &options(2, 1, 1, 1));
+    check::<1>(&[2, 7, 130], &[60, 7, 7], &options(3, 3, 1, 1));
+}
+
+/// The choice of the layers of ResNet-50, of one image.
+#[test]
+fn layers_with_many_channels_are_products() {
+    let choose = |x: [usize; 4], w: [usize; 4], stride, padding| {
+        let g = Geometry::conv("t", &x, &w, &options::<2>(stride, padding, 1, 1)).unwrap();
+        let choice = Choice::new("t", &g, Direction::Gather, true).unwrap();
+        choice.winograd.is_none() && Lowered::of(&choice.program, 1).is_some()
+    };
+    assert!(choose([1, 64, 56, 56], [256, 64, 1, 1], 1, 0));
+    assert!(choose([1, 1024, 14, 14], [256, 1024, 1, 1], 1, 0));
+    assert!(choose([1, 512, 28, 28], [1024, 512, 1, 1], 2, 0));
+    assert!(choose([1, 128, 56, 56], [128, 128, 3, 3], 2, 1));
+    assert!(choose([1, 512, 14, 14], [512, 512, 3, 3], 2, 1));
+    // 49 positions fill three vectors, and not a panel.
+    assert!(!choose([1, 512, 7, 7], [2048, 512, 1, 1], 1, 0));
+    assert!(!choose([1, 64, 56, 56], [32, 64, 1, 1], 1, 0));
+}
