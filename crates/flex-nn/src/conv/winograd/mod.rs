@@ -34,7 +34,7 @@ use super::plan::Geometry;
 use super::planes::{PlaneAxis, Planes};
 use super::product::max_lanes;
 use super::program::Coefficients;
-use super::run::product_work;
+use super::run::{is_by_unit, product_work};
 use crate::error::Result;
 use crate::parallel::thresholds::{CONV_TASKS, TASK_FINITE_ELEMENTS};
 use crate::parallel::{Work, for_each_chunk, map_blocks};
@@ -380,7 +380,6 @@ impl Winograd {
         // Rows of tiles whose points are kept.
         let band = (POINT_BYTES / (size_of::<f32>() * all_points * channels * row)).clamp(1, tile_rows);
         let channel = channel_points(all_points, band * row);
-        let mut points = Scratch::<f32>::new(op, channels * channel)?;
         let inputs = self.band(0, band).channel_len();
         let together = (INPUT_BYTES / (size_of::<f32>() * inputs)).clamp(1, channels.div_ceil(CONV_TASKS));
         let room = together * inputs + LANES + self.planes.room::<f32>(src);
@@ -402,7 +401,7 @@ impl Winograd {
         let task_rows = self.task_rows;
         let sums = all_points * sums_pitch(task_rows, KEPT.min(band * row));
         storage::ensure_for_tasks(op, (kernel + sums) * size_of::<f32>(), rows.div_ceil(task_rows))?;
-        for (unit, out) in out.chunks_exact_mut(unit_len).enumerate() {
+        let multiply = |unit: usize, out: &mut [f32], points: &mut [f32], alone: bool| {
             let group = unit % groups;
             let bias = &bias[group * rows..][..rows];
             let src = src.slice(unit * source..(unit + 1) * source);
@@ -410,8 +409,8 @@ impl Winograd {
                 let here = band.min(tile_rows - first);
                 let planes = self.band(first, here);
                 let (image, inputs) = (source / channels, planes.channel_len());
-                let work = Work::Flops(8 * channels * here * row * all_points);
-                for_each_chunk(&mut points, together * channel, work, |task, points| {
+                let work = Work::Flops(if alone { 0 } else { 8 * channels * here * row * all_points });
+                for_each_chunk(points, together * channel, work, |task, points| {
                     let first = task * together;
                     let count = together.min(channels - first);
                     let mut room = Scratch::<f32>::for_task(count * inputs + LANES);
@@ -422,7 +421,8 @@ impl Winograd {
                         self.transform_inputs(&planes, &room[k * inputs..], points);
                     }
                 });
-                let work = product_work(2 * all_points * channels * rows * here * row, rows);
+                let flops = if alone { 0 } else { 2 * all_points * channels * rows * here * row };
+                let work = product_work(flops, rows);
                 let row_len = height * width * self.images;
                 for_each_chunk(out, task_rows * row_len, work, |block, out| {
                     let start = block * task_rows;
@@ -466,6 +466,19 @@ impl Winograd {
                     }
                 });
             }
+        };
+        let units = out.len() / unit_len;
+        if is_by_unit(units) {
+            storage::ensure_for_tasks(op, channels * channel * size_of::<f32>(), units)?;
+            let work = product_work(2 * all_points * channels * rows * tile_rows * row * units, rows);
+            for_each_chunk(out, unit_len, work, |unit, out| {
+                multiply(unit, out, &mut Scratch::for_task(channels * channel), true);
+            });
+        } else {
+            let mut points = Scratch::new(op, channels * channel)?;
+            out.chunks_exact_mut(unit_len)
+                .enumerate()
+                .for_each(|(unit, out)| multiply(unit, out, &mut points, false));
         }
         Ok(blank.finish())
     }
