@@ -159,9 +159,9 @@ pub(super) fn run<A: Computing>(
 }
 
 /// Whether there are so many images (times groups) that each is computed by one thread, and few threads idle
-/// at the end. Threads that share an image read what the others wrote: eight images with 64 channels of 56x56
-/// and kernels of 3x3 took 3.7 ms on two threads (4.5 on one), and take 2.5; with 128 channels and a stride of
-/// 2 they took 6.3 (9.3 on one), and take 4.7 (Zen 5).
+/// at the end. Threads that share an image read what the others wrote: eight images with 64 channels of
+/// 56x56 and kernels of 3x3 took 3.7 ms on two threads (4.5 on one), and take 2.5; with 128 channels and a
+/// stride of 2 they took 6.3 (9.3 on one), and take 4.7 (Zen 5).
 pub(super) fn is_by_unit(units: usize) -> bool {
     units >= PRODUCTS_PER_THREAD * parallel::threads()
 }
