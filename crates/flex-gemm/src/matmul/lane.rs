@@ -24,6 +24,12 @@ pub(crate) trait Lane: Element {
         b: Vector<S, Self::Acc>,
         c: Vector<S, Self::Acc>,
     ) -> Vector<S, Self::Acc>;
+    /// [`mul_add`](Self::mul_add) in every lane: of floats, rounded twice.
+    fn mul_then_add_lanes<S: Simd>(
+        a: Vector<S, Self::Acc>,
+        b: Vector<S, Self::Acc>,
+        c: Vector<S, Self::Acc>,
+    ) -> Vector<S, Self::Acc>;
     /// The elements in the accumulator type, if no conversion is needed.
     #[inline(always)]
     fn as_terms(_: &[Self]) -> Option<&[Self::Acc]> {
@@ -67,6 +73,10 @@ macro_rules! float_lane {
                 fused_or_not(a, b, c)
             }
             #[inline(always)]
+            fn mul_then_add_lanes<S: Simd>(a: Vector<S, Self>, b: Vector<S, Self>, c: Vector<S, Self>) -> Vector<S, Self> {
+                a * b + c
+            }
+            #[inline(always)]
             fn as_terms(values: &[Self]) -> Option<&[Self]> { Some(values) }
             #[inline(always)]
             fn widen_all(from: &[Self], to: &mut [Self]) { to.copy_from_slice(from) }
@@ -92,6 +102,10 @@ macro_rules! half_lane {
             #[inline(always)]
             fn mul_add_lanes<S: Simd>(a: Vector<S, f32>, b: Vector<S, f32>, c: Vector<S, f32>) -> Vector<S, f32> {
                 fused_or_not(a, b, c)
+            }
+            #[inline(always)]
+            fn mul_then_add_lanes<S: Simd>(a: Vector<S, f32>, b: Vector<S, f32>, c: Vector<S, f32>) -> Vector<S, f32> {
+                a * b + c
             }
             #[inline(always)]
             fn widen_all(from: &[Self], to: &mut [f32]) { to_f32(from, to) }
@@ -148,6 +162,10 @@ macro_rules! int_lane {
             fn mul_add(a: $acc, b: $acc, c: $acc) -> $acc { a.wrapping_mul(b).wrapping_add(c) }
             #[inline(always)]
             fn mul_add_lanes<S: Simd>(a: Vector<S, $acc>, b: Vector<S, $acc>, c: Vector<S, $acc>) -> Vector<S, $acc> {
+                a.mul_add(b, c)
+            }
+            #[inline(always)]
+            fn mul_then_add_lanes<S: Simd>(a: Vector<S, $acc>, b: Vector<S, $acc>, c: Vector<S, $acc>) -> Vector<S, $acc> {
                 a.mul_add(b, c)
             }
             conversions!($ty, $acc);

@@ -7,8 +7,8 @@ use crate::walk::gather_row;
 use bytemuck::{cast_slice, cast_slice_mut};
 use core::marker::PhantomData;
 use flex_math::simd::{
-    CACHE_LINE, Gains, Levels, Simd, Vector, WithSimd, dispatch_for, load, prefetch_far, vectorize_lean,
-    vectorize_with,
+    Gains, Levels, Simd, Vector, WithSimd, dispatch_for, has_vectors, load, prefetch_far, store,
+    vectorize_lean,
 };
 
 /// Number of vectors of partial sums of a dot product; with [`DOT_ROWS`] rows they keep both multiply-add
@@ -254,32 +254,87 @@ fn axpys<T: Lane>(sums: &mut [T::Acc], w: Matrix<'_, T>, first: usize, start: us
 /// Columns of accumulators. One instance for all element types with the same accumulators.
 #[inline(never)]
 fn wide_axpys<A: Wide>(sums: &mut [A], w: Matrix<'_, A>, first: usize, start: usize, x: &[A]) {
-    vectorize_with::<LoopLevels<A>, _>(
-        #[inline(always)]
-        |vectors| {
-            for (tile, sums) in sums.chunks_mut(AXPY_TILE).enumerate() {
-                let i = first + tile * AXPY_TILE;
-                for (group, x) in x.chunks(AXPY_COLUMNS).enumerate() {
-                    let mut columns: [&[A]; AXPY_COLUMNS] = [&[]; AXPY_COLUMNS];
-                    for (c, column) in columns[..x.len()].iter_mut().enumerate() {
-                        *column = w.run(i, start + group * AXPY_COLUMNS + c, sums.len());
-                    }
-                    let columns = &columns[..x.len()];
-                    let ahead = AXPY_COLUMNS as isize * w.col;
-                    // A match on constants: the other loops are not compiled. Integers without vectors are
-                    // too rare for a long loop.
-                    let done = match size_of::<A>() {
-                        _ if !(vectors || A::IS_FLOAT) => 0,
-                        2 => add_columns::<A, 128>(sums, columns, x, ahead, 0),
-                        4 => add_columns::<A, 64>(sums, columns, x, ahead, 0),
-                        _ => add_columns::<A, 32>(sums, columns, x, ahead, 0),
-                    };
-                    let done = add_columns::<A, FEW_SUMS>(sums, columns, x, ahead, done);
-                    add_columns::<A, 1>(sums, columns, x, ahead, core::hint::black_box(done));
+    dispatch_for::<LoopLevels<A>, _>(Axpys { sums, w, first, start, x });
+}
+
+/// Sums of scaled columns: see [`VectorKernel::axpys`].
+struct Axpys<'a, A> {
+    sums: &'a mut [A],
+    w: Matrix<'a, A>,
+    first: usize,
+    start: usize,
+    x: &'a [A],
+}
+
+impl<A: Wide> WithSimd for Axpys<'_, A> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self) {
+        let Self { sums, w, first, start, x } = self;
+        for (tile, sums) in sums.chunks_mut(AXPY_TILE).enumerate() {
+            let i = first + tile * AXPY_TILE;
+            for (group, x) in x.chunks(AXPY_COLUMNS).enumerate() {
+                let mut columns: [&[A]; AXPY_COLUMNS] = [&[]; AXPY_COLUMNS];
+                for (c, column) in columns[..x.len()].iter_mut().enumerate() {
+                    *column = w.run(i, start + group * AXPY_COLUMNS + c, sums.len());
                 }
+                let done = match x.first_chunk() {
+                    Some(x) if const { has_vectors::<S>() } => add_vectors::<S, A>(sums, columns, x),
+                    _ => 0,
+                };
+                let columns = &columns[..x.len()];
+                // Fewer columns, or no vectors. Integers are too rare for a long loop of their own.
+                let done = match done {
+                    0 if A::IS_FLOAT => add_columns::<A, 64>(sums, columns, x, 0),
+                    done => done,
+                };
+                let done = add_columns::<A, FEW_SUMS>(sums, columns, x, done);
+                add_columns::<A, 1>(sums, columns, x, core::hint::black_box(done));
             }
-        },
-    );
+        }
+    }
+}
+
+/// Vectors of sums that are computed together.
+const AXPY_VECTORS: usize = 4;
+
+/// Adds as many scaled columns as are added at a time to the sums, as far as there are whole groups of
+/// vectors. Returns how many sums are done then.
+///
+/// Few instructions for each vector keep many loads on their way, and the hardware follows eight columns by
+/// itself. On Zen 5, 768 x 50,257 from memory take 4.3 ms on one thread and 3.1 on two; with prefetches of
+/// the next columns 4.9 and 3.8, but 768 x 3,072 from the third-level cache 102 us in place of 108.
+#[inline(always)]
+fn add_vectors<S: Simd, A: Wide>(
+    sums: &mut [A],
+    columns: [&[A]; AXPY_COLUMNS],
+    x: &[A; AXPY_COLUMNS],
+) -> usize {
+    let lanes = A::lanes::<S>();
+    let width = AXPY_VECTORS * lanes;
+    let whole = sums.len() - sums.len() % width;
+    let columns = columns.map(|column| &column[..whole]);
+    let x = x.map(|x| -> Vector<S, A> { x.splat() });
+    let mut at = 0;
+    while at < whole {
+        // The terms are added up separately first, so that the long sum is rounded less often.
+        let mut terms: [Vector<S, A>; AXPY_VECTORS] = [A::ZERO.splat(); AXPY_VECTORS];
+        for c in 0..AXPY_COLUMNS {
+            // One check of the bounds for all vectors.
+            let column = &columns[c][at..at + width];
+            for v in 0..AXPY_VECTORS {
+                terms[v] = A::mul_then_add_lanes::<S>(load(&column[v * lanes..]), x[c], terms[v]);
+            }
+        }
+        let sums = &mut sums[at..at + width];
+        for v in 0..AXPY_VECTORS {
+            let sums = &mut sums[v * lanes..];
+            store(load::<S, A>(sums) + terms[v], sums);
+        }
+        at += width;
+    }
+    at
 }
 
 /// Number of sums that are computed together where less than 256 bytes of them are left.
@@ -288,22 +343,13 @@ const FEW_SUMS: usize = 8;
 /// Adds the scaled columns to the sums from `done` on, `N` sums at a time. Returns how many sums are done
 /// then.
 #[inline(always)]
-fn add_columns<A: Wide, const N: usize>(
-    sums: &mut [A],
-    columns: &[&[A]],
-    x: &[A],
-    ahead: isize,
-    done: usize,
-) -> usize {
+fn add_columns<A: Wide, const N: usize>(sums: &mut [A], columns: &[&[A]], x: &[A], done: usize) -> usize {
     let mut at = done;
     while at + N <= sums.len() {
-        // The terms are added up separately first, so that the long sum is rounded less often.
+        // As in `add_vectors`.
         let mut terms = [A::ZERO; N];
         for (column, x) in columns.iter().zip(x) {
             let column: &[A; N] = column[at..].first_chunk().expect("a column is as long as the sums");
-            if N * size_of::<A>() >= CACHE_LINE {
-                prefetch_far(column.as_ptr().wrapping_offset(ahead).cast(), N * size_of::<A>());
-            }
             for l in 0..N {
                 terms[l] = A::mul_add(column[l], *x, terms[l]);
             }
