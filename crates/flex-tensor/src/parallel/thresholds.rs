@@ -86,8 +86,8 @@ pub const AWAKE_MULTIPLICATIONS: usize = 2 * TASK_MULTIPLICATIONS;
 /// peak of Zen 4.
 pub const MULTIPLICATIONS_PER_NANOSECOND: usize = 50;
 
-/// From this number of large products per thread on, a batch runs side by side, one product per thread, even
-/// if the threads do not divide it: at most a fifth of the threads' time is idle then.
+/// From this number of large products, or images of a convolution, per thread on, a batch runs side by side,
+/// one per thread, even if the threads do not divide it: at most a fifth of the threads' time is idle then.
 pub const PRODUCTS_PER_THREAD: usize = 4;
 
 /// Multiplications per task of a batch of products: some 2 us of f32 on one core of Zen 5, enough to pay for

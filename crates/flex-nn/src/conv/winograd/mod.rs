@@ -56,7 +56,8 @@ const KEPT: usize = 192;
 /// The most tiles of a unit with which the points of kernels are prepared. A kernel's transform costs as much
 /// as the products of 27 tiles.
 const TILES: usize = 512;
-/// Bytes of transformed inputs that are kept at a time, and the most of transformed kernels.
+/// Bytes of transformed inputs that are kept at a time, if a row of tiles has no more, and the most of
+/// transformed kernels.
 const POINT_BYTES: usize = 4 * 1024 * 1024;
 /// Bytes of inputs that are laid out for the transform at a time, in the first-level cache, unless one
 /// channel has more.
@@ -467,15 +468,17 @@ impl Winograd {
                 });
             }
         };
-        let units = out.len() / unit_len;
-        if is_by_unit(units) {
-            storage::ensure_for_tasks(op, channels * channel * size_of::<f32>(), units)?;
-            let work = product_work(2 * all_points * channels * rows * tile_rows * row * units, rows);
-            for_each_chunk(out, unit_len, work, |unit, out| {
-                multiply(unit, out, &mut Scratch::for_task(channels * channel), true);
+        let (units, points) = (out.len() / unit_len, channels * channel);
+        // Rows of very many tiles would take much memory in each thread.
+        if is_by_unit(units) && points * size_of::<f32>() <= 2 * POINT_BYTES {
+            storage::ensure_for_tasks(op, points * size_of::<f32>(), units)?;
+            let factors = [all_points, channels, rows, tile_rows, row, units];
+            let flops = factors.iter().fold(2usize, |flops, &factor| flops.saturating_mul(factor));
+            for_each_chunk(out, unit_len, product_work(flops, rows), |unit, out| {
+                multiply(unit, out, &mut Scratch::for_task(points), true);
             });
         } else {
-            let mut points = Scratch::new(op, channels * channel)?;
+            let mut points = Scratch::new(op, points)?;
             out.chunks_exact_mut(unit_len)
                 .enumerate()
                 .for_each(|(unit, out)| multiply(unit, out, &mut points, false));
