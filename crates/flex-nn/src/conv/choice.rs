@@ -135,7 +135,7 @@ impl Choice {
 /// product of matrices. Interleaving itself is not faster then: eight images of 512 channels at 7x7, to 2,048
 /// channels, take 3.6 ms both ways on one thread, and 2.0 instead of 1.8 on two.
 fn lowered(program: &Program, images: usize) -> f64 {
-    if images == 1 && Lowered::of(program, 1).is_some() { LOWERED } else { 1.0 }
+    if images == 1 && Lowered::of(program).is_some() { LOWERED } else { 1.0 }
 }
 
 /// Cost of the program of a geometry with `images` interleaved images.

@@ -6,9 +6,8 @@
 //! This pays for many output channels.
 
 use super::program::{Pass, Program};
-use super::run::is_by_unit;
+use super::run::ConvOperands;
 use crate::matmul::gemm::{Columns, Completion, MatLayout, MatMut, MatRef, Right, Threads, gemm_completed};
-use crate::parallel::{self, Work, for_each_chunk};
 use crate::storage::Finish;
 use crate::stored::Computing;
 use core::ops::Range;
@@ -27,12 +26,11 @@ const TERMS: usize = 16;
 pub(super) struct Lowered<'a> {
     program: &'a Program,
     pass: &'a Pass,
-    groups: usize,
 }
 
 impl<'a> Lowered<'a> {
     /// The product, if the program is one that pays.
-    pub fn of(program: &'a Program, groups: usize) -> Option<Self> {
+    pub fn of(program: &'a Program) -> Option<Self> {
         let [pass] = &program.passes[..] else { return None };
         let taps = pass.taps.len();
         // The coefficients of a row lie one after the other, in the order of the terms.
@@ -42,7 +40,7 @@ impl<'a> Lowered<'a> {
         let whole =
             program.is_in_order() && program.turned.is_none() && program.summed == program.planes.channels;
         let large = program.rows >= ROWS && program.summed * taps >= TERMS;
-        let lowered = Self { program, pass, groups };
+        let lowered = Self { program, pass };
         (ordered && whole && large && program.out_len() >= lowered.least_positions()).then_some(lowered)
     }
 
@@ -58,46 +56,19 @@ impl<'a> Lowered<'a> {
         self.pass.taps.len() == 1 && self.program.planes.channel_len() == self.program.out_len()
     }
 
-    /// Computes the outputs of images and groups from number `first` on, `[units, rows, positions]`, from
-    /// their planes. Passes the elements to `finish`.
-    pub fn multiply_units<A: Computing>(
-        self,
-        first: usize,
-        planes: &[A],
-        weight: &[A],
-        bias: &[A],
-        out: &mut [A],
-        work: Work,
-        finish: Option<Finish<'_>>,
-    ) {
-        let (unit_in, unit_out) = (self.program.planes.len(), self.program.rows * self.program.out_len());
-        let multiply = |unit: usize, out: &mut [A], threads| {
-            self.multiply(first + unit, &planes[unit * unit_in..], weight, bias, out, threads, finish);
-        };
-        if is_by_unit(out.len() / unit_out) {
-            for_each_chunk(out, unit_out, work, |unit, out| multiply(unit, out, Threads::One));
-        } else {
-            parallel::decide(work, |pays| {
-                let threads = if pays { Threads::Pool } else { Threads::One };
-                out.chunks_exact_mut(unit_out)
-                    .enumerate()
-                    .for_each(|(unit, out)| multiply(unit, out, threads));
-            });
-        }
-    }
-
-    /// Computes the outputs of one image and group, from its planes.
+    /// Computes the outputs of image and group number `unit`, `[rows, positions]`, from its planes. Passes
+    /// the elements to `finish`.
     pub fn multiply<A: Computing>(
         self,
+        operands: &ConvOperands<'_, A>,
         unit: usize,
         planes: &[A],
-        weight: &[A],
-        bias: &[A],
         out: &mut [A],
         threads: Threads,
         finish: Option<Finish<'_>>,
     ) {
-        let Self { program, pass, groups } = self;
+        let Self { program, pass } = self;
+        let &ConvOperands { weight, bias, groups } = operands;
         let (rows, coefficients, len) = (program.rows, program.coefficients, program.out_len());
         let terms = program.summed * pass.taps.len();
         let group = unit % groups;
@@ -108,7 +79,7 @@ impl<'a> Lowered<'a> {
             row_stride: coefficients.row as isize,
             col_stride: if pass.taps.len() == 1 { coefficients.channel as isize } else { 1 },
         };
-        let columns = WindowColumns { program, pass, planes };
+        let columns = WindowColumns { lowered: self, planes };
         let right = if self.is_pointwise() {
             Right::Matrix(MatRef::new(planes, MatLayout::row_major(terms, len)))
         } else {
@@ -125,8 +96,7 @@ impl<'a> Lowered<'a> {
 
 /// The windows of a pass: a row for each channel and tap, a column for each output position.
 struct WindowColumns<'a, A> {
-    program: &'a Program,
-    pass: &'a Pass,
+    lowered: Lowered<'a>,
     planes: &'a [A],
 }
 
@@ -142,8 +112,8 @@ struct Stretch {
 impl<A: Computing> WindowColumns<'_, A> {
     /// The stretches of these positions.
     fn stretches(&self, cols: Range<usize>) -> SmallVec<[Stretch; 8]> {
-        let [_, high, wide] = self.program.out;
-        let [_, pitch_h, pitch_w] = [0, 1, 2].map(|k| self.program.planes.axes[k].len);
+        let Program { out: [_, high, wide], planes, .. } = self.lowered.program;
+        let [_, pitch_h, pitch_w] = [0, 1, 2].map(|k| planes.axes[k].len);
         let mut list = SmallVec::new();
         let mut position = cols.start;
         while position < cols.end {
@@ -160,8 +130,8 @@ impl<A: Computing> WindowColumns<'_, A> {
 impl<A: Computing> Columns for WindowColumns<'_, A> {
     fn pack(&self, terms: Range<usize>, cols: Range<usize>, width: usize, to: &mut [u8]) {
         let to: &mut [A] = bytemuck::cast_slice_mut(to);
-        let taps = &self.pass.taps[..];
-        let step = self.program.planes.channel_len();
+        let Lowered { program, pass } = self.lowered;
+        let (taps, step) = (&pass.taps[..], program.planes.channel_len());
         for (panel, first) in cols.clone().step_by(width).enumerate() {
             let stretches = self.stretches(first..cols.end.min(first + width));
             let stretches = &stretches[..];

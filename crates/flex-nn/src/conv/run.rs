@@ -44,12 +44,12 @@ const MOST_APART: usize = 2;
 
 /// The operands of a program.
 #[derive(Clone, Copy)]
-struct ConvOperands<'a, A> {
+pub(super) struct ConvOperands<'a, A> {
     /// The coefficients, which lie as the program says.
-    weight: &'a [A],
+    pub weight: &'a [A],
     /// One initial value per output channel of all groups.
-    bias: &'a [A],
-    groups: usize,
+    pub bias: &'a [A],
+    pub groups: usize,
 }
 
 /// Computes the whole output, `[batch, groups, rows, spatial]`, from `src`, the source of the planes,
@@ -84,9 +84,10 @@ pub(super) fn run<A: Computing>(
     let direct = program.planes.is_source().then(|| src.values::<A>()).flatten();
     let unit_bytes = unit_out * dtype.size();
     // A product of matrices writes what it computes.
-    let lowered = Lowered::of(program, groups).filter(|_| A::DTYPE == dtype && !weight.is_empty());
+    let lowered = Lowered::of(program).filter(|_| A::DTYPE == dtype && !weight.is_empty());
     let small = flops <= WHOLE_CONV_FLOPS && units >= WHOLE_CONV_UNITS || units >= MANY_CONV_UNITS;
-    if small || lowered.is_some() && is_by_unit(units) && planes * size_of::<A>() <= PLANES_BYTES {
+    let kept = if direct.is_some() { 0 } else { planes * size_of::<A>() };
+    if small || lowered.is_some() && is_by_unit(units) && kept <= PLANES_BYTES {
         let sinks = program.rows.saturating_mul(size_of::<Sink<'_>>());
         let copies = if direct.is_some() { 0 } else { planes.saturating_add(program.planes.room::<A>(src)) };
         let bytes = sinks.saturating_add(copies.saturating_mul(size_of::<A>()));
@@ -111,7 +112,7 @@ pub(super) fn run<A: Computing>(
                 };
                 if let Some(lowered) = lowered {
                     let out = bytemuck::cast_slice_mut(out);
-                    lowered.multiply(unit, p, weight, bias, out, Threads::One, finish);
+                    lowered.multiply(&operands, unit, p, out, Threads::One, finish);
                     continue;
                 }
                 let part = ConvPart { unit, row: 0, band: 0..program.out[program.band_axis()] };
@@ -138,9 +139,15 @@ pub(super) fn run<A: Computing>(
         }
         let out = &mut out[first * unit_bytes..][..count * unit_bytes];
         if let Some(lowered) = lowered {
-            let planes = direct.map_or(&scratch[..], |src| &src[first * source..]);
-            let out = bytemuck::cast_slice_mut(out);
-            lowered.multiply_units(first, planes, weight, bias, out, work, finish);
+            // Units one after the other, each on all threads.
+            let p = direct.map_or(&scratch[..], |src| &src[first * source..]);
+            let out: &mut [A] = bytemuck::cast_slice_mut(out);
+            parallel::decide(work, |pays| {
+                let threads = if pays { Threads::Pool } else { Threads::One };
+                for (k, out) in out.chunks_exact_mut(unit_out).enumerate() {
+                    lowered.multiply(&operands, first + k, &p[k * planes..], out, threads, finish);
+                }
+            });
             continue;
         }
         let mut tasks = split(program, first, out, dtype.size(), flops);

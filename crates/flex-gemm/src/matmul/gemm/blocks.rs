@@ -73,6 +73,7 @@ impl<T: Real> PartByBlocks<'_, T> {
         let pays = m >= V * PACK_ROWS && n.saturating_mul(depth).saturating_mul(size_of::<T>()) > PACK_BYTES;
         // The first strip packs whole vectors of columns.
         let whole = heights != Heights::Plain && n.is_multiple_of(lanes::<S, T>());
+        // Columns that are not stored are no neighbours either.
         let pack_right = r.col_stride != 1 || n < lanes::<S, T>() || (pays && !whole);
         let keep = pays && !pack_right;
         let pack_left = l.col_stride != 1 && n > width;
@@ -123,14 +124,12 @@ impl<T: Real> PartByBlocks<'_, T> {
                     }
                     // What the first strip of the next block reads, if it reads memory.
                     let to_come = n - col - cols;
-                    let next = match b {
-                        Right::Matrix(b) if keep && to_come > 0 => {
-                            Next::new(b.pointer(term, col + cols), r.row_stride, across.min(to_come))
-                        }
-                        Right::Matrix(b) if keep && index + 1 < self.blocks => {
-                            Next::new(b.pointer(term + terms, 0), r.row_stride, across.min(n))
-                        }
-                        _ => Next::NONE,
+                    let next = if keep && to_come > 0 {
+                        Next::new(b.pointer(term, col + cols), r.row_stride, across.min(to_come))
+                    } else if keep && index + 1 < self.blocks {
+                        Next::new(b.pointer(term + terms, 0), r.row_stride, across.min(n))
+                    } else {
+                        Next::NONE
                     };
                     let mut tiles = 0;
                     for (first, height) in strips(rows, heights) {
@@ -153,21 +152,16 @@ impl<T: Real> PartByBlocks<'_, T> {
                         } else {
                             a.pointer(row, if col + cols < n { term } else { term + terms })
                         };
-                        let stored = match b {
-                            Right::Matrix(b) if !(pack_right || keep && first > 0) => {
-                                Some(b.pointer(term, col))
-                            }
-                            _ => None,
-                        };
+                        let in_place = !(pack_right || keep && first > 0);
                         let strip = StripProduct {
                             terms,
                             left,
                             left_row: if pack_left { 1 } else { l.row_stride },
                             next_left,
                             left_term: if pack_left { height as isize } else { l.col_stride },
-                            right: stored.unwrap_or(packed.cast_const()),
-                            right_term: if stored.is_some() { r.row_stride } else { width as isize },
-                            panel: if stored.is_some() { width } else { terms * width },
+                            right: if in_place { b.pointer(term, col) } else { packed.cast_const() },
+                            right_term: if in_place { r.row_stride } else { width as isize },
+                            panel: if in_place { width } else { terms * width },
                             width,
                             padded: pack_right,
                             out: target.wrapping_add(d.position(at, col)),

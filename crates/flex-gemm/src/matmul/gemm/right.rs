@@ -42,6 +42,15 @@ impl<'a, T> Right<'a, T> {
         }
     }
 
+    /// Where term `p` of column `j` lies; null if the columns are not stored.
+    #[inline(always)]
+    pub(super) fn pointer(&self, p: usize, j: usize) -> *const T {
+        match self {
+            Self::Matrix(matrix) => matrix.pointer(p, j),
+            Self::Columns { .. } => core::ptr::null(),
+        }
+    }
+
     /// The same terms of a part of the columns.
     ///
     /// # Panics

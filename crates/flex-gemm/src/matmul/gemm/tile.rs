@@ -357,9 +357,9 @@ impl<T: Real> StripProduct<T> {
     }
 }
 
-/// Copies a block of rows of fewer than 64 elements. The first stride is the distance of rows, the second
-/// the distance of columns. Contiguous rows are copied in runs of constant lengths. Not inlined: no
-/// instruction set speeds it up.
+/// Copies a block of rows of up to 64 elements, four of the widest vectors. The first stride is the distance
+/// of rows, the second the distance of columns. Contiguous rows are copied in runs of constant lengths. Not
+/// inlined: no instruction set speeds it up.
 ///
 /// # Safety
 /// All elements of `from` must be valid for reads, all elements of `to` for writes. The two blocks must not
@@ -378,7 +378,7 @@ unsafe fn copy<T: Copy>(
         unsafe {
             if from_strides[1] == 1 && to_strides[1] == 1 {
                 let mut done = 0;
-                for run in [32, 16, 8, 4, 2, 1] {
+                for run in [64, 32, 16, 8, 4, 2, 1] {
                     if cols & run != 0 {
                         core::ptr::copy_nonoverlapping(from.add(done), to.add(done), run);
                         done += run;

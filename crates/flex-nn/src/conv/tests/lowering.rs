@@ -13,7 +13,7 @@ fn check<const N: usize>(x: &[usize], w: &[usize], options: &ConvOptions<N>) {
     let g = Geometry::conv("t", x, w, options).unwrap();
     let choice = Choice::new("t", &g, Direction::Gather, true).unwrap();
     assert!(choice.winograd.is_none(), "{x:?} {w:?}");
-    assert!(Lowered::of(&choice.program, options.groups).is_some(), "{x:?} {w:?}");
+    assert!(Lowered::of(&choice.program).is_some(), "{x:?} {w:?}");
     check_conv::<f32, N>(x, w, options);
     check_conv::<f64, N>(x, w, options);
 }
@@ -56,7 +56,7 @@ fn layers_with_many_channels_are_products() {
     let choose = |x: [usize; 4], w: [usize; 4], stride, padding| {
         let g = Geometry::conv("t", &x, &w, &options::<2>(stride, padding, 1, 1)).unwrap();
         let choice = Choice::new("t", &g, Direction::Gather, true).unwrap();
-        choice.winograd.is_none() && Lowered::of(&choice.program, 1).is_some()
+        choice.winograd.is_none() && Lowered::of(&choice.program).is_some()
     };
     assert!(choose([1, 64, 56, 56], [256, 64, 1, 1], 1, 0));
     assert!(choose([1, 1024, 14, 14], [256, 1024, 1, 1], 1, 0));
