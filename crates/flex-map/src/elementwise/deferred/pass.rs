@@ -30,9 +30,9 @@ pub(super) enum LinkOperand<'a> {
     Fetched(&'a [f32]),
     /// One number for all elements.
     Same(f32),
-    /// One number for each [row](FusedPass::row).
+    /// One number for each [row](FusedPass::rows).
     PerRow(&'a [f32]),
-    /// The same row for each [row](FusedPass::row).
+    /// The same row for each [row](FusedPass::rows): whole [widest](WIDEST) vectors.
     SameRow(&'a [f32]),
     /// The elements of a target, before or after a function stores its result there.
     Target(usize),
@@ -55,8 +55,7 @@ pub(super) struct Link<'a> {
 /// Functions, each of which may read the results of those before.
 pub(super) struct FusedPass<'p, 'a> {
     pub links: &'p [Link<'a>],
-    /// Elements of a row: whole [widest](WIDEST) vectors, or as many as targets have. Targets are whole rows.
-    pub row: usize,
+    pub rows: PassRows,
     /// How far ahead memory is fetched, in elements.
     pub ahead: usize,
     /// Of equal length.
@@ -66,11 +65,26 @@ pub(super) struct FusedPass<'p, 'a> {
     pub streamed: Option<&'p mut [f32]>,
 }
 
+/// The rows of a pass, of which an operand may have one number each.
+#[derive(Clone, Copy)]
+pub(super) struct PassRows {
+    /// Elements of a row: at least [`LEAST_ROW`].
+    pub len: usize,
+    /// Elements of the first row that lie before the targets: fewer than a row. Rows that are the same in an
+    /// operand begin with the targets.
+    pub before: usize,
+}
+
+/// Shortest rows of a pass, in elements: a group of vectors lies in one row, or in two.
+pub(super) const LEAST_ROW: usize = WIDEST;
+
 impl FusedPass<'_, '_> {
     /// Computes every element of the targets.
     pub(super) fn run(self) {
-        let Self { links, row, ahead, targets, streamed } = self;
-        let whole = Whole { links, row, ahead, targets: &mut *targets, streamed: None, len: 0 };
+        let Self { links, rows, ahead, targets, streamed } = self;
+        let place = Position { at: 0, row: 0, in_row: rows.before };
+        let whole =
+            Whole { links, row: rows.len, place, ahead, targets: &mut *targets, streamed: None, len: 0 };
         if let Some(to) = streamed {
             let len = to.len();
             debug_assert!(len.is_multiple_of(WIDEST));
@@ -79,16 +93,18 @@ impl FusedPass<'_, '_> {
             });
         }
         let len = whole.targets.first().map_or(0, |target| target.len());
-        let done = dispatch(Whole { len, ..whole });
-        if done < len {
-            run_end(links, targets, done);
+        let end = dispatch(Whole { len, ..whole });
+        if end.at < len {
+            run_end(links, targets, rows.len, end);
         }
     }
 }
 
-/// Computes the elements of the targets from `done` on, fewer than a vector, in blocks of whole vectors.
+/// Computes the elements of the targets from `place` on, fewer than a vector, in blocks of whole vectors.
+/// Rows have `row` elements.
 #[inline(never)]
-fn run_end(links: &[Link<'_>], targets: &mut [&mut [f32]], done: usize) {
+fn run_end(links: &[Link<'_>], targets: &mut [&mut [f32]], row: usize, place: Position) {
+    let done = place.at;
     let block = |from: &[f32]| {
         let mut block = [1.0; WIDEST];
         block[..from.len() - done].copy_from_slice(&from[done..]);
@@ -100,7 +116,7 @@ fn run_end(links: &[Link<'_>], targets: &mut [&mut [f32]], done: usize) {
     });
     let sources: PaddedEnds = slices.map(block).collect();
     let mut next = sources.iter();
-    let mut place = |operand| match operand {
+    let mut padded = |operand| match operand {
         LinkOperand::Each(_) | LinkOperand::Fetched(_) => {
             LinkOperand::Each(next.next().expect("a block for each slice"))
         }
@@ -109,7 +125,7 @@ fn run_end(links: &[Link<'_>], targets: &mut [&mut [f32]], done: usize) {
     let links: SmallVec<[Link<'_>; 8]> = links
         .iter()
         .map(|link| Link {
-            operands: [place(link.operands[0]), place(link.operands[1])],
+            operands: [padded(link.operands[0]), padded(link.operands[1])],
             fetches: false,
             ..*link
         })
@@ -117,8 +133,8 @@ fn run_end(links: &[Link<'_>], targets: &mut [&mut [f32]], done: usize) {
     let mut ends: PaddedEnds = targets.iter().map(|target| block(target)).collect();
     {
         let mut blocks: SmallVec<[&mut [f32]; 4]> = ends.iter_mut().map(|end| &mut end[..]).collect();
-        let (row, len) = (WIDEST, WIDEST);
-        dispatch(Whole { links: &links, row, ahead: 0, targets: &mut blocks, streamed: None, len });
+        let (place, len) = (Position { at: 0, ..place }, WIDEST);
+        dispatch(Whole { links: &links, row, place, ahead: 0, targets: &mut blocks, streamed: None, len });
     }
     for (target, end) in targets.iter_mut().zip(&ends) {
         let target = &mut target[done..];
@@ -129,113 +145,143 @@ fn run_end(links: &[Link<'_>], targets: &mut [&mut [f32]], done: usize) {
 /// The ends of slices, each completed to whole vectors.
 type PaddedEnds = SmallVec<[[f32; WIDEST]; 4]>;
 
-/// The part of a pass that consists of whole vectors. Returns its length.
+/// The part of a pass that consists of whole vectors. Returns where it ends.
 struct Whole<'p, 'a, 't, 's> {
     links: &'p [Link<'a>],
+    /// Elements of a row.
     row: usize,
+    /// Where the pass begins.
+    place: Position,
     ahead: usize,
     targets: &'p mut [&'t mut [f32]],
     streamed: Option<&'p mut Streamed<'s, f32>>,
     len: usize,
 }
 
+/// Where a group of vectors begins.
+#[derive(Clone, Copy)]
+struct Position {
+    /// In the targets.
+    at: usize,
+    /// The number of the row.
+    row: usize,
+    /// In the row.
+    in_row: usize,
+}
+
 impl WithSimd for Whole<'_, '_, '_, '_> {
-    type Output = usize;
+    type Output = Position;
 
     #[inline(always)]
-    fn with_simd<S: Simd>(mut self) -> usize {
-        let mut done = 0;
-        for row in 0..self.len.div_ceil(self.row.max(1)) {
-            let end = (done + self.row).min(self.len);
+    fn with_simd<S: Simd>(mut self) -> Position {
+        // A group reads consecutive elements of a row that is the same for all rows.
+        let is_same = |operand: &LinkOperand<'_>| matches!(operand, LinkOperand::SameRow(_));
+        let end_with_rows = self.links.iter().any(|link| link.operands.iter().any(is_same));
+        let stretch = if end_with_rows { self.row } else { self.len };
+        let mut end = 0;
+        while end < self.len {
+            end = (end + stretch).min(self.len);
             // Without vectors, longer groups would only be more code.
             if const { has_vectors::<S>() } {
-                done = self.run::<S, VECTORS>(row, done, end);
+                self.run::<S, VECTORS>(end);
             }
-            done = self.run::<S, FEW>(row, done, end);
-            done = self.run::<S, 1>(row, done, end);
+            self.run::<S, FEW>(end);
+            self.run::<S, 1>(end);
         }
-        done
+        self.place
     }
 }
 
 impl Whole<'_, '_, '_, '_> {
-    /// Computes the elements of row `row` from `at` on and before `end`, as far as there are groups of `N`
-    /// vectors; returns where they end.
+    /// Computes the elements before `end`, as far as there are groups of `N` vectors.
     #[inline(always)]
-    fn run<S: Simd, const N: usize>(&mut self, row: usize, mut at: usize, end: usize) -> usize {
-        let Self { links, row: len, ahead, targets, streamed, .. } = self;
+    fn run<S: Simd, const N: usize>(&mut self, end: usize) {
         let step = N * f32::lanes::<S>();
-        while at + step <= end {
-            let place = InRow { row, at, in_row: at - row * *len, ahead: *ahead };
+        while self.place.at + step <= end {
             let mut value = [0f32.splat(); N];
-            for link in *links {
-                let second = load::<S, N>(&link.operands[1], place, &value, targets);
-                let mut first = load::<S, N>(&link.operands[0], place, &value, targets);
+            for link in self.links {
+                let second = self.load::<S, N>(&link.operands[1], &value);
+                let mut first = self.load::<S, N>(&link.operands[0], &value);
                 link.light.eval::<S, N>(&mut first, &second, link.third.splat());
                 value = first;
                 if let Some(target) = link.target {
-                    let target = &mut *targets[target];
+                    let (at, target) = (self.place.at, &mut *self.targets[target]);
                     if link.fetches {
-                        let next = target.as_ptr().wrapping_add(at + *ahead);
+                        let next = target.as_ptr().wrapping_add(at + self.ahead);
                         prefetch_far(next.cast(), step * size_of::<f32>());
                     }
                     store::<S, N>(&value, &mut target[at..at + step]);
                 }
             }
-            if let Some(streamed) = streamed {
-                streamed.put::<S, N>(at, &value);
+            if let Some(streamed) = &mut self.streamed {
+                streamed.put::<S, N>(self.place.at, &value);
             }
-            at += step;
+            self.place.at += step;
+            self.place.in_row += step;
+            while self.place.in_row >= self.row {
+                self.place.in_row -= self.row;
+                self.place.row += 1;
+            }
         }
-        at
+    }
+
+    /// A group of vectors of an operand. `value` is the result of the function before.
+    #[inline(always)]
+    fn load<S: Simd, const N: usize>(
+        &self,
+        operand: &LinkOperand<'_>,
+        value: &[Vector<S, f32>; N],
+    ) -> [Vector<S, f32>; N] {
+        let lanes = f32::lanes::<S>();
+        let Position { mut at, row, in_row } = self.place;
+        let from = match *operand {
+            LinkOperand::Value => return *value,
+            LinkOperand::Same(number) => return [number.splat(); N],
+            LinkOperand::PerRow(numbers) => {
+                let mut vectors = [numbers[row].splat(); N];
+                // Where the next row begins in the group. After the targets there may be none.
+                let (mut row, mut end) = (row + 1, self.row - in_row);
+                while end < N * lanes && row < numbers.len() {
+                    let (next, before) = (numbers[row].splat(), (end as f32).splat());
+                    for (n, vector) in vectors.iter_mut().enumerate() {
+                        let place: Vector<S, f32> = simd::load(&COUNTED[n * lanes..]);
+                        *vector = place.lt(before).select(*vector, next);
+                    }
+                    (row, end) = (row + 1, end + self.row);
+                }
+                return vectors;
+            }
+            LinkOperand::SameRow(from) => {
+                at = in_row;
+                from
+            }
+            LinkOperand::Each(from) => from,
+            LinkOperand::Fetched(from) => {
+                let next = from.as_ptr().wrapping_add(at + self.ahead);
+                prefetch_far(next.cast(), N * size_of::<Vector<S, f32>>());
+                from
+            }
+            LinkOperand::Target(target) => &*self.targets[target],
+        };
+        let from = &from[at..at + N * lanes];
+        let mut vectors = [0f32.splat(); N];
+        for (n, vector) in vectors.iter_mut().enumerate() {
+            *vector = simd::load(&from[n * lanes..]);
+        }
+        vectors
     }
 }
 
-/// Where a group of vectors begins.
-#[derive(Clone, Copy)]
-struct InRow {
-    row: usize,
-    /// In the targets.
-    at: usize,
-    /// In the row.
-    in_row: usize,
-    /// How far ahead memory is fetched.
-    ahead: usize,
-}
-
-/// A group of vectors of an operand.
-#[inline(always)]
-fn load<S: Simd, const N: usize>(
-    operand: &LinkOperand<'_>,
-    place: InRow,
-    value: &[Vector<S, f32>; N],
-    targets: &[&mut [f32]],
-) -> [Vector<S, f32>; N] {
-    let InRow { row, mut at, in_row, ahead } = place;
-    let from = match *operand {
-        LinkOperand::Value => return *value,
-        LinkOperand::Same(number) => return [number.splat(); N],
-        LinkOperand::PerRow(numbers) => return [numbers[row].splat(); N],
-        LinkOperand::SameRow(from) => {
-            at = in_row;
-            from
-        }
-        LinkOperand::Each(from) => from,
-        LinkOperand::Fetched(from) => {
-            let next = from.as_ptr().wrapping_add(at + ahead);
-            prefetch_far(next.cast(), N * size_of::<Vector<S, f32>>());
-            from
-        }
-        LinkOperand::Target(target) => &*targets[target],
-    };
-    let lanes = f32::lanes::<S>();
-    let from = &from[at..at + N * lanes];
-    let mut vectors = [0f32.splat(); N];
-    for (n, vector) in vectors.iter_mut().enumerate() {
-        *vector = simd::load(&from[n * lanes..]);
+/// The numbers of the elements of a group.
+static COUNTED: [f32; VECTORS * WIDEST] = {
+    let mut counted = [0.0; VECTORS * WIDEST];
+    let mut k = 0;
+    while k < counted.len() {
+        counted[k] = k as f32;
+        k += 1;
     }
-    vectors
-}
+    counted
+};
 
 /// Writes all vectors.
 #[inline(always)]

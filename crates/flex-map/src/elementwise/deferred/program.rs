@@ -9,6 +9,7 @@
 
 use super::constant::is_one_element;
 use super::node::{Claimed, provider};
+use super::pass::LEAST_ROW;
 use super::stages::Plan;
 use super::{AnyOp, Extent, Operands, is_in_order, walk};
 use crate::elementwise::driver::{Input, ScalarBytes};
@@ -31,9 +32,6 @@ const TILE: usize = 2048;
 /// A row gets its own tiles if it has at least this many elements divided by the number of row operands. Each
 /// extra tile costs some 100 ns; filling a register with the element of a row costs 10 ns per 256 elements.
 const LONG_ROWS: usize = 2048;
-
-/// Shortest rows that passes read by row, in elements: a group of vectors of a pass.
-const LEAST_ROW: usize = 128;
 
 /// Bytes of the registers of a tile that passes read by row. A tile costs some 0.3 us beside the work on it.
 /// Of layer norm's forward and backward pass over 1,024 rows of 1,024, the fastest of 300 runs takes 1.49 ms
@@ -203,9 +201,10 @@ pub(super) enum LeafForm {
     /// In rows, each of which is a slice or one element that stands for all. Rows that are shorter than a
     /// tile are gathered in a register, and once per task if they are the same for each tile.
     Rows { walk: Walk<1>, register: usize, repeats: bool },
-    /// One element for each row that is reduced, which [passes read by row](ChainProgram::by_row).
-    PerRow,
-    /// One row for all rows that are reduced, which [passes read by row](ChainProgram::by_row).
+    /// One element for each row that [passes read by row](ChainProgram::by_row). Those of a tile are
+    /// neighbours.
+    PerRow { walk: Walk<1> },
+    /// One row for all rows that [passes read by row](ChainProgram::by_row).
     SameRow,
     /// In an output that overwrites them too early: each tile is copied to a register first.
     Copied { output: usize, register: usize },
@@ -223,9 +222,9 @@ pub(super) struct ChainProgram {
     pub row: usize,
     /// Elements of the rows that are reduced, which tiles do not split; 1 without reductions.
     pub unit: usize,
-    /// Whether row results are read by passes alone, which go through a tile row by row and take one number
-    /// for each. Otherwise a tile is one row, or registers repeat the numbers along the rows.
-    pub by_row: bool,
+    /// Elements of the rows of which passes take one number each, of a leaf or of a row result. `None` if a
+    /// tile is one row, or registers repeat the numbers along the rows.
+    pub by_row: Option<usize>,
     pub leaves: Vec<Leaf>,
     pub steps: Vec<Step>,
     pub outputs: Vec<OutputForm>,
@@ -277,7 +276,7 @@ impl ChainProgram {
             tile: TILE,
             row: usize::MAX,
             unit: row.max(1),
-            by_row: false,
+            by_row: None,
             leaves,
             steps: Vec::new(),
             outputs: Vec::new(),
@@ -358,7 +357,7 @@ impl ChainProgram {
     /// end, so that a row's tile is a slice or one element; short rows are not split.
     fn cut(&mut self) {
         let tile = TILE.min(TILE * size_of::<f32>() / self.widest);
-        self.read_by_row();
+        let period = self.read_by_row();
         let row = self.leaves.iter().find_map(|leaf| match &leaf.form {
             LeafForm::Rows { walk, .. } => Some(walk.inner().size),
             _ => None,
@@ -367,7 +366,8 @@ impl ChainProgram {
             + self.steps.iter().filter(|step| step.spread.is_some()).count();
         let long = (LONG_ROWS / in_rows.max(1)).min(tile);
         (self.tile, self.row) = match row {
-            _ if self.by_row => (self.rows_of_tile() * self.unit, usize::MAX),
+            _ if self.by_row == Some(self.unit) => (self.rows_of_tile() * self.unit, usize::MAX),
+            _ if self.by_row.is_some() => (tile, period),
             _ if self.unit >= long => (self.unit, usize::MAX),
             _ if self.unit > 1 => (tile / self.unit * self.unit, usize::MAX),
             Some(row) if row < long => (tile / row * row, usize::MAX),
@@ -390,39 +390,79 @@ impl ChainProgram {
         }
     }
 
-    /// Decides whether passes read row results by row, and which leaves they read so.
-    fn read_by_row(&mut self) {
-        let Self { steps, leaves, unit, count, .. } = self;
-        let by_passes = |reads: &dyn Fn(&Place) -> bool| {
-            steps.iter().all(|step| step.light().is_some() || !step.src.iter().any(reads))
-        };
-        self.by_row = *unit >= LEAST_ROW
-            && unit.is_multiple_of(WIDEST)
-            && by_passes(&|place| matches!(place, Place::Row(_)));
-        for (k, leaf) in leaves.iter_mut().enumerate().filter(|_| self.by_row) {
-            let LeafForm::Rows { walk, .. } = &leaf.form else { continue };
-            if leaf.size != size_of::<f32>() || !by_passes(&|place| place.is_leaf(k)) {
-                continue;
+    /// Decides whether passes read row results by row, and which leaves they read so. Returns the number of
+    /// elements after which the numbers of leaves may not be neighbours any more: a tile ends there.
+    fn read_by_row(&mut self) -> usize {
+        if self.unit > 1 { self.read_reduced_by_row() } else { self.read_leaves_by_row() }
+    }
+
+    /// Whether light functions alone read the places that `reads` is true of.
+    fn passes_read(&self, reads: impl Fn(&Place) -> bool) -> bool {
+        self.steps.iter().all(|step| step.light().is_some() || !step.src.iter().any(&reads))
+    }
+
+    /// [`read_by_row`](Self::read_by_row) where rows are reduced.
+    fn read_reduced_by_row(&mut self) -> usize {
+        let (unit, rows) = (self.unit, self.count / self.unit);
+        if unit >= LEAST_ROW && self.passes_read(|place| matches!(place, Place::Row(_))) {
+            self.by_row = Some(unit);
+            for k in 0..self.leaves.len() {
+                let Leaf { size, form: LeafForm::Rows { walk, .. }, .. } = &self.leaves[k] else { continue };
+                if *size != size_of::<f32>() || walk.inner().size != unit || !self.passes_read_leaf(k) {
+                    continue;
+                }
+                let outer = &walk.axes()[..walk.axes().len() - 1];
+                self.leaves[k].form = match (walk.inner().strides[0], outer) {
+                    (0, [axis]) if axis.size == rows && axis.strides[0] == 1 => {
+                        LeafForm::PerRow { walk: walk.clone() }
+                    }
+                    (1, outer)
+                        if unit.is_multiple_of(WIDEST) && outer.iter().all(|axis| axis.strides[0] == 0) =>
+                    {
+                        LeafForm::SameRow
+                    }
+                    _ => continue,
+                };
             }
-            let Some((inner, outer)) = walk.axes().split_last() else { continue };
-            let form = match (inner.strides[0], outer) {
-                _ if inner.size != *unit => continue,
-                (0, [axis]) if axis.size == *count / *unit && axis.strides[0] == 1 => LeafForm::PerRow,
-                (1, outer) if outer.iter().all(|axis| axis.strides[0] == 0) => LeafForm::SameRow,
-                _ => continue,
-            };
-            leaf.form = form;
         }
+        usize::MAX
+    }
+
+    fn passes_read_leaf(&self, k: usize) -> bool {
+        self.passes_read(|place| place.is_leaf(k))
+    }
+
+    /// [`read_by_row`](Self::read_by_row) where no rows are reduced: if all leaves in rows have one number
+    /// for each, as those of a batch norm, which has one for each channel.
+    fn read_leaves_by_row(&mut self) -> usize {
+        let mut common = None;
+        for (k, leaf) in self.leaves.iter().enumerate() {
+            let LeafForm::Rows { walk, .. } = &leaf.form else { continue };
+            let rows = row_and_period(walk);
+            let fits = rows.is_some() && leaf.size == size_of::<f32>() && self.passes_read_leaf(k);
+            if !fits || common.is_some_and(|common| Some(common) != rows) {
+                return usize::MAX;
+            }
+            common = rows;
+        }
+        let Some((row, period)) = common else { return usize::MAX };
+        self.by_row = Some(row);
+        for leaf in &mut self.leaves {
+            if let LeafForm::Rows { walk, .. } = &leaf.form {
+                leaf.form = LeafForm::PerRow { walk: walk.clone() };
+            }
+        }
+        period
     }
 
     /// Whether a step reads operands [by row](Self::by_row).
     pub(super) fn reads_by_row(&self, step: &Step) -> bool {
         let is_by_row = |place: &Place| match place {
             Place::Row(_) => true,
-            Place::Leaf(k) => matches!(self.leaves[*k].form, LeafForm::PerRow | LeafForm::SameRow),
+            Place::Leaf(k) => matches!(self.leaves[*k].form, LeafForm::PerRow { .. } | LeafForm::SameRow),
             _ => false,
         };
-        self.by_row && step.src.iter().any(is_by_row)
+        self.by_row.is_some() && step.src.iter().any(is_by_row)
     }
 
     /// How many rows a tile has that passes read by row: as many as leave what is stored of the registers in
@@ -653,6 +693,16 @@ impl ChainProgram {
         let flops = self.steps.iter().map(flops).fold(0, usize::saturating_add);
         if flops > bytes { Work::Flops(flops) } else { Work::Bytes(bytes) }
     }
+}
+
+/// The length of an operand's rows, and the number of elements after which the numbers of these rows are
+/// neighbours no more, if it has one number for each row, and passes can read it so.
+fn row_and_period(walk: &Walk<1>) -> Option<(usize, usize)> {
+    let (inner, outer) = walk.axes().split_last()?;
+    let (numbers, outer) = outer.split_last()?;
+    let fits = inner.size >= LEAST_ROW && inner.strides[0] == 0 && numbers.strides[0] == 1;
+    let period = if outer.is_empty() { usize::MAX } else { inner.size * numbers.size };
+    fits.then_some((inner.size, period))
 }
 
 /// The operand that a step may overwrite: the only one that `lies` where the result would go, unless the

@@ -4,7 +4,7 @@
 //! left for each tile is to look up slices and numbers.
 
 use super::MAX_LEAVES;
-use super::pass::{FusedPass, Link, LinkOperand};
+use super::pass::{FusedPass, Link, LinkOperand, PassRows};
 use super::program::{ChainProgram, Leaf, LeafForm, Place, RowPlace, Step, Target};
 use super::tiles::{LeafTile, RowNumbers, RowTile};
 use crate::Tensor;
@@ -107,10 +107,7 @@ impl<'p> Plan<'p> {
                 {
                     Stage::Step(step)
                 }
-                steps => {
-                    let by_row = steps.iter().any(|step| program.reads_by_row(step));
-                    Stage::Pass(Route::new(steps, by_row))
-                }
+                steps => Stage::Pass(Route::new(steps)),
             });
             steps = rest;
         }
@@ -168,7 +165,11 @@ impl<'p> Plan<'p> {
         let mut rows = self.program.leaves.iter().filter_map(|leaf| match &leaf.form {
             LeafForm::Rows { walk, .. } => Some(walk.inner().size),
             LeafForm::Copied { .. } => Some(0),
-            LeafForm::Flat | LeafForm::One | LeafForm::Moved | LeafForm::PerRow | LeafForm::SameRow => None,
+            LeafForm::Flat
+            | LeafForm::One
+            | LeafForm::Moved
+            | LeafForm::PerRow { .. }
+            | LeafForm::SameRow => None,
         });
         let row = rows.next().unwrap_or(usize::MAX);
         if rows.all(|other| other == row) { row } else { 0 }
@@ -216,8 +217,6 @@ pub(super) struct Route {
     waypoints: Vec<Waypoint>,
     /// Where results are stored: outputs, the last result, and what other steps than the next one read.
     targets: SmallVec<[Target; 4]>,
-    /// Whether operands are read [by row](ChainProgram::by_row).
-    by_row: bool,
 }
 
 impl Route {
@@ -246,7 +245,7 @@ impl Route {
         last.output().is_some() && operands.all(|operand| operand != Origin::Target(before.len()))
     }
 
-    fn new(steps: &[Step], by_row: bool) -> Self {
+    fn new(steps: &[Step]) -> Self {
         let last = steps.len() - 1;
         let is_stored = |k: usize| steps[k].is_stored(k == last);
         let mut targets: SmallVec<[Target; 4]> = SmallVec::new();
@@ -283,7 +282,7 @@ impl Route {
             }
         };
         let waypoints = steps.iter().enumerate().map(waypoint).collect();
-        Self { waypoints, targets, by_row }
+        Self { waypoints, targets }
     }
 
     /// Computes a tile of `len` elements, which lie at `here` in outputs. `rows` are the tile's row results;
@@ -352,8 +351,9 @@ impl Route {
             if let Some(last) = links.last_mut().filter(|_| streams) {
                 last.target = None;
             }
-            let row = if self.by_row { rows.unit } else { len };
-            FusedPass { links: &links, row, ahead, targets: &mut targets, streamed }.run();
+            // Without operands that are read by row, all is one row.
+            let rows = rows.by_row.unwrap_or(PassRows { len: usize::MAX, before: 0 });
+            FusedPass { links: &links, rows, ahead, targets: &mut targets, streamed }.run();
         }
         outputs().zip(to_outs).for_each(|(k, bytes)| outs[k] = bytes);
         stores().zip(to_registers).for_each(|(k, bytes)| registers[k] = bytes);

@@ -1,6 +1,8 @@
 //! Chains against the same operations one by one, bit for bit. A result that is read at once is computed by
 //! the operation alone, so reading each result is the oracle of the results that wait.
 
+mod by_row;
+
 use super::program::LARGE;
 use super::rows::{MAX_REDUCTIONS, MAX_REDUCTIONS_OF_READY};
 use super::*;
@@ -166,45 +168,6 @@ fn reductions_of_rows_are_part_of_the_chain() {
             assert_eq!(sums[r], sum, "row {r} of {row}");
             for (k, x) in x.iter().enumerate() {
                 assert_eq!(top[r * row + k], (x * 0.5 - sum * 0.5) * (x * 3.0), "{k} of row {r} of {row}");
-            }
-        }
-    }
-}
-
-/// Tiles of several rows, whose row operands passes read by row, and of one row; rows that passes do not read
-/// so, because they are no whole vectors, because they are short, or because a function is not light.
-#[test]
-fn operands_of_rows_are_read_by_row() {
-    for row in [112, 128, 136, 144, 1024, 6000] {
-        let rows = 300_000 / row;
-        let (x, y) = (values(&[rows, row], 1), values(&[rows, row], 2));
-        let (column, line) = (values(&[rows, 1], 3), values(&[1, row], 4));
-        // Numbers of rows that do not lie next to each other.
-        let apart = values(&[rows, 2], 5).narrow(1, 1, 1).unwrap();
-        for heavy in [false, true] {
-            let run = |read: &dyn Fn(&Tensor)| {
-                let op = |op, a: &Tensor, b: &Tensor| {
-                    let result = binary(op, a.clone(), b.clone()).unwrap();
-                    read(&result);
-                    result
-                };
-                let product = op(Binary::Mul, &x, &column);
-                let sums = row_sums(&product);
-                read(&sums);
-                let halved = scaled(sums.clone(), 0.5);
-                let centred = op(Binary::Sub, &product, &sums);
-                let other = if heavy { op(Binary::Atan2, &y, &halved) } else { op(Binary::Add, &y, &halved) };
-                let top =
-                    op(Binary::Add, &op(Binary::Mul, &centred, &line), &op(Binary::Div, &other, &column));
-                let squares = row_sums(&op(Binary::Mul, &top, &top));
-                let last = op(Binary::Mul, &squares, &op(Binary::Sub, &top, &line));
-                [sums, centred, op(Binary::Add, &last, &apart)]
-            };
-            let waiting = run(&|_| ());
-            assert!(waits(&waiting[2]));
-            let at_once = run(&|result| result.evaluate().unwrap());
-            for (k, (got, want)) in waiting.iter().zip(&at_once).enumerate() {
-                assert!(bits(got) == bits(want), "result {k} of rows of {row}, heavy: {heavy}");
             }
         }
     }

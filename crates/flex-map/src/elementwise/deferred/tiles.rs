@@ -1,6 +1,7 @@
 //! Runs the steps of a program, tile by tile.
 
 use super::MAX_LEAVES;
+use super::pass::PassRows;
 use super::program::{ChainProgram, Folding, Leaf, LeafForm, Place, RowPlace, Step, Target};
 use super::stages::{Plan, Stage};
 use crate::elementwise::kernel::Src;
@@ -34,9 +35,9 @@ pub(super) struct RowTile {
     /// Number of rows.
     count: usize,
     /// Elements of a row.
-    pub unit: usize,
-    /// Whether steps read the results [by row](ChainProgram::by_row).
-    by_row: bool,
+    unit: usize,
+    /// The rows of which passes [take one number each](ChainProgram::by_row).
+    pub by_row: Option<PassRows>,
 }
 
 /// What a row result is for a step on all elements.
@@ -68,14 +69,14 @@ impl RowTile {
     ) -> RowNumbers<'a> {
         match self.count {
             1 => RowNumbers::One(self.values(place, outs, registers)),
-            _ if self.by_row => RowNumbers::Each(self.values(place, outs, registers)),
+            _ if self.by_row.is_some() => RowNumbers::Each(self.values(place, outs, registers)),
             _ => RowNumbers::Spread,
         }
     }
 
     /// Repeats each row result along its row, where a step reads them so.
     fn spread(self, place: RowPlace, outs: &[&mut [u8]], registers: &mut [&mut [u8]]) {
-        if self.count == 1 || self.by_row {
+        if self.count == 1 || self.by_row.is_some() {
             return;
         }
         let unit = self.unit;
@@ -176,6 +177,7 @@ impl Plan<'_> {
             (range.start - start) / scale * size..(range.end - start) / scale * size
         };
         let ChainProgram { unit, by_row, .. } = *self.program;
+        let by_row = by_row.map(|len| PassRows { len, before: range.start % len });
         let rows = RowTile { first: (range.start - start) / unit, count: len / unit, unit, by_row };
         // A result that was computed since the chain was made is a leaf, so there may be more than at first.
         let mut leaves: SmallVec<[LeafTile<'_>; MAX_LEAVES]> = SmallVec::new();
@@ -320,8 +322,12 @@ impl Leaf {
         match &self.form {
             LeafForm::Flat => LeafTile::Each(&buffer[start + range.start * size..start + range.end * size]),
             LeafForm::One => LeafTile::Same(&buffer[start..start + size]),
-            LeafForm::PerRow => {
-                LeafTile::PerRow(&buffer[start + range.start / unit * size..start + range.end / unit * size])
+            LeafForm::PerRow { walk } => {
+                let row = walk.inner().size;
+                let rows = range.start / row..range.end.div_ceil(row);
+                let [first] = walk.row(rows.start);
+                let numbers = &buffer[first * size..][..rows.len() * size];
+                if rows.len() == 1 { LeafTile::Same(numbers) } else { LeafTile::PerRow(numbers) }
             }
             LeafForm::SameRow => LeafTile::SameRow(&buffer[start..start + unit * size]),
             // No step reads it here.
