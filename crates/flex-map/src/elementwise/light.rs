@@ -32,14 +32,14 @@ pub(crate) enum LightFn {
 
 #[cfg(feature = "std")]
 impl LightFn {
-    /// Replaces each vector of `a` by the function of this vector, of the vector of `b`, and of `c`.
-    /// Functions of one or two operands ignore the others. The result has the bits that the function's kernel
+    /// Replaces each vector of `a` by the function of this vector, of the vector that `b` has for its number,
+    /// and of `c`. Functions of one or two operands ignore the others. The result has the bits that the function's kernel
     /// computes.
     #[inline(always)]
     pub(super) fn eval<S: Simd, const N: usize>(
         self,
         a: &mut [Vector<S, f32>; N],
-        b: &[Vector<S, f32>; N],
+        b: impl Fn(usize) -> Vector<S, f32>,
         c: Vector<S, f32>,
     ) {
         macro_rules! each {
@@ -50,20 +50,20 @@ impl LightFn {
             };
         }
         match self {
-            Self::Add => each!(|n| BinaryFn::eval(Add, a[n], b[n])),
-            Self::Sub => each!(|n| BinaryFn::eval(Sub, a[n], b[n])),
-            Self::Mul => each!(|n| BinaryFn::eval(Mul, a[n], b[n])),
-            Self::Div => each!(|n| BinaryFn::eval(Div, a[n], b[n])),
-            Self::Max => each!(|n| BinaryFn::eval(Max, a[n], b[n])),
-            Self::Min => each!(|n| BinaryFn::eval(Min, a[n], b[n])),
-            Self::ReluGrad => each!(|n| BinaryFn::eval(ReluGrad, a[n], b[n])),
+            Self::Add => each!(|n| BinaryFn::eval(Add, a[n], b(n))),
+            Self::Sub => each!(|n| BinaryFn::eval(Sub, a[n], b(n))),
+            Self::Mul => each!(|n| BinaryFn::eval(Mul, a[n], b(n))),
+            Self::Div => each!(|n| BinaryFn::eval(Div, a[n], b(n))),
+            Self::Max => each!(|n| BinaryFn::eval(Max, a[n], b(n))),
+            Self::Min => each!(|n| BinaryFn::eval(Min, a[n], b(n))),
+            Self::ReluGrad => each!(|n| BinaryFn::eval(ReluGrad, a[n], b(n))),
             Self::Abs => each!(|n| UnaryFn::eval(Abs, a[n])),
             Self::Neg => each!(|n| UnaryFn::eval(Neg, a[n])),
             Self::Recip => each!(|n| UnaryFn::eval(Recip, a[n])),
             Self::Sqrt => each!(|n| UnaryFn::eval(Sqrt, a[n])),
             Self::Relu => each!(|n| UnaryFn::eval(Relu, a[n])),
             Self::Square => each!(|n| UnaryFn::eval(Square, a[n])),
-            Self::Clamp => each!(|n| FloatFn3::eval(Clamp, a[n], b[n], c)),
+            Self::Clamp => each!(|n| FloatFn3::eval(Clamp, a[n], b(n), c)),
         }
     }
 }

@@ -201,9 +201,9 @@ pub(super) enum LeafForm {
     /// In rows, each of which is a slice or one element that stands for all. Rows that are shorter than a
     /// tile are gathered in a register, and once per task if they are the same for each tile.
     Rows { walk: Walk<1>, register: usize, repeats: bool },
-    /// One element for each row that [passes read by row](ChainProgram::by_row). Those of a tile are
-    /// neighbours.
-    PerRow { walk: Walk<1> },
+    /// One element for each row that [passes read by row](ChainProgram::by_row): this many neighbours, over
+    /// and over.
+    PerRow { numbers: usize },
     /// One row for all rows that [passes read by row](ChainProgram::by_row).
     SameRow,
     /// In an output that overwrites them too early: each tile is copied to a register first.
@@ -391,7 +391,7 @@ impl ChainProgram {
     }
 
     /// Decides whether passes read row results by row, and which leaves they read so. Returns the number of
-    /// elements after which the numbers of leaves may not be neighbours any more: a tile ends there.
+    /// elements after which the numbers of leaves begin again: a tile ends there.
     fn read_by_row(&mut self) -> usize {
         if self.unit > 1 { self.read_reduced_by_row() } else { self.read_leaves_by_row() }
     }
@@ -414,7 +414,7 @@ impl ChainProgram {
                 let outer = &walk.axes()[..walk.axes().len() - 1];
                 self.leaves[k].form = match (walk.inner().strides[0], outer) {
                     (0, [axis]) if axis.size == rows && axis.strides[0] == 1 => {
-                        LeafForm::PerRow { walk: walk.clone() }
+                        LeafForm::PerRow { numbers: rows }
                     }
                     (1, outer)
                         if unit.is_multiple_of(WIDEST) && outer.iter().all(|axis| axis.strides[0] == 0) =>
@@ -438,21 +438,21 @@ impl ChainProgram {
         let mut common = None;
         for (k, leaf) in self.leaves.iter().enumerate() {
             let LeafForm::Rows { walk, .. } = &leaf.form else { continue };
-            let rows = row_and_period(walk);
+            let rows = row_and_numbers(walk);
             let fits = rows.is_some() && leaf.size == size_of::<f32>() && self.passes_read_leaf(k);
             if !fits || common.is_some_and(|common| Some(common) != rows) {
                 return usize::MAX;
             }
             common = rows;
         }
-        let Some((row, period)) = common else { return usize::MAX };
+        let Some((row, numbers)) = common else { return usize::MAX };
         self.by_row = Some(row);
         for leaf in &mut self.leaves {
-            if let LeafForm::Rows { walk, .. } = &leaf.form {
-                leaf.form = LeafForm::PerRow { walk: walk.clone() };
+            if let LeafForm::Rows { .. } = &leaf.form {
+                leaf.form = LeafForm::PerRow { numbers };
             }
         }
-        period
+        row * numbers
     }
 
     /// Whether a step reads operands [by row](Self::by_row).
@@ -695,14 +695,13 @@ impl ChainProgram {
     }
 }
 
-/// The length of an operand's rows, and the number of elements after which the numbers of these rows are
-/// neighbours no more, if it has one number for each row, and passes can read it so.
-fn row_and_period(walk: &Walk<1>) -> Option<(usize, usize)> {
+/// The length of an operand's rows and how many numbers it has, if these are one for each row, neighbours,
+/// and the same again for all further rows, and if passes can read them by row.
+fn row_and_numbers(walk: &Walk<1>) -> Option<(usize, usize)> {
     let (inner, outer) = walk.axes().split_last()?;
     let (numbers, outer) = outer.split_last()?;
     let fits = inner.size >= LEAST_ROW && inner.strides[0] == 0 && numbers.strides[0] == 1;
-    let period = if outer.is_empty() { usize::MAX } else { inner.size * numbers.size };
-    fits.then_some((inner.size, period))
+    (fits && outer.iter().all(|axis| axis.strides[0] == 0)).then_some((inner.size, numbers.size))
 }
 
 /// The operand that a step may overwrite: the only one that `lies` where the result would go, unless the

@@ -1,7 +1,7 @@
 //! What all tiles of a program have in common, found once: its stages, and the buffers of its leaves.
 //!
 //! A tile takes about a microsecond, and a kernel may hand over pieces of a few dozen elements. So what is
-//! left for each tile is to look up slices and numbers.
+//! left for each tile is to look up slices and numbers, or nothing where a pass reads leaves alone.
 
 use super::MAX_LEAVES;
 use super::pass::{FusedPass, Link, LinkOperand, PassRows};
@@ -56,6 +56,8 @@ pub(super) struct Plan<'p> {
     pub fetched: Fetched,
     /// Whether the last stage writes its result past the caches.
     pub streams: bool,
+    /// Whether all stages are passes with [links that are the same for all tiles](Route::links).
+    pub is_fixed: bool,
 }
 
 /// Leaves and outputs that passes fetch.
@@ -69,7 +71,7 @@ pub(super) struct Fetched {
 pub(super) enum Stage<'p> {
     Step(&'p Step),
     /// Several steps, of which each but the first continues the one before.
-    Pass(Route),
+    Pass(Route<'p>),
 }
 
 impl Stage<'_> {
@@ -122,12 +124,21 @@ impl<'p> Plan<'p> {
             ahead: None,
             fetched: Fetched::default(),
             streams,
+            is_fixed: false,
         };
         plan.free_of_registers = plan.row_without_registers();
         if plan.free_of_registers == usize::MAX && program.unit == 1 {
             plan.tile = TASK_CHAIN_ELEMENTS;
         }
         plan.fetch();
+        let leaf = |k: usize, fetches| program.leaves[k].operand(plan.buffers[k], program.count, fetches);
+        for stage in &mut plan.stages {
+            if let Stage::Pass(route) = stage {
+                route.links = route.waypoints.iter().map(|waypoint| waypoint.fixed(&leaf)).collect();
+            }
+        }
+        plan.is_fixed =
+            plan.stages.iter().all(|stage| matches!(stage, Stage::Pass(Route { links: Some(_), .. })));
         plan
     }
 
@@ -212,14 +223,62 @@ struct Waypoint {
     fetches: [bool; 3],
 }
 
+impl Waypoint {
+    /// The function, given what its operands are.
+    fn link<'a>(&self, operands: [LinkOperand<'a>; 2]) -> Link<'a> {
+        let &Self { light, third, target, fetches, .. } = self;
+        let continues = self.operands[0] == Origin::Value;
+        Link { light, continues, operands, third, target, fetches: fetches[2] }
+    }
+
+    /// The function, if it is the same for all tiles. `leaf` gives operands that are leaves.
+    fn fixed<'a>(&self, leaf: &impl Fn(usize, bool) -> Option<LinkOperand<'a>>) -> Option<Link<'a>> {
+        let operand = |n: usize| match self.operands[n] {
+            Origin::Value => Some(LinkOperand::Value),
+            Origin::Target(number) => Some(LinkOperand::Target(number)),
+            Origin::Same(number) => Some(LinkOperand::Same(number)),
+            Origin::Leaf(k) => leaf(k, self.fetches[n]),
+            Origin::Register(_) | Origin::Output(_) | Origin::Row(_) => None,
+        };
+        Some(self.link([operand(0)?, operand(1)?]))
+    }
+}
+
+impl Leaf {
+    /// The leaf, with all its elements in `buffer`, as an operand of a pass, if it is the same for all tiles of
+    /// the `count` elements of a chain.
+    fn operand<'a>(&self, buffer: &'a [u8], count: usize, fetches: bool) -> Option<LinkOperand<'a>> {
+        let elements = |count: usize| bytemuck::cast_slice(&buffer[self.start()..][..count * self.size]);
+        match self.form {
+            LeafForm::Flat if fetches => Some(LinkOperand::Fetched(elements(count))),
+            LeafForm::Flat => Some(LinkOperand::Each(elements(count))),
+            LeafForm::One => Some(LinkOperand::Same(elements(1)[0])),
+            LeafForm::PerRow { numbers } => Some(LinkOperand::PerRow(elements(numbers))),
+            LeafForm::SameRow | LeafForm::Rows { .. } | LeafForm::Copied { .. } | LeafForm::Moved => None,
+        }
+    }
+}
+
+/// Where a pass goes over a tile.
+pub(super) struct PassPlace {
+    /// The elements of the chain.
+    pub range: Range<usize>,
+    /// Their bytes in outputs.
+    pub here: Range<usize>,
+    pub rows: RowTile,
+}
+
 /// Several steps as functions of one pass.
-pub(super) struct Route {
+pub(super) struct Route<'p> {
     waypoints: Vec<Waypoint>,
+    /// The functions, if they are the same for all tiles: they read leaves and the pass's own results. So
+    /// little is left to do for a tile, and a kernel may hand over rows of a few hundred elements.
+    links: Option<Vec<Link<'p>>>,
     /// Where results are stored: outputs, the last result, and what other steps than the next one read.
     targets: SmallVec<[Target; 4]>,
 }
 
-impl Route {
+impl Route<'_> {
     /// Lets the pass fetch the leaves that no pass before it fetches, and the outputs that it writes; adds
     /// them to `fetched`.
     fn fetch(&mut self, leaves: &[Leaf], fetched: &mut Fetched) {
@@ -282,80 +341,100 @@ impl Route {
             }
         };
         let waypoints = steps.iter().enumerate().map(waypoint).collect();
-        Self { waypoints, targets }
+        Self { waypoints, links: None, targets }
     }
 
-    /// Computes a tile of `len` elements, which lie at `here` in outputs. `rows` are the tile's row results;
-    /// `ahead` is the plan's; `streams` if the last result, which is an output, is written past the caches.
+    /// Computes a tile. `ahead` is the plan's; `streams` if the last result, which is an output, is written past
+    /// the caches. The tiles of leaves are not read if the links are the same for all tiles.
     pub(super) fn run(
         &self,
-        len: usize,
+        place: PassPlace,
         ahead: usize,
         streams: bool,
         leaves: &[LeafTile<'_>],
-        rows: RowTile,
-        here: Range<usize>,
         outs: &mut [&mut [u8]],
         registers: &mut [&mut [u8]],
     ) {
-        let tile = 0..len * size_of::<f32>();
+        let PassPlace { range, here, rows } = place;
+        let tile = 0..range.len() * size_of::<f32>();
         // Targets are taken out of their lists while the steps run, since the operands are in these lists.
-        let outputs = || self.targets.iter().filter_map(|target| target.output());
-        let stores = || self.targets.iter().filter_map(|target| target.register());
-        let mut to_outs: SmallVec<[_; 4]> = outputs().map(|k| core::mem::take(&mut outs[k])).collect();
-        let mut to_registers: SmallVec<[_; 4]> =
-            stores().map(|k| core::mem::take(&mut registers[k])).collect();
-        {
-            let register = |n: usize| LinkOperand::Each(bytemuck::cast_slice(&registers[n][tile.clone()]));
-            let resolve = |origin, fetches| match origin {
-                Origin::Value => LinkOperand::Value,
-                Origin::Target(number) => LinkOperand::Target(number),
-                Origin::Same(number) => LinkOperand::Same(number),
-                Origin::Register(n) => register(n),
-                Origin::Row(place) => match rows.numbers(place, outs, registers) {
-                    RowNumbers::One(number) => LinkOperand::Same(bytemuck::pod_read_unaligned(number)),
-                    RowNumbers::Each(numbers) => LinkOperand::PerRow(bytemuck::cast_slice(numbers)),
-                    RowNumbers::Spread => register(place.spread),
-                },
-                Origin::Output(output) => {
-                    LinkOperand::Each(bytemuck::cast_slice(&outs[output][here.clone()]))
-                }
-                Origin::Leaf(leaf) => match leaves[leaf] {
-                    LeafTile::Each(bytes) if fetches => LinkOperand::Fetched(bytemuck::cast_slice(bytes)),
-                    LeafTile::Each(bytes) => LinkOperand::Each(bytemuck::cast_slice(bytes)),
-                    LeafTile::Same(bytes) => LinkOperand::Same(bytemuck::pod_read_unaligned(bytes)),
-                    LeafTile::PerRow(bytes) => LinkOperand::PerRow(bytemuck::cast_slice(bytes)),
-                    LeafTile::SameRow(bytes) => LinkOperand::SameRow(bytemuck::cast_slice(bytes)),
-                    LeafTile::Register(n, _) => register(n),
-                },
-            };
-            let link = |waypoint: &Waypoint| {
-                let &Waypoint { light, operands, third, target, fetches } = waypoint;
-                Link {
-                    light,
-                    operands: [resolve(operands[0], fetches[0]), resolve(operands[1], fetches[1])],
-                    third,
-                    target,
-                    fetches: fetches[2],
-                }
-            };
-            let mut links: SmallVec<[Link<'_>; 8]> = self.waypoints.iter().map(link).collect();
-            let (mut next_out, mut next_register) = (to_outs.iter_mut(), to_registers.iter_mut());
-            let slices = self.targets.iter().map(|target| match target {
-                Target::Output(_) => &mut next_out.next().expect("one for each")[here.clone()],
-                Target::Register(_) => &mut next_register.next().expect("one for each")[tile.clone()],
-            });
-            let mut targets: SmallVec<[&mut [f32]; 4]> = slices.map(bytemuck::cast_slice_mut).collect();
-            let streams = streams && len.is_multiple_of(WIDEST);
-            let streamed = if streams { targets.pop() } else { None };
-            if let Some(last) = links.last_mut().filter(|_| streams) {
-                last.target = None;
+        let mut to_outs: SmallVec<[&mut [u8]; 4]> = SmallVec::new();
+        let mut to_registers: SmallVec<[&mut [u8]; 4]> = SmallVec::new();
+        for target in &self.targets {
+            match *target {
+                Target::Output(k) => to_outs.push(core::mem::take(&mut outs[k])),
+                Target::Register(k) => to_registers.push(core::mem::take(&mut registers[k])),
             }
-            // Without operands that are read by row, all is one row.
-            let rows = rows.by_row.unwrap_or(PassRows { len: usize::MAX, before: 0 });
-            FusedPass { links: &links, rows, ahead, targets: &mut targets, streamed }.run();
         }
-        outputs().zip(to_outs).for_each(|(k, bytes)| outs[k] = bytes);
-        stores().zip(to_registers).for_each(|(k, bytes)| registers[k] = bytes);
+        {
+            let mut targets: SmallVec<[&mut [f32]; 4]> = SmallVec::new();
+            let (mut next_out, mut next_register) = (to_outs.iter_mut(), to_registers.iter_mut());
+            for target in &self.targets {
+                let bytes = match target {
+                    Target::Output(_) => &mut next_out.next().expect("one for each")[here.clone()],
+                    Target::Register(_) => &mut next_register.next().expect("one for each")[tile.clone()],
+                };
+                targets.push(bytemuck::cast_slice_mut(bytes));
+            }
+            let streams = streams && range.len().is_multiple_of(WIDEST);
+            let streamed = if streams { targets.pop() } else { None };
+            let targets = &mut targets[..];
+            match &self.links {
+                Some(links) => {
+                    let rows = rows.by_row.unwrap_or(PassRows::ONE);
+                    FusedPass { links, first: range.start, rows, ahead, targets, streamed }.run();
+                }
+                None => {
+                    let links = self.links(tile, here, leaves, rows, outs, registers);
+                    // Operands begin with the tile.
+                    let rows = rows.by_row.map_or(PassRows::ONE, |rows| PassRows { first: 0, ..rows });
+                    FusedPass { links: &links, first: 0, rows, ahead, targets, streamed }.run();
+                }
+            }
+        }
+        let outputs = self.targets.iter().filter_map(|target| target.output());
+        outputs.zip(to_outs).for_each(|(k, bytes)| outs[k] = bytes);
+        let stores = self.targets.iter().filter_map(|target| target.register());
+        stores.zip(to_registers).for_each(|(k, bytes)| registers[k] = bytes);
+    }
+
+    /// The functions for a tile, which lies at `tile` in registers and at `here` in outputs.
+    fn links<'a>(
+        &self,
+        tile: Range<usize>,
+        here: Range<usize>,
+        leaves: &[LeafTile<'a>],
+        rows: RowTile,
+        outs: &'a [&mut [u8]],
+        registers: &'a [&mut [u8]],
+    ) -> SmallVec<[Link<'a>; 8]> {
+        let register = |n: usize| LinkOperand::Each(bytemuck::cast_slice(&registers[n][tile.clone()]));
+        let resolve = |origin, fetches| match origin {
+            Origin::Value => LinkOperand::Value,
+            Origin::Target(number) => LinkOperand::Target(number),
+            Origin::Same(number) => LinkOperand::Same(number),
+            Origin::Register(n) => register(n),
+            Origin::Row(place) => match rows.numbers(place, outs, registers) {
+                RowNumbers::One(number) => LinkOperand::Same(bytemuck::pod_read_unaligned(number)),
+                RowNumbers::Each(numbers) => LinkOperand::PerRow(bytemuck::cast_slice(numbers)),
+                RowNumbers::Spread => register(place.spread),
+            },
+            Origin::Output(output) => LinkOperand::Each(bytemuck::cast_slice(&outs[output][here.clone()])),
+            Origin::Leaf(leaf) => match leaves[leaf] {
+                LeafTile::Each(bytes) if fetches => LinkOperand::Fetched(bytemuck::cast_slice(bytes)),
+                LeafTile::Each(bytes) => LinkOperand::Each(bytemuck::cast_slice(bytes)),
+                LeafTile::Same(bytes) => LinkOperand::Same(bytemuck::pod_read_unaligned(bytes)),
+                LeafTile::PerRow(bytes) => LinkOperand::PerRow(bytemuck::cast_slice(bytes)),
+                LeafTile::SameRow(bytes) => LinkOperand::SameRow(bytemuck::cast_slice(bytes)),
+                LeafTile::Register(n, _) => register(n),
+            },
+        };
+        let mut links = SmallVec::new();
+        for waypoint in &self.waypoints {
+            let [first, second] = waypoint.operands;
+            let operands = [resolve(first, waypoint.fetches[0]), resolve(second, waypoint.fetches[1])];
+            links.push(waypoint.link(operands));
+        }
+        links
     }
 }

@@ -3,7 +3,7 @@
 use super::MAX_LEAVES;
 use super::pass::PassRows;
 use super::program::{ChainProgram, Folding, Leaf, LeafForm, Place, RowPlace, Step, Target};
-use super::stages::{Plan, Stage};
+use super::stages::{PassPlace, Plan, Stage};
 use crate::elementwise::kernel::Src;
 use crate::parallel::thresholds::TASK_CHAIN_ELEMENTS;
 use crate::storage::PieceReduction;
@@ -177,18 +177,21 @@ impl Plan<'_> {
             (range.start - start) / scale * size..(range.end - start) / scale * size
         };
         let ChainProgram { unit, by_row, .. } = *self.program;
-        let by_row = by_row.map(|len| PassRows { len, before: range.start % len });
+        let by_row = by_row.map(|row| {
+            let start = range.start % self.program.row;
+            PassRows { len: row, first: start / row, before: start % row }
+        });
         let rows = RowTile { first: (range.start - start) / unit, count: len / unit, unit, by_row };
         // A result that was computed since the chain was made is a leaf, so there may be more than at first.
         let mut leaves: SmallVec<[LeafTile<'_>; MAX_LEAVES]> = SmallVec::new();
-        for (leaf, &buffer) in self.program.leaves.iter().zip(&self.buffers) {
+        for (leaf, &buffer) in self.program.leaves.iter().zip(&self.buffers).filter(|_| !self.is_fixed) {
             leaves.push(match &leaf.form {
                 LeafForm::Copied { output, register } => {
                     let from = &outs[*output][here(leaf.size, leaf.scale)];
                     registers[*register][..from.len()].copy_from_slice(from);
                     LeafTile::Register(*register, leaf.size)
                 }
-                _ => leaf.tile(buffer, range.clone(), unit, range.start == start, registers),
+                _ => leaf.tile(buffer, range.clone(), rows, range.start == start, registers),
             });
         }
         let mut next_tile = None;
@@ -197,8 +200,8 @@ impl Plan<'_> {
                 Stage::Pass(route) => {
                     let streams = self.streams && k + 1 == self.stages.len();
                     let ahead = self.ahead.unwrap_or(0);
-                    let here = here(size_of::<f32>(), 1);
-                    route.run(len, ahead, streams, &leaves, rows, here, outs, registers);
+                    let place = PassPlace { range: range.clone(), here: here(size_of::<f32>(), 1), rows };
+                    route.run(place, ahead, streams, &leaves, outs, registers);
                     continue;
                 }
                 Stage::Step(step) => step,
@@ -303,17 +306,17 @@ impl Step {
 
 impl Leaf {
     /// The position of the first byte in the buffer.
-    fn start(&self) -> usize {
+    pub(super) fn start(&self) -> usize {
         self.tensor.as_ref().map_or(0, |tensor| tensor.layout().offset()) * self.size
     }
 
-    /// A tile of a leaf with a buffer: the elements that the elements `range` of the chain read, whose
-    /// reduced rows have `unit` elements. `is_first` says whether it is the first of its task.
+    /// A tile of a leaf with a buffer: the elements that the elements `range` of the chain read, which consist
+    /// of `rows`. `is_first` says whether it is the first of its task.
     fn tile<'a>(
         &self,
         buffer: &'a [u8],
         range: Range<usize>,
-        unit: usize,
+        rows: RowTile,
         is_first: bool,
         registers: &mut [&mut [u8]],
     ) -> LeafTile<'a> {
@@ -322,14 +325,12 @@ impl Leaf {
         match &self.form {
             LeafForm::Flat => LeafTile::Each(&buffer[start + range.start * size..start + range.end * size]),
             LeafForm::One => LeafTile::Same(&buffer[start..start + size]),
-            LeafForm::PerRow { walk } => {
-                let row = walk.inner().size;
-                let rows = range.start / row..range.end.div_ceil(row);
-                let [first] = walk.row(rows.start);
-                let numbers = &buffer[first * size..][..rows.len() * size];
-                if rows.len() == 1 { LeafTile::Same(numbers) } else { LeafTile::PerRow(numbers) }
+            LeafForm::PerRow { .. } => {
+                let PassRows { len, first, before } = rows.by_row.expect("passes read it by row");
+                let count = (before + range.len()).div_ceil(len);
+                LeafTile::PerRow(&buffer[start + first * size..][..count * size])
             }
-            LeafForm::SameRow => LeafTile::SameRow(&buffer[start..start + unit * size]),
+            LeafForm::SameRow => LeafTile::SameRow(&buffer[start..start + rows.unit * size]),
             // No step reads it here.
             LeafForm::Moved | LeafForm::Copied { .. } => LeafTile::Each(&[]),
             LeafForm::Rows { walk, register, repeats } => {
