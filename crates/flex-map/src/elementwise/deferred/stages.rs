@@ -245,8 +245,8 @@ impl Waypoint {
 }
 
 impl Leaf {
-    /// The leaf, with all its elements in `buffer`, as an operand of a pass, if it is the same for all tiles of
-    /// the `count` elements of a chain.
+    /// The leaf, with all its elements in `buffer`, as an operand of a pass, if the operand is the same for
+    /// all tiles of the `count` elements of a chain.
     fn operand<'a>(&self, buffer: &'a [u8], count: usize, fetches: bool) -> Option<LinkOperand<'a>> {
         let elements = |count: usize| bytemuck::cast_slice(&buffer[self.start()..][..count * self.size]);
         match self.form {
@@ -344,8 +344,8 @@ impl Route<'_> {
         Self { waypoints, links: None, targets }
     }
 
-    /// Computes a tile. `ahead` is the plan's; `streams` if the last result, which is an output, is written past
-    /// the caches. The tiles of leaves are not read if the links are the same for all tiles.
+    /// Computes a tile. `ahead` is the plan's; `streams` if the last result, which is an output, is written
+    /// past the caches. The tiles of leaves are not read if the links are the same for all tiles.
     pub(super) fn run(
         &self,
         place: PassPlace,

@@ -310,8 +310,8 @@ impl Leaf {
         self.tensor.as_ref().map_or(0, |tensor| tensor.layout().offset()) * self.size
     }
 
-    /// A tile of a leaf with a buffer: the elements that the elements `range` of the chain read, which consist
-    /// of `rows`. `is_first` says whether it is the first of its task.
+    /// A tile of a leaf with a buffer: the elements that the elements `range` of the chain read, which
+    /// consist of `rows`. `is_first` says whether it is the first of its task.
     fn tile<'a>(
         &self,
         buffer: &'a [u8],
