@@ -92,6 +92,11 @@ impl PassRows {
 /// and 0.70).
 pub(super) const LEAST_ROW: usize = WIDEST;
 
+/// Shortest row that passes read again for each row, in elements. Groups end with such rows, so that shorter
+/// ones leave small groups: with rows of 16, 32 and 48, a norm takes a fifth longer than where registers
+/// repeat the row.
+pub(super) const LEAST_SAME_ROW: usize = FEW * WIDEST;
+
 impl FusedPass<'_, '_> {
     /// Computes every element of the targets.
     pub(super) fn run(self) {
@@ -215,71 +220,73 @@ impl Whole<'_, '_, '_, '_> {
     #[inline(always)]
     fn run<S: Simd, const N: usize>(&mut self, end: usize) {
         let step = N * f32::lanes::<S>();
-        while self.place.at + step <= end {
+        let mut place = self.place;
+        while place.at + step <= end {
             let mut value = [0f32.splat(); N];
             for link in self.links {
                 let [first, second] = &link.operands;
                 let third = link.third.splat();
                 // Only the function is found by a jump table. With one for each operand too, and a vector of
                 // each group for a number, five functions take 8.7 cycles for a vector instead of 5.8.
-                match self.number::<S, N>(second) {
+                match self.number::<S, N>(second, place) {
                     Some(number) => {
                         if !link.continues {
-                            value = self.load::<S, N>(first, &value);
+                            value = self.load::<S, N>(first, place, &value);
                         }
                         let number = number.splat();
                         link.light.eval::<S, N>(&mut value, |_| number, third);
                     }
                     None => {
-                        let second = self.load::<S, N>(second, &value);
+                        let second = self.load::<S, N>(second, place, &value);
                         if !link.continues {
-                            value = self.load::<S, N>(first, &value);
+                            value = self.load::<S, N>(first, place, &value);
                         }
                         link.light.eval::<S, N>(&mut value, |n| second[n], third);
                     }
                 }
                 if let Some(target) = link.target.and_then(|target| self.targets.get_mut(target)) {
-                    let at = self.place.at;
                     if link.fetches {
-                        let next = target.as_ptr().wrapping_add(at + self.ahead);
+                        let next = target.as_ptr().wrapping_add(place.at + self.ahead);
                         prefetch_far(next.cast(), step * size_of::<f32>());
                     }
-                    store::<S, N>(&value, &mut target[at..at + step]);
+                    store::<S, N>(&value, &mut target[place.at..place.at + step]);
                 }
             }
             if let Some(streamed) = &mut self.streamed {
-                streamed.put::<S, N>(self.place.at, &value);
+                streamed.put::<S, N>(place.at, &value);
             }
-            self.place.at += step;
-            self.place.in_row += step;
-            while self.place.in_row >= self.row {
-                self.place.in_row -= self.row;
-                self.place.row += 1;
+            place.at += step;
+            place.in_row += step;
+            while place.in_row >= self.row {
+                place.in_row -= self.row;
+                place.row += 1;
             }
         }
+        self.place = place;
     }
 
-    /// The number that an operand is for a group of `N` vectors, if it is one.
+    /// The number that an operand is for the group of `N` vectors at `place`, if it is one.
     #[inline(always)]
-    fn number<S: Simd, const N: usize>(&self, operand: &LinkOperand<'_>) -> Option<f32> {
+    fn number<S: Simd, const N: usize>(&self, operand: &LinkOperand<'_>, place: Position) -> Option<f32> {
         match operand {
             LinkOperand::Same(number) => Some(*number),
-            LinkOperand::PerRow(numbers) if self.row - self.place.in_row >= N * f32::lanes::<S>() => {
-                Some(number_of(numbers, self.place.row))
+            LinkOperand::PerRow(numbers) if self.row - place.in_row >= N * f32::lanes::<S>() => {
+                Some(number_of(numbers, place.row))
             }
             _ => None,
         }
     }
 
-    /// A group of vectors of an operand. `value` is the result of the function before.
+    /// The group of vectors of an operand at `place`. `value` is the result of the function before.
     #[inline(always)]
     fn load<S: Simd, const N: usize>(
         &self,
         operand: &LinkOperand<'_>,
+        place: Position,
         value: &[Vector<S, f32>; N],
     ) -> [Vector<S, f32>; N] {
         let lanes = f32::lanes::<S>();
-        let Position { at, row, in_row } = self.place;
+        let Position { at, row, in_row } = place;
         let (from, at) = match *operand {
             LinkOperand::Value => return *value,
             LinkOperand::Same(number) => return [number.splat(); N],

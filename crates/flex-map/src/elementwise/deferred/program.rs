@@ -9,7 +9,7 @@
 
 use super::constant::is_one_element;
 use super::node::{Claimed, provider};
-use super::pass::LEAST_ROW;
+use super::pass::{LEAST_ROW, LEAST_SAME_ROW};
 use super::stages::Plan;
 use super::{AnyOp, Extent, Operands, is_in_order, walk};
 use crate::elementwise::driver::{Input, ScalarBytes};
@@ -417,7 +417,9 @@ impl ChainProgram {
                         LeafForm::PerRow { numbers: rows }
                     }
                     (1, outer)
-                        if unit.is_multiple_of(WIDEST) && outer.iter().all(|axis| axis.strides[0] == 0) =>
+                        if unit.is_multiple_of(WIDEST)
+                            && unit >= LEAST_SAME_ROW
+                            && outer.iter().all(|axis| axis.strides[0] == 0) =>
                     {
                         LeafForm::SameRow
                     }

@@ -429,12 +429,10 @@ impl Route<'_> {
                 LeafTile::Register(n, _) => register(n),
             },
         };
-        let mut links = SmallVec::new();
-        for waypoint in &self.waypoints {
+        let link = |waypoint: &Waypoint| {
             let [first, second] = waypoint.operands;
-            let operands = [resolve(first, waypoint.fetches[0]), resolve(second, waypoint.fetches[1])];
-            links.push(waypoint.link(operands));
-        }
-        links
+            waypoint.link([resolve(first, waypoint.fetches[0]), resolve(second, waypoint.fetches[1])])
+        };
+        self.waypoints.iter().map(link).collect()
     }
 }
