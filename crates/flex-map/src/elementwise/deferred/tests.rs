@@ -805,7 +805,7 @@ fn check(program: &[Action], shape: [usize; 4], readers: Range<usize>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn random_programs_give_the_same_bits(
