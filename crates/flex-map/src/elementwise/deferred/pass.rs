@@ -42,7 +42,8 @@ pub(super) enum LinkOperand<'a> {
 #[derive(Clone, Copy)]
 pub(super) struct Link<'a> {
     pub light: LightFn,
-    /// Whether the first operand is the result of the function just before.
+    /// Whether the first operand is the result of the function just before. Told apart from the operand, for
+    /// whose kind the compiler makes a jump table.
     pub continues: bool,
     /// As many as the function has, in order.
     pub operands: [LinkOperand<'a>; 2],

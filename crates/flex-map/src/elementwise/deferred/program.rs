@@ -393,7 +393,11 @@ impl ChainProgram {
     /// Decides whether passes read row results by row, and which leaves they read so. Returns the number of
     /// elements after which the numbers of leaves begin again: a tile ends there.
     fn read_by_row(&mut self) -> usize {
-        if self.unit > 1 { self.read_reduced_by_row() } else { self.read_leaves_by_row() }
+        if self.unit == 1 {
+            return self.read_leaves_by_row();
+        }
+        self.read_reduced_by_row();
+        usize::MAX
     }
 
     /// Whether light functions alone read the places that `reads` is true of.
@@ -402,32 +406,26 @@ impl ChainProgram {
     }
 
     /// [`read_by_row`](Self::read_by_row) where rows are reduced.
-    fn read_reduced_by_row(&mut self) -> usize {
+    fn read_reduced_by_row(&mut self) {
         let (unit, rows) = (self.unit, self.count / self.unit);
-        if unit >= LEAST_ROW && self.passes_read(|place| matches!(place, Place::Row(_))) {
-            self.by_row = Some(unit);
-            for k in 0..self.leaves.len() {
-                let Leaf { size, form: LeafForm::Rows { walk, .. }, .. } = &self.leaves[k] else { continue };
-                if *size != size_of::<f32>() || walk.inner().size != unit || !self.passes_read_leaf(k) {
-                    continue;
-                }
-                let outer = &walk.axes()[..walk.axes().len() - 1];
-                self.leaves[k].form = match (walk.inner().strides[0], outer) {
-                    (0, [axis]) if axis.size == rows && axis.strides[0] == 1 => {
-                        LeafForm::PerRow { numbers: rows }
-                    }
-                    (1, outer)
-                        if unit.is_multiple_of(WIDEST)
-                            && unit >= LEAST_SAME_ROW
-                            && outer.iter().all(|axis| axis.strides[0] == 0) =>
-                    {
-                        LeafForm::SameRow
-                    }
-                    _ => continue,
-                };
+        if unit < LEAST_ROW || !self.passes_read(|place| matches!(place, Place::Row(_))) {
+            return;
+        }
+        self.by_row = Some(unit);
+        let is_line_long = unit >= LEAST_SAME_ROW && unit.is_multiple_of(WIDEST);
+        for k in 0..self.leaves.len() {
+            let Leaf { size, form: LeafForm::Rows { walk, .. }, .. } = &self.leaves[k] else { continue };
+            if *size != size_of::<f32>() || walk.inner().size != unit || !self.passes_read_leaf(k) {
+                continue;
+            }
+            let outer = &walk.axes()[..walk.axes().len() - 1];
+            let is_line = walk.inner().strides[0] == 1 && outer.iter().all(|axis| axis.strides[0] == 0);
+            if row_and_numbers(walk) == Some((unit, rows)) {
+                self.leaves[k].form = LeafForm::PerRow { numbers: rows };
+            } else if is_line && is_line_long {
+                self.leaves[k].form = LeafForm::SameRow;
             }
         }
-        usize::MAX
     }
 
     fn passes_read_leaf(&self, k: usize) -> bool {
