@@ -51,6 +51,12 @@ impl<B: Backend> Cases<B> {
             |d| tensor::<Autodiff<B>, 4>([4, 64, 112, 112], d),
             |x| backward(max_pool2d(x.clone().require_grad(), [3, 3], [2, 2], [1, 1], [1, 1], false)),
         );
+        // Of MobileNet, EfficientNet and ConvNeXt.
+        for (channels, size, kernel) in [(384, 14, 3), (672, 14, 5), (960, 7, 3), (96, 56, 7)] {
+            let name = format!("dwconv_c{channels}_h{size}_k{kernel}");
+            let conv = Conv { batch: 1, channels: [channels; 2], size, kernel, stride: 1, groups: channels };
+            self.named_part(name, Part::Conv(conv, Pass::Forward));
+        }
         let conv = Conv { batch: 1, channels: [64, 64], size: 56, kernel: 3, stride: 1, groups: 1 };
         self.part(Part::Conv(conv, Pass::Gradients));
     }

@@ -8,6 +8,8 @@
 //! * The padding of an axis is written into the planes, or skipped: outputs at the ends of the axis have
 //!   passes of their own, with fewer taps.
 //!
+//! Depthwise convolutions have one program, whose rows are never interleaved.
+//!
 //! The gradient of a weight may be computed by such a program too ([`along_channels`]).
 
 use super::images::{Images, interleaving_cost};
@@ -93,7 +95,7 @@ impl Choice {
         let plain = g.clone().merged();
         let first = build(&plain, [false; 3])?;
         let large = |size: [usize; 3]| size.iter().fold(1usize, |n, &k| n.saturating_mul(k)) > MOST_COMPARED;
-        if g.flops() < COMPARED || large(g.image) || large(g.grid) {
+        if g.flops() < COMPARED || large(g.image) || large(g.grid) || first.is_depthwise() {
             return Ok(Self { program: first.listed(op)?, images: Images(1), winograd: None });
         }
         let images = interleaved(g);

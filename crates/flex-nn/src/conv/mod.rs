@@ -15,20 +15,23 @@
 //! * `planes` lays out the padded input that the passes read;
 //! * `run` cuts a program into tasks and runs it; `weight` does the same for weight gradients that are sums
 //!   along rows; `winograd` computes some kernels with fewer multiplications;
-//! * `product` holds the two kernels that do all the arithmetic.
+//! * `product` holds the two kernels that do most of the arithmetic; `lowering` computes convolutions with
+//!   many output channels by the products of matrices, and `depthwise` those of single channels, from planes
+//!   that `padded` writes.
 //!
 //! No column matrix (im2col) is written: each tap of a window is a constant shift in the planes, so the
-//! kernels read the windows from the planes themselves. Pointwise convolutions read their input in place;
-//! depthwise convolutions are matrix products with one row. The half types are computed in f32 and rounded
-//! once.
+//! kernels read the windows from the planes themselves. Pointwise convolutions read their input in place. The
+//! half types are computed in f32 and rounded once.
 
 mod bias;
 mod choice;
 mod deform;
+mod depthwise;
 mod element;
 mod fold;
 mod images;
 mod lowering;
+mod padded;
 mod plan;
 mod planes;
 mod product;

@@ -38,7 +38,7 @@ impl PlaneAxis {
 
     /// Range of the plane's elements that come from a source of this size; the elements outside of it are
     /// padding.
-    fn inside(&self, start: isize, size: usize) -> core::ops::Range<usize> {
+    pub fn inside(&self, start: isize, size: usize) -> core::ops::Range<usize> {
         let first = (-start).max(0) as usize;
         let end = (size as isize - start).max(0) as usize;
         let end = end.div_ceil(self.step).min(self.len);

@@ -26,6 +26,8 @@ fn cases() -> Vec<Case> {
         ("product, many images", [17, 16, 14, 14], [75, 16, 1, 1], options(1, 0, 1)),
         ("product of windows", [2, 8, 90, 91], [50, 8, 3, 3], options(2, 1, 1)),
         ("groups", [2, 8, 60, 61], [20, 2, 3, 3], options(1, 1, 4)),
+        ("depthwise", [2, 37, 40, 41], [37, 1, 3, 3], options(1, 1, 37)),
+        ("depthwise, large planes", [1, 19, 100, 90], [19, 1, 3, 3], options(2, 1, 19)),
         ("no input channels", [1, 0, 100, 100], [14, 0, 1, 1], options(1, 0, 1)),
     ]
 }

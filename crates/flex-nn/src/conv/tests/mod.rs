@@ -2,6 +2,7 @@
 
 mod chains;
 mod deform;
+mod depthwise;
 mod few_pixels;
 mod lowering;
 mod winograd;
