@@ -16,8 +16,7 @@
 //! * `run` cuts a program into tasks and runs it; `weight` does the same for weight gradients that are sums
 //!   along rows; `winograd` computes some kernels with fewer multiplications;
 //! * `product` holds the two kernels that do most of the arithmetic; `lowering` computes convolutions with
-//!   many output channels by the products of matrices, and `depthwise` those of single channels, from planes
-//!   that `padded` writes.
+//!   many output channels by the products of matrices, and `depthwise` those of single channels.
 //!
 //! No column matrix (im2col) is written: each tap of a window is a constant shift in the planes, so the
 //! kernels read the windows from the planes themselves. Pointwise convolutions read their input in place. The
@@ -31,7 +30,6 @@ mod element;
 mod fold;
 mod images;
 mod lowering;
-mod padded;
 mod plan;
 mod planes;
 mod product;
@@ -53,6 +51,7 @@ use crate::storage::{Finish, Producer};
 use crate::stored::{Computing, Source};
 use crate::{DType, Shape, Tensor};
 use choice::{Choice, Direction};
+use depthwise::Depthwise;
 use element::{Output, Scratch, Values};
 use plan::{Geometry, check_bias, check_scratch};
 
@@ -349,6 +348,20 @@ fn weight_gradient(
     geometry: &Geometry,
 ) -> Result<Tensor> {
     let (dtype, shape, groups) = (image.dtype(), weight.shape().clone(), geometry.groups);
+    if geometry.is_depthwise() && matches!(dtype, DType::F32 | DType::F64) {
+        let program = program::Program::gather(op, &geometry.clone().merged(), [false; 3])?;
+        if let Some(depthwise) = Depthwise::of_gradient(&program, groups) {
+            let (image, grid) = (image.into_contiguous()?, grid.into_contiguous()?);
+            return computing!(op, dtype, A => {
+                let mut out = Output::<A>::new(op, shape, dtype)?;
+                out.values().fill(0.0);
+                let (image, grid) = (Source::of(&image).values(), Source::of(&grid).values());
+                let (image, grid) = image.zip(grid).expect("elements of the computed type");
+                depthwise.add_gradient(op, [geometry.batch, groups], image, grid, out.values())?;
+                Ok(out.finish())
+            });
+        }
+    }
     if let Some(program) = choice::along_channels(op, geometry)? {
         let (image, grid) = (images::channels_inside(image, groups)?, grid.into_contiguous()?);
         return computing!(op, dtype, A => {

@@ -287,6 +287,11 @@ impl Geometry {
         shape(self.batch, self.grid_channels * self.groups, &self.grid[3 - N..])
     }
 
+    /// Whether each channel has a kernel of its own.
+    pub fn is_depthwise(&self) -> bool {
+        self.image_channels == 1 && self.grid_channels == 1
+    }
+
     /// Number of taps of a window.
     pub fn taps(&self) -> usize {
         self.kernel.iter().product()

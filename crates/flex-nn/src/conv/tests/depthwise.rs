@@ -145,3 +145,26 @@ fn infinities_stay_in_their_windows() {
         }
     }
 }
+
+/// A window of the gradient reads an infinity if it reads its place, and not if it reaches over a row's end.
+#[test]
+fn infinities_count_for_the_taps_that_read_them() {
+    let (high, wide, channels) = (9, 19, 8);
+    let mut x = vec![1f32; channels * high * wide];
+    x[3 * high * wide + 4 * wide + wide - 1] = f32::INFINITY;
+    x[5 * high * wide + 4 * wide] = f32::INFINITY;
+    let x = Tensor::from_slice(&x, [1, channels, high, wide]).unwrap();
+    let grad = Tensor::from_slice(&vec![1f32; channels * high * wide], [1, channels, high, wide]).unwrap();
+    let w = Tensor::from_slice(&vec![1f32; channels * 9], [channels, 1, 3, 3]).unwrap();
+    let options = options([1, 1], [1, 1], [1, 1], channels);
+    let dw = conv_weight_backward(x, w, grad, &options).unwrap().to_vec::<f32>();
+    for (at, dw) in dw.into_iter().enumerate() {
+        let reads = match (at / 9, at % 3) {
+            (3, col) => col > 0,
+            (5, col) => col < 2,
+            _ => false,
+        };
+        assert_eq!(dw == f32::INFINITY, reads, "{at}: {dw}");
+        assert!(!dw.is_nan(), "{at}");
+    }
+}

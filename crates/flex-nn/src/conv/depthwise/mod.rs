@@ -6,8 +6,10 @@
 //! channel: it copies some rows of the input between zeros, into the first-level cache, and computes their
 //! outputs.
 
+mod gradient;
+mod padded;
+
 use super::element::Scratch;
-use super::padded::{PaddedRows, WritePlanes};
 use super::product::{Tap, max_lanes};
 use super::program::Program;
 use super::run::{ConvOperands, product_work};
@@ -20,6 +22,7 @@ use crate::storage::{self, Finish};
 use crate::stored::{Computing, Source};
 use core::ops::Range;
 use flex_math::simd::{HasVectors, Simd, Vector, WIDEST, WithSimd, load, store};
+use padded::{PaddedRows, WritePlanes};
 use smallvec::SmallVec;
 
 /// Most rows of a [block of taps](TapBlock). Their coefficients are in registers, and larger kernels are cut
@@ -98,24 +101,36 @@ impl<'a> Depthwise<'a> {
     /// The convolution, if `units` images times channels of the program are one, and the level has vectors.
     /// `converts` tells that elements have to be converted to the computed type.
     pub fn of(program: &'a Program, units: usize, converts: bool) -> Option<Self> {
-        let vectors = HasVectors::here()?;
-        if units < WHOLE_CONV_UNITS || !program.is_depthwise() || program.out_len() == 0 {
-            return None;
-        }
+        let vectors = Self::pays(program, units)?;
+        let rows = if converts { None } else { PaddedRows::of(&program.planes) };
+        let high = program.out[1];
+        let band = match &rows {
+            // Whole tiles of either height.
+            Some(rows) => {
+                let phases = program.planes.channel_len() / program.planes.plane_len();
+                ((BAND / (rows.pitch * phases * HIGH * LOW)).max(1) * HIGH * LOW).min(high)
+            }
+            None => high,
+        };
+        Some(Self::new(program, vectors, rows, band))
+    }
+
+    /// The proof that the level has vectors, if the program is a depthwise convolution that this module
+    /// computes.
+    fn pays(program: &Program, units: usize) -> Option<HasVectors> {
+        let fits = units >= WHOLE_CONV_UNITS && program.is_depthwise() && program.out_len() > 0;
+        let small =
+            || program.passes[0].taps.len() <= MOST_TAPS && program.planes.channel_len() <= MOST_ELEMENTS;
+        HasVectors::here().filter(|_| fits && small())
+    }
+
+    /// The convolution whose planes are written by `rows`, for `band` rows of outputs at a time.
+    fn new(program: &'a Program, vectors: HasVectors, rows: Option<PaddedRows>, band: usize) -> Self {
         let planes = &program.planes;
-        if program.passes[0].taps.len() > MOST_TAPS || planes.channel_len() > MOST_ELEMENTS {
-            return None;
-        }
-        let rows = if converts { None } else { PaddedRows::of(planes) };
         let [_, high, wide] = program.out;
         let [_, full, row_len] = [0, 1, 2].map(|k| planes.axes[k].len);
         let pitch = rows.as_ref().map_or(row_len, |rows| rows.pitch);
         let phases = planes.channel_len() / planes.plane_len();
-        let band = match rows {
-            // Whole tiles of either height.
-            Some(_) => ((BAND / (pitch * phases * HIGH * LOW)).max(1) * HIGH * LOW).min(high),
-            None => high,
-        };
         let height = full - (high - band);
         let mut taps: SmallVec<[Tap; 32]> = program.passes[0].taps.iter().copied().collect();
         taps.sort_unstable_by_key(|tap| tap.p);
@@ -141,7 +156,7 @@ impl<'a> Depthwise<'a> {
         }
         let channels = if band == high { (BAND / (phases * height * pitch)).max(1) } else { 1 };
         let out = [high, wide];
-        Some(Self { program, vectors, blocks, coefficients, pitch, height, out, band, channels, rows })
+        Self { program, vectors, blocks, coefficients, pitch, height, out, band, channels, rows }
     }
 
     /// Computes all units of `src` to `out`, in elements of the dtype. Passes the elements to `finish`.

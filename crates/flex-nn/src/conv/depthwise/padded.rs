@@ -1,7 +1,6 @@
-//! Rows of planes with their padding, written in whole vectors for [depthwise](super::depthwise)
-//! convolutions.
+//! Rows of planes with their padding, written in whole vectors.
 
-use super::planes::Planes;
+use crate::conv::planes::Planes;
 use crate::float::Real;
 use crate::stored::Computing;
 use core::ops::Range;
@@ -65,6 +64,13 @@ impl PaddedRows {
             lead: gap.next_multiple_of(WIDEST),
             pitch: (len + gap).next_multiple_of(WIDEST),
         })
+    }
+
+    /// The rows of a plane of this size without padding, each in whole vectors.
+    pub fn plain(size: [usize; 2]) -> Self {
+        let run = ColumnRun { before: 0, from: 0, len: size[1] };
+        let (tops, runs) = (SmallVec::from_slice(&[0]), SmallVec::from_slice(&[run]));
+        Self { size, step: [1; 2], tops, runs, lead: 0, pitch: size[1].next_multiple_of(WIDEST) }
     }
 
     /// Where column 0 of the planes of number `plane` lies, from the start of a row, with what is before the
@@ -199,7 +205,7 @@ fn every<S: Simd, A: Computing, const STEP: usize>(from: &[A]) -> Vector<S, A> {
 }
 
 /// Marks of elements that are part of a row.
-trait RowMarks: Real {
+pub(super) trait RowMarks: Real {
     /// As many ones as the widest vector has elements, before as many zeros.
     const MARKS: [Self; 2 * WIDEST] = {
         let mut marks = [Self::ZERO; 2 * WIDEST];
