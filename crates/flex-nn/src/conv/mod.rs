@@ -54,6 +54,7 @@ use choice::{Choice, Direction};
 use depthwise::Depthwise;
 use element::{Output, Scratch, Values};
 use plan::{Geometry, check_bias, check_scratch};
+use program::Program;
 
 /// Options of a convolution over N spatial axes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -348,18 +349,16 @@ fn weight_gradient(
     geometry: &Geometry,
 ) -> Result<Tensor> {
     let (dtype, shape, groups) = (image.dtype(), weight.shape().clone(), geometry.groups);
-    if geometry.is_depthwise() && matches!(dtype, DType::F32 | DType::F64) {
-        let program = program::Program::gather(op, &geometry.clone().merged(), [false; 3])?;
+    if geometry.is_depthwise() && dtype == DType::F32 {
+        let program = Program::gather(op, &geometry.clone().merged(), [false; 3])?;
         if let Some(depthwise) = Depthwise::of_gradient(&program, groups) {
             let (image, grid) = (image.into_contiguous()?, grid.into_contiguous()?);
-            return computing!(op, dtype, A => {
-                let mut out = Output::<A>::new(op, shape, dtype)?;
-                out.values().fill(0.0);
-                let (image, grid) = (Source::of(&image).values(), Source::of(&grid).values());
-                let (image, grid) = image.zip(grid).expect("elements of the computed type");
-                depthwise.add_gradient(op, [geometry.batch, groups], image, grid, out.values())?;
-                Ok(out.finish())
-            });
+            let mut out = Output::<f32>::new(op, shape, dtype)?;
+            out.values().fill(0.0);
+            let (image, grid) = (Source::of(&image).values(), Source::of(&grid).values());
+            let (image, grid) = image.zip(grid).expect("elements of f32");
+            depthwise.add_gradient(op, [geometry.batch, groups], image, grid, out.values())?;
+            return Ok(out.finish());
         }
     }
     if let Some(program) = choice::along_channels(op, geometry)? {

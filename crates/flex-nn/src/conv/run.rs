@@ -78,8 +78,12 @@ pub(super) fn run<A: Computing>(
     if units == 0 || unit_out == 0 {
         return Ok(blank.finish());
     }
-    let converts = A::DTYPE != dtype;
-    if let Some(depthwise) = Depthwise::of(program, units, converts).filter(|_| !weight.is_empty()) {
+    if A::DTYPE == DType::F32
+        && !weight.is_empty()
+        && let Some(depthwise) = Depthwise::of(program, units, dtype != DType::F32)
+    {
+        let (weight, bias) = (bytemuck::cast_slice(weight), bytemuck::cast_slice(bias));
+        let operands = ConvOperands { weight, bias, groups };
         depthwise.run(op, &operands, src, (out, dtype), finish)?;
         return Ok(blank.finish());
     }

@@ -5,19 +5,17 @@
 //! a vector of sums for each tap, and over four rows of the grid in registers. The sums of a channel are kept
 //! as vectors for all images, and added up at the end.
 
-use super::padded::{PaddedRows, RowMarks, WritePlanes};
+use super::padded::{MARKS, PaddedRows, WritePlanes};
 use super::{Depthwise, LEAST_FETCHED, LOW, TALL};
 use crate::conv::element::Scratch;
 use crate::conv::program::Program;
 use crate::conv::run::product_work;
 use crate::error::Result;
-use crate::float::Real;
 use crate::parallel::for_each_chunk;
 use crate::parallel::thresholds::CONV_WEIGHT_TASKS;
 use crate::storage;
-use crate::stored::Computing;
 use flex_math::fold_halves;
-use flex_math::simd::{Simd, Vector, WIDEST, WithSimd, load, prefetch_far, store};
+use flex_math::simd::{Scalar, Simd, Vector, WIDEST, WithSimd, load, prefetch_far, store};
 
 /// Columns of taps whose products are summed at a time, for the gradient of a weight.
 const WIDE: usize = 3;
@@ -40,20 +38,20 @@ impl<'a> Depthwise<'a> {
     ///
     /// # Errors
     /// Not enough memory.
-    pub fn add_gradient<A: Computing>(
+    pub fn add_gradient(
         &self,
         op: &'static str,
         [batch, groups]: [usize; 2],
-        image: &[A],
-        grid: &[A],
-        out: &mut [A],
+        image: &[f32],
+        grid: &[f32],
+        out: &mut [f32],
     ) -> Result<()> {
         let taps = out.len() / groups;
         let per_task = groups.div_ceil(CONV_WEIGHT_TASKS);
         let grids = PaddedRows::plain(self.out);
         let gradient = DepthwiseGradient { depthwise: self, grids, batch, groups, taps };
-        let room = (self.channels * (gradient.grid_len() + taps * WIDEST)).saturating_add(self.room::<A>());
-        let room = room.saturating_mul(size_of::<A>());
+        let room = (self.channels * (gradient.grid_len() + taps * WIDEST)).saturating_add(self.room());
+        let room = room.saturating_mul(size_of::<f32>());
         storage::ensure_for_tasks(op, room, groups.div_ceil(per_task))?;
         let work = product_work(self.program.flops().saturating_mul(batch * groups), 1);
         for_each_chunk(out, per_task * taps, work, |task, out| {
@@ -82,19 +80,19 @@ impl DepthwiseGradient<'_> {
     }
 
     /// Adds the gradients of channels, from number `first` on, to `out`.
-    fn add<A: Computing>(&self, first: usize, image: &[A], grid: &[A], out: &mut [A]) {
+    fn add(&self, first: usize, image: &[f32], grid: &[f32], out: &mut [f32]) {
         let Self { depthwise, ref grids, batch, groups, taps } = *self;
         let Depthwise { program, height, out: [high, wide], vectors, .. } = *depthwise;
         let (len, source, unit) = (depthwise.planes_len(), program.planes.source_len(), high * wide);
         let held = depthwise.channels.min(out.len() / taps);
-        let mut planes = Scratch::<A>::for_task(depthwise.room::<A>());
-        let mut lines = Scratch::<A>::for_task(held * self.grid_len());
-        let mut sums = Scratch::<A>::for_task(held * taps * WIDEST);
+        let mut planes = Scratch::<f32>::for_task(depthwise.room());
+        let mut lines = Scratch::<f32>::for_task(held * self.grid_len());
+        let mut sums = Scratch::<f32>::for_task(held * taps * WIDEST);
         let fetches = size_of_val(image) >= LEAST_FETCHED;
         for (k, out) in out.chunks_mut(held * taps).enumerate() {
             let (first, count) = (first + k * held, out.len() / taps);
             let sums = &mut sums[..out.len() * WIDEST];
-            sums.fill(A::ZERO);
+            sums.fill(0.0);
             for number in (0..batch).map(|image| image * groups + first) {
                 vectors.dispatch(WritePlanes {
                     padded: depthwise.rows.as_ref().expect("a gradient has such planes"),
@@ -115,9 +113,9 @@ impl DepthwiseGradient<'_> {
                     len: self.grid_len(),
                 });
                 // Of the next image: the processor does not foresee it.
-                let ahead = |from: *const A, len: usize| {
+                let ahead = |from: *const f32, len: usize| {
                     let next = from.wrapping_add((number + groups) * len);
-                    prefetch_far(next.cast(), count * len * size_of::<A>());
+                    prefetch_far(next.cast(), count * len * size_of::<f32>());
                 };
                 ahead(image.as_ptr(), source);
                 ahead(grid.as_ptr(), unit);
@@ -125,7 +123,8 @@ impl DepthwiseGradient<'_> {
                 vectors.dispatch(GradientSums { gradient: self, planes, lines, sums: &mut *sums });
             }
             for (out, sums) in out.chunks_exact_mut(taps).zip(sums.chunks_exact(taps * WIDEST)) {
-                for (&at, lanes) in depthwise.coefficients.iter().zip(sums.as_chunks::<WIDEST>().0) {
+                for (&at, lanes) in depthwise.passes[0].coefficients.iter().zip(sums.as_chunks::<WIDEST>().0)
+                {
                     let mut lanes = *lanes;
                     out[at] += fold_halves(&mut lanes, |a, b| a + b);
                 }
@@ -135,15 +134,15 @@ impl DepthwiseGradient<'_> {
 }
 
 /// The products of the planes of channels and of their grids.
-struct GradientSums<'a, A> {
+struct GradientSums<'a> {
     gradient: &'a DepthwiseGradient<'a>,
-    planes: &'a [A],
-    lines: &'a [A],
+    planes: &'a [f32],
+    lines: &'a [f32],
     /// For each channel and coefficient the sums of a vector, to which the products are added.
-    sums: &'a mut [A],
+    sums: &'a mut [f32],
 }
 
-impl<A: Computing> WithSimd for GradientSums<'_, A> {
+impl WithSimd for GradientSums<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -154,14 +153,19 @@ impl<A: Computing> WithSimd for GradientSums<'_, A> {
         for (k, sums) in sums.chunks_exact_mut(taps * WIDEST).enumerate() {
             let (planes, lines) = (&planes[k * len..], &lines[k * grid_len..][..grid_len]);
             let mut sums = sums;
-            for block in &depthwise.blocks {
+            for block in &depthwise.passes[0].blocks {
                 let planes = &planes[block.at..];
-                let (threes, ones) = block.columns.as_chunks::<WIDE>();
-                for columns in threes {
-                    sums = gradient.columns::<S, A, WIDE>(block.rows, *columns, planes, lines, sums);
-                }
-                for column in ones {
-                    sums = gradient.columns::<S, A, 1>(block.rows, [*column], planes, lines, sums);
+                for columns in block.columns.chunks(WIDE) {
+                    // A group of fewer columns repeats its last one, whose sums are dropped.
+                    let last = columns.len() - 1;
+                    let all = [0, 1, 2].map(|c| columns[last.min(c)]);
+                    let (these, rest) = sums.split_at_mut(block.rows * columns.len() * WIDEST);
+                    sums = rest;
+                    match block.rows {
+                        1 => gradient.add_columns::<S, 1>(all, planes, lines, these),
+                        2 => gradient.add_columns::<S, 2>(all, planes, lines, these),
+                        _ => gradient.add_columns::<S, TALL>(all, planes, lines, these),
+                    }
                 }
             }
         }
@@ -169,53 +173,35 @@ impl<A: Computing> WithSimd for GradientSums<'_, A> {
 }
 
 impl DepthwiseGradient<'_> {
-    /// Adds the products for the taps of `rows` rows and `C` columns to the first of `sums`; returns the
-    /// others. The window of the first tap of a row begins with `planes`.
+    /// Adds the products for the taps of `K` rows and the columns to as many of `sums` as there are. The
+    /// window of the first tap of a row begins with `planes`.
     #[inline(always)]
-    fn columns<'s, S: Simd, T: Real, const C: usize>(
+    fn add_columns<S: Simd, const K: usize>(
         &self,
-        rows: usize,
-        columns: [usize; C],
-        planes: &[T],
-        lines: &[T],
-        sums: &'s mut [T],
-    ) -> &'s mut [T] {
-        let (these, rest) = sums.split_at_mut(rows * C * WIDEST);
-        match rows {
-            1 => self.add_columns::<S, T, 1, C>(columns, planes, lines, these),
-            2 => self.add_columns::<S, T, 2, C>(columns, planes, lines, these),
-            _ => self.add_columns::<S, T, TALL, C>(columns, planes, lines, these),
-        }
-        rest
-    }
-
-    /// [`columns`](Self::columns) for `K` rows.
-    #[inline(always)]
-    fn add_columns<S: Simd, T: Real, const K: usize, const C: usize>(
-        &self,
-        columns: [usize; C],
-        planes: &[T],
-        lines: &[T],
-        sums: &mut [T],
+        columns: [usize; WIDE],
+        planes: &[f32],
+        lines: &[f32],
+        sums: &mut [f32],
     ) {
-        let ([high, wide], lanes) = (self.depthwise.out, T::lanes::<S>());
-        let mut added = [[T::ZERO.splat(); K]; C];
+        let ([high, wide], lanes) = (self.depthwise.out, f32::lanes::<S>());
+        let mut added = [[0f32.splat(); K]; WIDE];
         for at in (0..wide).step_by(lanes) {
-            let marks = load::<S, T>(&T::MARKS[WIDEST - lanes.min(wide - at)..]);
+            let marks = load::<S, f32>(&MARKS[WIDEST - lanes.min(wide - at)..]);
             let mut row = 0;
             while row + LOW <= high {
-                added = self.add_rows::<S, T, LOW, K, C>(row, at, columns, planes, lines, marks, added);
+                added = self.add_rows::<S, LOW, K>(row, at, columns, planes, lines, marks, added);
                 row += LOW;
             }
             while row < high {
-                added = self.add_rows::<S, T, 1, K, C>(row, at, columns, planes, lines, marks, added);
+                added = self.add_rows::<S, 1, K>(row, at, columns, planes, lines, marks, added);
                 row += 1;
             }
         }
-        for c in 0..C {
+        for c in 0..WIDE {
             for k in 0..K {
-                let sums = &mut sums[(c * K + k) * WIDEST..];
-                store(load::<S, T>(sums) + added[c][k], sums);
+                if let Some(sums) = sums.get_mut((c * K + k) * WIDEST..).filter(|sums| !sums.is_empty()) {
+                    store(load::<S, f32>(sums) + added[c][k], sums);
+                }
             }
         }
     }
@@ -223,26 +209,26 @@ impl DepthwiseGradient<'_> {
     /// Adds the products of `R` rows of the grid, of the vectors at `at`, whose elements in a row are marked
     /// with ones: windows of other places may hold infinities.
     #[inline(always)]
-    fn add_rows<S: Simd, T: Real, const R: usize, const K: usize, const C: usize>(
+    fn add_rows<S: Simd, const R: usize, const K: usize>(
         &self,
         row: usize,
         at: usize,
-        columns: [usize; C],
-        planes: &[T],
-        lines: &[T],
-        marks: Vector<S, T>,
-        mut added: [[Vector<S, T>; K]; C],
-    ) -> [[Vector<S, T>; K]; C] {
+        columns: [usize; WIDE],
+        planes: &[f32],
+        lines: &[f32],
+        marks: Vector<S, f32>,
+        mut added: [[Vector<S, f32>; K]; WIDE],
+    ) -> [[Vector<S, f32>; K]; WIDE] {
         let (pitch, line) = (self.depthwise.pitch, self.grids.pitch);
-        let zero = T::ZERO.splat();
+        let zero = 0f32.splat();
         let mut grid = [zero; R];
         for r in 0..R {
-            grid[r] = load::<S, T>(&lines[(row + r) * line + at..]);
+            grid[r] = load::<S, f32>(&lines[(row + r) * line + at..]);
         }
         for i in 0..R + K - 1 {
             let planes = &planes[(row + i) * pitch + at..];
-            for c in 0..C {
-                let window = load::<S, T>(&planes[columns[c]..]);
+            for c in 0..WIDE {
+                let window = load::<S, f32>(&planes[columns[c]..]);
                 let window = marks.gt(zero).select(window, zero);
                 for k in 0..K {
                     if (k..k + R).contains(&i) {

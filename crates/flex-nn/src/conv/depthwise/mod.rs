@@ -4,24 +4,26 @@
 //! tile of several rows of outputs reads each row of the planes once for three rows of the kernel: tiles of
 //! seven rows and a kernel of 3x3 load 27 vectors for 63 multiply-adds. A task computes channel after
 //! channel: it copies some rows of the input between zeros, into the first-level cache, and computes their
-//! outputs.
+//! outputs. A transposed convolution, or the gradient of the input, with a stride has several passes, whose
+//! outputs are put together for each channel.
+//!
+//! In f32 alone, and for halves, which are computed in f32: each type would be 110 KB more of machine code.
 
 mod gradient;
 mod padded;
 
 use super::element::Scratch;
 use super::product::{Tap, max_lanes};
-use super::program::Program;
+use super::program::{Pass, Program};
 use super::run::{ConvOperands, product_work};
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::float::Real;
 use crate::parallel::for_each_chunk;
 use crate::parallel::thresholds::{CONV_TASKS, TASK_CONV_FLOPS, WHOLE_CONV_UNITS};
 use crate::storage::{self, Finish};
 use crate::stored::{Computing, Source};
 use core::ops::Range;
-use flex_math::simd::{HasVectors, Simd, Vector, WIDEST, WithSimd, load, store};
+use flex_math::simd::{HasVectors, Scalar, Simd, Vector, WIDEST, WithSimd, load, store};
 use padded::{PaddedRows, WritePlanes};
 use smallvec::SmallVec;
 
@@ -45,9 +47,10 @@ const BAND: usize = 4 * 1024;
 /// third-level cache, takes 0.33 ms with it and 0.31 without.
 const LEAST_FETCHED: usize = 8 * 1024 * 1024;
 
-/// The most taps, which are listed in memory that nobody is asked for, and the most elements of a channel's
-/// planes, so that no product of sizes overflows.
+/// The most taps of a pass and the most passes, which are listed in memory that nobody is asked for, and the
+/// most elements of a channel's planes, so that no product of sizes overflows.
 const MOST_TAPS: usize = 1024;
+const MOST_PASSES: usize = 16;
 const MOST_ELEMENTS: usize = 1 << 24;
 
 /// Elements that are completed at a time by the operations that follow, while they are in the cache.
@@ -57,9 +60,7 @@ const FINISHED: usize = 4 * 1024;
 pub(super) struct Depthwise<'a> {
     program: &'a Program,
     vectors: HasVectors,
-    blocks: SmallVec<[TapBlock; 4]>,
-    /// Where the coefficients are, from the start of a channel's: block by block, column by column.
-    coefficients: SmallVec<[usize; 32]>,
+    passes: SmallVec<[DepthwisePass; 1]>,
     /// Elements of a row of the planes.
     pitch: usize,
     /// Rows of each plane that a task holds at a time.
@@ -73,6 +74,19 @@ pub(super) struct Depthwise<'a> {
     channels: usize,
     /// How rows of the planes are written; `None` if [`Planes::pack`] writes all planes of a channel.
     rows: Option<PaddedRows>,
+}
+
+/// A pass: outputs of which each is computed from its window of the same taps.
+struct DepthwisePass {
+    blocks: SmallVec<[TapBlock; 4]>,
+    /// Where the coefficients are, from the start of a channel's: block by block, column by column.
+    coefficients: SmallVec<[usize; 32]>,
+    /// Rows and columns.
+    count: [usize; 2],
+    /// The row and the column of the first output.
+    first: [usize; 2],
+    /// Distances of neighbouring rows and columns.
+    step: [usize; 2],
 }
 
 /// Taps in neighbouring rows of the planes, with the same columns in each.
@@ -92,8 +106,8 @@ impl Program {
             && self.rows == 1
             && self.out[0] == 1
             && self.turned.is_none()
-            && self.is_in_order()
-            && self.passes[0].taps.len() > 1
+            && self.is_complete()
+            && self.passes.iter().map(|pass| pass.taps.len()).sum::<usize>() > 1
     }
 }
 
@@ -106,11 +120,11 @@ impl<'a> Depthwise<'a> {
         let high = program.out[1];
         let band = match &rows {
             // Whole tiles of either height.
-            Some(rows) => {
+            Some(rows) if program.is_in_order() => {
                 let phases = program.planes.channel_len() / program.planes.plane_len();
                 ((BAND / (rows.pitch * phases * HIGH * LOW)).max(1) * HIGH * LOW).min(high)
             }
-            None => high,
+            _ => high,
         };
         Some(Self::new(program, vectors, rows, band))
     }
@@ -119,8 +133,11 @@ impl<'a> Depthwise<'a> {
     /// computes.
     fn pays(program: &Program, units: usize) -> Option<HasVectors> {
         let fits = units >= WHOLE_CONV_UNITS && program.is_depthwise() && program.out_len() > 0;
-        let small =
-            || program.passes[0].taps.len() <= MOST_TAPS && program.planes.channel_len() <= MOST_ELEMENTS;
+        let small = || {
+            program.passes.iter().all(|pass| pass.taps.len() <= MOST_TAPS)
+                && program.passes.len() <= MOST_PASSES
+                && program.planes.channel_len() <= MOST_ELEMENTS
+        };
         HasVectors::here().filter(|_| fits && small())
     }
 
@@ -132,41 +149,56 @@ impl<'a> Depthwise<'a> {
         let pitch = rows.as_ref().map_or(row_len, |rows| rows.pitch);
         let phases = planes.channel_len() / planes.plane_len();
         let height = full - (high - band);
-        let mut taps: SmallVec<[Tap; 32]> = program.passes[0].taps.iter().copied().collect();
-        taps.sort_unstable_by_key(|tap| tap.p);
-        // Rows of the planes with their taps, at their places in the planes that a task holds.
-        let mut lines: SmallVec<[SmallVec<[Tap; 8]>; 8]> = SmallVec::new();
-        for line in taps.chunk_by(|a, b| a.p / row_len == b.p / row_len) {
-            let (plane, row) = (line[0].p / planes.plane_len(), line[0].p % planes.plane_len() / row_len);
+        // The place of a tap's window in the planes that a task holds.
+        let place = |tap: &Tap| {
+            let (plane, row) = (tap.p / planes.plane_len(), tap.p % planes.plane_len() / row_len);
             let start = rows.as_ref().map_or(0, |rows| rows.start(plane));
-            let at = start + (plane * height + row) * pitch;
-            lines.push(line.iter().map(|tap| Tap { p: at + tap.p % row_len, ..*tap }).collect());
-        }
-        let follows = |above: &SmallVec<[Tap; 8]>, below: &SmallVec<[Tap; 8]>| {
-            above.len() == below.len() && above.iter().zip(below).all(|(a, b)| a.p + pitch == b.p)
+            Tap { p: start + (plane * height + row) * pitch + tap.p % row_len, ..*tap }
         };
-        let (mut blocks, mut coefficients) = (SmallVec::new(), SmallVec::new());
-        for lines in lines.chunk_by(follows).flat_map(split) {
-            let at = lines[0][0].p;
-            let columns = lines[0].iter().map(|tap| tap.p - at).collect();
-            blocks.push(TapBlock { at, rows: lines.len(), columns });
-            for column in 0..lines[0].len() {
-                coefficients.extend(lines.iter().map(|line| line[column].a));
+        let pass = |pass: &Pass| {
+            let mut taps: SmallVec<[Tap; 32]> = pass.taps.iter().copied().collect();
+            taps.sort_unstable_by_key(|tap| tap.p);
+            let lines = taps.chunk_by(|a, b| a.p / row_len == b.p / row_len);
+            let lines: SmallVec<[SmallVec<[Tap; 8]>; 8]> =
+                lines.map(|line| line.iter().map(place).collect()).collect();
+            let follows = |above: &SmallVec<[Tap; 8]>, below: &SmallVec<[Tap; 8]>| {
+                above.len() == below.len() && above.iter().zip(below).all(|(a, b)| a.p + pitch == b.p)
+            };
+            let (mut blocks, mut coefficients) = (SmallVec::new(), SmallVec::new());
+            for lines in lines.chunk_by(follows).flat_map(split) {
+                let at = lines[0][0].p;
+                let columns = lines[0].iter().map(|tap| tap.p - at).collect();
+                blocks.push(TapBlock { at, rows: lines.len(), columns });
+                for column in 0..lines[0].len() {
+                    coefficients.extend(lines.iter().map(|line| line[column].a));
+                }
             }
-        }
+            let [[_, count @ ..], [_, first @ ..], [_, step @ ..]] = [pass.count, pass.first, pass.step];
+            DepthwisePass { blocks, coefficients, count, first, step }
+        };
+        let passes = program.passes.iter().map(pass).collect();
         let channels = if band == high { (BAND / (phases * height * pitch)).max(1) } else { 1 };
-        let out = [high, wide];
-        Self { program, vectors, blocks, coefficients, pitch, height, out, band, channels, rows }
+        Self { program, vectors, passes, pitch, height, out: [high, wide], band, channels, rows }
+    }
+
+    /// Elements that the outputs of all passes take apart from the output, if they are not in its order.
+    fn apart(&self) -> usize {
+        if self.program.is_in_order() { 0 } else { self.program.out_len() + 4 * WIDEST }
+    }
+
+    /// The most coefficients of a pass.
+    fn most_coefficients(&self) -> usize {
+        self.passes.iter().map(|pass| pass.coefficients.len()).max().unwrap_or(0)
     }
 
     /// Computes all units of `src` to `out`, in elements of the dtype. Passes the elements to `finish`.
     ///
     /// # Errors
     /// Not enough memory.
-    pub fn run<A: Computing>(
+    pub fn run(
         &self,
         op: &'static str,
-        operands: &ConvOperands<'_, A>,
+        operands: &ConvOperands<'_, f32>,
         src: Source<'_>,
         (out, dtype): (&mut [u8], DType),
         finish: Option<Finish<'_>>,
@@ -175,9 +207,10 @@ impl<'a> Depthwise<'a> {
         let bytes = unit * dtype.size();
         let units = out.len() / bytes;
         let per_task = TASK_CONV_FLOPS.div_ceil(flops.max(1)).min(units.div_ceil(CONV_TASKS)).max(1);
-        let room = self.room::<A>().saturating_add(self.program.planes.room::<A>(src));
-        let room = room.saturating_add(self.channels * unit + self.coefficients.len() + 5 * WIDEST);
-        storage::ensure_for_tasks(op, room.saturating_mul(size_of::<A>()), units.div_ceil(per_task))?;
+        let room = self.room().saturating_add(self.program.planes.room::<f32>(src));
+        let room = room.saturating_add(self.channels * unit + self.most_coefficients() + 5 * WIDEST);
+        let room = room.saturating_add(self.apart());
+        storage::ensure_for_tasks(op, room.saturating_mul(size_of::<f32>()), units.div_ceil(per_task))?;
         let work = product_work(flops.saturating_mul(units), 1);
         let fetches = src.bytes().len() >= LEAST_FETCHED;
         let channels = ChannelSource { depthwise: self, operands, src, dtype, fetches };
@@ -196,8 +229,8 @@ impl<'a> Depthwise<'a> {
     }
 
     /// Elements of the planes that a task holds, with those that the last tile reads after them.
-    fn room<A>(&self) -> usize {
-        self.planes_len().saturating_mul(self.channels) + HIGH * self.pitch + 5 * max_lanes::<A>()
+    fn room(&self) -> usize {
+        self.planes_len().saturating_mul(self.channels) + HIGH * self.pitch + 5 * max_lanes::<f32>()
     }
 }
 
@@ -209,9 +242,9 @@ fn split<T>(lines: &[T]) -> impl Iterator<Item = &[T]> {
 }
 
 /// What a task computes channels from.
-struct ChannelSource<'a, A> {
+struct ChannelSource<'a> {
     depthwise: &'a Depthwise<'a>,
-    operands: &'a ConvOperands<'a, A>,
+    operands: &'a ConvOperands<'a, f32>,
     /// The channels of all images.
     src: Source<'a>,
     dtype: DType,
@@ -219,20 +252,21 @@ struct ChannelSource<'a, A> {
     fetches: bool,
 }
 
-impl<A: Computing> ChannelSource<'_, A> {
+impl ChannelSource<'_> {
     /// Computes the channels whose outputs are `out`, from number `first` on.
     fn compute(&self, first: usize, out: &mut [u8], finish: Option<Finish<'_>>) {
         let &Self { depthwise, dtype, .. } = self;
         let &Depthwise { out: [high, wide], band, channels: held, vectors, .. } = depthwise;
         let (unit, len) = (high * wide, depthwise.planes_len());
-        let mut planes = Scratch::<A>::for_task(depthwise.room::<A>());
-        let mut weight = Scratch::<A>::for_task(depthwise.coefficients.len());
+        let mut planes = Scratch::<f32>::for_task(depthwise.room());
+        let mut weight = Scratch::<f32>::for_task(depthwise.most_coefficients());
+        let mut apart = Scratch::<f32>::for_task(depthwise.apart());
         let size = unit * dtype.size();
         let units = out.len() / size;
         // Halves are rounded from here. Vectors may reach over the end of a channel: the next one is computed
         // later, or there is room.
-        let converts = dtype != A::DTYPE;
-        let mut rounded = Scratch::<A>::for_task(if converts { held * unit + 4 * WIDEST } else { 0 });
+        let converts = dtype != DType::F32;
+        let mut rounded = Scratch::<f32>::for_task(if converts { held * unit + 4 * WIDEST } else { 0 });
         let (mut at, mut finished) = (0, 0);
         while at < units {
             let end = units.min(at + held);
@@ -241,20 +275,21 @@ impl<A: Computing> ChannelSource<'_, A> {
                 let rows = row..high.min(row + band);
                 self.pack(first + at, rows.clone(), &mut planes[..(end - at) * len]);
                 let out = &mut out[at * size..];
-                let out: &mut [A] = if converts { &mut rounded } else { bytemuck::cast_slice_mut(out) };
+                let out: &mut [f32] = if converts { &mut rounded } else { bytemuck::cast_slice_mut(out) };
                 vectors.dispatch(ChannelSums {
                     depthwise,
                     operands: self.operands,
                     numbers: first + at..first + end,
                     planes: &planes,
                     weight: &mut weight,
+                    apart: &mut apart,
                     rows: rows.clone(),
                     out,
                 });
                 row = rows.end;
             }
             if converts {
-                A::narrow(dtype, &rounded[..(end - at) * unit], &mut out[at * size..end * size]);
+                f32::narrow(dtype, &rounded[..(end - at) * unit], &mut out[at * size..end * size]);
             }
             at = end;
             if let Some(finish) = finish
@@ -267,12 +302,13 @@ impl<A: Computing> ChannelSource<'_, A> {
     }
 
     /// Writes the planes of channels, from number `first` on, that the `rows` of outputs read.
-    fn pack(&self, first: usize, rows: Range<usize>, to: &mut [A]) {
-        let &Depthwise { program, rows: ref padded, height, band, vectors, .. } = self.depthwise;
+    fn pack(&self, first: usize, rows: Range<usize>, to: &mut [f32]) {
+        let &Depthwise { program, rows: ref padded, height, out: [high, _], band, vectors, .. } =
+            self.depthwise;
         let (source, len) = (program.planes.source_len(), self.depthwise.planes_len());
         let src = self.src.slice(first * source..self.src.len());
-        if let (Some(src), Some(padded)) = (src.values::<A>(), padded) {
-            let rows = rows.start..rows.end + (height - band);
+        if let (Some(src), Some(padded)) = (src.values::<f32>(), padded) {
+            let rows = if band < high { rows.start..rows.end + (height - band) } else { 0..height };
             return vectors.dispatch(WritePlanes {
                 padded,
                 src,
@@ -291,60 +327,112 @@ impl<A: Computing> ChannelSource<'_, A> {
 }
 
 /// The sums of some rows of outputs of neighbouring channels.
-struct ChannelSums<'a, A> {
+struct ChannelSums<'a> {
     depthwise: &'a Depthwise<'a>,
-    operands: &'a ConvOperands<'a, A>,
+    operands: &'a ConvOperands<'a, f32>,
     /// The channels, of those of all images.
     numbers: Range<usize>,
     /// The planes of the channels, for these rows.
-    planes: &'a [A],
+    planes: &'a [f32],
     /// Room for the coefficients of a channel.
-    weight: &'a mut [A],
+    weight: &'a mut [f32],
+    /// Room for the outputs of all passes of a channel, if they are not in the order of the output.
+    apart: &'a mut [f32],
     rows: Range<usize>,
     /// The outputs from the first channel on. The elements after them may be overwritten.
-    out: &'a mut [A],
+    out: &'a mut [f32],
 }
 
-impl<A: Computing> WithSimd for ChannelSums<'_, A> {
+impl WithSimd for ChannelSums<'_> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self) {
-        let Self { depthwise, operands, numbers, planes, weight, rows, out } = self;
-        let Depthwise { program, coefficients, out: [high, wide], .. } = depthwise;
+        let Self { depthwise, operands, numbers, planes, weight, apart, rows, out } = self;
+        let Depthwise { program, passes, out: [high, wide], .. } = depthwise;
         let len = depthwise.planes_len();
         for (k, number) in numbers.enumerate() {
             let group = number % operands.groups;
             let from = &operands.weight[group * program.coefficients.group..];
-            for (to, &at) in weight.iter_mut().zip(coefficients) {
-                *to = from[at];
-            }
             let (planes, bias) = (&planes[k * len..], operands.bias[group]);
-            let sums = BandSums { depthwise, planes, weight, bias, rows: rows.len() };
-            sums.write::<S>(&mut out[(k * high + rows.start) * wide..]);
+            let out = &mut out[(k * high + rows.start) * wide..];
+            let mut start = 0;
+            for pass in passes {
+                for (to, &at) in weight.iter_mut().zip(&pass.coefficients) {
+                    *to = from[at];
+                }
+                let (to, rows) = if apart.is_empty() {
+                    (&mut *out, rows.len())
+                } else {
+                    (&mut apart[start..], pass.count[0])
+                };
+                let sums = BandSums { pass, pitch: depthwise.pitch, planes, weight, bias, rows };
+                sums.write::<S>(to);
+                start += pass.count[0] * pass.count[1];
+            }
+            if !apart.is_empty() {
+                depthwise.gather(apart, out);
+            }
+        }
+    }
+}
+
+impl Depthwise<'_> {
+    /// Writes the outputs of all passes to their places.
+    #[inline(always)]
+    fn gather(&self, mut from: &[f32], out: &mut [f32]) {
+        let [_, wide] = self.out;
+        let mut passes = &self.passes[..];
+        while let Some((pass, rest)) = passes.split_first() {
+            passes = rest;
+            let (values, left) = from.split_at(pass.count[0] * pass.count[1]);
+            from = left;
+            let rows = values.chunks_exact(pass.count[1]).enumerate();
+            let at = |row: usize| (pass.first[0] + row * pass.step[0]) * wide;
+            // Two passes that write every second column are written together.
+            if let Some(other) = rest.first()
+                && (pass.first[1], other.first[1], pass.step[1], other.step[1]) == (0, 1, 2, 2)
+                && (pass.first[0], pass.step[0], pass.count[0])
+                    == (other.first[0], other.step[0], other.count[0])
+            {
+                let (others, left) = from.split_at(other.count[0] * other.count[1]);
+                (from, passes) = (left, &rest[1..]);
+                for ((row, even), odd) in rows.zip(others.chunks_exact(other.count[1])) {
+                    let (pairs, last) = out[at(row)..][..wide].as_chunks_mut::<2>();
+                    pairs.iter_mut().zip(even.iter().zip(odd)).for_each(|(to, (a, b))| *to = [*a, *b]);
+                    last.iter_mut().zip(even.last()).for_each(|(to, from)| *to = *from);
+                }
+                continue;
+            }
+            for (row, values) in rows {
+                let to = out[at(row)..][..wide].iter_mut().skip(pass.first[1]).step_by(pass.step[1]);
+                to.zip(values).for_each(|(to, from)| *to = *from);
+            }
         }
     }
 }
 
 /// The sums of some rows of outputs of a channel.
-struct BandSums<'a, T> {
-    depthwise: &'a Depthwise<'a>,
-    /// Windows of the first row lie where the program says.
-    planes: &'a [T],
-    weight: &'a [T],
-    bias: T,
+struct BandSums<'a> {
+    pass: &'a DepthwisePass,
+    /// Elements of a row of the planes.
+    pitch: usize,
+    /// Windows of the first row lie where the pass says.
+    planes: &'a [f32],
+    weight: &'a [f32],
+    bias: f32,
     rows: usize,
 }
 
-impl<T: Real> BandSums<'_, T> {
+impl BandSums<'_> {
     /// Writes the rows to the start of `out`.
     #[inline(always)]
-    fn write<S: Simd>(&self, out: &mut [T]) {
+    fn write<S: Simd>(&self, out: &mut [f32]) {
         let many_registers = const { size_of::<S::Register>() >= 64 };
-        let [_, wide] = self.depthwise.out;
+        let [_, wide] = self.pass.count;
         let mut col = 0;
         while col < wide {
-            col += match (wide - col).div_ceil(T::lanes::<S>()) {
+            col += match (wide - col).div_ceil(f32::lanes::<S>()) {
                 1 => self.column::<S, HIGH, 1>(col, out),
                 2..=3 if many_registers => self.column::<S, HIGH, 2>(col, out),
                 _ if many_registers => self.column::<S, LOW, 4>(col, out),
@@ -356,9 +444,9 @@ impl<T: Real> BandSums<'_, T> {
     /// Writes `V` vectors of each row, from column `col` on, in tiles of `R` rows; returns the number of
     /// columns.
     #[inline(always)]
-    fn column<S: Simd, const R: usize, const V: usize>(&self, col: usize, out: &mut [T]) -> usize {
-        let &Depthwise { pitch, out: [_, wide], .. } = self.depthwise;
-        let width = V * T::lanes::<S>();
+    fn column<S: Simd, const R: usize, const V: usize>(&self, col: usize, out: &mut [f32]) -> usize {
+        let (pitch, [_, wide]) = (self.pitch, self.pass.count);
+        let width = V * f32::lanes::<S>();
         // Tiles end with the row, unless they are longer.
         let col = col.min(wide.saturating_sub(width));
         let mut row = 0;
@@ -371,7 +459,7 @@ impl<T: Real> BandSums<'_, T> {
                     write_row(sums[r], &mut out[r * wide..]);
                 }
             } else {
-                let mut apart = [T::ZERO; TILE];
+                let mut apart = [0.0; TILE];
                 for r in 0..R {
                     write_row(sums[r], &mut apart[r * width..]);
                 }
@@ -387,10 +475,10 @@ impl<T: Real> BandSums<'_, T> {
 
     /// The sums of `R` rows of `V` vectors, whose windows begin `first` after those of the first output.
     #[inline(always)]
-    fn tile<S: Simd, const R: usize, const V: usize>(&self, first: usize) -> [[Vector<S, T>; V]; R] {
+    fn tile<S: Simd, const R: usize, const V: usize>(&self, first: usize) -> [[Vector<S, f32>; V]; R] {
         let mut sums = [[self.bias.splat(); V]; R];
         let mut weight = self.weight;
-        for block in &self.depthwise.blocks {
+        for block in &self.pass.blocks {
             let (these, rest) = weight.split_at(block.rows * block.columns.len());
             let planes = &self.planes[first + block.at..];
             sums = match block.rows {
@@ -407,23 +495,23 @@ impl<T: Real> BandSums<'_, T> {
     #[inline(always)]
     fn add<S: Simd, const R: usize, const V: usize, const K: usize>(
         &self,
-        mut sums: [[Vector<S, T>; V]; R],
+        mut sums: [[Vector<S, f32>; V]; R],
         block: &TapBlock,
-        planes: &[T],
-        weight: &[T],
-    ) -> [[Vector<S, T>; V]; R] {
-        let lanes = T::lanes::<S>();
-        let pitch = self.depthwise.pitch;
+        planes: &[f32],
+        weight: &[f32],
+    ) -> [[Vector<S, f32>; V]; R] {
+        let lanes = f32::lanes::<S>();
+        let pitch = self.pitch;
         for (&column, weight) in block.columns.iter().zip(weight.as_chunks::<K>().0) {
-            let mut factors = [T::ZERO.splat(); K];
+            let mut factors = [0f32.splat(); K];
             for k in 0..K {
                 factors[k] = weight[k].splat();
             }
             for row in 0..R + K - 1 {
                 let window = &planes[row * pitch + column..][..V * lanes];
-                let mut vectors = [T::ZERO.splat(); V];
+                let mut vectors = [0f32.splat(); V];
                 for v in 0..V {
-                    vectors[v] = load::<S, T>(&window[v * lanes..]);
+                    vectors[v] = load::<S, f32>(&window[v * lanes..]);
                 }
                 for k in 0..K {
                     if (k..k + R).contains(&row) {
@@ -440,8 +528,8 @@ impl<T: Real> BandSums<'_, T> {
 
 /// Writes vectors to the start of `to`.
 #[inline(always)]
-fn write_row<S: Simd, T: Real, const V: usize>(vectors: [Vector<S, T>; V], to: &mut [T]) {
+fn write_row<S: Simd, const V: usize>(vectors: [Vector<S, f32>; V], to: &mut [f32]) {
     for v in 0..V {
-        store(vectors[v], &mut to[v * T::lanes::<S>()..]);
+        store(vectors[v], &mut to[v * f32::lanes::<S>()..]);
     }
 }

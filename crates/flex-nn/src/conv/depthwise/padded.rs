@@ -1,10 +1,8 @@
 //! Rows of planes with their padding, written in whole vectors.
 
 use crate::conv::planes::Planes;
-use crate::float::Real;
-use crate::stored::Computing;
 use core::ops::Range;
-use flex_math::simd::{Simd, Vector, WIDEST, WithSimd, load, prefetch, store};
+use flex_math::simd::{Scalar, Simd, Vector, WIDEST, WithSimd, load, prefetch, store};
 use smallvec::SmallVec;
 
 /// How far ahead an input in memory is fetched, in elements. Eight images of 128 channels at 56x56 take 2.1
@@ -81,10 +79,10 @@ impl PaddedRows {
 }
 
 /// Planes of neighbouring channels, to be written.
-pub(super) struct WritePlanes<'a, A> {
+pub(super) struct WritePlanes<'a> {
     pub padded: &'a PaddedRows,
     /// The input from the first channel on.
-    pub src: &'a [A],
+    pub src: &'a [f32],
     /// The rows of each plane that are written.
     pub rows: Range<usize>,
     /// Rows for which a plane has room.
@@ -92,11 +90,11 @@ pub(super) struct WritePlanes<'a, A> {
     /// Whether later rows of the input are fetched.
     pub fetches: bool,
     /// The channels' planes, each of `len` elements.
-    pub to: &'a mut [A],
+    pub to: &'a mut [f32],
     pub len: usize,
 }
 
-impl<A: Computing> WithSimd for WritePlanes<'_, A> {
+impl WithSimd for WritePlanes<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -108,7 +106,7 @@ impl<A: Computing> WithSimd for WritePlanes<'_, A> {
     }
 }
 
-impl<A: Computing> WritePlanes<'_, A> {
+impl WritePlanes<'_> {
     /// Writes planes whose columns are every `STEP`-th of the input.
     #[inline(always)]
     fn write<S: Simd, const STEP: usize>(self) {
@@ -117,12 +115,12 @@ impl<A: Computing> WritePlanes<'_, A> {
         for (channel, to) in to.chunks_exact_mut(len).enumerate() {
             let src = &src[channel * high * wide..];
             let (before, to) = to.split_at_mut(padded.lead);
-            before.fill(A::ZERO);
+            before.fill(0.0);
             let mut planes = to.chunks_exact_mut(height * padded.pitch);
             for &top in &padded.tops {
                 for &run in &padded.runs {
                     let Some(plane) = planes.next() else { return };
-                    padded.write_plane::<S, A, STEP>(src, top, run, rows.clone(), fetches, plane);
+                    padded.write_plane::<S, STEP>(src, top, run, rows.clone(), fetches, plane);
                 }
             }
         }
@@ -132,36 +130,36 @@ impl<A: Computing> WritePlanes<'_, A> {
 impl PaddedRows {
     /// Writes the `rows` of a plane, from the channel at the start of `src`.
     #[inline(always)]
-    fn write_plane<S: Simd, A: Computing, const STEP: usize>(
+    fn write_plane<S: Simd, const STEP: usize>(
         &self,
-        src: &[A],
+        src: &[f32],
         top: isize,
         ColumnRun { from, len, .. }: ColumnRun,
         rows: Range<usize>,
         fetches: bool,
-        plane: &mut [A],
+        plane: &mut [f32],
     ) {
         let Self { size: [high, wide], step: [step, _], pitch, .. } = *self;
-        let (lanes, zero) = (A::lanes::<S>(), A::ZERO.splat());
-        let marks = load::<S, A>(&A::MARKS[WIDEST - len % lanes..]);
+        let (lanes, zero) = (f32::lanes::<S>(), 0f32.splat());
+        let marks = load::<S, f32>(&MARKS[WIDEST - len % lanes..]);
         let whole = len.next_multiple_of(lanes);
         // Elements from the first to the last of a vector.
         let reach = (lanes - 1) * STEP + 1;
         for (to, row) in plane.chunks_exact_mut(pitch).zip(rows) {
             let index = top + (row * step) as isize;
             if index < 0 || index >= high as isize || len == 0 {
-                to.fill(A::ZERO);
+                to.fill(0.0);
                 continue;
             }
             let src = &src[index as usize * wide + from..];
             if fetches {
-                prefetch(src.as_ptr().wrapping_add(AHEAD).cast(), wide * size_of::<A>());
+                prefetch(src.as_ptr().wrapping_add(AHEAD).cast(), wide * size_of::<f32>());
             }
             let mut at = 0;
             match src.get(..(whole - 1) * STEP + 1) {
                 Some(src) => {
                     while at < whole {
-                        store(every::<S, A, STEP>(&src[at * STEP..][..reach]), &mut to[at..]);
+                        store(every::<S, STEP>(&src[at * STEP..][..reach]), &mut to[at..]);
                         at += lanes;
                     }
                     if len < whole {
@@ -185,37 +183,33 @@ impl PaddedRows {
 
 /// Writes every `step`-th element of `src` to the first `len` elements of `to`, and zeros to the others.
 #[inline(never)]
-fn write_end<A: Computing>(src: &[A], step: usize, to: &mut [A], len: usize) {
-    to.fill(A::ZERO);
+fn write_end(src: &[f32], step: usize, to: &mut [f32], len: usize) {
+    to.fill(0.0);
     to[..len].iter_mut().zip(src.iter().step_by(step)).for_each(|(to, from)| *to = *from);
 }
 
 /// A vector of every `STEP`-th element.
 #[inline(always)]
-fn every<S: Simd, A: Computing, const STEP: usize>(from: &[A]) -> Vector<S, A> {
+fn every<S: Simd, const STEP: usize>(from: &[f32]) -> Vector<S, f32> {
     if const { STEP == 1 } {
         return load(from);
     }
-    let mut block = [A::ZERO; WIDEST];
-    let from = &from[..(A::lanes::<S>() - 1) * STEP + 1];
-    for i in 0..A::lanes::<S>() {
+    let mut block = [0.0; WIDEST];
+    let from = &from[..(f32::lanes::<S>() - 1) * STEP + 1];
+    for i in 0..f32::lanes::<S>() {
         block[i] = from[i * STEP];
     }
     load(&block)
 }
 
-/// Marks of elements that are part of a row.
-pub(super) trait RowMarks: Real {
-    /// As many ones as the widest vector has elements, before as many zeros.
-    const MARKS: [Self; 2 * WIDEST] = {
-        let mut marks = [Self::ZERO; 2 * WIDEST];
-        let mut i = 0;
-        while i < WIDEST {
-            marks[i] = Self::ONE;
-            i += 1;
-        }
-        marks
-    };
-}
-
-impl<T: Real> RowMarks for T {}
+/// Marks of elements that are part of a row: as many ones as the widest vector has elements, before as many
+/// zeros.
+pub(super) static MARKS: [f32; 2 * WIDEST] = {
+    let mut marks = [0.0; 2 * WIDEST];
+    let mut i = 0;
+    while i < WIDEST {
+        marks[i] = 1.0;
+        i += 1;
+    }
+    marks
+};

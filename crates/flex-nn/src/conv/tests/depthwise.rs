@@ -168,3 +168,26 @@ fn infinities_count_for_the_taps_that_read_them() {
         assert!(!dw.is_nan(), "{at}");
     }
 }
+
+/// Passes that write every second or third row and column of the output.
+#[test]
+fn transposed_convolutions() {
+    for (size, kernel, stride, padding, padding_out) in [
+        ([7, 7], [3, 3], [2, 2], [1, 1], [1, 1]),
+        ([7, 20], [3, 4], [2, 2], [1, 1], [0, 0]),
+        ([14, 17], [2, 2], [2, 2], [0, 0], [0, 0]),
+        ([5, 9], [5, 5], [3, 3], [2, 2], [1, 0]),
+        ([9, 33], [3, 3], [1, 2], [1, 1], [0, 1]),
+        ([9, 33], [3, 3], [2, 1], [1, 1], [1, 0]),
+        ([60, 70], [3, 3], [2, 2], [1, 1], [1, 1]),
+    ] {
+        for (batch, channels) in [1, 3].into_iter().zip(CHANNELS) {
+            let [x, w] = [[batch, channels, size[0], size[1]], [channels, 1, kernel[0], kernel[1]]];
+            let options =
+                ConvTransposeOptions { stride, padding, padding_out, dilation: [1, 1], groups: channels };
+            check_transpose::<f32, 2>(&x, &w, &options);
+            check_transpose::<f64, 2>(&x, &w, &options);
+            check_transpose::<f16, 2>(&x, &w, &options);
+        }
+    }
+}
