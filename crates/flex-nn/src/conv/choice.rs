@@ -8,10 +8,11 @@
 //! * The padding of an axis is written into the planes, or skipped: outputs at the ends of the axis have
 //!   passes of their own, with fewer taps.
 //!
-//! Depthwise convolutions have one program, whose rows are never interleaved.
+//! Depthwise convolutions of f32 have [a way of their own](super::depthwise), and are not compared.
 //!
 //! The gradient of a weight may be computed by such a program too ([`along_channels`]).
 
+use super::depthwise::Depthwise;
 use super::images::{Images, interleaving_cost};
 use super::lowering::Lowered;
 use super::plan::Geometry;
@@ -83,7 +84,8 @@ const NARROW: f64 = 0.2;
 const LOWERED: f64 = 0.8;
 
 impl Choice {
-    /// The cheapest program; with `tiles`, Winograd's method is considered too, if the level has vectors.
+    /// The cheapest program. `tiles` tells that the elements are f32: then Winograd's method is considered
+    /// too, and the one of depthwise convolutions, if the level has vectors.
     ///
     /// # Errors
     /// Fails if the planes are too large to address.
@@ -95,7 +97,8 @@ impl Choice {
         let plain = g.clone().merged();
         let first = build(&plain, [false; 3])?;
         let large = |size: [usize; 3]| size.iter().fold(1usize, |n, &k| n.saturating_mul(k)) > MOST_COMPARED;
-        if g.flops() < COMPARED || large(g.image) || large(g.grid) || first.is_depthwise() {
+        let apart = || tiles && Depthwise::of(&first, g.batch * g.groups, false).is_some();
+        if g.flops() < COMPARED || large(g.image) || large(g.grid) || apart() {
             return Ok(Self { program: first.listed(op)?, images: Images(1), winograd: None });
         }
         let images = interleaved(g);

@@ -101,7 +101,7 @@ struct TapBlock {
 
 impl Program {
     /// Whether this is a depthwise convolution with a window, over one or two axes.
-    pub fn is_depthwise(&self) -> bool {
+    fn is_depthwise(&self) -> bool {
         self.planes.channels == 1
             && self.rows == 1
             && self.out[0] == 1
