@@ -97,7 +97,7 @@ impl Choice {
         let plain = g.clone().merged();
         let first = build(&plain, [false; 3])?;
         let large = |size: [usize; 3]| size.iter().fold(1usize, |n, &k| n.saturating_mul(k)) > MOST_COMPARED;
-        let apart = || tiles && Depthwise::of(&first, g.batch * g.groups, false).is_some();
+        let apart = || tiles && Depthwise::pays(&first, g.batch * g.groups).is_some();
         if g.flops() < COMPARED || large(g.image) || large(g.grid) || apart() {
             return Ok(Self { program: first.listed(op)?, images: Images(1), winograd: None });
         }

@@ -68,9 +68,14 @@ impl Planes {
         self.axes.iter().map(|axis| axis.len).product()
     }
 
+    /// Planes of a channel.
+    pub fn phases(&self) -> usize {
+        self.axes.iter().map(|axis| axis.starts.len()).product()
+    }
+
     /// Elements of all planes of a channel.
     pub fn channel_len(&self) -> usize {
-        self.plane_len() * self.axes.iter().map(|axis| axis.starts.len()).product::<usize>()
+        self.plane_len() * self.phases()
     }
 
     /// Elements of all planes.

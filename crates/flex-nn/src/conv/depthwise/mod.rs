@@ -121,7 +121,7 @@ impl<'a> Depthwise<'a> {
         let band = match &rows {
             // Whole tiles of either height.
             Some(rows) if program.is_in_order() => {
-                let phases = program.planes.channel_len() / program.planes.plane_len();
+                let phases = program.planes.phases();
                 ((BAND / (rows.pitch * phases * HIGH * LOW)).max(1) * HIGH * LOW).min(high)
             }
             _ => high,
@@ -130,8 +130,8 @@ impl<'a> Depthwise<'a> {
     }
 
     /// The proof that the level has vectors, if the program is a depthwise convolution that this module
-    /// computes.
-    fn pays(program: &Program, units: usize) -> Option<HasVectors> {
+    /// computes: what [`of`](Self::of) asks.
+    pub fn pays(program: &Program, units: usize) -> Option<HasVectors> {
         let fits = units >= WHOLE_CONV_UNITS && program.is_depthwise() && program.out_len() > 0;
         let small = || {
             program.passes.iter().all(|pass| pass.taps.len() <= MOST_TAPS)
@@ -147,7 +147,6 @@ impl<'a> Depthwise<'a> {
         let [_, high, wide] = program.out;
         let [_, full, row_len] = [0, 1, 2].map(|k| planes.axes[k].len);
         let pitch = rows.as_ref().map_or(row_len, |rows| rows.pitch);
-        let phases = planes.channel_len() / planes.plane_len();
         let height = full - (high - band);
         // The place of a tap's window in the planes that a task holds.
         let place = |tap: &Tap| {
@@ -177,7 +176,7 @@ impl<'a> Depthwise<'a> {
             DepthwisePass { blocks, coefficients, count, first, step }
         };
         let passes = program.passes.iter().map(pass).collect();
-        let channels = if band == high { (BAND / (phases * height * pitch)).max(1) } else { 1 };
+        let channels = if band == high { (BAND / (planes.phases() * height * pitch)).max(1) } else { 1 };
         Self { program, vectors, passes, pitch, height, out: [high, wide], band, channels, rows }
     }
 
@@ -222,10 +221,8 @@ impl<'a> Depthwise<'a> {
 
     /// Elements that the planes of a channel take, in whole vectors.
     fn planes_len(&self) -> usize {
-        let planes = &self.program.planes;
-        let phases = planes.channel_len() / planes.plane_len();
         let lead = self.rows.as_ref().map_or(0, |rows| rows.lead);
-        (lead + phases * self.height * self.pitch).next_multiple_of(WIDEST)
+        (lead + self.program.planes.phases() * self.height * self.pitch).next_multiple_of(WIDEST)
     }
 
     /// Elements of the planes that a task holds, with those that the last tile reads after them.
