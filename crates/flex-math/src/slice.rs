@@ -594,81 +594,177 @@ where
     B: VectorSource<T>,
     D: Destination<T>,
 {
-    let step = T::lanes::<S>();
-    // Where there are no vectors, the compiler makes them, unless there is more in the loop.
-    if !has_vectors::<S>() {
-        let rest = len % step;
-        for i in (0..len - rest).step_by(step) {
-            // SAFETY: `i + step <= len`. If the destination is an operand, each element is read before it is
-            // written.
-            unsafe { dst.put(i, f.eval(a.whole::<S>(i), b.whole::<S>(i))) };
-        }
-        if rest > 0 {
-            let i = len - rest;
-            // SAFETY: `rest` elements from `i` on end with the last one.
-            unsafe { dst.put_rest(i, rest, f.eval(a.rest::<S>(i, rest), b.rest::<S>(i, rest))) };
-        }
-        return;
-    }
-    let turn = UNROLL * step;
-    // Nothing is left after the last whole turn. Then the last vector is not read.
-    let is_whole = F::IS_LIGHT && len % turn == 0;
-    let short = len < step;
-    let last = if short { 0 } else { len - step };
-    // The last vector ends with the last element, so it may overlap the vector before it. It is read
-    // before anything is written, because writing may replace its elements where the destination is an
-    // operand.
-    // SAFETY: the caller vouches for `len` elements of every buffer. There are fewer than `step` elements
-    // when the row is `short`, and otherwise at least `step` from `last` on.
-    let (a_last, b_last) = unsafe {
-        if is_whole {
-            (T::one().splat(), T::one().splat())
-        } else if short {
-            (a.rest::<S>(0, len), b.rest::<S>(0, len))
+    // Conditions on constants: the compiler translates one of the loops.
+    // SAFETY: as the caller vouches.
+    unsafe {
+        if const { !has_vectors::<S>() } {
+            plain_loop::<S, _, _, _, _, _>(f, a, b, dst, len);
+        } else if const { F::IS_LIGHT } {
+            light_loop::<S, _, _, _, _, _>(f, a, b, dst, len);
         } else {
-            (a.whole::<S>(last), b.whole::<S>(last))
-        }
-    };
-    let mut i = 0;
-    if F::IS_LIGHT {
-        let whole = len - len % turn;
-        while i < whole {
-            prefetch(a, b, dst, i, turn);
-            // All loads come before the stores, which the compiler must not pass.
-            let mut values = [T::one().splat(); UNROLL];
-            for (k, value) in values.iter_mut().enumerate() {
-                let i = i + k * step;
-                // SAFETY: a turn begins at a multiple of `turn` below `whole`, so it ends at `whole` at the
-                // latest, and `whole <= len`.
-                *value = unsafe { f.eval(a.whole::<S>(i), b.whole::<S>(i)) };
-            }
-            for (k, value) in values.into_iter().enumerate() {
-                // SAFETY: as for the loads. If the destination is an operand, each element was read before.
-                unsafe { dst.put(i + k * step, value) };
-            }
-            i += turn;
+            heavy_loop::<S, _, _, _, _, _>(f, a, b, dst, len);
         }
     }
-    while i < last {
-        if !F::IS_LIGHT {
-            prefetch(a, b, dst, i, step);
-        }
-        // SAFETY: `i + step < last + step`, which is at most `len`. If the destination is an operand, each
-        // element is read before it is written.
+}
+
+/// [`loop2`] where there are no vectors: the compiler makes them, unless there is more in the loop.
+///
+/// # Safety
+///
+/// As [`run2`].
+#[inline(always)]
+unsafe fn plain_loop<S: Simd, T: Float, F, A, B, D>(f: F, a: A, b: B, dst: D, len: usize)
+where
+    F: BinaryFn<T>,
+    A: VectorSource<T>,
+    B: VectorSource<T>,
+    D: Destination<T>,
+{
+    let step = T::lanes::<S>();
+    let rest = len % step;
+    let mut i = 0;
+    while i < len - rest {
+        // SAFETY: `i + step <= len`. If the destination is an operand, each element is read before it is
+        // written.
         unsafe { dst.put(i, f.eval(a.whole::<S>(i), b.whole::<S>(i))) };
         i += step;
     }
-    if is_whole {
-        return;
+    if rest > 0 {
+        // SAFETY: `rest` elements from `i` on end with the last one.
+        unsafe { dst.put_rest(i, rest, f.eval(a.rest::<S>(i, rest), b.rest::<S>(i, rest))) };
     }
-    // Not a turn of the loop above: a choice of operands in it cost a third more instructions of exp at AVX2.
-    let value = f.eval(a_last, b_last);
-    // SAFETY: as for the reads.
-    unsafe {
-        if short {
-            dst.put_rest(0, len, value);
-        } else {
-            dst.put(last, value);
+}
+
+/// The last vector of [`loop2`].
+///
+/// It ends with the last element, so it may overlap the vector before it. Its operands are read before
+/// anything is written, because writing may replace its elements where the destination is an operand.
+struct LastVector<S: Simd, T: Scalar> {
+    /// Whether there are fewer elements than a vector has.
+    is_short: bool,
+    /// The first element; 0 if there are fewer than a vector has.
+    first: usize,
+    a: Vector<S, T>,
+    b: Vector<S, T>,
+}
+
+impl<S: Simd, T: Float> LastVector<S, T> {
+    /// Reads the operands.
+    ///
+    /// # Safety
+    ///
+    /// The operands must be readable for `len` elements.
+    #[inline(always)]
+    unsafe fn read<A: VectorSource<T>, B: VectorSource<T>>(a: A, b: B, len: usize) -> Self {
+        let step = T::lanes::<S>();
+        // SAFETY: as the caller vouches. There are fewer than `step` elements when the row is short, and
+        // otherwise at least `step` from the first on.
+        unsafe {
+            if len < step {
+                Self { is_short: true, first: 0, a: a.rest::<S>(0, len), b: b.rest::<S>(0, len) }
+            } else {
+                let first = len - step;
+                Self { is_short: false, first, a: a.whole::<S>(first), b: b.whole::<S>(first) }
+            }
         }
     }
+
+    /// Writes the results.
+    ///
+    /// # Safety
+    ///
+    /// `dst` must be writable for `len` elements, as many as were read.
+    #[inline(always)]
+    unsafe fn write<D: Destination<T>>(self, f: impl BinaryFn<T>, dst: D, len: usize) {
+        let value = f.eval(self.a, self.b);
+        // SAFETY: as for the reads.
+        unsafe {
+            if self.is_short {
+                dst.put_rest(0, len, value);
+            } else {
+                dst.put(self.first, value);
+            }
+        }
+    }
+}
+
+/// [`loop2`] of a light function, in turns of [`UNROLL`] vectors.
+///
+/// # Safety
+///
+/// As [`run2`].
+#[inline(always)]
+unsafe fn light_loop<S: Simd, T: Float, F, A, B, D>(f: F, a: A, b: B, dst: D, len: usize)
+where
+    F: BinaryFn<T>,
+    A: VectorSource<T>,
+    B: VectorSource<T>,
+    D: Destination<T>,
+{
+    let step = T::lanes::<S>();
+    let turn = UNROLL * step;
+    // Nothing is left after the last whole turn. Then the last vector is not read.
+    let is_whole = len % turn == 0;
+    // SAFETY: the caller vouches for `len` elements of every buffer.
+    let last = if is_whole { None } else { Some(unsafe { LastVector::<S, T>::read(a, b, len) }) };
+    let whole = len - len % turn;
+    let mut i = 0;
+    while i < whole {
+        prefetch(a, b, dst, i, turn);
+        // All loads come before the stores, which the compiler must not pass.
+        let mut values = [T::one().splat(); UNROLL];
+        let mut k = 0;
+        while k < UNROLL {
+            let i = i + k * step;
+            // SAFETY: a turn begins at a multiple of `turn` below `whole`, so it ends at `whole` at the
+            // latest, and `whole <= len`.
+            values[k] = unsafe { f.eval(a.whole::<S>(i), b.whole::<S>(i)) };
+            k += 1;
+        }
+        let mut k = 0;
+        while k < UNROLL {
+            // SAFETY: as for the loads. If the destination is an operand, each element was read before.
+            unsafe { dst.put(i + k * step, values[k]) };
+            k += 1;
+        }
+        i += turn;
+    }
+    let Some(last) = last else { return };
+    while i < last.first {
+        // SAFETY: `i + step < last.first + step`, which is at most `len`. If the destination is an operand,
+        // each element is read before it is written.
+        unsafe { dst.put(i, f.eval(a.whole::<S>(i), b.whole::<S>(i))) };
+        i += step;
+    }
+    // SAFETY: as for the reads.
+    unsafe { last.write(f, dst, len) };
+}
+
+/// [`loop2`] of a heavy function.
+///
+/// # Safety
+///
+/// As [`run2`].
+#[inline(always)]
+unsafe fn heavy_loop<S: Simd, T: Float, F, A, B, D>(f: F, a: A, b: B, dst: D, len: usize)
+where
+    F: BinaryFn<T>,
+    A: VectorSource<T>,
+    B: VectorSource<T>,
+    D: Destination<T>,
+{
+    let step = T::lanes::<S>();
+    // SAFETY: the caller vouches for `len` elements of every buffer.
+    let last = unsafe { LastVector::<S, T>::read(a, b, len) };
+    let mut i = 0;
+    while i < last.first {
+        prefetch(a, b, dst, i, step);
+        // SAFETY: `i + step < last.first + step`, which is at most `len`. If the destination is an operand,
+        // each element is read before it is written.
+        unsafe { dst.put(i, f.eval(a.whole::<S>(i), b.whole::<S>(i))) };
+        i += step;
+    }
+    // Not a turn of the loop above: a choice of operands in it cost a third more instructions of exp at AVX2.
+    // SAFETY: as for the reads.
+    unsafe { last.write(f, dst, len) };
 }

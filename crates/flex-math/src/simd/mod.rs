@@ -12,12 +12,14 @@ pub use macerator::{
     VSub, VToFloat, VTrunc, VTruncToInt, Vector, WithSimd,
 };
 
+mod compiled;
 mod lanes;
 mod level;
 mod proof;
 mod streamed;
 mod transpose;
 
+pub use compiled::{LeveledLoop, LoopArgs, LoopCode, apart};
 pub use lanes::{WIDEST, lane_sums, load, row_sum, store, weighted};
 pub use level::{HasVectors, Level, LevelError, Levels, level, set_level};
 #[cfg(target_arch = "x86_64")]
@@ -46,13 +48,19 @@ pub fn dispatch_lean<Op: WithSimd>(op: Op) -> Op::Output {
 /// in the closure.
 #[inline(always)]
 pub fn vectorize<R>(f: impl FnOnce() -> R) -> R {
-    dispatch(Closure(f))
+    compiled::call::<R, 64>(
+        #[inline(always)]
+        |_| f(),
+    )
 }
 
 /// [`vectorize`] with [`dispatch_lean`] in place of [`dispatch`].
 #[inline(always)]
 pub fn vectorize_lean<R>(f: impl FnOnce() -> R) -> R {
-    dispatch_lean(Closure(f))
+    compiled::call::<R, 32>(
+        #[inline(always)]
+        |_| f(),
+    )
 }
 
 /// Work that states which levels speed it up.
@@ -82,46 +90,14 @@ pub fn vectorize_for<G: Gains, R>(f: impl FnOnce() -> R) -> R {
 /// unrolled by hand for vectors can be a plain one elsewhere.
 #[inline(always)]
 pub fn vectorize_with<G: Gains, R>(f: impl FnOnce(bool) -> R) -> R {
-    // A constant, so that the branch not taken is not compiled.
-    if const { matches!(G::LEVELS, Levels::Baseline) } { f(false) } else { dispatch_for::<G, _>(Told(f)) }
-}
-
-/// A plain closure as an operation; its source is the same for every instruction set.
-struct Closure<F>(F);
-
-impl<R, F: FnOnce() -> R> WithSimd for Closure<F> {
-    type Output = R;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self) -> R {
-        if const { has_vectors::<S>() } { (self.0)() } else { at_baseline(self.0) }
+    // Constants, so that the branches not taken are not compiled.
+    if const { matches!(G::LEVELS, Levels::Baseline) } {
+        f(false)
+    } else if const { matches!(G::LEVELS, Levels::Lean) } {
+        compiled::call::<R, 32>(f)
+    } else {
+        compiled::call::<R, 64>(f)
     }
-}
-
-/// [`Closure`] that is told whether the instruction set has vectors.
-struct Told<F>(F);
-
-impl<R, F: FnOnce(bool) -> R> WithSimd for Told<F> {
-    type Output = R;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self) -> R {
-        if const { has_vectors::<S>() } {
-            (self.0)(true)
-        } else {
-            at_baseline(
-                #[inline(always)]
-                move || (self.0)(false),
-            )
-        }
-    }
-}
-
-/// Calls a short loop at the baseline. Inlined, it would be copied: the compiler inlines the choice between
-/// the levels into its caller, and keeps the function of the choice too.
-#[inline(never)]
-fn at_baseline<R>(f: impl FnOnce() -> R) -> R {
-    f()
 }
 
 /// Whether the instruction set `S` has vectors of its own. [`Level::Baseline`] has none: there `macerator`
@@ -176,10 +152,15 @@ const SECOND_CACHE: i32 = 2;
 #[inline(always)]
 fn prefetch_to<const CACHE: i32>(at: *const u8, len: usize) {
     #[cfg(target_arch = "x86_64")]
-    for byte in (0..len).step_by(CACHE_LINE) {
+    {
         use core::arch::x86_64::_mm_prefetch;
-        // SAFETY: a prefetch may name any address, mapped or not; SSE is part of x86-64.
-        unsafe { _mm_prefetch::<CACHE>(at.cast::<i8>().wrapping_add(byte)) };
+        // Not `step_by`, which the compiler translates into many times as much, in each of a thousand loops.
+        let mut byte = 0;
+        while byte < len {
+            // SAFETY: a prefetch may name any address, mapped or not; SSE is part of x86-64.
+            unsafe { _mm_prefetch::<CACHE>(at.cast::<i8>().wrapping_add(byte)) };
+            byte += CACHE_LINE;
+        }
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (at, len);
