@@ -184,7 +184,7 @@ impl<T: Real> PartByBlocks<'_, T> {
                         // least as many columns as a vector, so a vector that ends at column `col + cols`
                         // lies inside of it. The first strip keeps whole vectors of columns, for which
                         // `right_packed` has room. `bias` has an element for each row.
-                        unsafe { strip.rows::<S, V>(height, heights, keep && first == 0, fetch_left) };
+                        unsafe { strip.rows::<S, V>(height, keep && first == 0, fetch_left) };
                     }
                 }
             }
@@ -199,28 +199,33 @@ impl<T: Real> StripProduct<T> {
     /// # Safety
     /// As for [`columns`](Self::columns).
     #[inline(always)]
-    unsafe fn rows<S: Simd, const V: usize>(
-        &self,
-        height: usize,
-        heights: Heights,
-        keep: bool,
-        fetch_left: bool,
-    ) {
-        let (vectors, tall) = (heights != Heights::Plain, heights == Heights::Tall);
+    unsafe fn rows<S: Simd, const V: usize>(&self, height: usize, keep: bool, fetch_left: bool) {
+        // Conditions on constants: strips of other heights are not compiled.
         // SAFETY: as the caller vouches.
         unsafe {
+            if const { has_vectors::<S>() } {
+                match height {
+                    ROWS if keep => return self.columns::<S, ROWS, V, KEEP>(),
+                    ROWS if self.next.is_any() => return self.columns::<S, ROWS, V, FETCH>(),
+                    ROWS if fetch_left => return self.columns::<S, ROWS, V, FETCH_LEFT>(),
+                    // Two vectors of sums in each of these rows hide the latency of the additions.
+                    5 => return self.columns::<S, 5, 2, SUM>(),
+                    4 => return self.columns::<S, 4, 2, SUM>(),
+                    3 => return self.columns::<S, 3, V, SUM>(),
+                    2 => return self.columns::<S, 2, V, SUM>(),
+                    _ => {}
+                }
+            }
+            if const { has_32_registers::<S>() } {
+                match height {
+                    8 => return self.columns::<S, 8, 2, SUM>(),
+                    7 => return self.columns::<S, 7, 2, SUM>(),
+                    _ => {}
+                }
+            }
             match height {
-                ROWS if vectors && keep => self.columns::<S, ROWS, V, KEEP>(),
-                ROWS if vectors && self.next.is_any() => self.columns::<S, ROWS, V, FETCH>(),
-                ROWS if vectors && fetch_left => self.columns::<S, ROWS, V, FETCH_LEFT>(),
-                ROWS => self.columns::<S, ROWS, V, SUM>(),
-                8 if tall => self.columns::<S, 8, 2, SUM>(),
-                7 if tall => self.columns::<S, 7, 2, SUM>(),
-                // Two vectors of sums in each of these rows hide the latency of the additions.
-                5 if vectors => self.columns::<S, 5, 2, SUM>(),
-                4 if vectors => self.columns::<S, 4, 2, SUM>(),
-                3 if vectors => self.columns::<S, 3, V, SUM>(),
-                2 if vectors => self.columns::<S, 2, V, SUM>(),
+                // Not apart: small products are nothing else, and a call takes as long as 40 multiplications.
+                ROWS => self.tiles::<S, ROWS, V, SUM>(),
                 _ => self.columns::<S, 1, V, SUM>(),
             }
         }

@@ -5,7 +5,7 @@
 
 use super::Scales;
 use crate::float::Real;
-use flex_math::simd::{CACHE_LINE, Simd, Vector, WIDEST, has_vectors, prefetch, prefetch_far};
+use flex_math::simd::{CACHE_LINE, Simd, Vector, WIDEST, apart, has_vectors, prefetch, prefetch_far};
 
 /// Rows of a full tile. With four vectors of columns, 24 of the 32 registers of AVX-512 hold sums, which
 /// hides the latency of the additions (4 clocks, two units); with two, 12 of the 16 of AVX2.
@@ -158,6 +158,19 @@ impl<T: Real> StripProduct<T> {
     /// * With `DO == KEEP`, the number of columns must be a multiple of a vector.
     #[inline(always)]
     pub unsafe fn columns<S: Simd, const R: usize, const V: usize, const DO: u8>(&self) {
+        // SAFETY: as the caller vouches.
+        apart::<S, _>(
+            #[inline(always)]
+            || unsafe { self.tiles::<S, R, V, DO>() },
+        );
+    }
+
+    /// [`columns`](Self::columns), in the caller's function.
+    ///
+    /// # Safety
+    /// As for [`columns`](Self::columns).
+    #[inline(always)]
+    pub unsafe fn tiles<S: Simd, const R: usize, const V: usize, const DO: u8>(&self) {
         let lanes = lanes::<S, T>();
         // Where the columns of the output are not neighbours, all tiles go by way of the stack.
         let direct = if self.out_col == 1 { self.cols } else { 0 };
