@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::{DType, Element, Tensor, bf16, f16};
 use core::marker::PhantomData;
 use flex_math::half::{Half, convert, from_f32, from_f64, to_f32, to_odd};
-use flex_math::simd::{Levels, vectorize_lean};
+use flex_math::simd::Levels;
 use num_traits::AsPrimitive;
 
 /// Converts each element to `dtype`, with the rules of Rust's `as`. Floats to integers truncate and saturate
@@ -52,8 +52,37 @@ fn kernel(from: DType, to: DType) -> Result<&'static dyn Kernel<1>> {
     if from.is_float() {
         return dispatch!(float "cast", from, S => dispatch!(int "cast", to, D => Ok(D::kernel_from::<S>())));
     }
-    // Signed and unsigned targets get the same bits.
-    dispatch!(int "cast", from, S => dispatch!(bits "cast", to, D => Ok(Map1::<S, As<D>>::KERNEL)))
+    // Signed and unsigned targets get the same bits, and so do narrower targets from signed and unsigned
+    // sources.
+    if to.size() < from.size() {
+        dispatch!(bits "cast", from, S => dispatch!(bits "cast", to, D => Ok(Resized::<S, D>::narrower())))
+    } else {
+        dispatch!(int "cast", from, S => dispatch!(bits "cast", to, D => Ok(Resized::<S, D>::wider())))
+    }
+}
+
+/// The casts of integers that change their width. The kernels of other pairs are not compiled.
+struct Resized<S, D>(PhantomData<fn(S) -> D>);
+
+impl<S: CastSource, D: Element> Resized<S, D>
+where
+    S::Wide: AsPrimitive<D>,
+{
+    fn narrower() -> &'static dyn Kernel<1> {
+        if const { size_of::<D>() < size_of::<S>() } {
+            Map1::<S, As<D>>::KERNEL
+        } else {
+            unreachable!("the target is narrower")
+        }
+    }
+
+    fn wider() -> &'static dyn Kernel<1> {
+        if const { size_of::<D>() > size_of::<S>() } {
+            Map1::<S, As<D>>::KERNEL
+        } else {
+            unreachable!("a cast between integers of one width keeps the bits")
+        }
+    }
 }
 
 /// An element type to convert from.
@@ -62,21 +91,8 @@ trait CastSource: Element {
     type Wide: Copy + AsPrimitive<f32> + AsPrimitive<f64> + AsPrimitive<i64> + AsPrimitive<u64>;
     /// The element as `Wide`, exactly.
     fn wide(self) -> Self::Wide;
-    /// The element as f32, rounded to odd by [`to_odd`], so that it can be rounded once more.
-    fn to_odd(self) -> f32;
-    /// Converts all elements to halves, each rounded once.
-    #[inline]
-    fn round<H: Half>(src: &[Self], dst: &mut [H]) {
-        let mut block = [0f32; BLOCK];
-        for (src, dst) in src.chunks(BLOCK).zip(dst.chunks_mut(BLOCK)) {
-            let block = &mut block[..src.len()];
-            vectorize_lean(
-                #[inline(always)]
-                || block.iter_mut().zip(src).for_each(|(to, from)| *to = from.to_odd()),
-            );
-            from_f32(block, dst);
-        }
-    }
+    /// The kernel that converts to a half, rounding once.
+    fn to_half<H: Half + Element>() -> &'static dyn Kernel<1>;
     /// The kernel that converts to f32.
     const TO_SINGLE: &'static dyn Kernel<1>;
     /// The kernel of a function of the element's number; for halves, of the function in f32, which represents
@@ -86,8 +102,24 @@ trait CastSource: Element {
     }
 }
 
+/// An integer type to convert from.
+trait IntegerSource: Element {
+    /// The element as f32, rounded to odd by [`to_odd`], so that it can be rounded once more.
+    fn to_odd(self) -> f32;
+}
+
+/// [`IntegerSource::to_odd`].
+struct ToOdd;
+impl<S: IntegerSource> Fn1<S> for ToOdd {
+    type Out = f32;
+    #[inline(always)]
+    fn at(a: S) -> f32 {
+        a.to_odd()
+    }
+}
+
 macro_rules! impl_source {
-    ($($ty:ty: |$x:ident| $odd:expr $(, $round:item)?;)*) => {$(
+    ($($ty:ty: $half:ident, $to_half:expr;)*) => {$(
         impl CastSource for $ty {
             type Wide = $ty;
             const TO_SINGLE: &'static dyn Kernel<1> = Map1::<$ty, As<f32>>::KERNEL;
@@ -95,19 +127,32 @@ macro_rules! impl_source {
             fn wide(self) -> $ty {
                 self
             }
-            #[inline(always)]
-            fn to_odd(self) -> f32 {
-                let $x = self;
-                $odd
+            fn to_half<$half: Half + Element>() -> &'static dyn Kernel<1> {
+                $to_half
             }
-            $($round)?
         }
     )*};
 }
 
 impl_source! {
-    f32: |x| x, #[inline] fn round<H: Half>(src: &[f32], dst: &mut [H]) { from_f32(src, dst) };
-    f64: |x| to_odd(x), #[inline] fn round<H: Half>(src: &[f64], dst: &mut [H]) { from_f64(src, dst) };
+    f32: H, ToHalf::<f32, H>::KERNEL;
+    f64: H, ToHalf::<f64, H>::KERNEL;
+}
+
+macro_rules! impl_integer_source {
+    ($($ty:ty: |$x:ident| $odd:expr;)*) => {$(
+        impl_source!($ty: H, ThroughOdd::<$ty, H>::KERNEL;);
+        impl IntegerSource for $ty {
+            #[inline(always)]
+            fn to_odd(self) -> f32 {
+                let $x = self;
+                $odd
+            }
+        }
+    )*};
+}
+
+impl_integer_source! {
     i8: |x| x as f32;
     i16: |x| x as f32;
     i32: |x| to_odd(x as f64);
@@ -128,13 +173,8 @@ macro_rules! impl_half_source {
             fn wide(self) -> f32 {
                 <$ty>::widen(self.bits())
             }
-            #[inline(always)]
-            fn to_odd(self) -> f32 {
-                self.wide()
-            }
-            #[inline]
-            fn round<H: Half>(src: &[$ty], dst: &mut [H]) {
-                convert(src, dst);
+            fn to_half<H: Half + Element>() -> &'static dyn Kernel<1> {
+                ToHalf::<$ty, H>::KERNEL
             }
             fn through<F: Fn1<Self> + Fn1<f32> + 'static>() -> &'static dyn Kernel<1> {
                 Converted::<Self, F>::KERNEL
@@ -173,13 +213,13 @@ impl CastTarget for f64 {
 
 impl CastTarget for f16 {
     fn kernel_from<S: CastSource>() -> &'static dyn Kernel<1> {
-        RoundToHalf::<S, f16>::KERNEL
+        S::to_half::<f16>()
     }
 }
 
 impl CastTarget for bf16 {
     fn kernel_from<S: CastSource>() -> &'static dyn Kernel<1> {
-        RoundToHalf::<S, bf16>::KERNEL
+        S::to_half::<bf16>()
     }
 }
 
@@ -259,18 +299,73 @@ impl<H: Half + Element> Kernel<1> for Widen<H> {
     }
 }
 
-/// Rounds to a half.
-struct RoundToHalf<S, H>(PhantomData<fn(S) -> H>);
+/// A float type that slices of halves are rounded from.
+trait FloatSource: Element {
+    /// Converts all elements to halves, each rounded once.
+    fn round<H: Half>(src: &[Self], dst: &mut [H]);
+}
 
-impl<S: CastSource, H: Half + Element> RoundToHalf<S, H> {
+macro_rules! impl_float_source {
+    ($($ty:ty: $round:ident;)*) => {$(
+        impl FloatSource for $ty {
+            #[inline]
+            fn round<H: Half>(src: &[$ty], dst: &mut [H]) {
+                $round(src, dst);
+            }
+        }
+    )*};
+}
+
+impl_float_source! {
+    f32: from_f32;
+    f64: from_f64;
+    f16: convert;
+    bf16: convert;
+}
+
+/// Rounds a float to a half.
+struct ToHalf<S, H>(PhantomData<fn(S) -> H>);
+
+impl<S: FloatSource, H: Half + Element> ToHalf<S, H> {
     const KERNEL: &'static dyn Kernel<1> = &Self(PhantomData);
 }
 
-impl<S: CastSource, H: Half + Element> Kernel<1> for RoundToHalf<S, H> {
+impl<S: FloatSource, H: Half + Element> Kernel<1> for ToHalf<S, H> {
     fn run(&self, out: &mut [u8], [a]: [Src<'_>; 1]) {
         match a.typed::<S>() {
             Typed::Each(a) => S::round::<H>(a, bytemuck::cast_slice_mut(out)),
             _ => through_blocks(self, size_of::<S>(), size_of::<H>(), out, [a]),
+        }
+    }
+}
+
+/// Rounds an integer to a half, by way of f32.
+struct ThroughOdd<S, H>(PhantomData<fn(S) -> H>);
+
+impl<S: IntegerSource, H: Half + Element> ThroughOdd<S, H> {
+    const KERNEL: &'static dyn Kernel<1> =
+        &RoundOdd::<H> { odd: Map1::<S, ToOdd>::KERNEL, size: size_of::<S>(), half: PhantomData };
+}
+
+/// Rounds f32 that a kernel rounds to odd.
+struct RoundOdd<H> {
+    odd: &'static dyn Kernel<1>,
+    /// Bytes of an element that the kernel takes.
+    size: usize,
+    half: PhantomData<fn() -> H>,
+}
+
+impl<H: Half + Element> Kernel<1> for RoundOdd<H> {
+    fn run(&self, out: &mut [u8], [a]: [Src<'_>; 1]) {
+        let Src::Each(bytes) = a else {
+            return through_blocks(self, self.size, size_of::<H>(), out, [a]);
+        };
+        let out: &mut [H] = bytemuck::cast_slice_mut(out);
+        let mut block = [0f32; BLOCK];
+        for (from, out) in bytes.chunks(BLOCK * self.size).zip(out.chunks_mut(BLOCK)) {
+            let block = &mut block[..out.len()];
+            self.odd.run(bytemuck::cast_slice_mut(block), [Src::Each(from)]);
+            from_f32(block, out);
         }
     }
 }

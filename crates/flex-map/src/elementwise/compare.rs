@@ -1,16 +1,18 @@
 //! Comparisons, boolean connectives and predicates. Booleans are bytes holding 0 or 1.
 
 use super::driver::{Cost, Input, Op, ScalarBytes, run};
-use super::element::{Fn1, Fn2, Map2, PairFn, integers2, predicate1, run_pairs, wrapping2};
-use super::integer::{BitAnd, BitOr, BitXor};
-use super::kernel::{FloatKernels, Kernel, Kernels, Src};
+use super::element::{
+    Constants, Fixed, Fn1, Fn2, Fn3, LoopKernel, Map1, Map2, Map3, WithConstants, predicate1,
+};
+use super::integer::{BitAnd, BitLogic, BitOr, BitXor};
+use super::kernel::{Kernel, Kernels, Src};
 use super::number::{Compared, FloatBits, nan, rank};
 use super::{Compare, Logical};
 use crate::error::{Error, Result, check_same_dtype};
 use crate::{BoolStore, DType, Element, Scalar, Tensor, bf16, f16};
 use core::cmp::Ordering;
 use core::marker::PhantomData;
-use flex_math::simd::{Gains, Levels};
+use flex_math::simd::Levels;
 
 /// Compares pairs of elements of two tensors of one dtype, which broadcast together. NaN is unequal to
 /// everything. Booleans may be stored in different ways.
@@ -71,9 +73,19 @@ pub fn logical(op: Logical, lhs: Tensor, rhs: Tensor) -> Result<Tensor> {
 pub fn logical_not(tensor: Tensor) -> Result<Tensor> {
     let name = "logical_not";
     let dtype = check_bool(name, tensor.dtype())?;
-    let kernel = Map2::<u8, BitXor>::KERNEL;
-    let op = Op { name, kernel, dtype, cost: Cost::Memory, reuse: [true; 2], light: None };
-    run(op, [Input::Tensor(tensor), Input::Scalar(ScalarBytes::new(1u8))])
+    let kernel = Map1::<u8, Negation>::KERNEL;
+    let op = Op { name, kernel, dtype, cost: Cost::Memory, reuse: [true], light: None };
+    run(op, [Input::Tensor(tensor)])
+}
+
+/// 1 for 0, and 0 for 1.
+struct Negation;
+impl Fn1<u8> for Negation {
+    type Out = u8;
+    #[inline(always)]
+    fn at(a: u8) -> u8 {
+        a ^ 1
+    }
 }
 
 /// Which elements are NaN.
@@ -128,10 +140,58 @@ fn compare_inputs(op: Compare, dtype: DType, [lhs, rhs]: [Input; 2], store: Bool
     run(op, inputs)
 }
 
-static EQUAL: Kernels<2> = Kernels::numbers(floats2::<Eq>(), wrapping2::<Eq>());
-static NOT_EQUAL: Kernels<2> = Kernels::numbers(floats2::<Ne>(), wrapping2::<Ne>());
-static LESS: Kernels<2> = Kernels::numbers(floats2::<Lt>(), integers2::<Lt>());
-static AT_MOST: Kernels<2> = Kernels::numbers(floats2::<Le>(), integers2::<Le>());
+/// The kernels of equality: the comparison of halves, and the flags of other numbers.
+macro_rules! equality {
+    ($halves:ident, $flags:expr) => {
+        Kernels::numbers(
+            [
+                &Question::commuting::<f64, IsEqual>($flags),
+                &Question::commuting::<f32, IsEqual>($flags),
+                &Question::commuting::<u16, ComparedHalves<$halves>>(0),
+                &Question::commuting::<u16, ComparedHalves<$halves>>(BF16),
+            ],
+            [
+                &Question::commuting::<u64, IsEqual>($flags),
+                &Question::commuting::<u32, IsEqual>($flags),
+                &Question::commuting::<u16, IsEqual>($flags),
+                &Question::commuting::<u8, IsEqual>($flags),
+                &Question::commuting::<u64, IsEqual>($flags),
+                &Question::commuting::<u32, IsEqual>($flags),
+                &Question::commuting::<u16, IsEqual>($flags),
+                &Question::commuting::<u8, IsEqual>($flags),
+            ],
+        )
+    };
+}
+
+/// The kernels of an order: the comparison of floats, and the flags of integers.
+macro_rules! order {
+    ($floats:ident, $flags:expr) => {
+        Kernels::numbers(
+            [
+                WithConstants::<f64, $floats>::KERNEL,
+                WithConstants::<f32, $floats>::KERNEL,
+                &Question::new::<u16, ComparedHalves<$floats>>(0),
+                &Question::new::<u16, ComparedHalves<$floats>>(BF16),
+            ],
+            [
+                &Question::new::<i64, IsLess>($flags),
+                &Question::new::<i32, IsLess>($flags),
+                &Question::new::<i16, IsLess>($flags),
+                &Question::new::<i8, IsLess>($flags),
+                &Question::new::<i64, IsLess>($flags | UNSIGNED),
+                &Question::new::<i32, IsLess>($flags | UNSIGNED),
+                &Question::new::<i16, IsLess>($flags | UNSIGNED),
+                &Question::new::<i8, IsLess>($flags | UNSIGNED),
+            ],
+        )
+    };
+}
+
+static EQUAL: Kernels<2> = equality!(Eq, 0);
+static NOT_EQUAL: Kernels<2> = equality!(Ne, FLIPS);
+static LESS: Kernels<2> = order!(Lt, 0);
+static AT_MOST: Kernels<2> = order!(Le, FLIPS | SWAPS);
 
 /// A comparison with a number, resolved for a dtype.
 #[derive(Clone, Copy, Debug)]
@@ -223,17 +283,15 @@ impl Compare {
     }
 }
 
-/// Comparisons as functions that kernels are made of.
+/// Comparisons as functions that kernels are made of. For floats, `a <= b` is not `!(b < a)`: both are false
+/// for NaN.
 macro_rules! comparison {
     ($($name:ident: |$a:ident, $b:ident| $value:expr;)*) => {$(
         struct $name;
         impl<T: Compared> Fn2<T> for $name {
             type Out = u8;
-            /// `x > 2` is computed as `2 < x`. 65,536 f32 take 3.4 us so, and took 6.1 with the constant in
-            /// blocks on the stack; 4,096 take 0.33 and took 1.8 (one thread of Zen 4).
-            const IS_LIGHT_LEFT: bool = true;
-            /// 1 Mi i64 take 290 us with AVX-512, and 328 with AVX2 (one thread of Zen 5).
-            const LEVELS: Levels = if size_of::<T>() == 8 { Levels::All } else { Levels::Lean };
+            const CONSTANTS: Constants = Constants::Both;
+            const LEVELS: Levels = levels_of::<T>();
             #[inline(always)]
             fn at($a: T, $b: T) -> u8 {
                 ($value) as u8
@@ -249,61 +307,105 @@ comparison! {
     Le: |a, b| a.at_most(b);
 }
 
-/// The kernels of a comparison of floats.
-const fn floats2<F>() -> FloatKernels<2>
-where
-    F: Fn2<f64, Out = u8> + Fn2<f32, Out = u8> + Fn2<i16, Out = u8> + 'static,
-{
-    [Map2::<f64, F>::KERNEL, Map2::<f32, F>::KERNEL, Halves::<F>::OF_F16, Halves::<F>::OF_BF16]
+/// 1 Mi i64 take 290 us with AVX-512, and 328 with AVX2 (one thread of Zen 5).
+const fn levels_of<T>() -> Levels {
+    if size_of::<T>() == 8 { Levels::All } else { Levels::Lean }
 }
 
-/// A comparison of halves of one type, by integer operations, which vectorise: the ranks of the halves are
-/// compared. The two types differ in the bits of infinity alone, and so share the code.
-struct Halves<F> {
-    /// The bits of infinity; greater magnitudes are NaN.
-    infinite: u16,
-    comparison: PhantomData<fn() -> F>,
+// Comparisons share loops, to which flags tell the comparison.
+
+/// The answer is flipped: not equal, or not less.
+const FLIPS: u8 = 1;
+/// The integers are unsigned.
+const UNSIGNED: u8 = 2;
+/// The halves are bf16, not f16.
+const BF16: u8 = 4;
+/// The operands are swapped: `a <= b` is `!(b < a)`. No matter of the loop.
+const SWAPS: u8 = 8;
+
+/// A comparison by loops whose third operand, a constant, is the flags.
+struct Question {
+    slices: &'static LoopKernel<3>,
+    /// For a constant on the left. Without it, the operands are swapped.
+    left: Option<&'static LoopKernel<3>>,
+    /// For a constant on the right. Comparing 65,536 f32 takes 3.4 us so, and took 6.1 with the constant in
+    /// blocks on the stack; 4,096 take 0.33 and took 1.8 (one thread of Zen 4).
+    right: &'static LoopKernel<3>,
+    flags: u8,
 }
 
-impl<F> Clone for Halves<F> {
-    fn clone(&self) -> Self {
-        *self
+impl Question {
+    const fn new<T: Element, F: Fn3<T, T, u8> + 'static>(flags: u8) -> Self {
+        let left = Some(Map3::<T, T, u8, Fixed<F, true, false>>::LOOP);
+        Self { left, ..Self::commuting::<T, F>(flags) }
+    }
+
+    /// A comparison that commutes.
+    const fn commuting<T: Element, F: Fn3<T, T, u8> + 'static>(flags: u8) -> Self {
+        let (slices, right) = (Map3::<T, T, u8, F>::LOOP, Map3::<T, T, u8, Fixed<F, false, true>>::LOOP);
+        Self { slices, left: None, right, flags }
     }
 }
 
-impl<F> Copy for Halves<F> {}
-
-impl<F: Fn2<i16, Out = u8> + 'static> Halves<F> {
-    const OF_F16: &'static dyn Kernel<2> = &Self::new(f16::INFINITE);
-    const OF_BF16: &'static dyn Kernel<2> = &Self::new(bf16::INFINITE);
-
-    const fn new(infinite: u16) -> Self {
-        Self { infinite, comparison: PhantomData }
+impl Kernel<2> for Question {
+    fn run(&self, out: &mut [u8], [a, b]: [Src<'_>; 2]) {
+        let flags = Src::Same(core::slice::from_ref(&self.flags));
+        let (a, b) = if self.flags & SWAPS != 0 { (b, a) } else { (a, b) };
+        match (a, b, self.left) {
+            (_, Src::Same(_), _) => self.right.run(out, [a, b, flags]),
+            (Src::Same(_), _, Some(left)) => left.run(out, [a, b, flags]),
+            (Src::Same(_), _, None) => self.right.run(out, [b, a, flags]),
+            _ => self.slices.run(out, [a, b, flags]),
+        }
     }
 }
 
-/// A comparison takes a dozen operations on bits: 65,536 take 3.8 us with AVX-512, and 5.2 with AVX2 (one
-/// thread of Zen 5).
-impl<F> Gains for Halves<F> {
-    const LEVELS: Levels = Levels::All;
-}
+/// Whether two numbers have the same bits, or two floats are equal.
+struct IsEqual;
 
-impl<F: Fn2<i16, Out = u8>> PairFn<u16> for Halves<F> {
+impl<T: Element> Fn3<T, T, u8> for IsEqual {
     type Out = u8;
-    const IS_LIGHT: bool = true;
-    const IS_LIGHT_LEFT: bool = true;
+    const LEVELS: Levels = levels_of::<T>();
+    const FIXED: [bool; 3] = [false, false, true];
     #[inline(always)]
-    fn at(self, a: u16, b: u16) -> u8 {
-        let is_nan = |x: u16| x & (u16::MAX >> 1) > self.infinite;
+    fn at(a: T, b: T, flags: u8) -> u8 {
+        ((a == b) != (flags & FLIPS != 0)) as u8
+    }
+}
+
+/// Whether an integer is less than another.
+struct IsLess;
+
+impl<T: BitLogic + PartialOrd> Fn3<T, T, u8> for IsLess {
+    type Out = u8;
+    const LEVELS: Levels = levels_of::<T>();
+    const FIXED: [bool; 3] = [false, false, true];
+    #[inline(always)]
+    fn at(a: T, b: T, flags: u8) -> u8 {
+        // With the sign bit flipped, the bits of an unsigned integer have the order of signed ones.
+        let bias = if flags & UNSIGNED != 0 { T::bounds().0 } else { T::ZERO };
+        (((a ^ bias) < (b ^ bias)) != (flags & FLIPS != 0)) as u8
+    }
+}
+
+/// A comparison of halves by integer operations, which vectorise: the ranks of the halves are compared. The
+/// two types differ in the bits of infinity alone, and so share the code.
+struct ComparedHalves<F>(PhantomData<F>);
+
+impl<F: Fn2<i16, Out = u8>> Fn3<u16, u16, u8> for ComparedHalves<F> {
+    type Out = u8;
+    /// A comparison takes a dozen operations on bits: 65,536 take 3.8 us with AVX-512, and 5.2 with AVX2 (one
+    /// thread of Zen 5).
+    const LEVELS: Levels = Levels::All;
+    const FIXED: [bool; 3] = [false, false, true];
+    #[inline(always)]
+    fn at(a: u16, b: u16, flags: u8) -> u8 {
+        // The bits of infinity; greater magnitudes are NaN.
+        let infinite = if flags & BF16 != 0 { bf16::INFINITE } else { f16::INFINITE };
+        let is_nan = |x: u16| x & (u16::MAX >> 1) > infinite;
         // NaN compares as 1 with 0: it is unequal, not less, and not at most.
         let (a, b) = if is_nan(a) | is_nan(b) { (1, 0) } else { (rank(a), rank(b)) };
         F::at(a, b)
-    }
-}
-
-impl<F: Fn2<i16, Out = u8> + 'static> Kernel<2> for Halves<F> {
-    fn run(&self, out: &mut [u8], src: [Src<'_>; 2]) {
-        run_pairs(self, out, src);
     }
 }
 

@@ -2,11 +2,15 @@
 //!
 //! Integers, comparisons and casts are computed so, and halves where only their bits matter. Floats have
 //! [vectors](super::float).
+//!
+//! A function of some element types is compiled as one loop per [level](Levels), over *runs* of a constant
+//! number of elements. [`LoopKernel`] prepares what the loop reads, and is compiled once for all functions.
 
-use super::kernel::{BLOCK, FloatKernels, IntegerKernels, Kernel, Src, Typed, through_blocks};
+use super::kernel::{FloatKernels, IntegerKernels, Kernel, Src};
 use crate::{Element, bf16, f16};
+use core::hint::black_box;
 use core::marker::PhantomData;
-use flex_math::simd::{Gains, Levels, prefetch_ahead, vectorize_with};
+use flex_math::simd::{LeveledLoop, Levels, LoopArgs, LoopCode, prefetch_ahead};
 
 /// A function of one element.
 pub(crate) trait Fn1<A> {
@@ -14,6 +18,12 @@ pub(crate) trait Fn1<A> {
     type Out: Element;
     /// The instruction sets that the loop gains from.
     const LEVELS: Levels = Levels::Lean;
+    /// See [`Fn2::IS_LIGHT`].
+    const IS_LIGHT: bool = true;
+    /// Whether the loop prefetches.
+    const PREFETCHES: bool = true;
+    /// See [`Fn3::FIXED`].
+    const FIXED: [bool; 1] = [false];
     /// The result.
     fn at(a: A) -> Self::Out;
 }
@@ -24,143 +34,389 @@ pub(crate) trait Fn2<T> {
     type Out: Element;
     /// The instruction sets that the loop gains from.
     const LEVELS: Levels = Levels::Lean;
-    /// Whether the function costs less than moving its operands. Then its loop is unrolled, and a constant on
-    /// the right gets a loop of its own.
+    /// Whether the function costs less than moving its operands. Then its loop is unrolled.
     const IS_LIGHT: bool = true;
-    /// Whether a constant on the left gets a loop of its own too.
-    const IS_LIGHT_LEFT: bool = false;
+    /// Whether the loop prefetches.
+    const PREFETCHES: bool = true;
+    /// See [`Fn3::FIXED`].
+    const FIXED: [bool; 2] = [false; 2];
+    /// How constants are passed.
+    const CONSTANTS: Constants = Constants::Runs;
     /// The result.
     fn at(a: T, b: T) -> Self::Out;
 }
 
-/// A function of an element and two constants.
-pub(crate) trait Fn3<T> {
+/// How a function of two elements takes constants.
+pub(crate) enum Constants {
+    /// As runs of equal elements. Where reading is the bottleneck, this takes longer than its own loop: to
+    /// compare 65,536 i64 with a number takes 3.7 us in place of 3.0 (one thread of Zen 4).
+    Runs,
+    /// In a loop of its own on the right, and as a run on the left.
+    Right,
+    /// In a loop of its own on the right. The function commutes: a constant on the left goes there too.
+    Commuting,
+    /// In a loop of its own on each side.
+    Both,
+}
+
+/// A function of three elements.
+pub(crate) trait Fn3<A, B = A, C = B> {
+    /// Type of the result.
+    type Out: Element;
+    /// The instruction sets that the loop gains from.
+    const LEVELS: Levels = Levels::Lean;
+    /// See [`Fn2::IS_LIGHT`].
+    const IS_LIGHT: bool = true;
+    /// Whether the loop prefetches.
+    const PREFETCHES: bool = true;
+    /// The operands that are always constants. What the function computes of them alone is computed once.
+    const FIXED: [bool; 3] = [false; 3];
     /// The result.
-    fn at(a: T, p: T, q: T) -> T;
+    fn at(a: A, b: B, c: C) -> Self::Out;
 }
 
-/// [`Fn1`] as a kernel.
-pub(crate) struct Map1<A, F>(PhantomData<fn(A) -> F>);
+/// Bytes of a run of the widest operand. The loop over a run has a constant length, is all vectors, and is
+/// unrolled, and fetches ahead. Doubling 1 Mi f32 takes 46 us with it, and took 52 without; 4,096 take 0.24
+/// us and took 0.31.
+const RUN_BYTES: usize = 256;
 
-impl<A: Element, F: Fn1<A> + 'static> Map1<A, F> {
-    pub(crate) const KERNEL: &'static dyn Kernel<1> = &Self(PhantomData);
+/// Bytes of a run where fewer than [`RUN_BYTES`] are computed, and at the baseline.
+const SHORT_RUN_BYTES: usize = 32;
+
+/// A loop over runs of elements as a kernel.
+///
+/// A constant operand is passed as one run of equal elements, which the loop reads again and again, or as one
+/// element if the operand is [fixed](Fn3::FIXED).
+pub(super) struct LoopKernel<const N: usize> {
+    code: LeveledLoop<RunLoop<N>>,
+    /// Elements of a run.
+    run: usize,
+    /// Bytes of an element of each operand, and of the output.
+    sizes: [usize; N],
+    out_size: usize,
+    /// Which operands the loop reads once, as [`Fn3::FIXED`] has it.
+    fixed: [bool; N],
 }
 
-impl<A, F: Fn1<A>> Gains for Map1<A, F> {
-    const LEVELS: Levels = F::LEVELS;
+/// The arguments of the loops over `N` operands.
+struct RunLoop<const N: usize>;
+
+impl<const N: usize> LoopArgs for RunLoop<N> {
+    /// By reference: passed by value, the arguments would be copied just after they were written, which takes
+    /// as long as the loop over a short run.
+    type Of<'a> = &'a mut RunArgs<'a, N>;
 }
 
-impl<A: Element, F: Fn1<A> + 'static> Kernel<1> for Map1<A, F> {
-    fn run(&self, out: &mut [u8], [a]: [Src<'_>; 1]) {
-        let Typed::Each(values) = a.typed::<A>() else {
-            return through_blocks(self, size_of::<A>(), size_of::<F::Out>(), out, [a]);
-        };
-        let out = bytemuck::cast_slice_mut(out);
-        vectorize_with::<Self, _>(
-            #[inline(always)]
-            move |vectors| each1(vectors, true, out, values, F::at),
-        );
+/// The output and the operands of a loop over runs.
+struct RunArgs<'a, const N: usize> {
+    out: &'a mut [u8],
+    src: [RunSrc<'a>; N],
+}
+
+/// An operand of a loop over runs.
+#[derive(Clone, Copy)]
+struct RunSrc<'a> {
+    bytes: &'a [u8],
+    /// 1 for an operand with as many elements as the output. 0 for a constant: one run that is read again and
+    /// again, or one element where the loop reads the constant once.
+    stride: usize,
+}
+
+/// Memory of one run.
+type RunBlock = [u64; RUN_BYTES / size_of::<u64>()];
+
+impl<const N: usize> Kernel<N> for LoopKernel<N> {
+    fn run(&self, out: &mut [u8], src: [Src<'_>; N]) {
+        let mut args = RunArgs { out, src: [RunSrc { bytes: &[], stride: 1 }; N] };
+        for n in 0..N {
+            match src[n] {
+                Src::Each(bytes) => {
+                    // Products, since a division takes as long as the loop over a short run.
+                    let is_as_long = bytes.len() * self.out_size == args.out.len() * self.sizes[n];
+                    assert!(is_as_long, "kernel: operand length");
+                    args.src[n].bytes = bytes;
+                }
+                // A constant is one element here, or one run, which `run_with_constant` makes of it.
+                Src::Same(bytes) if self.fixed[n] || bytes.len() > self.sizes[n] => {
+                    args.src[n] = RunSrc { bytes, stride: 0 };
+                }
+                Src::Same(element) => return self.run_with_constant(args.out, src, n, element),
+                Src::Out => return self.run_in_place(args.out, src),
+            }
+        }
+        self.code.call(&mut args);
     }
 }
 
-/// Bytes of the widest operand between two prefetches. The loop over them has a constant length, is all
-/// vectors, and is unrolled. Doubling 1 Mi f32 takes 46 us with it, and took 52 without; 4,096 take 0.24 us
-/// and took 0.31.
-const RUN_BYTES: usize = 256;
+/// Runs of an operand in the output that are copied to the stack at a time: 2 KiB stay in the first cache.
+const IN_PLACE_RUNS: usize = 8;
 
-/// Bytes of the widest operand that are computed together where fewer than [`RUN_BYTES`] are left.
-const SHORT_RUN_BYTES: usize = 32;
+impl<const N: usize> LoopKernel<N> {
+    /// The kernel of `L`, whose elements have these sizes.
+    const fn new<L: LoopCode<RunLoop<N>>>(sizes: [usize; N], out_size: usize, fixed: [bool; N]) -> Self {
+        let widest = if widest(&sizes) > out_size { widest(&sizes) } else { out_size };
+        Self { code: LeveledLoop::new::<L>(), run: RUN_BYTES / widest, sizes, out_size, fixed }
+    }
 
-/// Declares a loop that computes each element of an output from as many elements of some operands,
-/// [`RUN_BYTES`] at a time where the level has vectors. The arguments of the loop: whether the level has
-/// vectors, whether to prefetch, the output, the operands, and the function.
-///
-/// The elements after the last whole run are computed in short runs. The last short run ends with the last
-/// element and may overlap the run before it. The compiler would vectorise a loop over single elements, into
-/// more code than the runs take.
-macro_rules! each {
-    ($($(#[$doc:meta])* $name:ident $runs:ident $run:ident: $($x:ident $ty:ident),+;)*) => {$(
+    /// Computes an output in which an operand lies.
+    #[inline(never)]
+    fn run_in_place(&self, out: &mut [u8], src: [Src<'_>; N]) {
+        let mut block = [RunBlock::default(); IN_PLACE_RUNS];
+        let block: &mut [u8] = bytemuck::cast_slice_mut(block.as_flattened_mut());
+        let len = block.len() / self.out_size;
+        for (k, out) in out.chunks_mut(block.len()).enumerate() {
+            let block = &mut block[..out.len()];
+            block.copy_from_slice(out);
+            let elements = out.len() / self.out_size;
+            let src = core::array::from_fn(|n| match src[n] {
+                Src::Each(all) => Src::Each(&all[k * len * self.sizes[n]..][..elements * self.sizes[n]]),
+                Src::Same(value) => Src::Same(value),
+                Src::Out => Src::Each(block),
+            });
+            self.run(out, src);
+        }
+    }
+
+    /// [`run`](Kernel::run) where operand `n` is a constant, of which it makes a run.
+    #[inline(never)]
+    fn run_with_constant(&self, out: &mut [u8], src: [Src<'_>; N], n: usize, element: &[u8]) {
+        let block = equal_elements(element);
+        let run: &[u8] = &bytemuck::cast_slice(&block)[..self.run * self.sizes[n]];
+        self.run(out, core::array::from_fn(|i| if i == n { Src::Same(run) } else { src[i] }));
+    }
+}
+
+/// Copies of an element of 1, 2, 4 or 8 bytes.
+fn equal_elements(element: &[u8]) -> RunBlock {
+    let mut word = [0; size_of::<u64>()];
+    match *element {
+        [byte] => word = [byte; 8],
+        [a, b] => word = [a, b, a, b, a, b, a, b],
+        [a, b, c, d] => word = [a, b, c, d, a, b, c, d],
+        _ => word.copy_from_slice(element),
+    }
+    [u64::from_ne_bytes(word); RUN_BYTES / size_of::<u64>()]
+}
+
+impl<'a> RunSrc<'a> {
+    #[inline(always)]
+    fn typed<T: Element>(self) -> TypedRunSrc<'a, T> {
+        TypedRunSrc { elements: bytemuck::cast_slice(self.bytes), stride: self.stride }
+    }
+}
+
+/// [`RunSrc`] with its type.
+#[derive(Clone, Copy)]
+struct TypedRunSrc<'a, T> {
+    elements: &'a [T],
+    stride: usize,
+}
+
+impl<'a, T> TypedRunSrc<'a, T> {
+    /// The elements of the run that starts at element `from` of the output.
+    #[inline(always)]
+    fn run(self, from: usize, len: usize) -> &'a [T] {
+        part(self.elements, from * self.stride, len)
+    }
+}
+
+/// `len` elements from `from` on. One function refuses what is too short, in place of two panics with their
+/// messages for each slice of each loop.
+#[inline(always)]
+fn part<T>(elements: &[T], from: usize, len: usize) -> &[T] {
+    if from > elements.len() || elements.len() - from < len {
+        wrong_length();
+    }
+    &elements[from..][..len]
+}
+
+#[cold]
+#[inline(never)]
+fn wrong_length() -> ! {
+    panic!("kernel: operand length");
+}
+
+/// Declares functions of some elements as kernels.
+macro_rules! maps {
+    ($($(#[$doc:meta])* $map:ident<$($ty:ident),+> of $function:ident<$($parameter:ident),+>, $n:literal: $($i:tt $x:ident: $xt:ident),+;)*) => {$(
         $(#[$doc])*
-        #[inline(always)]
-        pub(super) fn $name<O, $($ty: Copy),+>(
-            has_vectors: bool,
-            prefetches: bool,
-            out: &mut [O],
-            $($x: &[$ty],)+
-            f: impl Fn($($ty),+) -> O,
-        ) {
-            $(assert!(out.len() == $x.len(), "kernel: operand length");)+
-            if !has_vectors {
-                for (k, o) in out.iter_mut().enumerate() {
-                    *o = f($($x[k]),+);
-                }
-                return;
-            }
-            const fn per_run<T>(bytes: usize) -> usize {
-                bytes / size_of::<T>()
-            }
-            // A match on a constant: the other loops are not compiled.
-            match const { widest(&[size_of::<O>(), $(size_of::<$ty>()),+]) } {
-                1 => $runs::<{ per_run::<u8>(RUN_BYTES) }, { per_run::<u8>(SHORT_RUN_BYTES) }, O, $($ty),+>(prefetches, out, $($x,)+ f),
-                2 => $runs::<{ per_run::<u16>(RUN_BYTES) }, { per_run::<u16>(SHORT_RUN_BYTES) }, O, $($ty),+>(prefetches, out, $($x,)+ f),
-                4 => $runs::<{ per_run::<u32>(RUN_BYTES) }, { per_run::<u32>(SHORT_RUN_BYTES) }, O, $($ty),+>(prefetches, out, $($x,)+ f),
-                _ => $runs::<{ per_run::<u64>(RUN_BYTES) }, { per_run::<u64>(SHORT_RUN_BYTES) }, O, $($ty),+>(prefetches, out, $($x,)+ f),
-            }
+        pub(crate) struct $map<$($ty,)+ F>(PhantomData<fn($($ty),+) -> F>);
+
+        impl<$($ty: Element,)+ F: $function<$($parameter),+> + 'static> $map<$($ty,)+ F> {
+            /// The function as a kernel.
+            pub(super) const LOOP: &'static LoopKernel<$n> =
+                &LoopKernel::new::<Self>([$(size_of::<$xt>()),+], size_of::<F::Out>(), F::FIXED);
+            /// [`LOOP`](Self::LOOP) as any kernel.
+            pub(crate) const KERNEL: &'static dyn Kernel<$n> = Self::LOOP;
         }
 
-        #[inline(always)]
-        fn $runs<const N: usize, const SHORT: usize, O, $($ty: Copy),+>(
-            prefetches: bool,
-            out: &mut [O],
-            $($x: &[$ty],)+
-            f: impl Fn($($ty),+) -> O,
-        ) {
-            let len = out.len();
-            let whole = len / N * N;
-            for (k, out) in out.as_chunks_mut::<N>().0.iter_mut().enumerate() {
-                if prefetches {
-                    prefetch_ahead(out.as_ptr(), N);
+        impl<$($ty: Element,)+ F: $function<$($parameter),+>> LoopCode<RunLoop<$n>> for $map<$($ty,)+ F> {
+            const LEVELS: Levels = F::LEVELS;
+
+            #[inline(always)]
+            fn run(RunArgs { out, src: [$($x),+] }: &mut RunArgs<'_, $n>, has_vectors: bool) {
+                let bytes = const { widest(&[$(size_of::<$xt>(),)+ size_of::<F::Out>()]) };
+                let (run, short) = (RUN_BYTES / bytes, SHORT_RUN_BYTES / bytes);
+                let out: &mut [F::Out] = bytemuck::cast_slice_mut(out);
+                let len = out.len();
+                if len == 0 {
+                    return;
                 }
-                $(
-                    let $x = $x[k * N..].first_chunk().expect("as long as the output");
-                    if prefetches {
-                        prefetch_ahead($x.as_ptr(), N);
+                $(let $x = $x.typed::<$xt>();)+
+                if !F::IS_LIGHT {
+                    // Unknown to the compiler, the length keeps the loop over a run short.
+                    return Self::runs(out, $($x,)+ 0, black_box(run).min(len));
+                }
+                let mut done = 0;
+                if has_vectors && len >= run {
+                    // A match on a constant: the other loops are not compiled.
+                    match const { widest(&[$(size_of::<$xt>(),)+ size_of::<F::Out>()]) } {
+                        1 => Self::whole_runs::<RUN_BYTES>(out, $($x),+),
+                        2 => Self::whole_runs::<{ RUN_BYTES / 2 }>(out, $($x),+),
+                        4 => Self::whole_runs::<{ RUN_BYTES / 4 }>(out, $($x),+),
+                        _ => Self::whole_runs::<{ RUN_BYTES / 8 }>(out, $($x),+),
                     }
-                )+
-                $run(out, $($x,)+ &f);
-            }
-            if whole == len {
-                return;
-            }
-            if len < SHORT {
-                for k in 0..len {
-                    // Unknown to the compiler, which therefore does not vectorise this loop.
-                    let k = core::hint::black_box(k);
-                    out[k] = f($($x[k]),+);
+                    done = len / run * run;
                 }
-                return;
-            }
-            for at in (whole..len).step_by(SHORT) {
-                let from = at.min(len - SHORT);
-                let out: &mut [O; SHORT] = out[from..].first_chunk_mut().expect("a short run is left");
-                $(let $x = $x[from..].first_chunk().expect("as long as the output");)+
-                $run(out, $($x,)+ &f);
+                if len >= short {
+                    Self::runs(out, $($x,)+ done, short);
+                } else {
+                    // A run of an element: no vectors.
+                    Self::runs(out, $($x,)+ done, 1);
+                }
             }
         }
 
-        /// A function of its own, whose arguments are known not to overlap.
-        #[inline(always)]
-        fn $run<const N: usize, O, $($ty: Copy),+>(
-            out: &mut [O; N],
-            $($x: &[$ty; N],)+
-            f: impl Fn($($ty),+) -> O,
-        ) {
-            for (k, o) in out.iter_mut().enumerate() {
-                *o = f($($x[k]),+);
+        impl<$($ty: Element,)+ F: $function<$($parameter),+>> $map<$($ty,)+ F> {
+            /// Computes all whole runs of `N` elements, and fetches ahead.
+            #[inline(always)]
+            fn whole_runs<const N: usize>(out: &mut [F::Out], $($x: TypedRunSrc<'_, $xt>),+) {
+                let fixed = ($($x.elements[0],)+);
+                $(let $x = ($x.elements.as_chunks::<N>().0, $x.stride);)+
+                for (k, out) in out.as_chunks_mut::<N>().0.iter_mut().enumerate() {
+                    if F::PREFETCHES {
+                        prefetch_ahead(out.as_ptr(), N);
+                    }
+                    $(
+                        let $x: &[$xt] = if F::FIXED[$i] { &[] } else { &$x.0[k * $x.1] };
+                        if F::PREFETCHES && !F::FIXED[$i] {
+                            prefetch_ahead($x.as_ptr(), N);
+                        }
+                    )+
+                    Self::each(out, $($x,)+ fixed);
+                }
+            }
+
+            /// Computes runs of a constant length, from element `first` on. The last run ends with the last
+            /// element and may overlap the run before it. A loop over single elements after the last whole
+            /// run would be vectorised, into more code.
+            #[inline(always)]
+            fn runs(out: &mut [F::Out], $($x: TypedRunSrc<'_, $xt>,)+ first: usize, run: usize) {
+                let fixed = ($($x.elements[0],)+);
+                let len = out.len();
+                let mut at = first;
+                while at < len {
+                    let from = at.min(len - run);
+                    if from > len || len - from < run {
+                        wrong_length();
+                    }
+                    let out = &mut out[from..][..run];
+                    $(let $x = if F::FIXED[$i] { &[] } else { $x.run(from, run) };)+
+                    Self::each(out, $($x,)+ fixed);
+                    at += run;
+                }
+            }
+
+            /// Computes a run. A function of its own, whose arguments are known not to overlap.
+            #[inline(always)]
+            fn each(out: &mut [F::Out], $($x: &[$xt],)+ fixed: ($($xt,)+)) {
+                let mut k = 0;
+                while k < out.len() {
+                    out[k] = F::at($(if F::FIXED[$i] { fixed.$i } else { $x[k] }),+);
+                    k += 1;
+                }
             }
         }
     )*};
 }
+
+maps! {
+    /// A function of one element.
+    Map1<A> of Fn1<A>, 1: 0 a: A;
+    /// A function of two elements of one type.
+    Map2<T> of Fn2<T>, 2: 0 a: T, 1 b: T;
+    /// A function of three elements.
+    Map3<A, B, C> of Fn3<A, B, C>, 3: 0 a: A, 1 b: B, 2 c: C;
+}
+
+/// A function with another loop, for a constant as its first operand (`A`) or as its second (`B`).
+pub(super) struct Fixed<F, const A: bool, const B: bool>(PhantomData<fn() -> F>);
+
+impl<T, F: Fn2<T>, const A: bool, const B: bool> Fn2<T> for Fixed<F, A, B> {
+    type Out = F::Out;
+    const LEVELS: Levels = F::LEVELS;
+    const IS_LIGHT: bool = F::IS_LIGHT;
+    const PREFETCHES: bool = F::PREFETCHES;
+    const FIXED: [bool; 2] = [A, B];
+    #[inline(always)]
+    fn at(a: T, b: T) -> F::Out {
+        F::at(a, b)
+    }
+}
+
+impl<X, Y, Z, F: Fn3<X, Y, Z>, const A: bool, const B: bool> Fn3<X, Y, Z> for Fixed<F, A, B> {
+    type Out = F::Out;
+    const LEVELS: Levels = F::LEVELS;
+    const IS_LIGHT: bool = F::IS_LIGHT;
+    const PREFETCHES: bool = F::PREFETCHES;
+    const FIXED: [bool; 3] = [A || F::FIXED[0], B || F::FIXED[1], F::FIXED[2]];
+    #[inline(always)]
+    fn at(a: X, b: Y, c: Z) -> F::Out {
+        F::at(a, b, c)
+    }
+}
+
+/// [`Map2`] with loops of their own for constants, as [`Fn2::CONSTANTS`] has it.
+pub(super) struct WithConstants<T, F>(PhantomData<fn(T) -> F>);
+
+impl<T: Element, F: Fn2<T> + 'static> WithConstants<T, F> {
+    /// The function as a kernel.
+    pub(super) const KERNEL: &'static dyn Kernel<2> = match F::CONSTANTS {
+        Constants::Runs => Map2::<T, F>::KERNEL,
+        Constants::Right => &Self::loops(Some(Map2::<T, F>::LOOP)),
+        Constants::Commuting => &Self::loops(None),
+        Constants::Both => &Self::loops(Some(Map2::<T, Fixed<F, true, false>>::LOOP)),
+    };
+
+    const fn loops(left: Option<&'static LoopKernel<2>>) -> LoopsByConstants {
+        LoopsByConstants { slices: Map2::<T, F>::LOOP, left, right: Map2::<T, Fixed<F, false, true>>::LOOP }
+    }
+}
+
+/// The loops of a function of two elements.
+struct LoopsByConstants {
+    slices: &'static LoopKernel<2>,
+    /// For a constant on the left. Without it, the operands are swapped.
+    left: Option<&'static LoopKernel<2>>,
+    /// For a constant on the right.
+    right: &'static LoopKernel<2>,
+}
+
+impl Kernel<2> for LoopsByConstants {
+    fn run(&self, out: &mut [u8], [a, b]: [Src<'_>; 2]) {
+        match (a, b) {
+            (_, Src::Same(_)) => self.right.run(out, [a, b]),
+            (Src::Same(_), _) => match self.left {
+                Some(left) => left.run(out, [a, b]),
+                None => self.right.run(out, [b, a]),
+            },
+            _ => self.slices.run(out, [a, b]),
+        }
+    }
+}
+
+/// [`Map3`] of elements of one type.
+pub(crate) type UniformMap3<T, F> = Map3<T, T, T, F>;
 
 /// The largest of some sizes.
 const fn widest(sizes: &[usize]) -> usize {
@@ -172,157 +428,6 @@ const fn widest(sizes: &[usize]) -> usize {
         i += 1;
     }
     widest
-}
-
-each! {
-    /// One operand.
-    each1 runs1 run1: a A;
-    /// Two operands.
-    each2 runs2 run2: a A, b B;
-    /// Three operands.
-    each3 runs3 run3: a A, b B, c C;
-}
-
-/// [`each2`] for functions that take longer than the loop: it is not unrolled by hand.
-#[inline(always)]
-fn each2_heavy<O, A: Copy, B: Copy>(out: &mut [O], a: &[A], b: &[B], f: impl Fn(A, B) -> O) {
-    assert!(out.len() == a.len() && out.len() == b.len(), "kernel: operand length");
-    for ((o, a), b) in out.iter_mut().zip(a).zip(b) {
-        *o = f(*a, *b);
-    }
-}
-
-/// [`Fn2`] as a kernel.
-pub(crate) struct Map2<T, F>(PhantomData<fn(T) -> F>);
-
-impl<T: Element, F: Fn2<T> + 'static> Map2<T, F> {
-    pub(crate) const KERNEL: &'static dyn Kernel<2> = &Self(PhantomData);
-}
-
-impl<T, F> Clone for Map2<T, F> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T, F> Copy for Map2<T, F> {}
-
-impl<T, F: Fn2<T>> Gains for Map2<T, F> {
-    const LEVELS: Levels = F::LEVELS;
-}
-
-impl<T, F: Fn2<T>> PairFn<T> for Map2<T, F> {
-    type Out = F::Out;
-    const IS_LIGHT: bool = F::IS_LIGHT;
-    const IS_LIGHT_LEFT: bool = F::IS_LIGHT_LEFT;
-    #[inline(always)]
-    fn at(self, a: T, b: T) -> F::Out {
-        F::at(a, b)
-    }
-}
-
-impl<T: Element, F: Fn2<T> + 'static> Kernel<2> for Map2<T, F> {
-    fn run(&self, out: &mut [u8], src: [Src<'_>; 2]) {
-        run_pairs(self, out, src);
-    }
-}
-
-/// A kernel's function of two elements, which may take a number from the kernel.
-pub(super) trait PairFn<T>: Copy + Gains {
-    /// See [`Fn2`].
-    type Out: Element;
-    const IS_LIGHT: bool;
-    const IS_LIGHT_LEFT: bool;
-    fn at(self, a: T, b: T) -> Self::Out;
-}
-
-/// Computes a run of the kernel's output.
-#[inline(always)]
-pub(super) fn run_pairs<T: Element, F: PairFn<T> + Kernel<2>>(
-    kernel: &F,
-    out: &mut [u8],
-    [a, b]: [Src<'_>; 2],
-) {
-    let f = *kernel;
-    let (values, other) = match (a.typed::<T>(), b.typed::<T>()) {
-        (Typed::Each(a), Typed::Each(b)) => (a, Other::Right(b)),
-        (Typed::Each(a), Typed::Same(b)) if F::IS_LIGHT => (a, Other::RightConstant(b)),
-        (Typed::Same(a), Typed::Each(b)) if F::IS_LIGHT_LEFT => (b, Other::LeftConstant(a)),
-        _ => return through_blocks(kernel, size_of::<T>(), size_of::<F::Out>(), out, [a, b]),
-    };
-    let out = bytemuck::cast_slice_mut(out);
-    vectorize_with::<F, _>(
-        #[inline(always)]
-        move |vectors| match other {
-            Other::Right(b) if F::IS_LIGHT => each2(vectors, true, out, values, b, move |a, b| f.at(a, b)),
-            Other::Right(b) => each2_heavy(out, values, b, move |a, b| f.at(a, b)),
-            Other::RightConstant(b) if F::IS_LIGHT => each1(vectors, true, out, values, move |a| f.at(a, b)),
-            Other::LeftConstant(a) if F::IS_LIGHT_LEFT => {
-                each1(vectors, true, out, values, move |b| f.at(a, b))
-            }
-            _ => {}
-        },
-    );
-}
-
-/// The second operand of a loop over the elements of a first.
-#[derive(Clone, Copy)]
-enum Other<'a, T> {
-    Right(&'a [T]),
-    RightConstant(T),
-    LeftConstant(T),
-}
-
-/// [`Fn3`] as a kernel; the second and third operand are [`Src::Same`].
-pub(crate) struct Map3<T, F>(PhantomData<fn(T) -> F>);
-
-impl<T: Element, F: Fn3<T> + 'static> Map3<T, F> {
-    pub(crate) const KERNEL: &'static dyn Kernel<3> = &Self(PhantomData);
-}
-
-impl<T: Element, F: Fn3<T>> Gains for Map3<T, F> {
-    /// Halves take a dozen operations on bits: clamping 65,536 of them takes 5 us with AVX-512, and 6.7 with
-    /// AVX2 (one thread of Zen 5).
-    const LEVELS: Levels = if T::IS_FLOAT { Levels::All } else { Levels::Lean };
-}
-
-impl<T: Element, F: Fn3<T> + 'static> Kernel<3> for Map3<T, F> {
-    fn run(&self, out: &mut [u8], [a, p, q]: [Src<'_>; 3]) {
-        let (Typed::Same(p), Typed::Same(q)) = (p.typed(), q.typed()) else {
-            unreachable!("the parameters are constants");
-        };
-        let out: &mut [T] = bytemuck::cast_slice_mut(out);
-        let a = match a.typed() {
-            Typed::Each(a) => Some(a),
-            Typed::Same(a) => return fill(out, F::at(a, p, q)),
-            Typed::Out => None,
-        };
-        vectorize_with::<Self, _>(
-            // `move`: a parameter that is captured by reference is loaded again in every iteration.
-            #[inline(always)]
-            move |vectors| {
-                // An operand in the output passes through a block on the stack, so that there is one loop.
-                let mut block = [T::ZERO; BLOCK];
-                let len = if a.is_some() { out.len() } else { BLOCK };
-                for (k, out) in out.chunks_mut(len.max(1)).enumerate() {
-                    let a = match a {
-                        Some(a) => &a[k * len..][..out.len()],
-                        None => {
-                            block[..out.len()].copy_from_slice(out);
-                            &block[..out.len()]
-                        }
-                    };
-                    each1(vectors, true, out, a, move |a| F::at(a, p, q));
-                }
-            },
-        );
-    }
-}
-
-/// A function of its own, since the loop is vectorised.
-#[inline(never)]
-fn fill<T: Element>(out: &mut [T], value: T) {
-    out.fill(value);
 }
 
 /// Declares lists of the kernels that a function of elements makes.
@@ -344,11 +449,11 @@ lists! {
     /// The kernels of a function of integers in which signed and unsigned give the same bits.
     wrapping1 = Fn1 Map1 IntegerKernels<1>: u64 u32 u16 u8 u64 u32 u16 u8;
     /// The kernels of a function of each integer type.
-    integers2 = Fn2 Map2 IntegerKernels<2>: i64 i32 i16 i8 u64 u32 u16 u8;
+    integers2 = Fn2 WithConstants IntegerKernels<2>: i64 i32 i16 i8 u64 u32 u16 u8;
     /// The kernels of a function of integers in which signed and unsigned give the same bits.
-    wrapping2 = Fn2 Map2 IntegerKernels<2>: u64 u32 u16 u8 u64 u32 u16 u8;
+    wrapping2 = Fn2 WithConstants IntegerKernels<2>: u64 u32 u16 u8 u64 u32 u16 u8;
     /// The kernels of a function of each integer type.
-    integers3 = Fn3 Map3 IntegerKernels<3>: i64 i32 i16 i8 u64 u32 u16 u8;
+    integers3 = Fn3 UniformMap3 IntegerKernels<3>: i64 i32 i16 i8 u64 u32 u16 u8;
     /// The kernels of a question about floats.
     predicate1 = Fn1 Map1 FloatKernels<1>: f64 f32 f16 bf16;
 }

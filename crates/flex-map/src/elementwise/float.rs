@@ -9,7 +9,7 @@
 //! A constant operand of a function of halves may come as the half or as f32; scalars come as f32, so that
 //! they are not rounded to the half first.
 
-use super::element::{Fn1, Fn3, Map1, Map3};
+use super::element::{Fn1, Fn3, Map1, UniformMap3};
 use super::kernel::{BLOCK, FloatKernels, Kernel, RowBatch, RowKernel, RowSrc, Src, Typed, through_blocks};
 use crate::{Element, bf16, f16};
 use core::marker::PhantomData;
@@ -89,8 +89,8 @@ pub(super) const fn selecting3<F: FloatFn3 + Fn3<f16> + Fn3<bf16>>() -> FloatKer
     [
         &Light::<f64, F>(PhantomData),
         &Light::<f32, F>(PhantomData),
-        Map3::<f16, F>::KERNEL,
-        Map3::<bf16, F>::KERNEL,
+        UniformMap3::<f16, F>::KERNEL,
+        UniformMap3::<bf16, F>::KERNEL,
     ]
 }
 

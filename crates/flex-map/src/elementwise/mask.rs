@@ -1,14 +1,14 @@
 //! Selection by a boolean mask.
 
 use super::driver::{Cost, Input, Op, ScalarBytes, run};
-use super::element::{each2, each3};
+use super::element::{Fixed, Fn3, Map3};
 use super::integer::BitLogic;
 use super::kernel::{Kernel, Src, Typed};
 use super::number::Selection;
 use crate::error::{Error, Result, check_same_dtype};
 use crate::{Scalar, Tensor};
 use core::marker::PhantomData;
-use flex_math::simd::{Gains, Levels, vectorize, vectorize_with};
+use flex_math::simd::{Levels, vectorize};
 
 /// The elements of `value` where `mask` is true, and of `tensor` elsewhere. All three broadcast together.
 ///
@@ -53,6 +53,13 @@ impl<T: BitLogic + Selection> Blend<T> {
 
 impl<T: BitLogic + Selection> Kernel<3> for Blend<T> {
     fn run(&self, out: &mut [u8], [tensor, mask, value]: [Src<'_>; 3]) {
+        if !matches!((tensor, value), (Src::Out, _) | (_, Src::Out)) {
+            let kernel = match value {
+                Src::Same(_) => Map3::<u8, T, T, Fixed<Chosen, false, true>>::LOOP,
+                _ => Map3::<u8, T, T, Chosen>::LOOP,
+            };
+            return kernel.run(out, [mask, value, tensor]);
+        }
         let out: &mut [T] = bytemuck::cast_slice_mut(out);
         let mask = match mask.typed::<u8>() {
             Typed::Each(mask) => mask,
@@ -61,36 +68,24 @@ impl<T: BitLogic + Selection> Kernel<3> for Blend<T> {
         };
         match (tensor.typed::<T>(), value.typed::<T>()) {
             (Typed::Out, value) => overwrite(out, mask, true, value),
-            (tensor, Typed::Out) => overwrite(out, mask, false, tensor),
-            (Typed::Each(tensor), value) => blend(out, mask, value, tensor),
-            (Typed::Same(tensor), value) => {
-                out.fill(tensor);
-                overwrite(out, mask, true, value);
-            }
+            (tensor, _) => overwrite(out, mask, false, tensor),
         }
     }
 }
 
-/// The loops of [`blend`].
-struct BlendLoops;
+/// `yes` where the mask is true, `no` elsewhere.
+struct Chosen;
 
-impl Gains for BlendLoops {
+impl<T: BitLogic + Selection> Fn3<u8, T, T> for Chosen {
+    type Out = T;
     const LEVELS: Levels = Levels::All;
-}
-
-/// Writes `yes` where the mask is true, and `no` elsewhere. Without prefetches, which would be half of the
-/// loads: 1 Mi f16 take 56 us, and took 68 with them; 16 Mi f32 take the same time (one thread of Zen 4).
-fn blend<T: BitLogic + Selection>(out: &mut [T], mask: &[u8], yes: Typed<'_, T>, no: &[T]) {
-    vectorize_with::<BlendLoops, _>(
-        #[inline(always)]
-        move |vectors| match yes {
-            Typed::Each(yes) => {
-                each3(vectors, false, out, mask, yes, no, |m, yes, no| choose(m != 0, yes, no))
-            }
-            Typed::Same(yes) => each2(vectors, false, out, mask, no, move |m, no| choose(m != 0, yes, no)),
-            Typed::Out => unreachable!("an operand in the output is overwritten"),
-        },
-    );
+    /// Prefetches would be half of the loads: 1 Mi f16 take 56 us, and took 68 with them; 16 Mi f32 take the
+    /// same time (one thread of Zen 4).
+    const PREFETCHES: bool = false;
+    #[inline(always)]
+    fn at(mask: u8, yes: T, no: T) -> T {
+        choose(mask != 0, yes, no)
+    }
 }
 
 /// Replaces the elements where the mask is `when`.
