@@ -599,10 +599,8 @@ where
     unsafe {
         if const { !has_vectors::<S>() } {
             plain_loop::<S, _, _, _, _, _>(f, a, b, dst, len);
-        } else if const { F::IS_LIGHT } {
-            light_loop::<S, _, _, _, _, _>(f, a, b, dst, len);
         } else {
-            heavy_loop::<S, _, _, _, _, _>(f, a, b, dst, len);
+            vector_loop::<S, _, _, _, _, _>(f, a, b, dst, len);
         }
     }
 }
@@ -688,13 +686,14 @@ impl<S: Simd, T: Float> LastVector<S, T> {
     }
 }
 
-/// [`loop2`] of a light function, in turns of [`UNROLL`] vectors.
+/// [`loop2`] where there are vectors. A [light](UnaryFn::IS_LIGHT) function is computed in turns of
+/// [`UNROLL`] vectors first.
 ///
 /// # Safety
 ///
 /// As [`run2`].
 #[inline(always)]
-unsafe fn light_loop<S: Simd, T: Float, F, A, B, D>(f: F, a: A, b: B, dst: D, len: usize)
+unsafe fn vector_loop<S: Simd, T: Float, F, A, B, D>(f: F, a: A, b: B, dst: D, len: usize)
 where
     F: BinaryFn<T>,
     A: VectorSource<T>,
@@ -704,61 +703,39 @@ where
     let step = T::lanes::<S>();
     let turn = UNROLL * step;
     // Nothing is left after the last whole turn. Then the last vector is not read.
-    let is_whole = len % turn == 0;
+    let is_whole = const { F::IS_LIGHT } && len % turn == 0;
     // SAFETY: the caller vouches for `len` elements of every buffer.
     let last = if is_whole { None } else { Some(unsafe { LastVector::<S, T>::read(a, b, len) }) };
-    let whole = len - len % turn;
     let mut i = 0;
-    while i < whole {
-        prefetch(a, b, dst, i, turn);
-        // All loads come before the stores, which the compiler must not pass.
-        let mut values = [T::one().splat(); UNROLL];
-        let mut k = 0;
-        while k < UNROLL {
-            let i = i + k * step;
-            // SAFETY: a turn begins at a multiple of `turn` below `whole`, so it ends at `whole` at the
-            // latest, and `whole <= len`.
-            values[k] = unsafe { f.eval(a.whole::<S>(i), b.whole::<S>(i)) };
-            k += 1;
+    if const { F::IS_LIGHT } {
+        let whole = len - len % turn;
+        while i < whole {
+            prefetch(a, b, dst, i, turn);
+            // All loads come before the stores, which the compiler must not pass.
+            let mut values = [T::one().splat(); UNROLL];
+            let mut k = 0;
+            while k < UNROLL {
+                let i = i + k * step;
+                // SAFETY: a turn begins at a multiple of `turn` below `whole`, so it ends at `whole` at the
+                // latest, and `whole <= len`.
+                values[k] = unsafe { f.eval(a.whole::<S>(i), b.whole::<S>(i)) };
+                k += 1;
+            }
+            let mut k = 0;
+            while k < UNROLL {
+                // SAFETY: as for the loads. If the destination is an operand, each element was read
+                // before.
+                unsafe { dst.put(i + k * step, values[k]) };
+                k += 1;
+            }
+            i += turn;
         }
-        let mut k = 0;
-        while k < UNROLL {
-            // SAFETY: as for the loads. If the destination is an operand, each element was read before.
-            unsafe { dst.put(i + k * step, values[k]) };
-            k += 1;
-        }
-        i += turn;
     }
     let Some(last) = last else { return };
     while i < last.first {
-        // SAFETY: `i + step < last.first + step`, which is at most `len`. If the destination is an operand,
-        // each element is read before it is written.
-        unsafe { dst.put(i, f.eval(a.whole::<S>(i), b.whole::<S>(i))) };
-        i += step;
-    }
-    // SAFETY: as for the reads.
-    unsafe { last.write(f, dst, len) };
-}
-
-/// [`loop2`] of a heavy function.
-///
-/// # Safety
-///
-/// As [`run2`].
-#[inline(always)]
-unsafe fn heavy_loop<S: Simd, T: Float, F, A, B, D>(f: F, a: A, b: B, dst: D, len: usize)
-where
-    F: BinaryFn<T>,
-    A: VectorSource<T>,
-    B: VectorSource<T>,
-    D: Destination<T>,
-{
-    let step = T::lanes::<S>();
-    // SAFETY: the caller vouches for `len` elements of every buffer.
-    let last = unsafe { LastVector::<S, T>::read(a, b, len) };
-    let mut i = 0;
-    while i < last.first {
-        prefetch(a, b, dst, i, step);
+        if const { !F::IS_LIGHT } {
+            prefetch(a, b, dst, i, step);
+        }
         // SAFETY: `i + step < last.first + step`, which is at most `len`. If the destination is an operand,
         // each element is read before it is written.
         unsafe { dst.put(i, f.eval(a.whole::<S>(i), b.whole::<S>(i))) };

@@ -25,17 +25,17 @@ pub trait LoopCode<A: LoopArgs> {
 /// A [`LoopCode`] as data: its function for each level. So many loops share one kernel, which prepares their
 /// arguments.
 pub struct LeveledLoop<A: LoopArgs> {
-    by_level: [for<'a> unsafe fn(A::Of<'a>); 3],
+    by_level: [LoopFn<A>; 3],
 }
+
+/// The function of a [`LoopCode`] for a level.
+type LoopFn<A> = for<'a> unsafe fn(<A as LoopArgs>::Of<'a>);
 
 impl<A: LoopArgs> LeveledLoop<A> {
     /// The functions of `L`.
     pub const fn new<L: LoopCode<A>>() -> Self {
-        let (plain, lean, wide): (_, for<'a> unsafe fn(A::Of<'a>), for<'a> unsafe fn(A::Of<'a>)) = (
-            loop_at_baseline::<A, L> as for<'a> unsafe fn(A::Of<'a>),
-            loop_at_vectors::<A, L>,
-            loop_at_wide_vectors::<A, L>,
-        );
+        let plain: LoopFn<A> = loop_at_baseline::<A, L>;
+        let (lean, wide): (LoopFn<A>, LoopFn<A>) = (loop_at_vectors::<A, L>, loop_at_wide_vectors::<A, L>);
         Self {
             by_level: match L::LEVELS {
                 Levels::All => [plain, lean, wide],
@@ -52,10 +52,6 @@ impl<A: LoopArgs> LeveledLoop<A> {
         // level or a lower one.
         unsafe { self.by_level[level() as usize](args) }
     }
-}
-
-fn loop_at_baseline<A: LoopArgs, L: LoopCode<A>>(args: A::Of<'_>) {
-    L::run(args, false);
 }
 
 /// Calls `f` in a function that is compiled for the level of the process, or for the highest level below it
@@ -81,16 +77,10 @@ pub(super) fn call<R, const WIDEST: usize>(f: impl FnOnce(bool) -> R) -> R {
 /// square of the number of loops: the tiles of products took 15 of 24 seconds of flex-gemm's.
 #[inline(always)]
 pub fn apart<S: Simd, R>(f: impl FnOnce() -> R) -> R {
-    call_as::<S, R>(
+    let mut f = ManuallyDrop::new(
         #[inline(always)]
-        |_| f(),
-    )
-}
-
-/// Calls `f` in a function that is compiled for `S`.
-#[inline(always)]
-fn call_as<S: Simd, R>(f: impl FnOnce(bool) -> R) -> R {
-    let mut f = ManuallyDrop::new(f);
+        |_: bool| f(),
+    );
     // SAFETY: `Simd` is sealed, and no implementation can be named outside of `macerator`: code that is
     // generic over `S` runs by way of `dispatch`, where the machine has the instructions of `S`. Vectors of
     // 64 bytes belong to `Level::WideVectors`, and all other vectors to `Level::Vectors`. One function of
@@ -106,6 +96,30 @@ fn call_as<S: Simd, R>(f: impl FnOnce(bool) -> R) -> R {
     }
 }
 
+/// Compiles a function with the instructions of [`Level::Vectors`].
+macro_rules! with_vectors {
+    ($($function:tt)*) => {
+        #[cfg_attr(
+            all(feature = "simd", any(target_arch = "x86", target_arch = "x86_64")),
+            target_feature(enable = "avx2,bmi1,bmi2,f16c,fma,fxsr,lzcnt,popcnt")
+        )]
+        $($function)*
+    };
+}
+
+/// Compiles a function with the instructions of [`Level::WideVectors`].
+macro_rules! with_wide_vectors {
+    ($($function:tt)*) => {
+        with_vectors! {
+            #[cfg_attr(
+                all(feature = "simd", target_arch = "x86_64"),
+                target_feature(enable = "avx512bw,avx512cd,avx512dq,avx512f,avx512vl")
+            )]
+            $($function)*
+        }
+    };
+}
+
 /// Not inlined into the function that chooses the level, which has other code to optimise.
 ///
 /// # Safety
@@ -116,55 +130,48 @@ unsafe fn at_baseline<R>(f: &mut ManuallyDrop<impl FnOnce(bool) -> R>) -> R {
     unsafe { ManuallyDrop::take(f)(false) }
 }
 
-/// # Safety
-/// The machine must have [`Level::Vectors`].
-#[cfg_attr(
-    all(feature = "simd", any(target_arch = "x86", target_arch = "x86_64")),
-    target_feature(enable = "avx2,bmi1,bmi2,f16c,fma,fxsr,lzcnt,popcnt")
-)]
-unsafe fn loop_at_vectors<A: LoopArgs, L: LoopCode<A>>(args: A::Of<'_>) {
-    L::run(args, true);
+with_vectors! {
+    /// Takes the closure by reference, and moves it into its own frame: captured values are then known to
+    /// change nowhere else. Passed by value, they would be read from the caller's frame in each turn of a
+    /// loop again.
+    ///
+    /// # Safety
+    /// The machine must have [`Level::Vectors`], and the closure must not have been taken.
+    #[inline(never)]
+    unsafe fn at_vectors<R>(f: &mut ManuallyDrop<impl FnOnce(bool) -> R>) -> R {
+        // SAFETY: as the caller vouches.
+        unsafe { ManuallyDrop::take(f)(true) }
+    }
 }
 
-/// # Safety
-/// The machine must have [`Level::WideVectors`].
-#[cfg_attr(
-    all(feature = "simd", target_arch = "x86_64"),
-    target_feature(
-        enable = "avx2,avx512bw,avx512cd,avx512dq,avx512f,avx512vl,bmi1,bmi2,f16c,fma,fxsr,lzcnt,popcnt"
-    )
-)]
-unsafe fn loop_at_wide_vectors<A: LoopArgs, L: LoopCode<A>>(args: A::Of<'_>) {
-    L::run(args, true);
+with_wide_vectors! {
+    /// See [`at_vectors`].
+    ///
+    /// # Safety
+    /// The machine must have [`Level::WideVectors`], and the closure must not have been taken.
+    #[inline(never)]
+    unsafe fn at_wide_vectors<R>(f: &mut ManuallyDrop<impl FnOnce(bool) -> R>) -> R {
+        // SAFETY: as the caller vouches.
+        unsafe { ManuallyDrop::take(f)(true) }
+    }
 }
 
-/// Takes the closure by reference, and moves it into its own frame: captured values are then known to change
-/// nowhere else. Passed by value, they would be read from the caller's frame in each turn of a loop again.
-///
-/// # Safety
-/// The machine must have [`Level::Vectors`], and the closure must not have been taken.
-#[cfg_attr(
-    all(feature = "simd", any(target_arch = "x86", target_arch = "x86_64")),
-    target_feature(enable = "avx2,bmi1,bmi2,f16c,fma,fxsr,lzcnt,popcnt")
-)]
-#[inline(never)]
-unsafe fn at_vectors<R>(f: &mut ManuallyDrop<impl FnOnce(bool) -> R>) -> R {
-    // SAFETY: as the caller vouches.
-    unsafe { ManuallyDrop::take(f)(true) }
+fn loop_at_baseline<A: LoopArgs, L: LoopCode<A>>(args: A::Of<'_>) {
+    L::run(args, false);
 }
 
-/// See [`at_vectors`].
-///
-/// # Safety
-/// The machine must have [`Level::WideVectors`], and the closure must not have been taken.
-#[cfg_attr(
-    all(feature = "simd", target_arch = "x86_64"),
-    target_feature(
-        enable = "avx2,avx512bw,avx512cd,avx512dq,avx512f,avx512vl,bmi1,bmi2,f16c,fma,fxsr,lzcnt,popcnt"
-    )
-)]
-#[inline(never)]
-unsafe fn at_wide_vectors<R>(f: &mut ManuallyDrop<impl FnOnce(bool) -> R>) -> R {
-    // SAFETY: as the caller vouches.
-    unsafe { ManuallyDrop::take(f)(true) }
+with_vectors! {
+    /// # Safety
+    /// The machine must have [`Level::Vectors`].
+    unsafe fn loop_at_vectors<A: LoopArgs, L: LoopCode<A>>(args: A::Of<'_>) {
+        L::run(args, true);
+    }
+}
+
+with_wide_vectors! {
+    /// # Safety
+    /// The machine must have [`Level::WideVectors`].
+    unsafe fn loop_at_wide_vectors<A: LoopArgs, L: LoopCode<A>>(args: A::Of<'_>) {
+        L::run(args, true);
+    }
 }

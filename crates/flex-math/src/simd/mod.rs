@@ -54,7 +54,7 @@ pub fn vectorize<R>(f: impl FnOnce() -> R) -> R {
     )
 }
 
-/// [`vectorize`] with [`dispatch_lean`] in place of [`dispatch`].
+/// [`vectorize`] for the baseline and AVX2 alone; see [`dispatch_lean`].
 #[inline(always)]
 pub fn vectorize_lean<R>(f: impl FnOnce() -> R) -> R {
     compiled::call::<R, 32>(
