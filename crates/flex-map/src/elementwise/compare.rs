@@ -2,7 +2,8 @@
 
 use super::driver::{Cost, Input, Op, ScalarBytes, run};
 use super::element::{
-    Constants, Fixed, Fn1, Fn2, Fn3, LoopKernel, Map1, Map2, Map3, WithConstants, predicate1,
+    Constants, Fixed, Fn1, Fn2, Fn3, LoopKernel, LoopsByConstants, Map1, Map2, Map3, WithConstants,
+    predicate1,
 };
 use super::integer::{BitAnd, BitLogic, BitOr, BitXor};
 use super::kernel::{Kernel, Kernels, Src};
@@ -323,40 +324,38 @@ const BF16: u8 = 4;
 /// The operands are swapped: `a <= b` is `!(b < a)`. No matter of the loop.
 const SWAPS: u8 = 8;
 
-/// A comparison by loops whose third operand, a constant, is the flags.
+/// A comparison by loops whose third operand, a constant, is the flags. Comparing 65,536 f32 with a constant
+/// takes 3.4 us in a loop of its own, and took 6.1 with the constant in blocks on the stack; 4,096 take 0.33
+/// and took 1.8 (one thread of Zen 4).
 struct Question {
-    slices: &'static LoopKernel<3>,
-    /// For a constant on the left. Without it, the operands are swapped.
-    left: Option<&'static LoopKernel<3>>,
-    /// For a constant on the right. Comparing 65,536 f32 takes 3.4 us so, and took 6.1 with the constant in
-    /// blocks on the stack; 4,096 take 0.33 and took 1.8 (one thread of Zen 4).
-    right: &'static LoopKernel<3>,
+    loops: LoopsByConstants<3>,
     flags: u8,
 }
 
 impl Question {
     const fn new<T: Element, F: Fn3<T, T, u8> + 'static>(flags: u8) -> Self {
-        let left = Some(Map3::<T, T, u8, Fixed<F, true, false>>::LOOP);
-        Self { left, ..Self::commuting::<T, F>(flags) }
+        Self::of::<T, F>(Some(Map3::<T, T, u8, Fixed<F, true, false>>::LOOP), flags)
     }
 
     /// A comparison that commutes.
     const fn commuting<T: Element, F: Fn3<T, T, u8> + 'static>(flags: u8) -> Self {
+        Self::of::<T, F>(None, flags)
+    }
+
+    const fn of<T: Element, F: Fn3<T, T, u8> + 'static>(
+        left: Option<&'static LoopKernel<3>>,
+        flags: u8,
+    ) -> Self {
         let (slices, right) = (Map3::<T, T, u8, F>::LOOP, Map3::<T, T, u8, Fixed<F, false, true>>::LOOP);
-        Self { slices, left: None, right, flags }
+        Self { loops: LoopsByConstants { slices, left, right }, flags }
     }
 }
 
 impl Kernel<2> for Question {
     fn run(&self, out: &mut [u8], [a, b]: [Src<'_>; 2]) {
-        let flags = Src::Same(core::slice::from_ref(&self.flags));
         let (a, b) = if self.flags & SWAPS != 0 { (b, a) } else { (a, b) };
-        match (a, b, self.left) {
-            (_, Src::Same(_), _) => self.right.run(out, [a, b, flags]),
-            (Src::Same(_), _, Some(left)) => left.run(out, [a, b, flags]),
-            (Src::Same(_), _, None) => self.right.run(out, [b, a, flags]),
-            _ => self.slices.run(out, [a, b, flags]),
-        }
+        let (kernel, [a, b]) = self.loops.choose(a, b);
+        kernel.run(out, [a, b, Src::Same(core::slice::from_ref(&self.flags))]);
     }
 }
 

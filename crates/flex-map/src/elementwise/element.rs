@@ -6,7 +6,7 @@
 //! A function of some element types is compiled as one loop per [level](Levels), over *runs* of a constant
 //! number of elements. [`LoopKernel`] prepares what the loop reads, and is compiled once for all functions.
 
-use super::kernel::{FloatKernels, IntegerKernels, Kernel, Src};
+use super::kernel::{FloatKernels, IntegerKernels, Kernel, Src, with_copies};
 use crate::{Element, bf16, f16};
 use core::hint::black_box;
 use core::marker::PhantomData;
@@ -141,42 +141,14 @@ impl<const N: usize> Kernel<N> for LoopKernel<N> {
                     args.src[n] = RunSrc { bytes, stride: 0 };
                 }
                 Src::Same(element) => return self.run_with_constant(args.out, src, n, element),
-                Src::Out => return self.run_in_place(args.out, src),
+                Src::Out => return with_copies(self, &self.sizes, self.out_size, args.out, src),
             }
         }
         self.code.call(&mut args);
     }
 }
 
-/// Runs of an operand in the output that are copied to the stack at a time: 2 KiB stay in the first cache.
-const IN_PLACE_RUNS: usize = 8;
-
 impl<const N: usize> LoopKernel<N> {
-    /// The kernel of `L`, whose elements have these sizes.
-    const fn new<L: LoopCode<RunLoop<N>>>(sizes: [usize; N], out_size: usize, fixed: [bool; N]) -> Self {
-        let widest = if widest(&sizes) > out_size { widest(&sizes) } else { out_size };
-        Self { code: LeveledLoop::new::<L>(), run: RUN_BYTES / widest, sizes, out_size, fixed }
-    }
-
-    /// Computes an output in which an operand lies.
-    #[inline(never)]
-    fn run_in_place(&self, out: &mut [u8], src: [Src<'_>; N]) {
-        let mut block = [RunBlock::default(); IN_PLACE_RUNS];
-        let block: &mut [u8] = bytemuck::cast_slice_mut(block.as_flattened_mut());
-        let len = block.len() / self.out_size;
-        for (k, out) in out.chunks_mut(block.len()).enumerate() {
-            let block = &mut block[..out.len()];
-            block.copy_from_slice(out);
-            let elements = out.len() / self.out_size;
-            let src = core::array::from_fn(|n| match src[n] {
-                Src::Each(all) => Src::Each(&all[k * len * self.sizes[n]..][..elements * self.sizes[n]]),
-                Src::Same(value) => Src::Same(value),
-                Src::Out => Src::Each(block),
-            });
-            self.run(out, src);
-        }
-    }
-
     /// [`run`](Kernel::run) where operand `n` is a constant, of which it makes a run.
     #[inline(never)]
     fn run_with_constant(&self, out: &mut [u8], src: [Src<'_>; N], n: usize, element: &[u8]) {
@@ -215,19 +187,20 @@ struct TypedRunSrc<'a, T> {
 impl<'a, T> TypedRunSrc<'a, T> {
     /// The elements of the run that starts at element `from` of the output.
     #[inline(always)]
-    fn run(self, from: usize, len: usize) -> &'a [T] {
-        part(self.elements, from * self.stride, len)
+    fn run(self, from: usize, run: usize) -> &'a [T] {
+        let from = from * self.stride;
+        check_run(self.elements.len(), from, run);
+        &self.elements[from..][..run]
     }
 }
 
-/// `len` elements from `from` on. One function refuses what is too short, in place of two panics with their
-/// messages for each slice of each loop.
+/// Checks that `len` elements have a run from `from` on. One function refuses what is too short, in place of
+/// two panics with their messages for each slice of each loop.
 #[inline(always)]
-fn part<T>(elements: &[T], from: usize, len: usize) -> &[T] {
-    if from > elements.len() || elements.len() - from < len {
+fn check_run(len: usize, from: usize, run: usize) {
+    if from > len || len - from < run {
         wrong_length();
     }
-    &elements[from..][..len]
 }
 
 #[cold]
@@ -244,8 +217,13 @@ macro_rules! maps {
 
         impl<$($ty: Element,)+ F: $function<$($parameter),+> + 'static> $map<$($ty,)+ F> {
             /// The function as a kernel.
-            pub(super) const LOOP: &'static LoopKernel<$n> =
-                &LoopKernel::new::<Self>([$(size_of::<$xt>()),+], size_of::<F::Out>(), F::FIXED);
+            pub(super) const LOOP: &'static LoopKernel<$n> = &LoopKernel {
+                code: LeveledLoop::new::<Self>(),
+                run: RUN_BYTES / Self::WIDEST,
+                sizes: [$(size_of::<$xt>()),+],
+                out_size: size_of::<F::Out>(),
+                fixed: F::FIXED,
+            };
             /// [`LOOP`](Self::LOOP) as any kernel.
             pub(crate) const KERNEL: &'static dyn Kernel<$n> = Self::LOOP;
         }
@@ -255,8 +233,7 @@ macro_rules! maps {
 
             #[inline(always)]
             fn run(RunArgs { out, src: [$($x),+] }: &mut RunArgs<'_, $n>, has_vectors: bool) {
-                let bytes = const { widest(&[$(size_of::<$xt>(),)+ size_of::<F::Out>()]) };
-                let (run, short) = (RUN_BYTES / bytes, SHORT_RUN_BYTES / bytes);
+                let (run, short) = (RUN_BYTES / Self::WIDEST, SHORT_RUN_BYTES / Self::WIDEST);
                 let out: &mut [F::Out] = bytemuck::cast_slice_mut(out);
                 let len = out.len();
                 if len == 0 {
@@ -270,7 +247,7 @@ macro_rules! maps {
                 let mut done = 0;
                 if has_vectors && len >= run {
                     // A match on a constant: the other loops are not compiled.
-                    match const { widest(&[$(size_of::<$xt>(),)+ size_of::<F::Out>()]) } {
+                    match const { Self::WIDEST } {
                         1 => Self::whole_runs::<RUN_BYTES>(out, $($x),+),
                         2 => Self::whole_runs::<{ RUN_BYTES / 2 }>(out, $($x),+),
                         4 => Self::whole_runs::<{ RUN_BYTES / 4 }>(out, $($x),+),
@@ -288,6 +265,9 @@ macro_rules! maps {
         }
 
         impl<$($ty: Element,)+ F: $function<$($parameter),+>> $map<$($ty,)+ F> {
+            /// Bytes of the widest element.
+            const WIDEST: usize = widest(&[$(size_of::<$xt>(),)+ size_of::<F::Out>()]);
+
             /// Computes all whole runs of `N` elements, and fetches ahead.
             #[inline(always)]
             fn whole_runs<const N: usize>(out: &mut [F::Out], $($x: TypedRunSrc<'_, $xt>),+) {
@@ -317,9 +297,7 @@ macro_rules! maps {
                 let mut at = first;
                 while at < len {
                     let from = at.min(len - run);
-                    if from > len || len - from < run {
-                        wrong_length();
-                    }
+                    check_run(len, from, run);
                     let out = &mut out[from..][..run];
                     $(let $x = if F::FIXED[$i] { &[] } else { $x.run(from, run) };)+
                     Self::each(out, $($x,)+ fixed);
@@ -388,30 +366,37 @@ impl<T: Element, F: Fn2<T> + 'static> WithConstants<T, F> {
         Constants::Both => &Self::loops(Some(Map2::<T, Fixed<F, true, false>>::LOOP)),
     };
 
-    const fn loops(left: Option<&'static LoopKernel<2>>) -> LoopsByConstants {
+    const fn loops(left: Option<&'static LoopKernel<2>>) -> LoopsByConstants<2> {
         LoopsByConstants { slices: Map2::<T, F>::LOOP, left, right: Map2::<T, Fixed<F, false, true>>::LOOP }
     }
 }
 
-/// The loops of a function of two elements.
-struct LoopsByConstants {
-    slices: &'static LoopKernel<2>,
+/// The loops of a function, by which of its first two operands is a constant.
+pub(super) struct LoopsByConstants<const N: usize> {
+    pub slices: &'static LoopKernel<N>,
     /// For a constant on the left. Without it, the operands are swapped.
-    left: Option<&'static LoopKernel<2>>,
+    pub left: Option<&'static LoopKernel<N>>,
     /// For a constant on the right.
-    right: &'static LoopKernel<2>,
+    pub right: &'static LoopKernel<N>,
 }
 
-impl Kernel<2> for LoopsByConstants {
-    fn run(&self, out: &mut [u8], [a, b]: [Src<'_>; 2]) {
-        match (a, b) {
-            (_, Src::Same(_)) => self.right.run(out, [a, b]),
-            (Src::Same(_), _) => match self.left {
-                Some(left) => left.run(out, [a, b]),
-                None => self.right.run(out, [b, a]),
-            },
-            _ => self.slices.run(out, [a, b]),
+impl<const N: usize> LoopsByConstants<N> {
+    /// The loop for two operands, and the order in which it takes them.
+    #[inline]
+    pub(super) fn choose<'a>(&self, a: Src<'a>, b: Src<'a>) -> (&'static LoopKernel<N>, [Src<'a>; 2]) {
+        match (a, b, self.left) {
+            (_, Src::Same(_), _) => (self.right, [a, b]),
+            (Src::Same(_), _, Some(left)) => (left, [a, b]),
+            (Src::Same(_), _, None) => (self.right, [b, a]),
+            _ => (self.slices, [a, b]),
         }
+    }
+}
+
+impl Kernel<2> for LoopsByConstants<2> {
+    fn run(&self, out: &mut [u8], [a, b]: [Src<'_>; 2]) {
+        let (kernel, src) = self.choose(a, b);
+        kernel.run(out, src);
     }
 }
 

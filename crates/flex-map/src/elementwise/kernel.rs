@@ -138,6 +138,9 @@ pub(super) fn through_blocks<const N: usize>(
     out: &mut [u8],
     src: [Src<'_>; N],
 ) {
+    if src.iter().any(|src| matches!(src, Src::Out)) {
+        return with_copies(kernel, &[size; N], out_size, out, src);
+    }
     let len = BLOCK_BYTES / size;
     let mut blocks = [[0u64; BLOCK_BYTES / size_of::<u64>()]; N];
     for (block, src) in blocks.iter_mut().zip(src) {
@@ -149,16 +152,38 @@ pub(super) fn through_blocks<const N: usize>(
     }
     for (k, out) in out.chunks_mut(len * out_size).enumerate() {
         let bytes = out.len() / out_size * size;
-        for (block, src) in blocks.iter_mut().zip(src) {
-            if let Src::Out = src {
-                bytemuck::cast_slice_mut::<u64, u8>(block)[..bytes].copy_from_slice(out);
-            }
-        }
         let slices = core::array::from_fn(|n| match src[n] {
             Src::Each(all) => Src::Each(&all[k * len * size..][..bytes]),
             Src::Same(_) | Src::Out => Src::Each(&bytemuck::cast_slice(&blocks[n])[..bytes]),
         });
         kernel.run(out, slices);
+    }
+}
+
+/// Runs a kernel whose operand lies in the output over copies of it, in blocks on the stack.
+///
+/// `sizes` are the numbers of bytes of the operands' elements, `out_size` of an element of the output.
+#[inline(never)]
+pub(super) fn with_copies<const N: usize>(
+    kernel: &dyn Kernel<N>,
+    sizes: &[usize; N],
+    out_size: usize,
+    out: &mut [u8],
+    src: [Src<'_>; N],
+) {
+    let mut block = [0u64; BLOCK_BYTES / size_of::<u64>()];
+    let block: &mut [u8] = bytemuck::cast_slice_mut(&mut block);
+    let len = BLOCK_BYTES / out_size;
+    for (k, out) in out.chunks_mut(BLOCK_BYTES).enumerate() {
+        let block = &mut block[..out.len()];
+        block.copy_from_slice(out);
+        let elements = out.len() / out_size;
+        let src = core::array::from_fn(|n| match src[n] {
+            Src::Each(all) => Src::Each(&all[k * len * sizes[n]..][..elements * sizes[n]]),
+            Src::Same(value) => Src::Same(value),
+            Src::Out => Src::Each(block),
+        });
+        kernel.run(out, src);
     }
 }
 
