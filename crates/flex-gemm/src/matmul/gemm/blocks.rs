@@ -224,7 +224,8 @@ impl<T: Real> StripProduct<T> {
                 }
             }
             match height {
-                // Not apart: small products are nothing else, and a call takes as long as 40 multiplications.
+                // Not apart: with a call for each full strip, a product of 32 x 32 x 32 took 1.18 us in
+                // place of 1.08 (one thread of Zen 4).
                 ROWS => self.tiles::<S, ROWS, V, SUM>(),
                 _ => self.columns::<S, 1, V, SUM>(),
             }
