@@ -4,6 +4,7 @@
 //! Arrays of 16 Ki elements stay in the second-level cache; 1 Mi elements would measure memory.
 
 use flex_math::Operand::Each;
+use flex_math::simd::EveryLevel;
 use flex_math::*;
 use std::hint::black_box;
 use std::time::Instant;
@@ -54,8 +55,8 @@ where
         "{name:12} {:8.3} {:8.3} {:8.3} {:8.3}",
         time(|| map(f, black_box(&x32), &mut y32)),
         time(|| map(f, black_box(&x64), &mut y64)),
-        time(|| apply(f, Each(black_box(&x16)), &mut y16)),
-        time(|| apply(f, Each(black_box(&xb16)), &mut yb16)),
+        time(|| apply(EveryLevel, f, Each(black_box(&x16)), &mut y16)),
+        time(|| apply(EveryLevel, f, Each(black_box(&xb16)), &mut yb16)),
     );
 }
 

@@ -86,6 +86,8 @@ pub trait UnaryFn<T: Float>: Copy + Send + Sync {
 pub trait BinaryFn<T: Float>: Copy + Send + Sync {
     /// See [`UnaryFn::IS_LIGHT`].
     const IS_LIGHT: bool = false;
+    /// Whether the operands may be swapped.
+    const COMMUTES: bool = false;
     /// The function of each pair of lanes of `a` and `b`.
     fn eval<S: Simd>(self, a: Vector<S, T>, b: Vector<S, T>) -> Vector<S, T>;
 }

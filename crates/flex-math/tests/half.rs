@@ -2,7 +2,7 @@
 
 use flex_math::Operand::{Each, Out, Same};
 use flex_math::half::{Half, bf16, convert, f16, from_f32, to_f32};
-use flex_math::simd::{Simd, Vector};
+use flex_math::simd::{EveryLevel, Simd, Vector};
 use flex_math::*;
 
 fn widen<H: Half>(src: &[H]) -> Vec<f32> {
@@ -117,10 +117,10 @@ fn drivers<H: Half>(of: impl Fn(f32) -> H, to: impl Fn(H) -> f32) {
             assert!(got[0] == mark && got[len + 1] == mark);
             assert_eq!(&got[1..=len], want);
         };
-        fresh(&|dst| apply(Gelu, Each(&a), dst), &unary);
-        fresh(&|dst| apply2(Atan2, Each(&a), Each(&b), dst), &both);
-        fresh(&|dst| apply2(Atan2, Each(&a), Same(0.3), dst), &rhs);
-        fresh(&|dst| apply2(Atan2, Same(0.3), Each(&b), dst), &lhs);
+        fresh(&|dst| apply(EveryLevel, Gelu, Each(&a), dst), &unary);
+        fresh(&|dst| apply2(EveryLevel, Atan2, Each(&a), Each(&b), dst), &both);
+        fresh(&|dst| apply2(EveryLevel, Atan2, Each(&a), Same(0.3), dst), &rhs);
+        fresh(&|dst| apply2(EveryLevel, Atan2, Same(0.3), Each(&b), dst), &lhs);
 
         let wide: Vec<f32> = a.iter().map(|&x| to(x)).collect();
         assert_eq!(widen(&a), wide);
@@ -133,11 +133,11 @@ fn drivers<H: Half>(of: impl Fn(f32) -> H, to: impl Fn(H) -> f32) {
             run(&mut data);
             assert_eq!(data, want);
         };
-        in_place(&a, &|data| apply(Gelu, Out, data), &unary);
-        in_place(&a, &|data| apply2(Atan2, Out, Each(&b), data), &both);
-        in_place(&b, &|data| apply2(Atan2, Each(&a), Out, data), &both);
-        in_place(&a, &|data| apply2(Atan2, Out, Same(0.3), data), &rhs);
-        in_place(&b, &|data| apply2(Atan2, Same(0.3), Out, data), &lhs);
+        in_place(&a, &|data| apply(EveryLevel, Gelu, Out, data), &unary);
+        in_place(&a, &|data| apply2(EveryLevel, Atan2, Out, Each(&b), data), &both);
+        in_place(&b, &|data| apply2(EveryLevel, Atan2, Each(&a), Out, data), &both);
+        in_place(&a, &|data| apply2(EveryLevel, Atan2, Out, Same(0.3), data), &rhs);
+        in_place(&b, &|data| apply2(EveryLevel, Atan2, Same(0.3), Out, data), &lhs);
     }
 }
 
@@ -166,16 +166,16 @@ fn nan_stays_nan<H: Half + Default>(is_nan: impl Fn(H) -> bool) {
             assert_eq!(is_nan(y), want(x), "{x:?} gave {y:?}");
         }
     };
-    check(&|dst| apply(AsItIs, Each(&all), dst), &|x| is_nan(x));
-    check(&|dst| apply(Sin, Each(&all), dst), &|x| !H::widen(x.bits()).is_finite());
-    check(&|dst| apply(Gelu, Each(&all), dst), &|x| is_nan(x));
-    check(&|dst| apply2(Atan2, Each(&all), Each(&all), dst), &|x| is_nan(x));
+    check(&|dst| apply(EveryLevel, AsItIs, Each(&all), dst), &|x| is_nan(x));
+    check(&|dst| apply(EveryLevel, Sin, Each(&all), dst), &|x| !H::widen(x.bits()).is_finite());
+    check(&|dst| apply(EveryLevel, Gelu, Each(&all), dst), &|x| is_nan(x));
+    check(&|dst| apply2(EveryLevel, Atan2, Each(&all), Each(&all), dst), &|x| is_nan(x));
     // NaN payloads that rounding would carry into the sign, or cut off.
     for bits in [0x7fff_ffff, 0xffff_ffff, 0x7fff_8000, 0x7f80_0001, 0xff80_7fff] {
         let nan = f32::from_bits(bits);
-        check(&|dst| apply2(Atan2, Each(&all), Same(nan), dst), &|_| true);
-        check(&|dst| apply2(Atan2, Same(nan), Each(&all), dst), &|_| true);
-        check(&|dst| apply(AsItIs, Same(nan), dst), &|_| true);
+        check(&|dst| apply2(EveryLevel, Atan2, Each(&all), Same(nan), dst), &|_| true);
+        check(&|dst| apply2(EveryLevel, Atan2, Same(nan), Each(&all), dst), &|_| true);
+        check(&|dst| apply(EveryLevel, AsItIs, Same(nan), dst), &|_| true);
         check(&|dst| from_f32(&vec![nan; dst.len()], dst), &|_| true);
     }
     check(&|dst| convert::<f16, H>(&vec![f16::from_bits(0x7fff); dst.len()], dst), &|_| true);

@@ -10,11 +10,14 @@
 //! they are not rounded to the half first.
 
 use super::element::{Fn1, Fn3, Map1, UniformMap3};
-use super::kernel::{BLOCK, FloatKernels, Kernel, RowBatch, RowKernel, RowSrc, Src, Typed, through_blocks};
+use super::kernel::{
+    BLOCK, FloatKernels, Kernel, RowBatch, RowKernel, RowSrc, Src, Typed, run_rows, through_blocks,
+};
 use crate::{Element, bf16, f16};
+use core::convert::Infallible;
 use core::marker::PhantomData;
 use flex_math::half::{Half, from_f32, to_f32};
-use flex_math::simd::{Simd, Vector};
+use flex_math::simd::{Dispatch, EveryLevel, HasVectors, Simd, Vector};
 use flex_math::{
     BinaryFn, Float, Operand, Row2, StoredFloat, UnaryFn, apply, apply2, apply2_rows, map2, map2_in_place,
 };
@@ -118,15 +121,68 @@ pub(super) const fn heavy2<F: FloatFn2>() -> FloatKernels<2> {
 /// A light function over the stored type `E`.
 struct Light<E, F>(PhantomData<fn(E) -> F>);
 
-impl<E: StoredFloat + Element, F: UnaryFn<E::Compute> + Default + 'static> Kernel<1> for Light<E, F> {
-    fn run(&self, out: &mut [u8], [a]: [Src<'_>; 1]) {
-        apply(F::default(), operand::<E>(a), bytemuck::cast_slice_mut(out));
+/// The stored type of a light function's elements.
+trait LightElement: StoredFloat + Element {
+    /// The levels that the function is compiled for.
+    type Levels: Dispatch;
+    /// The kernel at other levels.
+    type Otherwise<const N: usize>: Kernel<N>;
+
+    /// The levels, if the process is at one of them; otherwise a kernel made of the function over f32.
+    fn levels<const N: usize>(single: &'static dyn Kernel<N>) -> Result<Self::Levels, Self::Otherwise<N>>;
+}
+
+macro_rules! light_elements {
+    ($($float:ty)*; $($half:ty)*) => {
+        $(impl LightElement for $float {
+            type Levels = EveryLevel;
+            type Otherwise<const N: usize> = Infallible;
+
+            #[inline(always)]
+            fn levels<const N: usize>(_: &'static dyn Kernel<N>) -> Result<EveryLevel, Infallible> {
+                Ok(EveryLevel)
+            }
+        })*
+        $(impl LightElement for $half {
+            type Levels = HasVectors;
+            type Otherwise<const N: usize> = ThroughSingle<$half, N>;
+
+            #[inline(always)]
+            fn levels<const N: usize>(
+                single: &'static dyn Kernel<N>,
+            ) -> Result<HasVectors, ThroughSingle<$half, N>> {
+                HasVectors::here().ok_or(ThroughSingle::rounded(single))
+            }
+        })*
+    };
+}
+
+light_elements!(f64 f32; f16 bf16);
+
+impl<const N: usize> Kernel<N> for Infallible {
+    fn run(&self, _: &mut [u8], _: [Src<'_>; N]) {
+        match *self {}
     }
 }
 
-impl<E: StoredFloat + Element, F: BinaryFn<E::Compute> + Default + 'static> Kernel<2> for Light<E, F> {
+impl<E: LightElement, F: UnaryFn<E::Compute> + UnaryFn<f32> + Default + 'static> Kernel<1> for Light<E, F> {
+    fn run(&self, out: &mut [u8], [a]: [Src<'_>; 1]) {
+        match E::levels(&Light::<f32, F>(PhantomData)) {
+            Ok(levels) => apply(levels, F::default(), operand::<E>(a), bytemuck::cast_slice_mut(out)),
+            Err(kernel) => kernel.run(out, [a]),
+        }
+    }
+}
+
+impl<E: LightElement, F: BinaryFn<E::Compute> + BinaryFn<f32> + Default + 'static> Kernel<2> for Light<E, F> {
     fn run(&self, out: &mut [u8], [a, b]: [Src<'_>; 2]) {
-        apply2(F::default(), operand::<E>(a), operand::<E>(b), bytemuck::cast_slice_mut(out));
+        match E::levels(&Light::<f32, F>(PhantomData)) {
+            Ok(levels) => {
+                let (a, b) = (operand::<E>(a), operand::<E>(b));
+                apply2(levels, F::default(), a, b, bytemuck::cast_slice_mut(out));
+            }
+            Err(kernel) => kernel.run(out, [a, b]),
+        }
     }
 
     fn by_rows(&self) -> Option<&dyn RowKernel<2>> {
@@ -134,11 +190,18 @@ impl<E: StoredFloat + Element, F: BinaryFn<E::Compute> + Default + 'static> Kern
     }
 }
 
-impl<E: StoredFloat + Element, F: BinaryFn<E::Compute> + Default + 'static> RowKernel<2> for Light<E, F> {
-    fn run_rows(&self, out: &mut [u8], RowBatch { src: [a, b], len, starts }: RowBatch<'_, 2>) {
+impl<E: LightElement, F: BinaryFn<E::Compute> + BinaryFn<f32> + Default + 'static> RowKernel<2>
+    for Light<E, F>
+{
+    fn run_rows(&self, out: &mut [u8], rows: RowBatch<'_, 2>) {
+        let levels = match E::levels(&Light::<f32, F>(PhantomData)) {
+            Ok(levels) => levels,
+            Err(kernel) => return run_rows(&kernel, out, rows),
+        };
+        let RowBatch { src: [a, b], len, starts } = rows;
         let out = bytemuck::cast_slice_mut::<_, E>(out);
         let (a, b) = (RowOperand::new(a), RowOperand::new(b));
-        apply2_rows(F::default(), &mut TypedRows { out, a, b, len, starts, next: 0 });
+        apply2_rows(levels, F::default(), &mut TypedRows { out, a, b, len, starts, next: 0 });
     }
 }
 
@@ -204,13 +267,17 @@ impl<'a, E: StoredFloat + Element> RowOperand<'a, E> {
     }
 }
 
-impl<E: StoredFloat + Element, F: FloatFn3> Kernel<3> for Light<E, F> {
+impl<E: LightElement, F: FloatFn3> Kernel<3> for Light<E, F> {
     fn run(&self, out: &mut [u8], [a, p, q]: [Src<'_>; 3]) {
+        let levels = match E::levels(&Light::<f32, F>(PhantomData)) {
+            Ok(levels) => levels,
+            Err(kernel) => return kernel.run(out, [a, p, q]),
+        };
         let (Operand::Same(p), Operand::Same(q)) = (operand::<E>(p), operand::<E>(q)) else {
             unreachable!("the parameters are constants");
         };
         let f = With { f: F::default(), p: E::constant(p), q: E::constant(q) };
-        apply(f, operand::<E>(a), bytemuck::cast_slice_mut(out));
+        apply(levels, f, operand::<E>(a), bytemuck::cast_slice_mut(out));
     }
 }
 

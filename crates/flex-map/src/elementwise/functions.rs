@@ -34,7 +34,7 @@ macro_rules! number_fn {
                 Self::of($a)
             }
         }
-        number_fn!(@vectors UnaryFn $name $a);
+        number_fn!(@vectors UnaryFn [] $name $a);
     };
     (@impls $bound:ident [$($constants:ident)?] $name:ident $a:ident $b:ident) => {
         impl<T: $bound + Element> Fn2<T> for $name {
@@ -47,7 +47,7 @@ macro_rules! number_fn {
                 Self::of($a, $b)
             }
         }
-        number_fn!(@vectors BinaryFn $name $a $b);
+        number_fn!(@vectors BinaryFn [$($constants)?] $name $a $b);
     };
     (@impls $bound:ident [] $name:ident $a:ident $b:ident $c:ident) => {
         impl<T: $bound + Element> Fn3<T> for $name {
@@ -73,9 +73,10 @@ macro_rules! number_fn {
             }
         }
     };
-    (@vectors $math:ident $name:ident $($x:ident)+) => {
+    (@vectors $math:ident [$($constants:ident)?] $name:ident $($x:ident)+) => {
         impl<T: Float> flex_math::$math<T> for $name {
             const IS_LIGHT: bool = true;
+            $(const COMMUTES: bool = matches!(Constants::$constants, Constants::Commuting);)?
             #[inline(always)]
             fn eval<S: Simd>(self, $($x: Vector<S, T>),+) -> Vector<S, T> {
                 Self::of($($x),+)

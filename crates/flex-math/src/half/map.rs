@@ -6,7 +6,7 @@
 
 use super::odd::to_odd_vector;
 use super::{Half, bf16, f16};
-use crate::simd::{Simd, Vector, prefetch_ahead};
+use crate::simd::{EveryLevel, Simd, Vector, prefetch_ahead};
 use crate::slice::{AsIs, Destination, Each, Identity, StoredFloat, VectorSource, run1, same_len};
 use core::marker::PhantomData;
 
@@ -45,7 +45,9 @@ pub fn from_f64<H: Half>(src: &[f64], dst: &mut [H]) {
 pub fn convert<A: Half, B: Half>(src: &[A], dst: &mut [B]) {
     same_len("half::convert", src.len(), dst.len());
     // SAFETY: both have `src.len()` elements, and do not overlap, since `dst` is borrowed exclusively.
-    unsafe { run1(Identity, Widened(src.as_ptr()), Rounded::<B, false>(dst.as_mut_ptr()), src.len()) }
+    unsafe {
+        run1(EveryLevel, Identity, Widened(src.as_ptr()), Rounded::<B, false>(dst.as_mut_ptr()), src.len())
+    }
 }
 
 /// The loop of [`to_f32`].
@@ -53,7 +55,7 @@ pub fn convert<A: Half, B: Half>(src: &[A], dst: &mut [B]) {
 fn widen<H: Half>(src: &[H], dst: &mut [f32]) {
     same_len("half::to_f32", src.len(), dst.len());
     // SAFETY: as in `convert`.
-    unsafe { run1(Identity, Widened(src.as_ptr()), AsIs(dst.as_mut_ptr()), src.len()) }
+    unsafe { run1(EveryLevel, Identity, Widened(src.as_ptr()), AsIs(dst.as_mut_ptr()), src.len()) }
 }
 
 /// The loop of [`from_f32`].
@@ -61,7 +63,9 @@ fn widen<H: Half>(src: &[H], dst: &mut [f32]) {
 fn narrow<H: Half>(src: &[f32], dst: &mut [H]) {
     same_len("half::from_f32", src.len(), dst.len());
     // SAFETY: as in `convert`.
-    unsafe { run1(Identity, Each(src.as_ptr()), Rounded::<H, false>(dst.as_mut_ptr()), src.len()) }
+    unsafe {
+        run1(EveryLevel, Identity, Each(src.as_ptr()), Rounded::<H, false>(dst.as_mut_ptr()), src.len())
+    }
 }
 
 /// The loop of [`from_f64`].
@@ -70,7 +74,7 @@ pub(super) fn narrow64<H: Half>(src: &[f64], dst: &mut [H]) {
     same_len("half::from_f64", src.len(), dst.len());
     let odd = RoundedToOdd(src.as_ptr(), PhantomData::<H>);
     // SAFETY: as in `convert`.
-    unsafe { run1(Identity, odd, Rounded::<H, false>(dst.as_mut_ptr()), src.len()) }
+    unsafe { run1(EveryLevel, Identity, odd, Rounded::<H, false>(dst.as_mut_ptr()), src.len()) }
 }
 
 macro_rules! stored_as_half {

@@ -34,6 +34,30 @@ pub fn dispatch<Op: WithSimd>(op: Op) -> Op::Output {
     level::run::<Op, 64>(op)
 }
 
+/// A choice of the levels that an operation is compiled for, among which [`dispatch`](Self::dispatch) chooses.
+pub trait Dispatch: Copy {
+    /// Runs `op` at the level of this process.
+    fn dispatch<Op: WithSimd>(self, op: Op) -> Op::Output;
+}
+
+/// Every level, as [`dispatch`] chooses.
+#[derive(Clone, Copy, Debug)]
+pub struct EveryLevel;
+
+impl Dispatch for EveryLevel {
+    #[inline(always)]
+    fn dispatch<Op: WithSimd>(self, op: Op) -> Op::Output {
+        dispatch(op)
+    }
+}
+
+impl Dispatch for HasVectors {
+    #[inline(always)]
+    fn dispatch<Op: WithSimd>(self, op: Op) -> Op::Output {
+        self.dispatch(op)
+    }
+}
+
 /// [`dispatch`] for loops that vectors of 64 bytes do not speed up. They are compiled for the baseline and
 /// for AVX2 alone, which is a third less code.
 #[inline(always)]
