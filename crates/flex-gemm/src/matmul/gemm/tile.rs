@@ -116,8 +116,11 @@ pub(super) struct Next<T> {
 }
 
 impl<T> Next<T> {
-    /// Nothing to fetch.
-    pub const NONE: Self = Self { start: core::ptr::null(), row: 0, lines: 0 };
+    /// Nothing to fetch: tiles name a line again that is in use.
+    #[inline(always)]
+    pub fn none(in_use: *const T) -> Self {
+        Self { start: in_use, row: 0, lines: 0 }
+    }
 
     /// Whether there are lines to fetch.
     #[inline(always)]
@@ -139,8 +142,7 @@ impl<T> Next<T> {
             let start = self.start.wrapping_byte_add(tiles * CACHE_LINE);
             Self { start, lines: self.lines - tiles, ..self }
         } else {
-            // The tiles of this strip name a line again that is in use.
-            Self { row: 0, lines: 0, ..self }
+            Self::none(self.start)
         }
     }
 }
