@@ -2,7 +2,7 @@
 
 use super::driver::{Cost, Input, Op, ScalarBytes, run};
 use super::element::{
-    Constants, Fixed, Fn1, Fn2, Fn3, LoopKernel, LoopsByConstants, Map1, Map2, Map3, WithConstants,
+    Constants, Fixed, Fn1, Fn2, Fn3, LoopsByConstants, Map1, Map2, Map3, VectorLoop, WithConstants,
     predicate1,
 };
 use super::integer::{BitAnd, BitLogic, BitOr, BitXor};
@@ -334,7 +334,7 @@ struct Question {
 
 impl Question {
     const fn new<T: Element, F: Fn3<T, T, u8> + 'static>(flags: u8) -> Self {
-        Self::of::<T, F>(Some(Map3::<T, T, u8, Fixed<F, true, false>>::LOOP), flags)
+        Self::of::<T, F>(Some(Map3::<T, T, u8, Fixed<F, true, false>>::VECTOR_LOOP), flags)
     }
 
     /// A comparison that commutes.
@@ -343,19 +343,20 @@ impl Question {
     }
 
     const fn of<T: Element, F: Fn3<T, T, u8> + 'static>(
-        left: Option<&'static LoopKernel<3>>,
+        left: Option<&'static VectorLoop<3>>,
         flags: u8,
     ) -> Self {
-        let (slices, right) = (Map3::<T, T, u8, F>::LOOP, Map3::<T, T, u8, Fixed<F, false, true>>::LOOP);
+        let slices = Map3::<T, T, u8, F>::LOOP;
+        let right = Map3::<T, T, u8, Fixed<F, false, true>>::VECTOR_LOOP;
         Self { loops: LoopsByConstants { slices, left, right }, flags }
     }
 }
 
 impl Kernel<2> for Question {
     fn run(&self, out: &mut [u8], [a, b]: [Src<'_>; 2]) {
-        let (a, b) = if self.flags & SWAPS != 0 { (b, a) } else { (a, b) };
-        let (kernel, [a, b]) = self.loops.choose(a, b);
-        kernel.run(out, [a, b, Src::Same(core::slice::from_ref(&self.flags))]);
+        let flags = Src::Same(core::slice::from_ref(&self.flags));
+        let src = if self.flags & SWAPS != 0 { [b, a] } else { [a, b] };
+        self.loops.run(out, src, |a, b| [a, b, flags]);
     }
 }
 

@@ -10,7 +10,9 @@ use super::kernel::{FloatKernels, IntegerKernels, Kernel, Src, with_copies};
 use crate::{Element, bf16, f16};
 use core::hint::black_box;
 use core::marker::PhantomData;
-use flex_math::simd::{LeveledLoop, Levels, LoopArgs, LoopCode, prefetch_ahead};
+use flex_math::simd::{
+    Dispatch, EveryLevel, HasVectors, LeveledLoop, Levels, LoopArgs, LoopCode, prefetch_ahead,
+};
 
 /// A function of one element.
 pub(crate) trait Fn1<A> {
@@ -20,6 +22,8 @@ pub(crate) trait Fn1<A> {
     const LEVELS: Levels = Levels::Lean;
     /// See [`Fn2::IS_LIGHT`].
     const IS_LIGHT: bool = true;
+    /// See [`LoopCode::NEEDS_VECTORS`].
+    const NEEDS_VECTORS: bool = false;
     /// Whether the loop prefetches.
     const PREFETCHES: bool = true;
     /// See [`Fn3::FIXED`].
@@ -36,6 +40,8 @@ pub(crate) trait Fn2<T> {
     const LEVELS: Levels = Levels::Lean;
     /// Whether the function costs less than moving its operands. Then its loop is unrolled.
     const IS_LIGHT: bool = true;
+    /// See [`LoopCode::NEEDS_VECTORS`].
+    const NEEDS_VECTORS: bool = false;
     /// Whether the loop prefetches.
     const PREFETCHES: bool = true;
     /// See [`Fn3::FIXED`].
@@ -67,6 +73,8 @@ pub(crate) trait Fn3<A, B = A, C = B> {
     const LEVELS: Levels = Levels::Lean;
     /// See [`Fn2::IS_LIGHT`].
     const IS_LIGHT: bool = true;
+    /// See [`LoopCode::NEEDS_VECTORS`].
+    const NEEDS_VECTORS: bool = false;
     /// Whether the loop prefetches.
     const PREFETCHES: bool = true;
     /// The operands that are always constants. What the function computes of them alone is computed once.
@@ -127,6 +135,36 @@ type RunBlock = [u64; RUN_BYTES / size_of::<u64>()];
 
 impl<const N: usize> Kernel<N> for LoopKernel<N> {
     fn run(&self, out: &mut [u8], src: [Src<'_>; N]) {
+        self.run_by(EveryLevel, out, src);
+    }
+}
+
+/// A loop that needs vectors.
+pub(super) struct VectorLoop<const N: usize>(LoopKernel<N>);
+
+impl<const N: usize> VectorLoop<N> {
+    /// [`Kernel::run`].
+    #[inline(always)]
+    fn run(&self, vectors: HasVectors, out: &mut [u8], src: [Src<'_>; N]) {
+        self.0.run_by(vectors, out, src);
+    }
+}
+
+/// A loop as a kernel among the levels `D`.
+struct LoopRun<'k, const N: usize, D> {
+    kernel: &'k LoopKernel<N>,
+    levels: D,
+}
+
+impl<const N: usize, D: Dispatch + Sync> Kernel<N> for LoopRun<'_, N, D> {
+    fn run(&self, out: &mut [u8], src: [Src<'_>; N]) {
+        self.kernel.run_by(self.levels, out, src);
+    }
+}
+
+impl<const N: usize> LoopKernel<N> {
+    /// [`run`](Kernel::run) among the levels `D`.
+    fn run_by<D: Dispatch + Sync>(&self, levels: D, out: &mut [u8], src: [Src<'_>; N]) {
         let mut args = RunArgs { out, src: [RunSrc { bytes: &[], stride: 1 }; N] };
         for n in 0..N {
             match src[n] {
@@ -140,21 +178,29 @@ impl<const N: usize> Kernel<N> for LoopKernel<N> {
                 Src::Same(bytes) if self.fixed[n] || bytes.len() > self.sizes[n] => {
                     args.src[n] = RunSrc { bytes, stride: 0 };
                 }
-                Src::Same(element) => return self.run_with_constant(args.out, src, n, element),
-                Src::Out => return with_copies(self, &self.sizes, self.out_size, args.out, src),
+                Src::Same(element) => return self.run_with_constant(levels, args.out, src, n, element),
+                Src::Out => {
+                    let run = LoopRun { kernel: self, levels };
+                    return with_copies(&run, &self.sizes, self.out_size, args.out, src);
+                }
             }
         }
-        self.code.call(&mut args);
+        levels.run_loop(&self.code, &mut args);
     }
-}
 
-impl<const N: usize> LoopKernel<N> {
-    /// [`run`](Kernel::run) where operand `n` is a constant, of which it makes a run.
+    /// [`run_by`](Self::run_by) where operand `n` is a constant, of which it makes a run.
     #[inline(never)]
-    fn run_with_constant(&self, out: &mut [u8], src: [Src<'_>; N], n: usize, element: &[u8]) {
+    fn run_with_constant<D: Dispatch + Sync>(
+        &self,
+        levels: D,
+        out: &mut [u8],
+        src: [Src<'_>; N],
+        n: usize,
+        element: &[u8],
+    ) {
         let block = equal_elements(element);
         let run: &[u8] = &bytemuck::cast_slice(&block)[..self.run * self.sizes[n]];
-        self.run(out, core::array::from_fn(|i| if i == n { Src::Same(run) } else { src[i] }));
+        self.run_by(levels, out, core::array::from_fn(|i| if i == n { Src::Same(run) } else { src[i] }));
     }
 }
 
@@ -216,20 +262,28 @@ macro_rules! maps {
         pub(crate) struct $map<$($ty,)+ F>(PhantomData<fn($($ty),+) -> F>);
 
         impl<$($ty: Element,)+ F: $function<$($parameter),+> + 'static> $map<$($ty,)+ F> {
-            /// The function as a kernel.
-            pub(super) const LOOP: &'static LoopKernel<$n> = &LoopKernel {
+            const CODE: LoopKernel<$n> = LoopKernel {
                 code: LeveledLoop::new::<Self>(),
                 run: RUN_BYTES / Self::WIDEST,
                 sizes: [$(size_of::<$xt>()),+],
                 out_size: size_of::<F::Out>(),
                 fixed: F::FIXED,
             };
+            /// The function as a kernel. Does not compile if the function needs vectors.
+            pub(super) const LOOP: &'static LoopKernel<$n> = {
+                assert!(!F::NEEDS_VECTORS);
+                &Self::CODE
+            };
+            /// The function as a kernel that needs vectors.
+            #[allow(dead_code, reason = "no function of one element needs vectors")]
+            pub(super) const VECTOR_LOOP: &'static VectorLoop<$n> = &VectorLoop(Self::CODE);
             /// [`LOOP`](Self::LOOP) as any kernel.
             pub(crate) const KERNEL: &'static dyn Kernel<$n> = Self::LOOP;
         }
 
         impl<$($ty: Element,)+ F: $function<$($parameter),+>> LoopCode<RunLoop<$n>> for $map<$($ty,)+ F> {
             const LEVELS: Levels = F::LEVELS;
+            const NEEDS_VECTORS: bool = F::NEEDS_VECTORS;
 
             #[inline(always)]
             fn run(RunArgs { out, src: [$($x),+] }: &mut RunArgs<'_, $n>, has_vectors: bool) {
@@ -327,13 +381,15 @@ maps! {
     Map3<A, B, C> of Fn3<A, B, C>, 3: 0 a: A, 1 b: B, 2 c: C;
 }
 
-/// A function with another loop, for a constant as its first operand (`A`) or as its second (`B`).
+/// A function with another loop, for a constant as its first operand (`A`) or as its second (`B`). Such loops
+/// are compiled for vectors alone: where there are none, reading is not the bottleneck.
 pub(super) struct Fixed<F, const A: bool, const B: bool>(PhantomData<fn() -> F>);
 
 impl<T, F: Fn2<T>, const A: bool, const B: bool> Fn2<T> for Fixed<F, A, B> {
     type Out = F::Out;
     const LEVELS: Levels = F::LEVELS;
     const IS_LIGHT: bool = F::IS_LIGHT;
+    const NEEDS_VECTORS: bool = true;
     const PREFETCHES: bool = F::PREFETCHES;
     const FIXED: [bool; 2] = [A, B];
     #[inline(always)]
@@ -346,6 +402,7 @@ impl<X, Y, Z, F: Fn3<X, Y, Z>, const A: bool, const B: bool> Fn3<X, Y, Z> for Fi
     type Out = F::Out;
     const LEVELS: Levels = F::LEVELS;
     const IS_LIGHT: bool = F::IS_LIGHT;
+    const NEEDS_VECTORS: bool = true;
     const PREFETCHES: bool = F::PREFETCHES;
     const FIXED: [bool; 3] = [A || F::FIXED[0], B || F::FIXED[1], F::FIXED[2]];
     #[inline(always)]
@@ -361,13 +418,14 @@ impl<T: Element, F: Fn2<T> + 'static> WithConstants<T, F> {
     /// The function as a kernel.
     pub(super) const KERNEL: &'static dyn Kernel<2> = match F::CONSTANTS {
         Constants::Runs => Map2::<T, F>::KERNEL,
-        Constants::Right => &Self::loops(Some(Map2::<T, F>::LOOP)),
+        Constants::Right => &Self::loops(Some(Map2::<T, F>::VECTOR_LOOP)),
         Constants::Commuting => &Self::loops(None),
-        Constants::Both => &Self::loops(Some(Map2::<T, Fixed<F, true, false>>::LOOP)),
+        Constants::Both => &Self::loops(Some(Map2::<T, Fixed<F, true, false>>::VECTOR_LOOP)),
     };
 
-    const fn loops(left: Option<&'static LoopKernel<2>>) -> LoopsByConstants<2> {
-        LoopsByConstants { slices: Map2::<T, F>::LOOP, left, right: Map2::<T, Fixed<F, false, true>>::LOOP }
+    const fn loops(left: Option<&'static VectorLoop<2>>) -> LoopsByConstants<2> {
+        let right = Map2::<T, Fixed<F, false, true>>::VECTOR_LOOP;
+        LoopsByConstants { slices: Map2::<T, F>::LOOP, left, right }
     }
 }
 
@@ -375,28 +433,36 @@ impl<T: Element, F: Fn2<T> + 'static> WithConstants<T, F> {
 pub(super) struct LoopsByConstants<const N: usize> {
     pub slices: &'static LoopKernel<N>,
     /// For a constant on the left. Without it, the operands are swapped.
-    pub left: Option<&'static LoopKernel<N>>,
+    pub left: Option<&'static VectorLoop<N>>,
     /// For a constant on the right.
-    pub right: &'static LoopKernel<N>,
+    pub right: &'static VectorLoop<N>,
 }
 
 impl<const N: usize> LoopsByConstants<N> {
-    /// The loop for two operands, and the order in which it takes them.
-    #[inline]
-    pub(super) fn choose<'a>(&self, a: Src<'a>, b: Src<'a>) -> (&'static LoopKernel<N>, [Src<'a>; 2]) {
-        match (a, b, self.left) {
-            (_, Src::Same(_), _) => (self.right, [a, b]),
-            (Src::Same(_), _, Some(left)) => (left, [a, b]),
-            (Src::Same(_), _, None) => (self.right, [b, a]),
-            _ => (self.slices, [a, b]),
+    /// Runs the loop for two operands, which `src` completes to all operands.
+    #[inline(always)]
+    pub(super) fn run<'a>(
+        &self,
+        out: &mut [u8],
+        [a, b]: [Src<'a>; 2],
+        src: impl Fn(Src<'a>, Src<'a>) -> [Src<'a>; N],
+    ) {
+        let is_constant = |src| matches!(src, Src::Same(_));
+        if !is_constant(a) && !is_constant(b) {
+            return self.slices.run_by(EveryLevel, out, src(a, b));
+        }
+        match (HasVectors::here(), self.left) {
+            (None, _) => self.slices.run_by(EveryLevel, out, src(a, b)),
+            (Some(vectors), _) if is_constant(b) => self.right.run(vectors, out, src(a, b)),
+            (Some(vectors), Some(left)) => left.run(vectors, out, src(a, b)),
+            (Some(vectors), None) => self.right.run(vectors, out, src(b, a)),
         }
     }
 }
 
 impl Kernel<2> for LoopsByConstants<2> {
-    fn run(&self, out: &mut [u8], [a, b]: [Src<'_>; 2]) {
-        let (kernel, src) = self.choose(a, b);
-        kernel.run(out, src);
+    fn run(&self, out: &mut [u8], src: [Src<'_>; 2]) {
+        self.run(out, src, |a, b| [a, b]);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Selection by a boolean mask.
 
 use super::driver::{Cost, Input, Op, ScalarBytes, run};
-use super::element::{Fixed, Fn3, Map3};
+use super::element::{Fixed, Fn3, LoopsByConstants, Map3};
 use super::integer::BitLogic;
 use super::kernel::{Kernel, Src, Typed};
 use super::number::Selection;
@@ -49,16 +49,17 @@ struct Blend<T>(PhantomData<T>);
 
 impl<T: BitLogic + Selection> Blend<T> {
     const KERNEL: &'static dyn Kernel<3> = &Self(PhantomData);
+    const LOOPS: &'static LoopsByConstants<3> = &LoopsByConstants {
+        slices: Map3::<u8, T, T, Chosen>::LOOP,
+        left: Some(Map3::<u8, T, T, Chosen>::VECTOR_LOOP),
+        right: Map3::<u8, T, T, Fixed<Chosen, false, true>>::VECTOR_LOOP,
+    };
 }
 
 impl<T: BitLogic + Selection> Kernel<3> for Blend<T> {
     fn run(&self, out: &mut [u8], [tensor, mask, value]: [Src<'_>; 3]) {
         if !matches!((tensor, value), (Src::Out, _) | (_, Src::Out)) {
-            let kernel = match value {
-                Src::Same(_) => Map3::<u8, T, T, Fixed<Chosen, false, true>>::LOOP,
-                _ => Map3::<u8, T, T, Chosen>::LOOP,
-            };
-            return kernel.run(out, [mask, value, tensor]);
+            return Self::LOOPS.run(out, [mask, value], |mask, value| [mask, value, tensor]);
         }
         let out: &mut [T] = bytemuck::cast_slice_mut(out);
         let mask = match mask.typed::<u8>() {

@@ -4,7 +4,7 @@
 //! it has the vector types of each level to choose. A closure needs no vector types: it takes one function
 //! per level here.
 
-use super::{Level, Levels, Simd, has_vectors, level};
+use super::{HasVectors, Level, Levels, Simd, has_vectors, level};
 use core::mem::ManuallyDrop;
 
 /// The arguments of a [`LeveledLoop`].
@@ -17,6 +17,8 @@ pub trait LoopArgs {
 pub trait LoopCode<A: LoopArgs> {
     /// The levels that the loop is compiled for.
     const LEVELS: Levels;
+    /// Whether the loop is not compiled for the baseline. Then [`HasVectors`] runs it.
+    const NEEDS_VECTORS: bool = false;
     /// Runs the loop. `has_vectors` is a constant: whether the level has vectors. Must be inlined: mark it
     /// `#[inline(always)]`.
     fn run(args: A::Of<'_>, has_vectors: bool);
@@ -34,7 +36,7 @@ type LoopFn<A> = for<'a> unsafe fn(<A as LoopArgs>::Of<'a>);
 impl<A: LoopArgs> LeveledLoop<A> {
     /// The functions of `L`.
     pub const fn new<L: LoopCode<A>>() -> Self {
-        let plain: LoopFn<A> = loop_at_baseline::<A, L>;
+        let plain: LoopFn<A> = if L::NEEDS_VECTORS { no_loop::<A> } else { loop_at_baseline::<A, L> };
         let (lean, wide): (LoopFn<A>, LoopFn<A>) = (loop_at_vectors::<A, L>, loop_at_wide_vectors::<A, L>);
         Self {
             by_level: match L::LEVELS {
@@ -47,10 +49,17 @@ impl<A: LoopArgs> LeveledLoop<A> {
 
     /// Runs the loop at the level of the process.
     #[inline(always)]
-    pub fn call(&self, args: A::Of<'_>) {
+    pub(super) fn call(&self, args: A::Of<'_>) {
         // SAFETY: `level` returns a level of this machine, and the function of a level is compiled for this
         // level or a lower one.
         unsafe { self.by_level[level() as usize](args) }
+    }
+
+    /// [`call`](Self::call) for a loop that may not be compiled for the baseline.
+    #[inline(always)]
+    pub(super) fn call_with_vectors(&self, _: HasVectors, args: A::Of<'_>) {
+        // SAFETY: the machine has a level with vectors, and so has every level from it on; as for `call`.
+        unsafe { self.by_level[level().max(Level::Vectors) as usize](args) }
     }
 }
 
@@ -154,6 +163,12 @@ with_wide_vectors! {
         // SAFETY: as the caller vouches.
         unsafe { ManuallyDrop::take(f)(true) }
     }
+}
+
+/// In place of a loop that is not compiled for the baseline.
+#[cold]
+fn no_loop<A: LoopArgs>(_: A::Of<'_>) {
+    panic!("simd: a loop that needs vectors ran at the baseline");
 }
 
 fn loop_at_baseline<A: LoopArgs, L: LoopCode<A>>(args: A::Of<'_>) {

@@ -156,6 +156,7 @@ pub struct HasVectors(());
 
 impl HasVectors {
     /// The proof, unless the process is at the baseline.
+    #[inline(always)]
     pub fn here() -> Option<Self> {
         (level() > Level::Baseline).then_some(Self(()))
     }

@@ -34,10 +34,12 @@ pub fn dispatch<Op: WithSimd>(op: Op) -> Op::Output {
     level::run::<Op, 64>(op)
 }
 
-/// A choice of the levels that an operation is compiled for, among which [`dispatch`](Self::dispatch) chooses.
+/// The levels that code is compiled for, among which the level of this process is chosen.
 pub trait Dispatch: Copy {
-    /// Runs `op` at the level of this process.
+    /// Runs `op`, compiled for these levels.
     fn dispatch<Op: WithSimd>(self, op: Op) -> Op::Output;
+    /// Runs a loop that is compiled for these levels.
+    fn run_loop<A: LoopArgs>(self, code: &LeveledLoop<A>, args: A::Of<'_>);
 }
 
 /// Every level, as [`dispatch`] chooses.
@@ -49,12 +51,22 @@ impl Dispatch for EveryLevel {
     fn dispatch<Op: WithSimd>(self, op: Op) -> Op::Output {
         dispatch(op)
     }
+
+    #[inline(always)]
+    fn run_loop<A: LoopArgs>(self, code: &LeveledLoop<A>, args: A::Of<'_>) {
+        code.call(args);
+    }
 }
 
 impl Dispatch for HasVectors {
     #[inline(always)]
     fn dispatch<Op: WithSimd>(self, op: Op) -> Op::Output {
         self.dispatch(op)
+    }
+
+    #[inline(always)]
+    fn run_loop<A: LoopArgs>(self, code: &LeveledLoop<A>, args: A::Of<'_>) {
+        code.call_with_vectors(self, args);
     }
 }
 
