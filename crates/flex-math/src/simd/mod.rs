@@ -99,6 +99,12 @@ pub fn vectorize_lean<R>(f: impl FnOnce() -> R) -> R {
     )
 }
 
+/// [`vectorize_lean`] where `f` gets a constant: whether its level [has vectors](has_vectors).
+#[inline(always)]
+pub fn vectorize_lean_with<R>(f: impl FnOnce(bool) -> R) -> R {
+    compiled::call::<R, 32>(f)
+}
+
 /// Work that states which levels speed it up.
 pub trait Gains {
     /// The levels that the work is compiled for.

@@ -1,11 +1,11 @@
 //! Resizing by separable kernels, and its gradient.
 //!
-//! An output element is a weighted sum over `K` rows and `K` columns. Sums of rows vectorise well, sums
+//! An output element is a weighted sum over some rows and as many columns, the *taps* of the mode. Sums of rows vectorise well, sums
 //! within a row hardly do. So the sums within rows are computed on the side that has fewer rows: on the input
 //! if the image grows (each input row is resampled once and used for several output rows), on the output if
 //! it shrinks.
 
-use super::taps::Taps;
+use super::taps::{MOST, Taps};
 use super::{Interpolation, check_image, nearest};
 use crate::error::{Error, Result, check_same_dtype};
 use crate::float::{Real, take};
@@ -13,7 +13,6 @@ use crate::layout::checked_num_elements;
 use crate::parallel::{self, Work};
 use crate::stored::{Computing, Sink, Source};
 use crate::{Blank, Tensor, storage};
-use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 use flex_math::simd::vectorize_lean;
@@ -79,25 +78,24 @@ fn forward<A: Computing>(
     mode: Interpolation,
     align_corners: bool,
 ) -> Result<Tensor> {
-    let axes = ResampledAxes { input: [x.shape()[2], x.shape()[3]], output: size, mode, align_corners };
     match mode {
         Interpolation::Nearest => nearest::resize(op, x, size, false),
         Interpolation::NearestExact => nearest::resize(op, x, size, true),
-        Interpolation::Bilinear => resize_images::<A>(op, x, size, 2, &Resampling::<A, 2>::new(op, &axes)?),
-        Interpolation::Bicubic => resize_images::<A>(op, x, size, 4, &Resampling::<A, 4>::new(op, &axes)?),
-        Interpolation::Lanczos3 => resize_images::<A>(op, x, size, 6, &Resampling::<A, 6>::new(op, &axes)?),
+        _ => {
+            let input = [x.shape()[2], x.shape()[3]];
+            resize_images::<A>(op, x, size, &Resampling::new(op, input, size, mode, align_corners)?)
+        }
     }
 }
 
-/// Resizes images by `plan`, which has `taps` taps per axis. Compiled once per computing type, not once per
-/// number of taps.
+/// Resizes images by `plan`.
 fn resize_images<A: Computing>(
     op: &'static str,
     x: &Tensor,
     size: [usize; 2],
-    taps: usize,
-    plan: &dyn Resize<A>,
+    plan: &Resampling<A>,
 ) -> Result<Tensor> {
+    let taps = plan.rows.count;
     let [batch, channels, height, width] = core::array::from_fn(|k| x.shape()[k]);
     let (dtype, src) = (x.dtype(), Source::of(x));
     let mut blank = Blank::new(op, [batch, channels, size[0], size[1]].into(), dtype)?;
@@ -121,7 +119,7 @@ fn resize_images<A: Computing>(
             let n = (rest.len() / row_bytes).min(size[0] - i);
             let (out, tail) = core::mem::take(&mut rest).split_at_mut(n * row_bytes);
             (rest, first) = (tail, first + n);
-            let reach = plan.reach(i..i + n);
+            let reach = plan.rows.reach(i..i + n);
             let start = plane * height * width;
             let block = src.slice(start + reach.start * width..start + reach.end * width);
             let block = block.load(&mut wide);
@@ -141,15 +139,8 @@ fn backward<A: Computing>(
     align_corners: bool,
 ) -> Result<Tensor> {
     let input = [x.shape()[2], x.shape()[3]];
-    let axes = ResampledAxes { input, output: [grad.shape()[2], grad.shape()[3]], mode, align_corners };
-    match mode {
-        Interpolation::Nearest | Interpolation::NearestExact => {
-            spread_images::<A>(op, x, grad, 1, &Resampling::<A, 1>::new(op, &axes)?)
-        }
-        Interpolation::Bilinear => spread_images::<A>(op, x, grad, 2, &Resampling::<A, 2>::new(op, &axes)?),
-        Interpolation::Bicubic => spread_images::<A>(op, x, grad, 4, &Resampling::<A, 4>::new(op, &axes)?),
-        Interpolation::Lanczos3 => spread_images::<A>(op, x, grad, 6, &Resampling::<A, 6>::new(op, &axes)?),
-    }
+    let output = [grad.shape()[2], grad.shape()[3]];
+    spread_images::<A>(op, x, grad, &Resampling::new(op, input, output, mode, align_corners)?)
 }
 
 /// The adjoint of [`resize_images`].
@@ -157,9 +148,9 @@ fn spread_images<A: Computing>(
     op: &'static str,
     x: &Tensor,
     grad: &Tensor,
-    taps: usize,
-    plan: &dyn Spread<A>,
+    plan: &Resampling<A>,
 ) -> Result<Tensor> {
+    let taps = plan.rows.count;
     let (dtype, src) = (x.dtype(), Source::of(grad));
     let mut blank = Blank::new(op, x.shape().clone(), dtype)?;
     let (input_plane, output_plane) = (x.shape()[2] * x.shape()[3], grad.shape()[2] * grad.shape()[3]);
@@ -182,73 +173,58 @@ fn spread_images<A: Computing>(
     Ok(blank.finish())
 }
 
-/// What both axes are resampled by: sizes are of rows and columns.
-struct ResampledAxes {
-    input: [usize; 2],
-    output: [usize; 2],
-    mode: Interpolation,
-    align_corners: bool,
-}
-
-impl ResampledAxes {
-    fn taps<A: Real, const K: usize>(&self, op: &'static str, axis: usize) -> Result<Taps<A, K>> {
-        Taps::new(op, self.input[axis], self.output[axis], self.mode, self.align_corners)
-    }
-}
-
-/// A resampling of one image.
-trait Resize<A>: Sync {
-    /// The input rows that the output rows `rows` read.
-    fn reach(&self, rows: Range<usize>) -> Range<usize>;
-    /// Buffers for [`resize`](Self::resize).
-    fn scratch(&self) -> ResamplingScratch<A>;
-    /// Computes the output rows `rows`; `src` holds the image's input rows from `first` on.
-    fn resize(
-        &self,
-        src: &[A],
-        first: usize,
-        rows: Range<usize>,
-        out: &mut [A],
-        scratch: &mut ResamplingScratch<A>,
-    );
-}
-
-/// The adjoint of a resampling of a whole image.
-trait Spread<A>: Sync {
-    /// Spreads the gradient of the output over the input.
-    fn spread(&self, grad: &[A], out: &mut [A], scratch: &mut Vec<A>);
-}
-
-/// The taps of both axes.
-struct Resampling<A, const K: usize> {
-    rows: Taps<A, K>,
-    cols: Taps<A, K>,
+/// A resampling of images: the taps of both axes.
+struct Resampling<A> {
+    rows: Taps<A>,
+    cols: Taps<A>,
 }
 
 /// Buffers of a task.
 struct ResamplingScratch<A> {
     /// A row of the input with its border extended on both sides.
     padded: Vec<A>,
-    /// The last `K` resampled rows; row `r` of the input is in slot `r % K`.
+    /// The last resampled rows, as many as there are taps; row `r` of the input is in slot `r % taps`.
     slots: Vec<A>,
-    kept: Vec<usize>,
+    kept: [usize; MOST],
     zeros: Vec<A>,
 }
 
-impl<A: Real, const K: usize> Resize<A> for Resampling<A, K> {
-    fn reach(&self, rows: Range<usize>) -> Range<usize> {
-        self.rows.reach(rows)
+/// Evaluates an expression with the number of taps as the constant `K`: one of a list, or else [`MOST`]. The
+/// number is looked at for each row, inside of one driver: with a driver for each number, interpolations took
+/// 70 KB more code.
+macro_rules! with_taps {
+    ($taps:expr, [$($count:literal),+], $K:ident => $body:expr) => {
+        match $taps {
+            $($count => { const $K: usize = $count; $body })+
+            _ => { const $K: usize = MOST; $body }
+        }
+    };
+}
+
+impl<A: Real> Resampling<A> {
+    /// Resamples images of `input` rows and columns to `output` rows and columns.
+    fn new(
+        op: &'static str,
+        input: [usize; 2],
+        output: [usize; 2],
+        mode: Interpolation,
+        align_corners: bool,
+    ) -> Result<Self> {
+        let taps = |axis: usize| Taps::new(op, input[axis], output[axis], mode, align_corners);
+        Ok(Self { rows: taps(0)?, cols: taps(1)? })
     }
 
+    /// Buffers for [`resize`](Self::resize).
     fn scratch(&self) -> ResamplingScratch<A> {
         ResamplingScratch {
-            padded: storage::room(self.cols.input + 2 * Self::PAD, A::ZERO),
-            slots: storage::room(K * self.cols.output(), A::ZERO),
-            kept: vec![usize::MAX; K],
+            padded: storage::room(self.cols.input + 2 * self.cols.pad(), A::ZERO),
+            slots: storage::room(self.cols.count * self.cols.output(), A::ZERO),
+            kept: [usize::MAX; MOST],
             zeros: storage::room(self.cols.input.max(self.cols.output()), A::ZERO),
         }
     }
 
+    /// Computes the output rows `rows` of an image; `src` holds its input rows from `first` on.
     fn resize(
         &self,
         src: &[A],
@@ -258,62 +234,61 @@ impl<A: Real, const K: usize> Resize<A> for Resampling<A, K> {
         scratch: &mut ResamplingScratch<A>,
     ) {
         let (width, out_width) = (self.cols.input, self.cols.output());
+        let (taps, pad) = (self.rows.count, self.cols.pad());
         let ResamplingScratch { padded, slots, kept, zeros } = scratch;
         let grows = self.rows.input <= self.rows.output();
         // An output row takes some turns, in one of which rows are combined, and in the others resampled. A
-        // loop around both, so that each is compiled once: the turns are resampling up to `K` rows and
+        // loop around both, so that each is compiled once: the turns are resampling up to `taps` rows and
         // combining them if the image grows, and combining and resampling once if it shrinks.
-        let (turns, combining) = if grows { (K + 1, K) } else { (2, 0) };
+        let (turns, combining) = if grows { (taps + 1, taps) } else { (2, 0) };
         kept.fill(usize::MAX);
         vectorize_lean(
             #[inline(always)]
             || {
                 for (i, out) in rows.zip(out.chunks_exact_mut(out_width)) {
-                    let elements: [Option<usize>; K] = core::array::from_fn(|k| self.rows.element(i, k));
                     for turn in 0..turns {
                         if turn == combining {
                             let (from, row_len) = if grows { (&**slots, out_width) } else { (src, width) };
-                            let rows = elements.map(|r| match r {
-                                Some(r) => {
-                                    let at = if grows { r % K } else { r - first };
-                                    &from[at * row_len..][..row_len]
+                            let mut rows = [&zeros[..row_len]; MOST];
+                            for (k, row) in rows[..taps].iter_mut().enumerate() {
+                                if let Some(r) = self.rows.element(i, k) {
+                                    let at = if grows { r % taps } else { r - first };
+                                    *row = &from[at * row_len..][..row_len];
                                 }
-                                None => &zeros[..row_len],
-                            });
-                            let to = if grows { &mut *out } else { &mut padded[Self::PAD..][..width] };
-                            combine(rows, &self.rows.weights[i], to);
+                            }
+                            let to = if grows { &mut *out } else { &mut padded[pad..][..width] };
+                            with_taps!(taps, [2, 4], K => combine::<A, K>(&rows, self.rows.weights(i), to));
                             continue;
                         }
                         let to = if grows {
-                            let Some(r) = elements[turn] else { continue };
-                            if kept[r % K] == r {
+                            let Some(r) = self.rows.element(i, turn) else { continue };
+                            if kept[r % taps] == r {
                                 continue;
                             }
-                            kept[r % K] = r;
-                            padded[Self::PAD..][..width]
-                                .copy_from_slice(&src[(r - first) * width..][..width]);
-                            &mut slots[r % K * out_width..][..out_width]
+                            kept[r % taps] = r;
+                            padded[pad..][..width].copy_from_slice(&src[(r - first) * width..][..width]);
+                            &mut slots[r % taps * out_width..][..out_width]
                         } else {
                             &mut *out
                         };
                         self.extend(padded);
-                        self.resample(padded, to);
+                        with_taps!(taps, [2, 4], K => self.resample::<K>(padded, to));
                     }
                 }
             },
         );
     }
-}
 
-impl<A: Real, const K: usize> Spread<A> for Resampling<A, K> {
-    /// The two passes of [`resize`](Resize::resize) in reverse order: the rows of the gradient are added up
-    /// and the sums are spread along the rows, or each row is spread and then added.
+    /// The adjoint of [`resize`](Self::resize) for a whole image: spreads the gradient of the output over the
+    /// input. The two passes come in reverse order: the rows of the gradient are added up and the sums are
+    /// spread along the rows, or each row is spread and then added.
     fn spread(&self, grad: &[A], out: &mut [A], scratch: &mut Vec<A>) {
         let (width, out_width) = (self.cols.input, self.cols.output());
+        let (taps, pad) = (self.cols.count, self.cols.pad());
         let sums_first = self.rows.input <= self.rows.output();
         let (row_len, sums_len) =
             if sums_first { (out_width, self.rows.input * out_width) } else { (width, 0) };
-        let padded_len = width + 2 * Self::PAD;
+        let padded_len = width + 2 * pad;
         let buffer = take(scratch, padded_len + sums_len);
         let (padded, sums) = buffer.split_at_mut(padded_len);
         // As in `resize`, each pass is compiled once.
@@ -331,47 +306,42 @@ impl<A: Real, const K: usize> Spread<A> for Resampling<A, K> {
                     };
                     if along_rows {
                         let row = if sums_first { &*sums } else { grad };
-                        self.spread_cols(&row[i * out_width..][..out_width], padded);
+                        let row = &row[i * out_width..][..out_width];
+                        padded.fill(A::ZERO);
+                        with_taps!(taps, [1, 2, 4], K => self.spread_cols::<K>(row, padded));
+                        self.fold_border(padded);
                         if sums_first {
-                            out[i * width..][..width].copy_from_slice(&padded[Self::PAD..][..width]);
+                            out[i * width..][..width].copy_from_slice(&padded[pad..][..width]);
                         }
                         continue;
                     }
                     let (row, to) = match sums_first {
                         true => (&grad[i * out_width..][..out_width], &mut *sums),
-                        false => (&padded[Self::PAD..][..width], &mut *out),
+                        false => (&padded[pad..][..width], &mut *out),
                     };
                     self.spread_rows(i, row, row_len, to);
                 }
             },
         );
     }
-}
-
-impl<A: Real, const K: usize> Resampling<A, K> {
-    const PAD: usize = Taps::<A, K>::PAD;
-
-    fn new(op: &'static str, axes: &ResampledAxes) -> Result<Self> {
-        Ok(Self { rows: axes.taps(op, 0)?, cols: axes.taps(op, 1)? })
-    }
 
     /// Fills the elements before and after a row.
     #[inline(always)]
     fn extend(&self, padded: &mut [A]) {
-        let width = self.cols.input;
+        let (width, pad) = (self.cols.input, self.cols.pad());
         let (left, right) = match self.cols.repeat_border {
-            true => (padded[Self::PAD], padded[Self::PAD + width - 1]),
+            true => (padded[pad], padded[pad + width - 1]),
             false => (A::ZERO, A::ZERO),
         };
-        padded[..Self::PAD].fill(left);
-        padded[Self::PAD + width..].fill(right);
+        padded[..pad].fill(left);
+        padded[pad + width..].fill(right);
     }
 
     /// Resamples a row of the input to the width of the output.
     #[inline(always)]
-    fn resample(&self, padded: &[A], out: &mut [A]) {
-        for ((o, start), weights) in out.iter_mut().zip(&self.cols.starts).zip(&self.cols.weights) {
-            let window: &[A; K] = padded[*start..*start + K].try_into().expect("K elements");
+    fn resample<const K: usize>(&self, padded: &[A], out: &mut [A]) {
+        for (o, (start, weights)) in out.iter_mut().zip(self.cols.each::<K>()) {
+            let window: &[A; K] = padded[start..start + K].try_into().expect("K elements");
             let mut sum = window[0] * weights[0];
             for k in 1..K {
                 sum += window[k] * weights[k];
@@ -383,9 +353,7 @@ impl<A: Real, const K: usize> Resampling<A, K> {
     /// Adds row `i` of the output, weighted, to the rows of `sums` that contributed to it.
     #[inline(always)]
     fn spread_rows(&self, i: usize, row: &[A], width: usize, sums: &mut [A]) {
-        // A number of taps that the compiler does not know: it would unroll this loop around the inner one.
-        for k in 0..self.rows.taps {
-            let w = self.rows.weights[i][k];
+        for (k, &w) in self.rows.weights(i).iter().enumerate() {
             if let Some(r) = self.rows.element(i, k) {
                 for (o, v) in sums[r * width..][..width].iter_mut().zip(row) {
                     *o += *v * w;
@@ -394,31 +362,41 @@ impl<A: Real, const K: usize> Resampling<A, K> {
         }
     }
 
-    /// The adjoint of [`resample`](Self::resample) and [`extend`](Self::extend).
+    /// The adjoint of [`resample`](Self::resample): adds to `padded`.
     #[inline(always)]
-    fn spread_cols(&self, row: &[A], padded: &mut [A]) {
-        padded.fill(A::ZERO);
-        for ((g, start), weights) in row.iter().zip(&self.cols.starts).zip(&self.cols.weights) {
-            let window: &mut [A; K] = (&mut padded[*start..*start + K]).try_into().expect("K elements");
+    fn spread_cols<const K: usize>(&self, row: &[A], padded: &mut [A]) {
+        for (g, (start, weights)) in row.iter().zip(self.cols.each::<K>()) {
+            let window: &mut [A; K] = (&mut padded[start..start + K]).try_into().expect("K elements");
             for (o, w) in window.iter_mut().zip(weights) {
                 *o += *g * *w;
             }
         }
+    }
+
+    /// The adjoint of [`extend`](Self::extend).
+    #[inline(always)]
+    fn fold_border(&self, padded: &mut [A]) {
+        let pad = self.cols.pad();
         if self.cols.repeat_border {
-            let last = Self::PAD + self.cols.input - 1;
-            for k in 0..Self::PAD {
-                padded[Self::PAD] += padded[k];
+            let last = pad + self.cols.input - 1;
+            for k in 0..pad {
+                padded[pad] += padded[k];
                 padded[last] += padded[last + 1 + k];
             }
         }
     }
 }
 
-/// `sum_k weights[k] * rows[k]`, elementwise.
+/// `sum_k weights[k] * rows[k]`, elementwise, over the first `K` rows.
 #[inline(always)]
-fn combine<A: Real, const K: usize>(rows: [&[A]; K], weights: &[A; K], out: &mut [A]) {
+fn combine<A: Real, const K: usize>(rows: &[&[A]; MOST], weights: &[A], out: &mut [A]) {
     let n = out.len();
-    let rows = rows.map(|row| &row[..n]);
+    let weights: &[A; K] = weights.try_into().expect("a weight per tap");
+    let mut whole = [rows[0]; K];
+    for (whole, row) in whole.iter_mut().zip(rows) {
+        *whole = &row[..n];
+    }
+    let rows = whole;
     for (x, o) in out.iter_mut().enumerate() {
         let mut sum = rows[0][x] * weights[0];
         for k in 1..K {

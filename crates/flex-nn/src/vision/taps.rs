@@ -9,31 +9,29 @@ use alloc::vec::Vec;
 use core::f64::consts::PI;
 use num_traits::Float;
 
-/// `K` neighbouring elements per output `i`, from `starts[i]` on. Some may be up to `K / 2` outside of the
-/// axis.
-pub(super) struct Taps<A, const K: usize> {
+/// The most taps of a mode.
+pub(super) const MOST: usize = 6;
+
+/// Some neighbouring elements per output `i`, from `starts[i]` on. Some may be outside of the axis, up to half
+/// of their number.
+pub(super) struct Taps<A> {
     pub input: usize,
-    /// `K`, unknown to the compiler.
-    pub taps: usize,
-    /// First tap, increased by [`PAD`](Self::PAD) so that it is not negative.
+    /// The number of taps: 1, 2, 4 or 6.
+    pub count: usize,
+    /// First tap, increased by [`pad`](Self::pad) so that it is not negative.
     pub starts: Vec<usize>,
-    pub weights: Vec<[A; K]>,
+    /// `count` weights per output.
+    weights: Vec<A>,
     /// Whether taps outside of the axis repeat the border element; otherwise they are skipped and have weight
     /// zero.
     pub repeat_border: bool,
 }
 
-impl<A: Real, const K: usize> Taps<A, K> {
-    /// How far taps extend past both ends of the axis.
-    pub const PAD: usize = K / 2;
-
+impl<A: Real> Taps<A> {
     /// Taps that resample `input` elements to `output` elements.
     ///
     /// # Errors
     /// [`Error::Memory`](crate::Error::Memory) under the name `op`.
-    ///
-    /// # Panics
-    /// Panics if `K` is not the number of taps of `mode`: 1, 2 and 4 (6 is not checked).
     pub fn new(
         op: &'static str,
         input: usize,
@@ -47,15 +45,40 @@ impl<A: Real, const K: usize> Taps<A, K> {
             false => input as f64 / output as f64,
         };
         let axis = ResampledAxis { input, output, mode, align_corners, scale };
+        let count = match mode {
+            Interpolation::Nearest | Interpolation::NearestExact => 1,
+            Interpolation::Bilinear => 2,
+            Interpolation::Bicubic => 4,
+            Interpolation::Lanczos3 => MOST,
+        };
         let mut starts = storage::try_list(op, output)?;
-        let mut weights = storage::try_list(op, output)?;
+        let mut weights = storage::try_list(op, output.saturating_mul(count))?;
         for i in 0..output {
-            let mut w = [0.0; K];
-            let first = tap(&axis, i, &mut w);
-            starts.push((first + Self::PAD as isize) as usize);
-            weights.push(w.map(A::from_f64));
+            let mut w = [0.0; MOST];
+            let first = tap(&axis, i, &mut w[..count]);
+            starts.push((first + (count / 2) as isize) as usize);
+            weights.extend(w[..count].iter().map(|w| A::from_f64(*w)));
         }
-        Ok(Self { input, taps: K, starts, weights, repeat_border: mode != Interpolation::Lanczos3 })
+        Ok(Self { input, count, starts, weights, repeat_border: mode != Interpolation::Lanczos3 })
+    }
+
+    /// How far taps extend past both ends of the axis.
+    #[inline(always)]
+    pub fn pad(&self) -> usize {
+        self.count / 2
+    }
+
+    /// The weights of the taps of output `i`.
+    #[inline(always)]
+    pub fn weights(&self, i: usize) -> &[A] {
+        &self.weights[i * self.count..][..self.count]
+    }
+
+    /// Where each output begins, and the weights of its taps, of which there must be `K`.
+    #[inline(always)]
+    pub fn each<const K: usize>(&self) -> impl Iterator<Item = (usize, &[A; K])> {
+        debug_assert_eq!(K, self.count);
+        self.starts.iter().copied().zip(self.weights.as_chunks::<K>().0)
     }
 
     /// Number of output elements.
@@ -68,15 +91,15 @@ impl<A: Real, const K: usize> Taps<A, K> {
     pub fn element(&self, i: usize, k: usize) -> Option<usize> {
         let at = self.starts[i] + k;
         if self.repeat_border {
-            return Some(at.saturating_sub(Self::PAD).min(self.input - 1));
+            return Some(at.saturating_sub(self.pad()).min(self.input - 1));
         }
-        at.checked_sub(Self::PAD).filter(|at| *at < self.input)
+        at.checked_sub(self.pad()).filter(|at| *at < self.input)
     }
 
     /// A non-empty range that contains the elements that outputs `i` read.
     pub fn reach(&self, i: core::ops::Range<usize>) -> core::ops::Range<usize> {
-        let low = self.starts[i.start].saturating_sub(Self::PAD).min(self.input - 1);
-        let high = (self.starts[i.end - 1] + K).saturating_sub(Self::PAD);
+        let low = self.starts[i.start].saturating_sub(self.pad()).min(self.input - 1);
+        let high = (self.starts[i.end - 1] + self.count).saturating_sub(self.pad());
         low..high.clamp(low + 1, self.input)
     }
 }
