@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::stored::{Computing, Source};
 use crate::walk::every;
 use alloc::vec::Vec;
-use flex_math::simd::{prefetch_far, vectorize_lean};
+use flex_math::simd::{HasVectors, prefetch_far, vectorize_lean_with};
 
 /// One spatial axis of the planes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,9 +117,9 @@ impl Planes {
         let row = self.row();
         let mut room = Vec::new();
         crate::storage::grow(&mut room, self.room::<A>(src), A::ZERO);
-        vectorize_lean(
+        vectorize_lean_with(
             #[inline(always)]
-            || {
+            |vectors| {
                 for (k, dst) in dst.chunks_exact_mut(channel).enumerate() {
                     if let Some(values) = src.values::<A>()
                         && size_of_val(&values[..size]) <= FETCHED
@@ -128,9 +128,13 @@ impl Planes {
                         prefetch_far(next.cast(), size * size_of::<A>());
                     }
                     match (&row, self.axes[2].step) {
-                        (None, _) => self.pack_channel(src, k * size, dst, &mut room),
-                        (Some(row), 2) => self.part_channel::<A, 2>(src, k * size, dst, row, &mut room),
-                        (Some(row), _) => self.part_channel::<A, 4>(src, k * size, dst, row, &mut room),
+                        (Some(row), 2) if vectors => {
+                            self.part_channel::<A, 2>(src, k * size, dst, row, &mut room)
+                        }
+                        (Some(row), _) if vectors => {
+                            self.part_channel::<A, 4>(src, k * size, dst, row, &mut room)
+                        }
+                        _ => self.pack_channel(src, k * size, dst, &mut room, vectors),
                     }
                 }
             },
@@ -140,15 +144,16 @@ impl Planes {
     /// Elements of the rows that [`pack`](Self::pack) works with.
     pub fn room<A: Computing>(&self, src: Source<'_>) -> usize {
         match self.row() {
-            Some(row) => self.axes[1].starts.len() * row.len,
+            Some(row) => (self.axes[1].starts.len() * row.len).max(self.source[2]),
             None if src.values::<A>().is_none() && self.axes[2].step > 1 => self.source[2],
             None => 0,
         }
     }
 
     /// The row that holds what all phases of the last axis read from a row of the source, if they begin at
-    /// neighbouring elements.
+    /// neighbouring elements. Vectors take it apart.
     fn row(&self) -> Option<PaddedRow> {
+        HasVectors::here()?;
         let w = &self.axes[2];
         let &[first, .., last] = &w.starts[..] else { return None };
         let neighbours = w.starts.windows(2).all(|pair| pair[1] == pair[0] + 1);
@@ -168,7 +173,14 @@ impl Planes {
 
     /// Writes the planes of the channel whose first element is number `base` of `src`.
     #[inline(always)]
-    fn pack_channel<A: Computing>(&self, src: Source<'_>, base: usize, dst: &mut [A], room: &mut [A]) {
+    fn pack_channel<A: Computing>(
+        &self,
+        src: Source<'_>,
+        base: usize,
+        dst: &mut [A],
+        room: &mut [A],
+        vectors: bool,
+    ) {
         let [d, h, w] = &self.axes;
         let [size_d, size_h, size_w] = self.source;
         let values = src.values::<A>();
@@ -201,11 +213,12 @@ impl Planes {
                                     continue;
                                 }
                                 None => {
+                                    let room = &mut room[..size_w];
                                     src.slice(at..at + size_w).read(room);
                                     &*room
                                 }
                             };
-                            gather(&src[first..], w.step, &mut row[inside.clone()]);
+                            gather(&src[first..], w.step, &mut row[inside.clone()], vectors);
                         }
                     }
                 }
@@ -300,7 +313,7 @@ struct PaddedRow {
 
 /// `dst[i] = src[i * step]`.
 #[inline(always)]
-fn gather<A: Copy>(src: &[A], step: usize, dst: &mut [A]) {
+fn gather<A: Copy>(src: &[A], step: usize, dst: &mut [A], vectors: bool) {
     let len = dst.len();
     match step {
         _ if len == 0 => {}
@@ -308,8 +321,8 @@ fn gather<A: Copy>(src: &[A], step: usize, dst: &mut [A]) {
         1 if len == 8 => *dst.first_chunk_mut::<8>().expect("8") = *src.first_chunk().expect("8"),
         1 if len == 16 => *dst.first_chunk_mut::<16>().expect("16") = *src.first_chunk().expect("16"),
         1 => dst.copy_from_slice(&src[..len]),
-        2 => every::<A, 2>(src, dst),
-        4 => every::<A, 4>(src, dst),
+        2 if vectors => every::<A, 2>(src, dst),
+        4 if vectors => every::<A, 4>(src, dst),
         _ => {
             for (d, s) in dst.iter_mut().zip(src.iter().step_by(step)) {
                 *d = *s;
