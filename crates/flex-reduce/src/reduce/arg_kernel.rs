@@ -67,12 +67,12 @@ impl<T, O> ByOrder<T, O> {
 }
 
 impl<T: Lift, O: Order<T>> ByOrder<T, O> {
-    /// The keys of the extremes of rows of `n` elements.
-    fn best_keys(&self, src: &[T], starts: RowStarts, n: usize, best: &mut [T::Wide]) {
+    /// The keys, in the order `to`, of the extremes of rows of `n` elements.
+    fn best_keys(&self, to: impl Order<T>, src: &[T], starts: RowStarts, n: usize, best: &mut [T::Wide]) {
         let order = self.order.by_value();
         fold_rows(Extreme { order }, src, starts, n, best);
         for best in best {
-            *best = self.order.key(order.element(*best));
+            *best = to.key(order.element(*best));
         }
     }
 }
@@ -92,14 +92,15 @@ impl<T: Lift, O: Order<T>> ArgKernel for ByOrder<T, O> {
             return find_short_rows(self.order, src, starts, n, indices);
         }
         let best = &mut [T::Wide::ZERO; BATCH][..indices.len()];
-        self.best_keys(src, starts, n, best);
-        locate_rows(self.order, src, starts, n, best, indices);
+        let order = self.order.equality();
+        self.best_keys(order, src, starts, n, best);
+        locate_rows(order, src, starts, n, best, indices);
     }
 
     fn best_key(&self, src: &[u8], start: usize, n: usize) -> ValueBytes {
         let mut best = [T::Wide::ZERO];
         let starts = RowStarts { first: start, stride: 0 };
-        self.best_keys(bytemuck::cast_slice(src), starts, n, &mut best);
+        self.best_keys(self.order, bytemuck::cast_slice(src), starts, n, &mut best);
         ValueBytes::new(best[0])
     }
 
@@ -110,7 +111,9 @@ impl<T: Lift, O: Order<T>> ArgKernel for ByOrder<T, O> {
     fn locate(&self, src: &[u8], start: usize, n: usize, key: ValueBytes) -> usize {
         let mut index = [0];
         let starts = RowStarts { first: start, stride: 0 };
-        locate_rows(self.order, bytemuck::cast_slice(src), starts, n, &[key.get()], &mut index);
+        let order = self.order.equality();
+        let key = order.key(self.order.element(key.get()));
+        locate_rows(order, bytemuck::cast_slice(src), starts, n, &[key], &mut index);
         index[0] as usize
     }
 

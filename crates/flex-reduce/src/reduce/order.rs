@@ -19,6 +19,9 @@ pub(crate) trait Order<T: Lift>: Copy + Send + Sync + 'static {
     /// An order with the same extremes but for the sign of zeros. A search finds the value of an extreme by
     /// the loops that are compiled for reductions.
     type ByValue: Order<T>;
+    /// An order whose keys are equal for the same elements: one for both extremes, so that the loops that
+    /// look for an element are compiled once.
+    type Equality: Order<T>;
     /// Whether the compiler vectorises a plain loop that looks for the largest key.
     const VECTORISES: bool = false;
     fn key(self, value: T) -> T::Wide;
@@ -26,6 +29,8 @@ pub(crate) trait Order<T: Lift>: Copy + Send + Sync + 'static {
     fn element(self, wide: T::Wide) -> T;
     /// The order of reductions.
     fn by_value(self) -> Self::ByValue;
+    /// The order that elements are looked for with.
+    fn equality(self) -> Self::Equality;
 }
 
 /// An extreme that is known when the loops are compiled.
@@ -59,6 +64,7 @@ macro_rules! impl_float_order {
     ($($ty:ty),*) => {$(
         impl<W: Wanted> Order<$ty> for FloatOrder<W> {
             type ByValue = Self;
+            type Equality = FloatOrder<Max>;
             #[inline(always)]
             fn key(self, value: $ty) -> $ty {
                 match W::WANT {
@@ -72,6 +78,9 @@ macro_rules! impl_float_order {
             }
             fn by_value(self) -> Self {
                 self
+            }
+            fn equality(self) -> FloatOrder<Max> {
+                FloatOrder::NEW
             }
         }
     )*};
@@ -103,6 +112,7 @@ impl<W, const EQUAL_ZEROS: bool> HalfOrder<W, EQUAL_ZEROS> {
 
 impl<W: Wanted, const EQUAL_ZEROS: bool> Order<u16> for HalfOrder<W, EQUAL_ZEROS> {
     type ByValue = HalfOrder<W, false>;
+    type Equality = HalfOrder<Max, EQUAL_ZEROS>;
 
     /// NaN gets the largest key. Negative numbers become the complement of their magnitude: two's complement
     /// with `EQUAL_ZEROS`, which makes zeros equal, otherwise ones'. Then the sign bit is inverted for
@@ -133,6 +143,10 @@ impl<W: Wanted, const EQUAL_ZEROS: bool> Order<u16> for HalfOrder<W, EQUAL_ZEROS
     fn by_value(self) -> HalfOrder<W, false> {
         HalfOrder { infinity: self.infinity, want: PhantomData }
     }
+
+    fn equality(self) -> HalfOrder<Max, EQUAL_ZEROS> {
+        HalfOrder { infinity: self.infinity, want: PhantomData }
+    }
 }
 
 /// The order for an extreme of integers, which are read as unsigned.
@@ -158,6 +172,7 @@ macro_rules! impl_int_order {
 
         impl Order<$ty> for IntOrder<$ty> {
             type ByValue = Self;
+            type Equality = Self;
             const VECTORISES: bool = true;
             #[inline(always)]
             fn key(self, value: $ty) -> $ty {
@@ -168,6 +183,9 @@ macro_rules! impl_int_order {
                 wide ^ self.flip
             }
             fn by_value(self) -> Self {
+                self
+            }
+            fn equality(self) -> Self {
                 self
             }
         }
