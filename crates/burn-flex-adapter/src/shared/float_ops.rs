@@ -86,7 +86,7 @@ macro_rules! float_ops {
                 elementwise::clamp(tensor.0, Some(scalar(min)), Some(scalar(max)));
             float_clamp_min(tensor: T, min: Scalar) => elementwise::clamp(tensor.0, Some(scalar(min)), None);
             float_clamp_max(tensor: T, max: Scalar) => elementwise::clamp(tensor.0, None, Some(scalar(max)));
-            float_matmul(lhs: T, rhs: T) => matmul::matmul(lhs.0, rhs.0);
+            float_matmul(lhs: T, rhs: T) => matmul::float_matmul(lhs.0, rhs.0);
             float_cross(lhs: T, rhs: T, dim: usize) => matmul::cross(lhs.0, rhs.0, dim);
         }
 

@@ -83,7 +83,7 @@ macro_rules! int_ops {
                 elementwise::clamp(tensor.0, Some(scalar(min)), Some(scalar(max)));
             int_clamp_min(tensor: T, min: Scalar) => elementwise::clamp(tensor.0, Some(scalar(min)), None);
             int_clamp_max(tensor: T, max: Scalar) => elementwise::clamp(tensor.0, None, Some(scalar(max)));
-            int_matmul(lhs: T, rhs: T) => matmul::matmul(lhs.0, rhs.0);
+            int_matmul(lhs: T, rhs: T) => matmul::int_matmul(lhs.0, rhs.0);
             int_abs(tensor: T) => unary(U::Abs, tensor.0);
             int_neg(tensor: T) => unary(U::Neg, tensor.0);
             int_sign(tensor: T) => unary(U::Sign, tensor.0);

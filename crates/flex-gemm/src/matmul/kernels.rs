@@ -43,7 +43,7 @@ impl<'a> MatBytes<'a> {
 /// The kernels of each dtype: `dtypes => type, product of matrices`. Signed integers share the kernels of the
 /// unsigned type of their width: the low bits of sums and products do not depend on the sign.
 macro_rules! table {
-    ($op:ident, $dtype:ident; $($pattern:pat => $ty:ty, $gemm:path;)*) => {
+    ($op:ident, $dtype:ident, $expected:literal; $($pattern:pat => $ty:ty, $gemm:path;)*) => {
         match $dtype {
             $($pattern => Ok(ProductKernels {
                 gemm: |dst, a, b, accumulate, threads| {
@@ -51,26 +51,51 @@ macro_rules! table {
                 },
                 vectors: &Loops::<$ty>(PhantomData),
             }),)*
-            DType::Bool(_) => Err(Error::dtype($op, $dtype, "a float or integer dtype")),
+            _ => Err(Error::dtype($op, $dtype, $expected)),
         }
     };
 }
 
-/// The kernels of `dtype`.
+/// Finds the kernels of a dtype for an operation of some name. A program links the kernels of the functions
+/// that it calls: products of integers are 75 KB that most models do without.
+pub(crate) type KernelsOf = fn(&'static str, DType) -> Result<ProductKernels>;
+
+/// The kernels of the float dtypes.
 ///
 /// # Errors
-/// Booleans have none.
-pub(crate) fn kernels(op: &'static str, dtype: DType) -> Result<ProductKernels> {
-    table! { op, dtype;
+/// Other dtypes have none.
+pub(crate) fn float_kernels(op: &'static str, dtype: DType) -> Result<ProductKernels> {
+    table! { op, dtype, "a float dtype (f64, f32, f16, bf16)";
         DType::F32 => f32, real;
         DType::F64 => f64, real;
         DType::F16 => f16, half::gemm;
         // By the instruction for pairs of bf16, and by way of f32 where the machine lacks it.
         DType::BF16 => crate::bf16, bf16::gemm;
+    }
+}
+
+/// The kernels of the integer dtypes.
+///
+/// # Errors
+/// Other dtypes have none.
+pub(crate) fn int_kernels(op: &'static str, dtype: DType) -> Result<ProductKernels> {
+    table! { op, dtype, "an integer dtype";
         DType::U8 | DType::I8 => u8, int::gemm;
         DType::U16 | DType::I16 => u16, int::gemm;
         DType::U32 | DType::I32 => u32, int::gemm;
         DType::U64 | DType::I64 => u64, int::gemm;
+    }
+}
+
+/// The kernels of all numbers.
+///
+/// # Errors
+/// Booleans have none.
+pub(crate) fn kernels(op: &'static str, dtype: DType) -> Result<ProductKernels> {
+    match dtype {
+        DType::Bool(_) => Err(Error::dtype(op, dtype, "a float or integer dtype")),
+        _ if dtype.is_float() => float_kernels(op, dtype),
+        _ => int_kernels(op, dtype),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::gemm::Threads;
 use super::gemv::{Elements, Matrix, gemv};
-use super::kernels::kernels;
+use super::kernels::float_kernels;
 use super::product;
 use crate::error::{Error, Result, check_rank, check_same_dtype};
 use crate::{Blank, Tensor, storage};
@@ -12,7 +12,8 @@ use crate::{Blank, Tensor, storage};
 /// The sums start at the bias; there is no separate pass over the output.
 ///
 /// # Errors
-/// Different dtypes, a weight without exactly two axes, sizes that do not fit together.
+/// Different dtypes, a dtype that is not a float, a weight without exactly two axes, sizes that do not fit
+/// together.
 pub fn linear(x: Tensor, weight: Tensor, bias: Option<Tensor>) -> Result<Tensor> {
     let op = "linear";
     check_rank(op, weight.shape(), 2, "a weight of shape [d_in, d_out]")?;
@@ -22,7 +23,8 @@ pub fn linear(x: Tensor, weight: Tensor, bias: Option<Tensor>) -> Result<Tensor>
 /// Gradient of [`linear`] with respect to `x`: `grad @ weight^T`, `[.., d_out]` to `[.., d_in]`.
 ///
 /// # Errors
-/// Different dtypes, a weight without exactly two axes, sizes that do not fit together.
+/// Different dtypes, a dtype that is not a float, a weight without exactly two axes, sizes that do not fit
+/// together.
 pub fn linear_x_backward(weight: Tensor, grad: Tensor) -> Result<Tensor> {
     let op = "linear_x_backward";
     check_rank(op, weight.shape(), 2, "a weight of shape [d_in, d_out]")?;
@@ -35,11 +37,11 @@ fn rows_times(op: &'static str, x: Tensor, matrix: Tensor, bias: Option<Tensor>)
         0 => Err(Error::shape(op, x.shape(), "at least one axis")),
         1 => {
             let d = x.shape()[0];
-            let out = product(op, x.reshape([1, d])?, matrix, bias)?;
+            let out = product(op, float_kernels, x.reshape([1, d])?, matrix, bias)?;
             let d = out.shape()[1];
             out.reshape([d])
         }
-        _ => product(op, x, matrix, bias),
+        _ => product(op, float_kernels, x, matrix, bias),
     }
 }
 
@@ -49,7 +51,7 @@ fn rows_times(op: &'static str, x: Tensor, matrix: Tensor, bias: Option<Tensor>)
 /// The leading axes form one long sum of a single product, instead of one product per batch element.
 ///
 /// # Errors
-/// Different dtypes, different leading axes, no axes.
+/// Different dtypes, a dtype that is not a float, different leading axes, no axes.
 pub fn linear_weight_backward(x: Tensor, grad: Tensor) -> Result<Tensor> {
     let op = "linear_weight_backward";
     check_same_dtype(op, x.dtype(), grad.dtype())?;
@@ -62,7 +64,7 @@ pub fn linear_weight_backward(x: Tensor, grad: Tensor) -> Result<Tensor> {
     }
     let rows: usize = x_lead.iter().product();
     let x = x.reshape([rows, d_in])?.swap_axes(0, 1)?;
-    product(op, x, grad.reshape([rows, d_out])?, None)
+    product(op, float_kernels, x, grad.reshape([rows, d_out])?, None)
 }
 
 /// Gradient of [`linear`] with respect to the bias: the sum over all axes except the last, `[.., d_out]` to
@@ -84,10 +86,7 @@ pub fn linear_bias_backward(grad: Tensor) -> Result<Tensor> {
         grad = grad.into_contiguous()?;
     }
     let dtype = grad.dtype();
-    if !dtype.is_float() {
-        return Err(Error::dtype(op, dtype, "a float dtype (f64, f32, f16, bf16)"));
-    }
-    let kernels = kernels(op, dtype)?;
+    let kernels = float_kernels(op, dtype)?;
     let one = kernels.vectors.one();
     // The sum of the rows is their product with a vector of ones.
     let layout = grad.layout();

@@ -38,6 +38,7 @@ pub use linear::{linear, linear_bias_backward, linear_weight_backward, linear_x_
 
 use crate::error::{Error, Result, check_same_dtype};
 use crate::{Blank, Tensor, parallel, storage};
+use kernels::{KernelsOf, float_kernels, int_kernels, kernels};
 use plan::ProductPlan;
 
 /// `lhs @ rhs`: `[.., m, k]` times `[.., k, n]` gives `[.., m, n]`. The leading axes broadcast.
@@ -50,11 +51,33 @@ use plan::ProductPlan;
 /// Different dtypes, booleans, a rank below two, different inner sizes, leading axes that do not broadcast,
 /// not enough memory.
 pub fn matmul(lhs: Tensor, rhs: Tensor) -> Result<Tensor> {
-    product("matmul", lhs, rhs, None)
+    product("matmul", kernels, lhs, rhs, None)
+}
+
+/// [`matmul`] of floats: a program that calls no other product links no product of integers.
+///
+/// # Errors
+/// The errors of [`matmul`], and a dtype that is not a float.
+pub fn float_matmul(lhs: Tensor, rhs: Tensor) -> Result<Tensor> {
+    product("matmul", float_kernels, lhs, rhs, None)
+}
+
+/// [`matmul`] of integers; see [`float_matmul`].
+///
+/// # Errors
+/// The errors of [`matmul`], and a dtype that is not an integer.
+pub fn int_matmul(lhs: Tensor, rhs: Tensor) -> Result<Tensor> {
+    product("matmul", int_kernels, lhs, rhs, None)
 }
 
 /// `lhs @ rhs`, plus `bias` on every row; `bias` has the length of the output's last axis.
-fn product(op: &'static str, lhs: Tensor, rhs: Tensor, bias: Option<Tensor>) -> Result<Tensor> {
+fn product(
+    op: &'static str,
+    kernels: KernelsOf,
+    lhs: Tensor,
+    rhs: Tensor,
+    bias: Option<Tensor>,
+) -> Result<Tensor> {
     let dtype = lhs.dtype();
     check_same_dtype(op, dtype, rhs.dtype())?;
     let mut plan = ProductPlan::new(op, lhs.layout(), rhs.layout())?;
@@ -76,7 +99,7 @@ fn product(op: &'static str, lhs: Tensor, rhs: Tensor, bias: Option<Tensor>) -> 
     } else {
         (lhs, rhs)
     };
-    let kernels = kernels::kernels(op, dtype)?;
+    let kernels = kernels(op, dtype)?;
     let bytes = bias.as_ref().map(|bias| {
         let (start, size) = (bias.layout().offset() * dtype.size(), plan.n * dtype.size());
         &bias.storage_bytes()[start..start + size]
