@@ -27,7 +27,6 @@ use crate::movement::convert::{from_f32, into_f32};
 use crate::{DType, Shape, Tensor, storage};
 use alloc::vec::Vec;
 use codec::Codec;
-use flex_map::elementwise;
 use kernels::ScaleLayout;
 
 /// A quantized tensor.
@@ -139,11 +138,15 @@ pub fn dequantize(tensor: QTensor, dtype: DType) -> Result<Tensor> {
     let QTensor { values, scales, global, scheme } = tensor;
     let grid = BlockGrid::new(OP, &scheme, values.shape())?;
     let codec = Codec::new(scheme.value);
-    let mut scales = scales.into_contiguous()?;
+    let scales = scales.into_contiguous()?;
+    let mut scales = scales.as_slice::<f32>().expect("contiguous");
+    // Not by an operation on tensors, which programs with floats alone would link for it: every product of
+    // Burn's tensors can be one of quantized tensors.
+    let products;
     if let Some(global) = global {
-        scales = elementwise::binary_scalar(elementwise::Binary::Mul, scales, global.into())?;
+        products = storage::try_collect(OP, scales.iter().map(|scale| scale * global))?;
+        scales = &products;
     }
-    let scales = scales.as_slice::<f32>().expect("contiguous");
     // With one scale, elements keep their order in memory and their layout.
     let keep = scheme.level == QuantLevel::Tensor && values.layout().is_dense();
     let values = if keep { values } else { values.into_contiguous()? };
