@@ -120,7 +120,7 @@ impl FusedPass<'_, '_> {
     }
 }
 
-/// Computes the elements of the targets from `place` on, fewer than a vector, in blocks of whole vectors.
+/// Computes the elements of the targets from `place` on, fewer than [`WIDEST`], in blocks of whole vectors.
 /// `first` is the pass's; rows have `row` elements.
 #[inline(never)]
 fn run_end(links: &[Link<'_>], first: usize, targets: &mut [&mut [f32]], row: usize, place: Position) {
@@ -167,7 +167,7 @@ fn run_end(links: &[Link<'_>], first: usize, targets: &mut [&mut [f32]], row: us
 /// The ends of slices, each completed to whole vectors.
 type PaddedEnds = SmallVec<[[f32; WIDEST]; 4]>;
 
-/// The part of a pass that consists of whole vectors. Returns where it ends.
+/// The part of a pass that consists of whole vectors, and at the baseline of groups. Returns where it ends.
 struct Whole<'p, 'a, 't, 's> {
     links: &'p [Link<'a>],
     /// Where the targets begin in operands that are read element for element.
@@ -205,12 +205,14 @@ impl WithSimd for Whole<'_, '_, '_, '_> {
         let mut end = 0;
         while end < self.len {
             end = (end + stretch).min(self.len);
-            // Without vectors, longer groups would only be more code.
             if const { has_vectors::<S>() } {
                 self.run::<S, VECTORS>(end);
+                self.run::<S, FEW>(end);
+                self.run::<S, 1>(end);
+            } else {
+                // Other groups would only be more code. One has 8 elements, and `WIDEST` is a multiple of it.
+                self.run::<S, FEW>(end);
             }
-            self.run::<S, FEW>(end);
-            self.run::<S, 1>(end);
         }
         self.place
     }
