@@ -1,9 +1,9 @@
 //! Resizing by separable kernels, and its gradient.
 //!
-//! An output element is a weighted sum over some rows and as many columns, the *taps* of the mode. Sums of rows vectorise well, sums
-//! within a row hardly do. So the sums within rows are computed on the side that has fewer rows: on the input
-//! if the image grows (each input row is resampled once and used for several output rows), on the output if
-//! it shrinks.
+//! An output element is a weighted sum over some rows and as many columns, the *taps* of the mode. Sums of
+//! rows vectorise well, sums within a row hardly do. So the sums within rows are computed on the side that
+//! has fewer rows: on the input if the image grows (each input row is resampled once and used for several
+//! output rows), on the output if it shrinks.
 
 use super::taps::{MOST, Taps};
 use super::{Interpolation, check_image, nearest};

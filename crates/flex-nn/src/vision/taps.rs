@@ -12,8 +12,8 @@ use num_traits::Float;
 /// The most taps of a mode.
 pub(super) const MOST: usize = 6;
 
-/// Some neighbouring elements per output `i`, from `starts[i]` on. Some may be outside of the axis, up to half
-/// of their number.
+/// Some neighbouring elements per output `i`, from `starts[i]` on. Up to half of them may be outside of the
+/// axis.
 pub(super) struct Taps<A> {
     pub input: usize,
     /// The number of taps: 1, 2, 4 or 6.
