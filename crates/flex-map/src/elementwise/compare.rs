@@ -2,7 +2,7 @@
 
 use super::driver::{Cost, Input, Op, ScalarBytes, run};
 use super::element::{
-    Constants, Fixed, Fn1, Fn2, Fn3, LoopsByConstants, Map1, Map2, Map3, VectorLoop, WithConstants,
+    Constants, Fixed, Fn1, Fn2, Fn3, LoopForVectors, LoopsByConstants, Map1, Map2, Map3, WithConstants,
     predicate1,
 };
 use super::integer::{BitAnd, BitLogic, BitOr, BitXor};
@@ -343,7 +343,7 @@ impl Question {
     }
 
     const fn of<T: Element, F: Fn3<T, T, u8> + 'static>(
-        left: Option<&'static VectorLoop<3>>,
+        left: Option<&'static LoopForVectors<3>>,
         flags: u8,
     ) -> Self {
         let slices = Map3::<T, T, u8, F>::LOOP;

@@ -140,9 +140,9 @@ impl<const N: usize> Kernel<N> for LoopKernel<N> {
 }
 
 /// A loop that needs vectors.
-pub(super) struct VectorLoop<const N: usize>(LoopKernel<N>);
+pub(super) struct LoopForVectors<const N: usize>(LoopKernel<N>);
 
-impl<const N: usize> VectorLoop<N> {
+impl<const N: usize> LoopForVectors<N> {
     /// [`Kernel::run`].
     #[inline(always)]
     fn run(&self, vectors: HasVectors, out: &mut [u8], src: [Src<'_>; N]) {
@@ -276,7 +276,7 @@ macro_rules! maps {
             };
             /// The function as a kernel that needs vectors.
             #[allow(dead_code, reason = "no function of one element needs vectors")]
-            pub(super) const VECTOR_LOOP: &'static VectorLoop<$n> = &VectorLoop(Self::CODE);
+            pub(super) const VECTOR_LOOP: &'static LoopForVectors<$n> = &LoopForVectors(Self::CODE);
             /// [`LOOP`](Self::LOOP) as any kernel.
             pub(crate) const KERNEL: &'static dyn Kernel<$n> = Self::LOOP;
         }
@@ -423,7 +423,7 @@ impl<T: Element, F: Fn2<T> + 'static> WithConstants<T, F> {
         Constants::Both => &Self::loops(Some(Map2::<T, Fixed<F, true, false>>::VECTOR_LOOP)),
     };
 
-    const fn loops(left: Option<&'static VectorLoop<2>>) -> LoopsByConstants<2> {
+    const fn loops(left: Option<&'static LoopForVectors<2>>) -> LoopsByConstants<2> {
         let right = Map2::<T, Fixed<F, false, true>>::VECTOR_LOOP;
         LoopsByConstants { slices: Map2::<T, F>::LOOP, left, right }
     }
@@ -433,9 +433,9 @@ impl<T: Element, F: Fn2<T> + 'static> WithConstants<T, F> {
 pub(super) struct LoopsByConstants<const N: usize> {
     pub slices: &'static LoopKernel<N>,
     /// For a constant on the left. Without it, the operands are swapped.
-    pub left: Option<&'static VectorLoop<N>>,
+    pub left: Option<&'static LoopForVectors<N>>,
     /// For a constant on the right.
-    pub right: &'static VectorLoop<N>,
+    pub right: &'static LoopForVectors<N>,
 }
 
 impl<const N: usize> LoopsByConstants<N> {
