@@ -91,7 +91,7 @@ pub(crate) fn int_kernels(op: &'static str, dtype: DType) -> Result<ProductKerne
 ///
 /// # Errors
 /// Booleans have none.
-pub(crate) fn kernels(op: &'static str, dtype: DType) -> Result<ProductKernels> {
+pub(crate) fn number_kernels(op: &'static str, dtype: DType) -> Result<ProductKernels> {
     match dtype {
         DType::Bool(_) => Err(Error::dtype(op, dtype, "a float or integer dtype")),
         _ if dtype.is_float() => float_kernels(op, dtype),

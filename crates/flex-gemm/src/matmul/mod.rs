@@ -38,7 +38,7 @@ pub use linear::{linear, linear_bias_backward, linear_weight_backward, linear_x_
 
 use crate::error::{Error, Result, check_same_dtype};
 use crate::{Blank, Tensor, parallel, storage};
-use kernels::{KernelsOf, float_kernels, int_kernels, kernels};
+use kernels::{KernelsOf, float_kernels, int_kernels, number_kernels};
 use plan::ProductPlan;
 
 /// `lhs @ rhs`: `[.., m, k]` times `[.., k, n]` gives `[.., m, n]`. The leading axes broadcast.
@@ -51,7 +51,7 @@ use plan::ProductPlan;
 /// Different dtypes, booleans, a rank below two, different inner sizes, leading axes that do not broadcast,
 /// not enough memory.
 pub fn matmul(lhs: Tensor, rhs: Tensor) -> Result<Tensor> {
-    product("matmul", kernels, lhs, rhs, None)
+    product("matmul", number_kernels, lhs, rhs, None)
 }
 
 /// [`matmul`] of floats: a program that calls no other product links no product of integers.
