@@ -95,9 +95,10 @@ pub enum Operand<'a, E: StoredFloat> {
 }
 
 /// Writes `f` of the operand to `dst`, computed in `E::Compute` and rounded once, in a loop that is compiled
-/// for `levels`. For halves, a NaN that `f`
-/// returns must be an operand's NaN or the default NaN: rounding may cut off the payload of any other NaN and
-/// turn it into infinity.
+/// for `levels`.
+///
+/// For halves, a NaN that `f` returns must be an operand's NaN or the default NaN: rounding may cut off the
+/// payload of any other NaN and turn it into infinity.
 ///
 /// # Panics
 ///

@@ -381,8 +381,11 @@ maps! {
     Map3<A, B, C> of Fn3<A, B, C>, 3: 0 a: A, 1 b: B, 2 c: C;
 }
 
-/// A function with another loop, for a constant as its first operand (`A`) or as its second (`B`). Such loops
-/// are compiled for vectors alone: where there are none, reading is not the bottleneck.
+/// A function with another loop, for a constant as its first operand (`A`) or as its second (`B`).
+///
+/// Such loops are compiled for vectors alone. The baseline takes the constant as a run, as it does for other
+/// functions. With SSE2, to compare 65,536 f16 with a number takes 12.5 us, and took 51.7 in a loop of its
+/// own; to add a number to as many i32 takes 10.5 us, and took 7.3 (one thread of Zen 4).
 pub(super) struct Fixed<F, const A: bool, const B: bool>(PhantomData<fn() -> F>);
 
 impl<T, F: Fn2<T>, const A: bool, const B: bool> Fn2<T> for Fixed<F, A, B> {

@@ -151,7 +151,7 @@ impl Planes {
     }
 
     /// The row that holds what all phases of the last axis read from a row of the source, if they begin at
-    /// neighbouring elements. Vectors take it apart.
+    /// neighbouring elements. Only where there are vectors, which take it apart.
     fn row(&self) -> Option<PaddedRow> {
         HasVectors::here()?;
         let w = &self.axes[2];
