@@ -388,6 +388,21 @@ fn linear_refuses_bad_shapes() {
     start(linear_bias_backward(f(&[])), "linear_bias_backward: ");
 }
 
+#[test]
+fn products_of_one_kind_refuse_the_other() {
+    let [float, int] = [DType::F32, DType::I32].map(|dtype| Tensor::full([2, 2], 3.0, dtype).unwrap());
+    assert_eq!(float_matmul(float.clone(), float.clone()).unwrap().to_vec::<f32>(), [18.0; 4]);
+    assert_eq!(int_matmul(int.clone(), int.clone()).unwrap().to_vec::<i32>(), [18; 4]);
+    let refused = |product: Result<Tensor>, op: &str, dtype: &str, expected: &str| {
+        let want = alloc::format!("{op}: dtype {dtype} is not supported, expected {expected}");
+        assert_eq!(product.unwrap_err().to_string(), want);
+    };
+    let [floats, ints] = ["a float dtype (f64, f32, f16, bf16)", "an integer dtype"];
+    refused(float_matmul(int.clone(), int.clone()), "matmul", "i32", floats);
+    refused(int_matmul(float.clone(), float), "matmul", "f32", ints);
+    refused(linear(int.clone(), int, None), "linear", "i32", floats);
+}
+
 fn check_cross<T: Sample>() {
     for (l, r, axis) in [
         (&[4usize, 3][..], &[4usize, 3][..], 1),
