@@ -19,7 +19,7 @@ pub(super) struct Taps<A> {
     /// The number of taps: 1, 2, 4 or 6.
     pub count: usize,
     /// First tap, increased by [`pad`](Self::pad) so that it is not negative.
-    pub starts: Vec<usize>,
+    starts: Vec<usize>,
     /// `count` weights per output.
     weights: Vec<A>,
     /// Whether taps outside of the axis repeat the border element; otherwise they are skipped and have weight

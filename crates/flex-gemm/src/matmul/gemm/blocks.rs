@@ -96,6 +96,7 @@ impl<T: Real> PartByBlocks<'_, T> {
         };
         let (left_packed, right_packed) = packed.split_at_mut(left_len);
         let mut stack = [const { MaybeUninit::<T>::uninit() }; STACK];
+        let nothing = Next::none(stack.as_ptr().cast());
         let blocks = Blocks::new(k, self.blocks);
         for row in (0..m).step_by(down) {
             let rows = down.min(m - row);
@@ -129,15 +130,14 @@ impl<T: Real> PartByBlocks<'_, T> {
                     } else if keep && index + 1 < self.blocks {
                         Next::new(b.pointer(term + terms, 0), r.row_stride, across.min(n))
                     } else {
-                        Next::none(stack.as_ptr().cast())
+                        nothing
                     };
                     let mut tiles = 0;
                     for (first, height) in strips(rows, heights) {
                         let at = row + first;
                         let packed = right_packed.as_mut_ptr();
                         // The first strip waits for memory itself.
-                        let next =
-                            if first == 0 { Next::none(stack.as_ptr().cast()) } else { next.after(tiles) };
+                        let next = if first == 0 { nothing } else { next.after(tiles) };
                         tiles += if first == 0 { 0 } else { cols.div_ceil(width) };
                         let left = if pack_left {
                             left_packed.as_ptr().wrapping_add(first * terms)
@@ -207,12 +207,14 @@ impl<T: Real> StripProduct<T> {
             if const { has_vectors::<S>() } {
                 match height {
                     ROWS if keep => return self.columns::<S, ROWS, V, KEEP>(),
-                    // Beside four vectors, a prefetch of a line that is in use costs nothing; beside two, 2 %
-                    // of the time of a square of 768 (Zen 4).
-                    ROWS if const { V < 4 } && fetch_left && !self.next.is_any() => {
-                        return self.columns::<S, ROWS, V, FETCH_LEFT>();
+                    ROWS if fetch_left || self.next.is_any() => {
+                        // Beside four vectors, a prefetch of a line that is in use costs nothing; beside two,
+                        // 2 % of the time of a square of 768 (Zen 4).
+                        if const { V < 4 } && !self.next.is_any() {
+                            return self.columns::<S, ROWS, V, FETCH_LEFT>();
+                        }
+                        return self.columns::<S, ROWS, V, FETCH>();
                     }
-                    ROWS if fetch_left || self.next.is_any() => return self.columns::<S, ROWS, V, FETCH>(),
                     // Two vectors of sums in each of these rows hide the latency of the additions.
                     5 => return self.columns::<S, 5, 2, SUM>(),
                     4 => return self.columns::<S, 4, 2, SUM>(),
