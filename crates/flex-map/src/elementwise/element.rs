@@ -11,7 +11,7 @@ use crate::{Element, bf16, f16};
 use core::hint::black_box;
 use core::marker::PhantomData;
 use flex_math::simd::{
-    Dispatch, EveryLevel, HasVectors, LeveledLoop, Levels, LoopArgs, LoopCode, prefetch_ahead,
+    Dispatch, EveryLevel, HasVectors, LeveledLoop, Levels, LoopArgs, LoopCode, OperandRuns, prefetch_ahead,
 };
 
 /// A function of one element.
@@ -326,13 +326,15 @@ macro_rules! maps {
             #[inline(always)]
             fn whole_runs<const N: usize>(out: &mut [F::Out], $($x: TypedRunSrc<'_, $xt>),+) {
                 let fixed = ($($x.elements[0],)+);
-                $(let $x = ($x.elements.as_chunks::<N>().0, $x.stride);)+
-                for (k, out) in out.as_chunks_mut::<N>().0.iter_mut().enumerate() {
+                let out = out.as_chunks_mut::<N>().0;
+                let count = out.len();
+                $(let $x = OperandRuns::<_, N>::new($x.elements, $x.stride, if F::FIXED[$i] { 0 } else { count });)+
+                for (k, out) in out.iter_mut().enumerate() {
                     if F::PREFETCHES {
                         prefetch_ahead(out.as_ptr(), N);
                     }
                     $(
-                        let $x: &[$xt] = if F::FIXED[$i] { &[] } else { &$x.0[k * $x.1] };
+                        let $x: &[$xt] = if F::FIXED[$i] { &[] } else { $x.get(k) };
                         if F::PREFETCHES && !F::FIXED[$i] {
                             prefetch_ahead($x.as_ptr(), N);
                         }

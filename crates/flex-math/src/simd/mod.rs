@@ -16,6 +16,7 @@ mod compiled;
 mod lanes;
 mod level;
 mod proof;
+mod runs;
 mod streamed;
 mod transpose;
 
@@ -25,6 +26,7 @@ pub use level::{HasVectors, Level, LevelError, Levels, level, set_level};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use proof::Avx2;
 pub(crate) use proof::Avx512;
+pub use runs::OperandRuns;
 pub use streamed::{Streamed, streamed};
 pub use transpose::{SQUARE, transposed};
 
