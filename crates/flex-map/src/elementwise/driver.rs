@@ -178,9 +178,9 @@ fn is_flat<const N: usize>(inputs: &[Input; N]) -> bool {
 
 /// [`run`] for tensors that need no look at their layouts; its overhead dominates the cost of small tensors.
 fn run_flat<const N: usize>(op: Op<N>, inputs: &mut [Input; N], may_wait: bool) -> Result<Tensor> {
-    let (mut count, mut bytes, mut is_deferred) = (0, moved(op.dtype), false);
+    let count = first_tensor(inputs).num_elements();
+    let (mut bytes, mut is_deferred) = (moved(op.dtype), false);
     for tensor in inputs.iter().filter_map(Input::tensor) {
-        count = tensor.num_elements();
         bytes += moved(tensor.dtype());
         is_deferred |= tensor.is_deferred();
     }
@@ -225,14 +225,16 @@ fn run_flat<const N: usize>(op: Op<N>, inputs: &mut [Input; N], may_wait: bool) 
         fill(target.dense_bytes_mut().expect("unique and contiguous"), inputs);
         return Ok(target);
     }
-    let Some(first) = inputs.iter().find_map(Input::tensor) else {
-        unreachable!("at least one tensor");
-    };
-    let layout = Layout::contiguous_like(first.shape());
+    let layout = Layout::contiguous_like(first_tensor(inputs).shape());
     Tensor::try_build_bytes(op.name, layout, count, op.dtype, |out| {
         fill(out, inputs);
         Ok(())
     })
+}
+
+/// The first tensor of the operands, of which at least one is a tensor.
+fn first_tensor(inputs: &[Input]) -> &Tensor {
+    inputs.iter().find_map(Input::tensor).expect("at least one tensor")
 }
 
 /// [`run`] for any layouts.

@@ -6,7 +6,7 @@ use super::integer::BitLogic;
 use super::kernel::{Kernel, Src, Typed};
 use super::number::Selection;
 use crate::error::{Error, Result, check_same_dtype};
-use crate::{Scalar, Tensor};
+use crate::{DType, Scalar, Tensor};
 use core::marker::PhantomData;
 use flex_math::simd::{Levels, vectorize};
 
@@ -16,7 +16,9 @@ use flex_math::simd::{Levels, vectorize};
 /// A mask that is not boolean, a value of another dtype than the tensor, or shapes that do not broadcast.
 pub fn mask_where(tensor: Tensor, mask: Tensor, value: Tensor) -> Result<Tensor> {
     check_same_dtype("mask_where", tensor.dtype(), value.dtype())?;
-    select("mask_where", tensor, mask, Input::Tensor(value))
+    let dtype = tensor.dtype();
+    check_mask("mask_where", &mask)?;
+    select("mask_where", dtype, [Input::Tensor(tensor), Input::Tensor(mask), Input::Tensor(value)])
 }
 
 /// `value` (cast to the tensor's dtype) where `mask` is true, and the elements of `tensor` elsewhere. The two
@@ -31,17 +33,21 @@ pub fn mask_fill(tensor: Tensor, mask: Tensor, value: Scalar) -> Result<Tensor> 
     } else {
         dispatch!(number "mask_fill", dtype, T => Ok(ScalarBytes::new(value.cast::<T>())))?
     };
-    select("mask_fill", tensor, mask, Input::Scalar(value))
+    check_mask("mask_fill", &mask)?;
+    select("mask_fill", dtype, [Input::Tensor(tensor), Input::Tensor(mask), Input::Scalar(value)])
 }
 
-fn select(name: &'static str, tensor: Tensor, mask: Tensor, value: Input) -> Result<Tensor> {
-    if !mask.dtype().is_bool() {
-        return Err(Error::dtype(name, mask.dtype(), "a mask of a bool dtype"));
-    }
-    let dtype = tensor.dtype();
+fn check_mask(name: &'static str, mask: &Tensor) -> Result<()> {
+    let is_mask = mask.dtype().is_bool();
+    is_mask.then_some(()).ok_or_else(|| Error::dtype(name, mask.dtype(), "a mask of a bool dtype"))
+}
+
+/// Selects from a tensor of `dtype` by a mask. The operands come as [`run`] takes them, since each move of
+/// three tensors costs some 50 instructions.
+fn select(name: &'static str, dtype: DType, operands: [Input; 3]) -> Result<Tensor> {
     let kernel: &'static dyn Kernel<3> = dispatch!(bits name, dtype, T => Ok(Blend::<T>::KERNEL))?;
     let op = Op { name, kernel, dtype, cost: Cost::Memory, reuse: [true, false, true], light: None };
-    run(op, [Input::Tensor(tensor), Input::Tensor(mask), value])
+    run(op, operands)
 }
 
 /// `(tensor, mask, value)`, by the bits of the elements.
