@@ -74,8 +74,8 @@ pub fn int_matmul(lhs: Tensor, rhs: Tensor) -> Result<Tensor> {
 fn product(
     op: &'static str,
     kernels: KernelsOf,
-    lhs: Tensor,
-    rhs: Tensor,
+    mut lhs: Tensor,
+    mut rhs: Tensor,
     bias: Option<Tensor>,
 ) -> Result<Tensor> {
     let dtype = lhs.dtype();
@@ -91,14 +91,15 @@ fn product(
         }
         None => None,
     };
-    let (lhs, rhs) = if plan.copy_lhs || plan.copy_rhs {
-        let lhs = if plan.copy_lhs { lhs.into_contiguous()? } else { lhs };
-        let rhs = if plan.copy_rhs { rhs.into_contiguous()? } else { rhs };
+    if plan.copy_lhs || plan.copy_rhs {
+        if plan.copy_lhs {
+            lhs = lhs.into_contiguous()?;
+        }
+        if plan.copy_rhs {
+            rhs = rhs.into_contiguous()?;
+        }
         plan = ProductPlan::new(op, lhs.layout(), rhs.layout())?;
-        (lhs, rhs)
-    } else {
-        (lhs, rhs)
-    };
+    }
     let kernels = kernels(op, dtype)?;
     let bytes = bias.as_ref().map(|bias| {
         let (start, size) = (bias.layout().offset() * dtype.size(), plan.n * dtype.size());

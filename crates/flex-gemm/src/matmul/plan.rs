@@ -86,16 +86,24 @@ impl ProductPlan {
         let lead = broadcast_shapes(op, &ls[..lr - 2], &rs[..rr - 2])
             .map_err(|_| Error::shapes(op, ls, rs, "leading axes of equal sizes, or size 1"))?;
         let with_lead = |rows, cols| {
-            let mut dims: SmallVec<[usize; 8]> = SmallVec::from_slice(&lead);
-            dims.extend([rows, cols]);
-            dims
+            if lead.is_empty() {
+                return Shape::new([rows, cols]);
+            }
+            lead.iter().copied().chain([rows, cols]).collect()
         };
-        let (shape, left, right) = (with_lead(m, n), with_lead(m, k), with_lead(k, n));
+        let shape = with_lead(m, n);
         checked_num_elements(op, &shape)?;
+        let mut batch = SmallVec::new();
         if !lead.is_empty() {
+            let (left, right) = (with_lead(m, k), with_lead(k, n));
             // After broadcasting, the operands may have more elements than the output.
             checked_num_elements(op, &left)?;
             checked_num_elements(op, &right)?;
+            batch.extend((0..lead.len()).filter(|&axis| lead[axis] != 1).map(|axis| BatchAxis {
+                size: lead[axis],
+                lhs: stretched_stride(lhs, &left, axis),
+                rhs: stretched_stride(rhs, &right, axis),
+            }));
         }
         let (l, r) = (&lhs.strides()[lr - 2..], &rhs.strides()[rr - 2..]);
         let mut plan = Self {
@@ -106,17 +114,10 @@ impl ProductPlan {
             rhs: unit_strides(r[0], r[1], k, n),
             lhs_offset: lhs.offset(),
             rhs_offset: rhs.offset(),
-            batch: (0..lead.len())
-                .filter(|&axis| lead[axis] != 1)
-                .map(|axis| BatchAxis {
-                    size: lead[axis],
-                    lhs: stretched_stride(lhs, &left, axis),
-                    rhs: stretched_stride(rhs, &right, axis),
-                })
-                .collect(),
+            batch,
             copy_lhs: false,
             copy_rhs: false,
-            shape: Shape::from(shape.as_slice()),
+            shape,
         };
         plan.merge();
         plan.copy_lhs = !plan.lhs.has_unit(plan.m, plan.k);
@@ -139,6 +140,9 @@ impl ProductPlan {
             }
             self.m *= axis.size;
             self.batch.pop();
+        }
+        if self.batch.is_empty() {
+            return;
         }
         let mut joined: SmallVec<[BatchAxis; 4]> = SmallVec::new();
         for axis in self.batch.drain(..) {

@@ -98,7 +98,9 @@ impl<T: Real> PartByBlocks<'_, T> {
         let mut stack = [const { MaybeUninit::<T>::uninit() }; STACK];
         let nothing = Next::none(stack.as_ptr().cast());
         let blocks = Blocks::new(k, self.blocks);
-        for row in (0..m).step_by(down) {
+        // Not `step_by`, which divides, also for the smallest product.
+        let mut row = 0;
+        while row < m {
             let rows = down.min(m - row);
             // With more rows than this the first strip is a full one, and others follow.
             let keep = keep && rows > TALL;
@@ -108,7 +110,8 @@ impl<T: Real> PartByBlocks<'_, T> {
                     pack_strips(a.part(row..row + rows, term..term + terms), heights, left_packed);
                 }
                 let beta = if index == 0 { scales.beta } else { T::ONE };
-                for col in (0..n).step_by(across) {
+                let mut col = 0;
+                while col < n {
                     let cols = across.min(n - col);
                     if pack_right {
                         match b {
@@ -187,8 +190,10 @@ impl<T: Real> PartByBlocks<'_, T> {
                         // `right_packed` has room. `bias` has an element for each row.
                         unsafe { strip.rows::<S, V>(height, keep && first == 0, fetch_left) };
                     }
+                    col += cols;
                 }
             }
+            row += rows;
         }
     }
 }
