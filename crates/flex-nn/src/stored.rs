@@ -4,10 +4,10 @@
 //! and when it is written; a driver checks the dtype once per block. So halves add no machine code to an
 //! operation.
 
-use crate::float::{Real, take};
+use crate::float::Real;
+use crate::storage::Scratch;
 use crate::walk::gather_row;
 use crate::{DType, Element, Tensor, bf16, f16};
-use alloc::vec::Vec;
 use bytemuck::{cast_slice, cast_slice_mut};
 use core::ops::Range;
 use flex_math::StoredFloat;
@@ -150,14 +150,14 @@ impl<'a> Source<'a> {
 
     /// The elements in the type `A`. They are in `scratch` where they have to be converted.
     #[inline]
-    pub fn load<'b, A: Computing>(self, scratch: &'b mut Vec<A>) -> &'b [A]
+    pub fn load<'b, A: Computing>(self, scratch: &'b mut Scratch<A>) -> &'b [A]
     where
         'a: 'b,
     {
         if let Some(values) = self.values() {
             return values;
         }
-        let block = take(scratch, self.len());
+        let block = scratch.elements(self.len());
         self.read(block);
         block
     }
@@ -237,11 +237,11 @@ impl<'a> Sink<'a> {
     /// Lets `f` write values for all elements in the type `A`. The slice passed to `f` holds arbitrary
     /// values.
     #[inline]
-    pub fn through<A: Computing, R>(&mut self, scratch: &mut Vec<A>, f: impl FnOnce(&mut [A]) -> R) -> R {
+    pub fn through<A: Computing, R>(&mut self, scratch: &mut Scratch<A>, f: impl FnOnce(&mut [A]) -> R) -> R {
         let len = self.len();
         let converts = self.dtype != A::DTYPE;
         // One call, so that `f` is compiled once.
-        let result = f(if converts { take(scratch, len) } else { cast_slice_mut(self.bytes) });
+        let result = f(if converts { scratch.elements(len) } else { cast_slice_mut(self.bytes) });
         if converts {
             self.write(&scratch[..len]);
         }

@@ -5,7 +5,7 @@
 //! where both types are the same, and otherwise a converted copy in a reused scratch buffer.
 
 use crate::Element;
-use alloc::vec::Vec;
+use crate::storage::Scratch;
 use core::ops::AddAssign;
 use flex_math::StoredFloat;
 
@@ -19,11 +19,11 @@ impl Real for f64 {}
 pub trait FloatElement: Element + StoredFloat<Compute: Real> {
     /// The values of `src` in the computing type. They are in `scratch` where they have to be converted.
     #[inline(always)]
-    fn in_compute<'a>(src: &'a [Self], scratch: &'a mut Vec<Self::Compute>) -> &'a [Self::Compute] {
+    fn in_compute<'a>(src: &'a [Self], scratch: &'a mut Scratch<Self::Compute>) -> &'a [Self::Compute] {
         if let Some(values) = Self::as_compute(src) {
             return values;
         }
-        let block = take(scratch, src.len());
+        let block = scratch.elements(src.len());
         Self::widen_slice(src, block);
         block
     }
@@ -33,13 +33,13 @@ pub trait FloatElement: Element + StoredFloat<Compute: Real> {
     #[inline(always)]
     fn through_compute<R>(
         dst: &mut [Self],
-        scratch: &mut Vec<Self::Compute>,
+        scratch: &mut Scratch<Self::Compute>,
         f: impl FnOnce(&mut [Self::Compute]) -> R,
     ) -> R {
         if let Some(values) = Self::as_compute_mut(dst) {
             return f(values);
         }
-        let block = take(scratch, dst.len());
+        let block = scratch.elements(dst.len());
         let result = f(block);
         Self::narrow_slice(block, dst);
         result
@@ -48,22 +48,16 @@ pub trait FloatElement: Element + StoredFloat<Compute: Real> {
 
 impl<T: Element + StoredFloat<Compute: Real>> FloatElement for T {}
 
-/// The first `len` elements of `buffer`, which grows if it is too short. They hold arbitrary values.
-#[inline]
-pub fn take<T: Element>(buffer: &mut Vec<T>, len: usize) -> &mut [T] {
-    crate::storage::grow(buffer, len, T::ZERO);
-    &mut buffer[..len]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::f16;
     use alloc::vec;
+    use alloc::vec::Vec;
 
     #[test]
     fn half_goes_through_the_scratch_buffer_and_f32_does_not() {
-        let mut scratch = vec![];
+        let mut scratch = Scratch::default();
         let half: Vec<f16> = (0..40).map(|i| f16::from_f32(i as f32)).collect();
         let wide = f16::in_compute(&half[1..], &mut scratch);
         assert_eq!((wide.len(), wide[0], wide[38]), (39, 1.0, 39.0));
@@ -73,7 +67,7 @@ mod tests {
         assert!(back[1].is_nan());
         assert_eq!(back[2], f16::INFINITY);
 
-        let (single, mut unused) = (vec![1.0f32, 2.0], vec![]);
+        let (single, mut unused) = (vec![1.0f32, 2.0], Scratch::default());
         assert_eq!(f32::in_compute(&single, &mut unused).as_ptr(), single.as_ptr());
         assert!(unused.is_empty());
     }

@@ -22,9 +22,9 @@ use crate::float::FloatElement;
 use crate::layout::checked_num_elements;
 use crate::parallel::thresholds::TASK_FFT_FLOPS;
 use crate::parallel::{self, Work};
-use crate::{Shape, Tensor, storage};
+use crate::storage::{self, Scratch};
+use crate::{Shape, Tensor};
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use plan::{Cached, plan};
 use real::RealFft;
 
@@ -163,10 +163,9 @@ where
         im = Some(Tensor::build::<T>(op, shape.clone(), signal.dtype(), |im| {
             let block = rows_per_task(n);
             parallel::for_each_chunk2(re, block * bins, im, block * bins, work, |k, re, im| {
-                let mut scratch = storage::alloc((n + plan.scratch_len()) * size_of::<T::Compute>());
-                let (padded, scratch) =
-                    bytemuck::cast_slice_mut::<u8, T::Compute>(&mut scratch).split_at_mut(n);
-                let (mut wide, mut narrow_re, mut narrow_im) = (Vec::new(), Vec::new(), Vec::new());
+                let mut scratch = Scratch::<T::Compute>::for_task(n + plan.scratch_len());
+                let (padded, scratch) = scratch.split_at_mut(n);
+                let [mut wide, mut narrow_re, mut narrow_im] = [(); 3].map(|()| Scratch::default());
                 let rows = src[k * block * len..].chunks_exact(len);
                 for ((row, re), im) in rows.zip(re.chunks_exact_mut(bins)).zip(im.chunks_exact_mut(bins)) {
                     let row = T::in_compute(&row[..len.min(n)], &mut wide);
@@ -200,11 +199,10 @@ where
     Tensor::build::<T>(op, with_last(re.shape(), n), re.dtype(), |out| {
         let block = rows_per_task(n);
         parallel::for_each_chunk(out, block * n, work, |k, out| {
-            let mut scratch = storage::alloc((2 * bins + plan.scratch_len()) * size_of::<T::Compute>());
-            let (padded, scratch) =
-                bytemuck::cast_slice_mut::<u8, T::Compute>(&mut scratch).split_at_mut(2 * bins);
+            let mut scratch = Scratch::<T::Compute>::for_task(2 * bins + plan.scratch_len());
+            let (padded, scratch) = scratch.split_at_mut(2 * bins);
             let (padded_re, padded_im) = padded.split_at_mut(bins);
-            let (mut wide_re, mut wide_im, mut narrow) = (Vec::new(), Vec::new(), Vec::new());
+            let [mut wide_re, mut wide_im, mut narrow] = [(); 3].map(|()| Scratch::default());
             for (r, out) in out.chunks_exact_mut(n).enumerate() {
                 let range = (k * block + r) * len..(k * block + r) * len + len.min(bins);
                 let mut re = T::in_compute(&re_src[range.clone()], &mut wide_re);

@@ -13,8 +13,7 @@
 use super::gemm::Threads;
 use crate::parallel::thresholds::{TASK_COLUMN_ELEMENTS, VECTOR_PRODUCT_TASKS};
 use crate::parallel::{self, Work};
-use crate::storage;
-use alloc::vec::Vec;
+use crate::storage::{self, Scratch};
 use bytemuck::Pod;
 
 /// Bytes of `W` per task and per block of a long sum: enough to pay for handing a task over, few enough to
@@ -107,7 +106,7 @@ pub(crate) fn gemv(
 ) {
     let (size, wide) = (kernel.element(), kernel.accumulator());
     let (n, k) = (y.len() / size, x.len);
-    let mut gathered = Vec::new();
+    let mut gathered = Scratch::default();
     let x = if kernel.is_wide() && x.stride == 1 {
         &x.data[x.offset * size..][..k * size]
     } else {
@@ -159,7 +158,7 @@ pub(crate) fn gemv(
         let tile = n.div_ceil(tasks).next_multiple_of(COLUMNS_UNIT).min(AXPY_TILE);
         parallel::for_each_chunk(y, tile * size, work, |task, y| {
             let len = y.len() / size * wide;
-            let mut both = Vec::new();
+            let mut both = Scratch::default();
             let (sums, more) = zeros(&mut both, if block < k { 2 * len } else { len }).split_at_mut(len);
             for start in (0..k).step_by(block) {
                 let x = &x[start * wide..(start + block).min(k) * wide];
@@ -210,8 +209,8 @@ fn finish(kernel: &dyn VectorKernel, y: &mut [u8], sums: &[u8], accumulate: bool
 ///
 /// # Panics
 /// When the system does not have that much memory.
-fn zeros(buffer: &mut Vec<u64>, len: usize) -> &mut [u8] {
-    *buffer = storage::room(len.div_ceil(size_of::<u64>()), 0);
+fn zeros(buffer: &mut Scratch<u64>, len: usize) -> &mut [u8] {
+    *buffer = Scratch::for_task(len.div_ceil(size_of::<u64>())).zeroed();
     &mut bytemuck::cast_slice_mut(buffer)[..len]
 }
 

@@ -4,38 +4,36 @@ use super::plan::{AttentionPlan, KEY_BLOCK};
 use crate::float::Real;
 use crate::matmul::gemm::{MatLayout, MatMut, MatRef, Threads, gemm_into};
 use crate::norm::lanes::{max_of, sum_of};
-use crate::storage::{self, Bytes};
+use crate::storage::Scratch;
 use crate::stored::{Computing, Sink, Source};
 use crate::walk::gather_row;
 use alloc::vec;
-use alloc::vec::Vec;
 use flex_math::simd::vectorize;
 use flex_math::{Exp, Tanh, map_in_place};
 
 /// Buffers of a task, allocated once and used for all its tiles.
 pub(super) struct TileScratch<F> {
-    /// A block of the pool: nothing sets it to zeros, and the system need not map it for each task.
-    scores: Bytes,
+    scores: Scratch<F>,
     /// Largest score of each query so far.
-    max: Vec<F>,
+    max: Scratch<F>,
     /// Sum of the exponentials of each query's scores so far.
-    sum: Vec<F>,
+    sum: Scratch<F>,
     /// Converted operands and results if the stored type is not the computing type; empty otherwise.
-    query: Vec<F>,
-    operand: Vec<F>,
-    out: Vec<F>,
+    query: Scratch<F>,
+    operand: Scratch<F>,
+    out: Scratch<F>,
 }
 
 impl<F: Real> TileScratch<F> {
     pub fn new(plan: &AttentionPlan) -> Self {
         let rows = plan.query_block.min(plan.queries);
         Self {
-            scores: storage::alloc(rows * KEY_BLOCK.min(plan.keys) * size_of::<F>()),
-            max: storage::room(rows, F::ZERO),
-            sum: storage::room(rows, F::ZERO),
-            query: Vec::new(),
-            operand: Vec::new(),
-            out: Vec::new(),
+            scores: Scratch::for_task(rows * KEY_BLOCK.min(plan.keys)),
+            max: Scratch::for_task(rows),
+            sum: Scratch::for_task(rows),
+            query: Scratch::default(),
+            operand: Scratch::default(),
+            out: Scratch::default(),
         }
     }
 }
@@ -73,7 +71,7 @@ impl<'a> StoredMatrix<'a> {
 
     /// The matrix in the type that the products are computed in: the matrix itself, or a copy converted into
     /// `buffer`. One of the matrix's axes is contiguous.
-    fn convert<'b, A: Computing>(self, buffer: &'b mut Vec<A>) -> MatRef<'b, A>
+    fn convert<'b, A: Computing>(self, buffer: &'b mut Scratch<A>) -> MatRef<'b, A>
     where
         'a: 'b,
     {
@@ -86,8 +84,7 @@ impl<'a> StoredMatrix<'a> {
             return self.transposed().convert(buffer).transposed();
         }
         let MatLayout { rows, cols, offset, row_stride, .. } = self.layout;
-        storage::grow(buffer, rows * cols, A::ZERO);
-        for (i, to) in buffer[..rows * cols].chunks_exact_mut(cols.max(1)).enumerate() {
+        for (i, to) in buffer.elements(rows * cols).chunks_exact_mut(cols.max(1)).enumerate() {
             let at = offset.wrapping_add_signed(i as isize * row_stride);
             self.data.slice(at..at + cols).read(to);
         }
@@ -134,7 +131,6 @@ fn attend_in<A: Computing>(
     result: &mut [A],
 ) {
     let TileScratch { scores, max, sum, query, operand, .. } = scratch;
-    let all_scores: &mut [A] = bytemuck::cast_slice_mut(scores);
     let (zero, one) = (A::ZERO, A::ONE);
     let rows = result.len() / plan.value_depth;
     let (max, sum) = (&mut max[..rows], &mut sum[..rows]);
@@ -150,7 +146,7 @@ fn attend_in<A: Computing>(
     }
     for start in (0..visible).step_by(KEY_BLOCK) {
         let keys = KEY_BLOCK.min(visible - start);
-        let scores = &mut all_scores[..rows * keys];
+        let scores = &mut scores[..rows * keys];
         let layout = MatLayout::row_major(rows, keys);
         let key = inputs.key.cols(start, keys).convert(operand);
         let scale = A::from_f64(plan.scale);

@@ -1,11 +1,11 @@
 //! Gradient of a convolution with respect to its bias.
 
 use crate::error::{Error, Result, check_rank, check_same_dtype};
-use crate::float::{Real, take};
+use crate::float::Real;
 use crate::parallel::{Work, for_each_chunk, rows_per_task};
+use crate::storage::Scratch;
 use crate::stored::{Computing, Sink, Source};
 use crate::{Blank, Tensor, storage};
-use alloc::vec::Vec;
 use flex_math::fold_halves;
 use flex_math::simd::vectorize;
 
@@ -52,7 +52,7 @@ pub(super) fn sum_channels<A: Computing>(op: &'static str, grad: &Tensor) -> Res
     for_each_chunk(blank.bytes(), per_task * dtype.size(), work, |task, out| {
         let mut out = Sink::new(out, dtype);
         // The rows of a group of images, if they have to be converted.
-        let mut wide = Vec::new();
+        let mut wide = Scratch::<A>::default();
         for k in 0..out.len() {
             let channel = task * per_task + k;
             let at = |image: usize| (image * channels + channel) * row;
@@ -62,7 +62,7 @@ pub(super) fn sum_channels<A: Computing>(op: &'static str, grad: &Tensor) -> Res
                     Some(values) if images == 1 => sum(&values[at(k)..][..row]),
                     Some(values) => sum_rows(&values[at(group.start)..], channels * row, row, group.len()),
                     None => {
-                        let wide = take(&mut wide, group.len() * row);
+                        let wide = wide.elements(group.len() * row);
                         for (image, wide) in group.clone().zip(wide.chunks_exact_mut(row.max(1))) {
                             values.slice(at(image)..at(image) + row).read(wide);
                         }

@@ -6,7 +6,7 @@
 //! samples per channel and tap. The products with the columns use the kernels of the other convolutions.
 
 use super::bias::sum_channels;
-use super::element::{Output, Scratch, Values};
+use super::element::{Output, Values};
 use super::plan::{Geometry, check_bias, check_scratch};
 use super::product::{BLOCK_ROWS, DotOperands, Tap, Terms, dots, max_lanes, rows_of, windows};
 use super::run::product_work;
@@ -15,6 +15,7 @@ use crate::error::{Error, Result, check_same_dtype};
 use crate::float::Real;
 use crate::parallel::thresholds::TASK_DEFORM_ROWS;
 use crate::parallel::{Work, for_each_chunk, for_each_chunk2};
+use crate::storage::Scratch;
 use crate::stored::{Computing, Source};
 use crate::{Tensor, storage};
 use alloc::vec::Vec;

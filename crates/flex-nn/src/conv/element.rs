@@ -1,50 +1,11 @@
-//! Scratch memory, operands and results in the type that a convolution is computed in.
+//! Operands and results in the type that a convolution is computed in.
 
-use crate::dtype::Element;
 use crate::error::Result;
-use crate::storage;
+use crate::storage::Scratch;
 use crate::stored::{Computing, Source};
-use crate::{Blank, Bytes, DType, Shape, Tensor};
-use core::marker::PhantomData;
-use core::ops::{Deref, DerefMut};
-
-/// Pooled memory for intermediate values, initially with arbitrary contents.
-pub(super) struct Scratch<T> {
-    bytes: Bytes,
-    ty: PhantomData<T>,
-}
-
-impl<T: Element> Scratch<T> {
-    /// Allocates `len` elements. The callers' plans have checked that the number of bytes does not overflow.
-    ///
-    /// # Errors
-    /// [`Error::Memory`](crate::Error::Memory) under the name `op`.
-    pub fn new(op: &'static str, len: usize) -> Result<Self> {
-        Ok(Self { bytes: storage::scratch(op, len.saturating_mul(size_of::<T>()))?, ty: PhantomData })
-    }
-
-    /// [`new`](Self::new) for tasks, whose operation has asked for the memory.
-    ///
-    /// # Panics
-    /// When the system does not have that much memory.
-    pub fn for_task(len: usize) -> Self {
-        Self { bytes: storage::alloc(len * size_of::<T>()), ty: PhantomData }
-    }
-}
-
-impl<T: Element> Deref for Scratch<T> {
-    type Target = [T];
-
-    fn deref(&self) -> &[T] {
-        bytemuck::cast_slice(&self.bytes)
-    }
-}
-
-impl<T: Element> DerefMut for Scratch<T> {
-    fn deref_mut(&mut self) -> &mut [T] {
-        bytemuck::cast_slice_mut(&mut self.bytes)
-    }
-}
+use crate::{Blank, DType, Shape, Tensor};
+use bytemuck::Pod;
+use core::ops::Deref;
 
 /// Values in the computed type: the tensor's own memory, or a converted copy.
 pub(super) enum Values<'a, T> {
@@ -69,7 +30,7 @@ impl<'a, A: Computing> Values<'a, A> {
     }
 }
 
-impl<T: Element> Deref for Values<'_, T> {
+impl<T: Pod> Deref for Values<'_, T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {

@@ -7,9 +7,9 @@ use super::UnfoldOptions;
 use super::plan::{check_options, window_grid};
 use crate::error::{Error, Result, check_rank};
 use crate::parallel::{Work, for_each_chunk, rows_per_task};
+use crate::storage::Scratch;
 use crate::stored::{Computing, Sink, Source};
 use crate::{Blank, Tensor};
-use alloc::vec::Vec;
 use core::ops::Range;
 use flex_math::simd::vectorize;
 
@@ -92,7 +92,7 @@ impl FoldWindows {
         let per_task = if width < per_task { per_task.next_multiple_of(width.max(1)) } else { per_task };
         for_each_chunk(out, per_task.saturating_mul(size), Work::Bytes(bytes), |task, out| {
             let mut out = Sink::new(out, dtype);
-            let (mut sums, mut taps) = (Vec::new(), Vec::new());
+            let (mut sums, mut taps) = (Scratch::default(), Scratch::default());
             let (mut done, first) = (0, task * per_task);
             while done < out.len() {
                 let (row, column, left) = ((first + done) / width, (first + done) % width, out.len() - done);
@@ -121,7 +121,7 @@ impl FoldWindows {
         src: Source<'_>,
         plane: usize,
         [y, x]: [usize; 2],
-        scratch: &mut Vec<A>,
+        scratch: &mut Scratch<A>,
         sums: &mut [A],
     ) {
         let Self { kernel, stride, grid, .. } = *self;

@@ -47,12 +47,12 @@ pub use fold::fold4d;
 pub use unfold::unfold4d;
 
 use crate::error::{Error, Result, check_same_dtype};
-use crate::storage::{Finish, Producer};
+use crate::storage::{Finish, Producer, Scratch};
 use crate::stored::{Computing, Source};
 use crate::{DType, Shape, Tensor};
 use choice::{Choice, Direction};
 use depthwise::Depthwise;
-use element::{Output, Scratch, Values};
+use element::{Output, Values};
 use plan::{Geometry, check_bias, check_scratch};
 use program::Program;
 

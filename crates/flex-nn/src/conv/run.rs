@@ -6,7 +6,6 @@
 //! Every output is summed over channels and taps in one fixed order, independent of runs, tasks and threads.
 
 use super::depthwise::Depthwise;
-use super::element::Scratch;
 use super::lowering::Lowered;
 use super::planes::Planes;
 use super::product::{BLOCK_ROWS, DotOperands, OutRows, dots, max_lanes, rows_of, slack, windows};
@@ -19,7 +18,7 @@ use crate::parallel::thresholds::{
     WHOLE_CONV_UNITS,
 };
 use crate::parallel::{self, Work, for_each_chunk};
-use crate::storage::Finish;
+use crate::storage::{Finish, Scratch};
 use crate::stored::{Computing, Sink, Source};
 use crate::{Blank, Tensor, storage};
 use alloc::vec::Vec;

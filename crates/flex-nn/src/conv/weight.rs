@@ -6,7 +6,6 @@
 //! The image values at those zeros must not count, which only holds for finite values (`0 * inf` is NaN); an
 //! image with infinities or NaN is multiplied row by row.
 
-use super::element::Scratch;
 use super::plan::{Geometry, check_scratch};
 use super::product::{DotOperands, dots, max_lanes};
 use super::program::Program;
@@ -14,7 +13,7 @@ use super::run::{PLANES_BYTES, check_packing, pack_all, product_work};
 use crate::error::Result;
 use crate::parallel::thresholds::{CONV_WEIGHT_TASKS, TASK_FINITE_ELEMENTS};
 use crate::parallel::{Work, for_each_chunk, map_blocks};
-use crate::storage;
+use crate::storage::{self, Scratch};
 use crate::stored::{Computing, Source};
 use alloc::vec::Vec;
 use flex_math::simd::vectorize;
@@ -180,7 +179,7 @@ fn widen_grid<A: Computing>(
 fn all_finite<A: Computing>(values: Source<'_>) -> bool {
     let work = Work::Bytes(values.bytes().len());
     let finite = map_blocks(values.len(), TASK_FINITE_ELEMENTS, work, |range| {
-        let mut wide = Vec::new();
+        let mut wide = Scratch::<A>::default();
         let values = values.slice(range).load::<A>(&mut wide);
         vectorize(
             #[inline(always)]

@@ -19,6 +19,7 @@
 
 use crate::error::{Error, Result, check_rank, check_same_dtype};
 use crate::parallel::{self, Work};
+use crate::storage::Scratch;
 use crate::stored::{Computing, Sink, Source};
 use crate::{Blank, DType, Element, Tensor, storage};
 use alloc::vec::Vec;
@@ -142,7 +143,7 @@ fn gradient<A: Computing>(problem: &Problem, n: usize, src: Source<'_>, grad: f6
     let mut reversed = states.reversed();
     let (mut beta, mut next) = (reversed.nothing(), reversed.nothing());
     let mut posterior = storage::room(states.labels.len(), 0.0);
-    let (mut wide, mut narrow) = (Vec::new(), Vec::new());
+    let (mut wide, mut narrow) = (Scratch::<A>::default(), Scratch::default());
     for (t, row) in counted_rows.iter_mut().enumerate().rev() {
         let log_probs = src.slice(problem.row(t, n));
         // Without this step's own log-probability, which alpha already contains.

@@ -14,6 +14,7 @@ use super::columns::{CHUNK, LineKernel, LineScratch, compute};
 use super::rows::FLOPS_PER_ELEMENT;
 use crate::error::Result;
 use crate::float::Real;
+use crate::storage::Scratch;
 use crate::stored::{Sink, Source};
 use crate::{Blank, DType, Element, Tensor, parallel, storage};
 use alloc::vec::Vec;
@@ -209,13 +210,13 @@ impl<'a> Channels<'a> {
     }
 
     /// `count` rows of columns for tile `k`, filled with zeros, and the bytes of a line in a row.
-    fn rows(&self, k: usize, count: usize) -> (Vec<f64>, usize) {
+    fn rows(&self, k: usize, count: usize) -> (Scratch<f64>, usize) {
         let bytes = self.line(k) * self.computing().size();
-        (storage::room(count * bytes.div_ceil(size_of::<f64>()), 0.0), bytes)
+        (Scratch::for_task(count * bytes.div_ceil(size_of::<f64>())).zeroed(), bytes)
     }
 
     /// The constants of `kernel` for tile `k`, from the constants of its channels.
-    pub fn spread(&self, k: usize, numbers: &[[f64; 4]], kernel: LineKernel) -> Vec<f64> {
+    pub fn spread(&self, k: usize, numbers: &[[f64; 4]], kernel: LineKernel) -> Scratch<f64> {
         let (mut rows, line) = self.rows(k, kernel.constants());
         let period = line.min(numbers.len() * self.width * self.computing().size());
         for (which, row) in rows.chunks_mut(line.div_ceil(size_of::<f64>())).enumerate() {

@@ -1,8 +1,8 @@
 //! Lines that are summed element by element, and functions of a line, with constants for each column.
 
 use crate::float::Real;
+use crate::storage::Scratch;
 use crate::stored::{Sink, Source};
-use alloc::vec::Vec;
 use bytemuck::cast_slice;
 use flex_math::simd::vectorize_lean;
 
@@ -46,7 +46,7 @@ impl LineKernel {
 }
 
 /// Room for halves in f32.
-pub(super) type LineScratch = [Vec<f32>; 3];
+pub(super) type LineScratch = [Scratch<f32>; 3];
 
 /// Computes a line. `constants` are the bytes of numbers of the computing type; `grad` is empty where the
 /// kernel needs none or has it in `to`.
@@ -66,7 +66,7 @@ pub(super) fn compute(
     if let Some(to) = to.values() {
         return compute_as(kernel, x, grad, to, constants);
     }
-    let room = crate::float::take(to_room, x.len());
+    let room = to_room.elements(x.len());
     if kernel == LineKernel::Gradient {
         to.source().read(room);
     }

@@ -1,11 +1,11 @@
 //! Layer normalisation over the last axis.
 
 use super::rows::map_rows;
+use crate::Tensor;
 use crate::error::{Error, Result, check_same_dtype};
 use crate::float::Real;
+use crate::storage::Scratch;
 use crate::stored::{Computing, Source};
-use crate::{Tensor, storage};
-use alloc::vec::Vec;
 use flex_math::UnaryFn;
 use flex_math::simd::{Simd, Vector, WithSimd, dispatch};
 
@@ -54,7 +54,7 @@ fn run<A: Computing>(
     let gamma = row::<A>(op, gamma)?;
     let beta = match beta {
         Some(beta) => row::<A>(op, beta)?,
-        None => storage::try_room(op, width, A::ZERO)?,
+        None => Scratch::new(op, width)?.zeroed(),
     };
     if width == 0 {
         return Ok(tensor);
@@ -67,9 +67,9 @@ fn run<A: Computing>(
 }
 
 /// The elements of a 1-D tensor in the computing type.
-pub(super) fn row<A: Computing>(op: &'static str, tensor: Tensor) -> Result<Vec<A>> {
+pub(super) fn row<A: Computing>(op: &'static str, tensor: Tensor) -> Result<Scratch<A>> {
     let tensor = tensor.into_contiguous()?;
-    let mut to = storage::try_room(op, tensor.num_elements(), A::ZERO)?;
+    let mut to = Scratch::new(op, tensor.num_elements())?;
     Source::of(&tensor).read(&mut to);
     Ok(to)
 }

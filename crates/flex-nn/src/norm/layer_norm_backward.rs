@@ -13,6 +13,7 @@ use super::layer_norm::{Moments, check, row};
 use super::rows::FLOPS_PER_ELEMENT;
 use crate::error::Result;
 use crate::float::Real;
+use crate::storage::Scratch;
 use crate::stored::{Computing, Sink, Source};
 use crate::{Blank, Tensor, parallel, storage};
 use flex_math::simd::{Simd, WithSimd, dispatch};
@@ -74,8 +75,8 @@ fn run<A: Computing>(
     let rows = (TASK / width.max(1)).max(count.div_ceil(MAX_TASKS)).max(1);
     // For each task, the gradient of gamma and the gradient of beta.
     let tasks = count.div_ceil(rows);
-    let mut sums = storage::try_room(op, tasks * 2 * width, A::ZERO)?;
-    let mut total = storage::try_room(op, 2 * width, A::ZERO)?;
+    let mut sums = Scratch::<A>::new(op, tasks * 2 * width)?.zeroed();
+    let mut total = Scratch::<A>::new(op, 2 * width)?.zeroed();
     storage::ensure_for_tasks(op, (4 * size_of::<A>()).saturating_mul(width), tasks)?;
     let work = parallel::Work::Flops(FLOPS_PER_ELEMENT * x.len());
     let (chunk, chunk_of_sums) = ((rows * width).max(1), (2 * width).max(1));
@@ -123,7 +124,7 @@ fn rows_backward<A: Computing>(
     sums: &mut [A],
 ) {
     let width = gamma.len();
-    let mut room = storage::room(4 * width, A::ZERO);
+    let mut room = Scratch::<A>::for_task(4 * width).zeroed();
     let (partial, room) = room.split_at_mut(2 * width);
     let (loaded, own) = room.split_at_mut(width);
     for k in 0..to.len() / width {

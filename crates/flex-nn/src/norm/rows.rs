@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use crate::parallel::{self, Work};
+use crate::storage::Scratch;
 use crate::stored::{Computing, Sink, Source};
 use crate::{Blank, Tensor, storage};
 
@@ -71,7 +72,7 @@ fn map_blocks<A: Computing>(
             }
             return;
         }
-        let mut scratch = storage::room(block.min(len) * buffers, A::ZERO);
+        let mut scratch = Scratch::<A>::for_task(block.min(len) * buffers);
         for start in (0..len).step_by(block) {
             let rows = start..len.min(start + block);
             let mut to = to.part(rows.clone());

@@ -11,8 +11,8 @@ use super::softmax::MIN_ROW;
 use crate::Tensor;
 use crate::error::{Result, check_axis};
 use crate::float::Real;
+use crate::storage::Scratch;
 use crate::stored::{Computing, Source};
-use alloc::vec;
 use flex_math::simd::{Simd, Vector, vectorize};
 use flex_math::{BinaryFn, Exp, UnaryFn, map, map2_in_place};
 
@@ -103,7 +103,7 @@ impl<F: Real> BinaryFn<F> for LogSoftmaxSlope<F> {
 
 /// [`log_softmax_rows`] for rows that are too short to be worth a call each.
 fn short_log_softmax_rows<F: Real>(output: &[F], grad: &mut [F], width: usize) {
-    let mut exps = vec![F::ZERO; output.len()];
+    let mut exps = Scratch::<F>::for_task(output.len());
     map(Exp, output, &mut exps);
     vectorize(
         #[inline(always)]

@@ -5,7 +5,8 @@ use super::drive::{map_pieces, map_planes};
 use super::fold::{FoldScratch, PoolFold, Split, SumFold, fold_piece};
 use super::plan::{PoolAxis, PoolPart, PoolPlan, per_axis};
 use crate::error::{Error, Result};
-use crate::float::{Real, take};
+use crate::float::Real;
+use crate::storage::Scratch;
 use crate::stored::Computing;
 use crate::{Tensor, storage};
 use alloc::vec::Vec;
@@ -170,7 +171,7 @@ fn spread_plane<A: Real>(
     grads: &[A],
     row_divisors: &[A],
     col_divisors: &[A],
-    scratch: &mut Vec<A>,
+    scratch: &mut Scratch<A>,
     out: &mut [A],
 ) {
     out.fill(A::ZERO);
@@ -181,7 +182,7 @@ fn spread_plane<A: Real>(
     let split = Split::new(&plan.cols, &(0..out_width));
     let shares_len = out_width;
     let phases_len = split.map_or(0, |s| s.phases_len());
-    let buffer = take(scratch, width + shares_len + phases_len);
+    let buffer = scratch.elements(width + shares_len + phases_len);
     let (row, rest) = buffer.split_at_mut(width);
     let (shares, phases) = rest.split_at_mut(shares_len);
     for (i, grads) in grads.chunks_exact(out_width).enumerate() {

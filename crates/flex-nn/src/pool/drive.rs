@@ -4,9 +4,9 @@ use super::fold::FoldScratch;
 use super::plan::{PoolPart, PoolPlan, TILE};
 use crate::error::Result;
 use crate::parallel;
+use crate::storage::Scratch;
 use crate::stored::{Computing, Sink, Source};
 use crate::{Blank, DType, Tensor, storage};
-use alloc::vec::Vec;
 
 /// Calls `f(part, out, at)` for each piece of the outputs `out`, the first of which is number `first`. `f`
 /// writes all of the `out` that it gets, whose first element is number `at` of the outputs here.
@@ -17,7 +17,7 @@ pub(super) fn for_each_piece<A: Computing>(
     mut out: Sink<'_>,
     f: &mut dyn FnMut(&PoolPart<'_, A>, &mut [A], usize),
 ) {
-    let (mut wide, mut narrow) = (Vec::new(), Vec::new());
+    let (mut wide, mut narrow) = (Scratch::default(), Scratch::default());
     let mut at = 0;
     for piece in plan.pieces(first..first + out.len()) {
         let rows = plan.rows.reach(piece.rows.clone());
@@ -72,7 +72,7 @@ pub(super) fn map_planes<A: Computing>(
     x: &Tensor,
     grad: &Tensor,
     more: usize,
-    f: impl Fn(usize, &[A], &mut Vec<A>, &mut [A]) + Sync,
+    f: impl Fn(usize, &[A], &mut Scratch<A>, &mut [A]) + Sync,
 ) -> Result<Tensor> {
     let (dtype, size, src) = (x.dtype(), x.dtype().size(), Source::of(grad));
     let mut blank = Blank::new(op, x.shape().clone(), dtype)?;
@@ -85,7 +85,7 @@ pub(super) fn map_planes<A: Computing>(
     let elements = converted.saturating_add(rows);
     storage::ensure_for_tasks(op, elements.saturating_mul(size_of::<A>()), plan.planes.div_ceil(planes))?;
     parallel::for_each_chunk(blank.bytes(), planes * input_plane * size, plan.work(size), |k, out| {
-        let (mut wide, mut narrow, mut scratch) = (Vec::new(), Vec::new(), Vec::new());
+        let [mut wide, mut narrow, mut scratch] = [(); 3].map(|()| Scratch::default());
         for (plane, out) in out.chunks_exact_mut(input_plane * size).enumerate() {
             let plane = k * planes + plane;
             let grads = src.slice(plane * output_plane..(plane + 1) * output_plane);

@@ -14,7 +14,8 @@
 //! Phases hold the neutral element in place of padding, so no loop has a border case.
 
 use super::plan::{PoolAxis, PoolPart, PoolPlan, Windows};
-use crate::float::{Real, take};
+use crate::float::Real;
+use crate::storage::{self, Scratch};
 use crate::walk::every;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -60,13 +61,13 @@ impl_fold!(f32, f64);
 
 /// Row buffers, reused from row to row.
 pub(super) struct FoldScratch<A> {
-    row: Vec<A>,
+    row: Scratch<A>,
     phases: Phases<A>,
 }
 
 impl<A: Real> FoldScratch<A> {
     pub fn new() -> Self {
-        Self { row: Vec::new(), phases: Phases::new() }
+        Self { row: Scratch::default(), phases: Phases::new() }
     }
 }
 
@@ -89,7 +90,7 @@ pub(super) fn fold_piece<A: Real, F: PoolFold<A>>(
         let folded: &[A] = if taps.count == 1 {
             row(taps.start)
         } else {
-            let folded = take(&mut scratch.row, reach.len());
+            let folded = scratch.row.elements(reach.len());
             fold_rows::<A, F>(taps.iter().map(row), folded);
             folded
         };
@@ -271,7 +272,9 @@ impl<A: Real> Phases<A> {
     #[inline(always)]
     pub fn fill(&mut self, split: &Split, row: &[A], first: usize, neutral: A) {
         self.len = split.len;
-        let data = take(&mut self.data, split.len * split.stride);
+        let len = split.len * split.stride;
+        storage::grow(&mut self.data, len, A::ZERO);
+        let data = &mut self.data[..len];
         for (p, phase) in data.chunks_exact_mut(split.len).enumerate() {
             // Element q of the phase is at `start + q * stride` in `row`.
             let start = split.origin + p as isize - first as isize;

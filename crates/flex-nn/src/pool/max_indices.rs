@@ -6,9 +6,10 @@ use super::fold::{Phases, Split};
 use super::max;
 use super::plan::{PoolAxis, PoolPart, PoolPlan, Windows};
 use crate::error::{Error, Result, check_index_dtype};
-use crate::float::{Real, take};
+use crate::float::Real;
 use crate::index::check_indices;
 use crate::parallel;
+use crate::storage::Scratch;
 use crate::stored::{Computing, Sink, Source, low_bits};
 use crate::{Blank, DType, Element, Tensor, storage};
 use alloc::vec::Vec;
@@ -59,7 +60,7 @@ fn run<A: Computing>(
                 return scratch.search(plan, part, out, bytemuck::cast_slice_mut(bytes));
             }
             let mut found = core::mem::take(&mut scratch.found);
-            let indices = take(&mut found, out.len());
+            let indices = found.elements(out.len());
             scratch.search(plan, part, out, indices);
             low_bits(indices, width, bytes);
             scratch.found = found;
@@ -75,14 +76,14 @@ const COL_BITS: u32 = 5;
 struct WindowSearch<A> {
     phases: Phases<A>,
     /// The winning tap of each window: its row, shifted by [`COL_BITS`], and its column.
-    winners: Vec<u32>,
+    winners: Scratch<u32>,
     /// The indices of a piece, if they are not computed in place.
-    found: Vec<u64>,
+    found: Scratch<u64>,
 }
 
 impl<A: Real> WindowSearch<A> {
     fn new() -> Self {
-        Self { phases: Phases::new(), winners: Vec::new(), found: Vec::new() }
+        Self { phases: Phases::new(), winners: Scratch::default(), found: Scratch::default() }
     }
 
     /// Maxima and their indices of one piece. Unlike a plain maximum, the search cannot run along one axis
@@ -118,7 +119,7 @@ fn search_rows<A: Real>(
             search_each(plan, part, i, out_row, index_row);
             continue;
         };
-        let winners = take(&mut scratch.winners, n);
+        let winners = scratch.winners.elements(n);
         winners.fill(u32::MAX);
         out_row.fill(A::neg_infinity());
         for (ky, r) in row_taps.iter().enumerate() {

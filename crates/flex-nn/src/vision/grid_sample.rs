@@ -4,6 +4,7 @@ use super::{GridPadding, Interpolation, check_image, cubic_weights};
 use crate::error::{Error, Result, check_rank, check_same_dtype};
 use crate::float::Real;
 use crate::parallel::{self, Work};
+use crate::storage::Scratch;
 use crate::stored::{Computing, Sink, Source};
 use crate::{Blank, Element, Tensor, storage};
 use alloc::vec::Vec;
@@ -78,7 +79,7 @@ fn run<A: Computing>(
         )?;
     }
     // Elements are read in any order, so half precision is converted once for the whole image.
-    let (mut wide_x, mut wide_grid) = (Vec::new(), Vec::new());
+    let (mut wide_x, mut wide_grid) = (Scratch::default(), Scratch::default());
     let src = Source::of(x).load::<A>(&mut wide_x);
     let grid = Source::of(grid).load::<A>(&mut wide_grid);
     let dtype = x.dtype();
@@ -112,7 +113,7 @@ fn run<A: Computing>(
 
 /// Samples all planes of an image at a block of points; there is one row of the output per plane.
 fn sample_block<A: Computing, const K: usize>(block: &PointBlock<'_, A>, rows: &mut [Sink<'_>]) {
-    let mut narrow = Vec::new();
+    let mut narrow = Scratch::default();
     let mut picks: Vec<Pick<A, K>> = Vec::with_capacity(BLOCK);
     choose(&block.rule, block.grid, block.size, &mut picks);
     for (src, out) in block.src.chunks_exact(block.size[0] * block.size[1]).zip(rows) {

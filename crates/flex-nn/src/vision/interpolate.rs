@@ -8,12 +8,12 @@
 use super::taps::{MOST, Taps};
 use super::{Interpolation, check_image, nearest};
 use crate::error::{Error, Result, check_same_dtype};
-use crate::float::{Real, take};
+use crate::float::Real;
 use crate::layout::checked_num_elements;
 use crate::parallel::{self, Work};
+use crate::storage::Scratch;
 use crate::stored::{Computing, Sink, Source};
 use crate::{Blank, Tensor, storage};
-use alloc::vec::Vec;
 use core::ops::Range;
 use flex_math::simd::vectorize_lean;
 
@@ -110,7 +110,7 @@ fn resize_images<A: Computing>(
     storage::ensure_for_tasks(op, bytes, (batch * channels).saturating_mul(size[0]).div_ceil(block))?;
     let work = Work::Flops((out.len() / dtype.size()).saturating_mul(4 * taps));
     parallel::for_each_chunk(out, block * row_bytes, work, |k, out| {
-        let (mut wide, mut narrow, mut scratch) = (Vec::new(), Vec::new(), plan.scratch());
+        let (mut wide, mut narrow, mut scratch) = (Scratch::default(), Scratch::default(), plan.scratch());
         let mut rest = out;
         let mut first = k * block;
         while !rest.is_empty() {
@@ -163,7 +163,7 @@ fn spread_images<A: Computing>(
     let bytes = rows.saturating_add(converted).saturating_mul(size_of::<A>());
     storage::ensure_for_tasks(op, bytes, (x.shape()[0] * x.shape()[1]).div_ceil(planes))?;
     parallel::for_each_chunk(blank.bytes(), planes * input_bytes, work, |k, out| {
-        let (mut wide, mut narrow, mut scratch) = (Vec::new(), Vec::new(), Vec::new());
+        let [mut wide, mut narrow, mut scratch] = [(); 3].map(|()| Scratch::default());
         for (plane, out) in out.chunks_exact_mut(input_bytes).enumerate() {
             let start = (k * planes + plane) * output_plane;
             let grad = src.slice(start..start + output_plane).load(&mut wide);
@@ -182,11 +182,11 @@ struct Resampling<A> {
 /// Buffers of a task.
 struct ResamplingScratch<A> {
     /// A row of the input with its border extended on both sides.
-    padded: Vec<A>,
+    padded: Scratch<A>,
     /// The last resampled rows, as many as there are taps; row `r` of the input is in slot `r % taps`.
-    slots: Vec<A>,
+    slots: Scratch<A>,
     kept: [usize; MOST],
-    zeros: Vec<A>,
+    zeros: Scratch<A>,
 }
 
 /// Evaluates an expression with the number of taps as the constant `K`: one of a list, or else [`MOST`]. The
@@ -217,10 +217,10 @@ impl<A: Real> Resampling<A> {
     /// Buffers for [`resize`](Self::resize).
     fn scratch(&self) -> ResamplingScratch<A> {
         ResamplingScratch {
-            padded: storage::room(self.cols.input + 2 * self.cols.pad(), A::ZERO),
-            slots: storage::room(self.cols.count * self.cols.output(), A::ZERO),
+            padded: Scratch::for_task(self.cols.input + 2 * self.cols.pad()),
+            slots: Scratch::for_task(self.cols.count * self.cols.output()),
             kept: [usize::MAX; MOST],
-            zeros: storage::room(self.cols.input.max(self.cols.output()), A::ZERO),
+            zeros: Scratch::for_task(self.cols.input.max(self.cols.output())).zeroed(),
         }
     }
 
@@ -236,6 +236,7 @@ impl<A: Real> Resampling<A> {
         let (width, out_width) = (self.cols.input, self.cols.output());
         let (taps, pad) = (self.rows.count, self.cols.pad());
         let ResamplingScratch { padded, slots, kept, zeros } = scratch;
+        let (padded, slots, zeros) = (&mut padded[..], &mut slots[..], &zeros[..]);
         let grows = self.rows.input <= self.rows.output();
         // An output row takes some turns, in one of which rows are combined, and in the others resampled. A
         // loop around both, so that each is compiled once: the turns are resampling up to `taps` rows and
@@ -248,7 +249,7 @@ impl<A: Real> Resampling<A> {
                 for (i, out) in rows.zip(out.chunks_exact_mut(out_width)) {
                     for turn in 0..turns {
                         if turn == combining {
-                            let (from, row_len) = if grows { (&**slots, out_width) } else { (src, width) };
+                            let (from, row_len) = if grows { (&*slots, out_width) } else { (src, width) };
                             let mut rows = [&zeros[..row_len]; MOST];
                             for (k, row) in rows[..taps].iter_mut().enumerate() {
                                 if let Some(r) = self.rows.element(i, k) {
@@ -282,14 +283,14 @@ impl<A: Real> Resampling<A> {
     /// The adjoint of [`resize`](Self::resize) for a whole image: spreads the gradient of the output over the
     /// input. The two passes come in reverse order: the rows of the gradient are added up and the sums are
     /// spread along the rows, or each row is spread and then added.
-    fn spread(&self, grad: &[A], out: &mut [A], scratch: &mut Vec<A>) {
+    fn spread(&self, grad: &[A], out: &mut [A], scratch: &mut Scratch<A>) {
         let (width, out_width) = (self.cols.input, self.cols.output());
         let (taps, pad) = (self.cols.count, self.cols.pad());
         let sums_first = self.rows.input <= self.rows.output();
         let (row_len, sums_len) =
             if sums_first { (out_width, self.rows.input * out_width) } else { (width, 0) };
         let padded_len = width + 2 * pad;
-        let buffer = take(scratch, padded_len + sums_len);
+        let buffer = scratch.elements(padded_len + sums_len);
         let (padded, sums) = buffer.split_at_mut(padded_len);
         // As in `resize`, each pass is compiled once.
         let count = self.rows.output();

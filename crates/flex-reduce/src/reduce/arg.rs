@@ -12,8 +12,8 @@ use super::sizes::{BATCH, BLOCK, LONG_ROW, TASK};
 use super::traversal::{AccessPath, Traversal};
 use crate::error::{Error, Result, check_axis, check_index_dtype};
 use crate::parallel::{self, Work};
+use crate::storage::Scratch;
 use crate::{DType, Tensor, bf16, f16};
-use alloc::vec::Vec;
 use core::ops::Range;
 
 /// The indices of the extremes along `axis`; with `values`, also the elements there.
@@ -183,10 +183,10 @@ impl ColumnKernel for ArgColumns<'_> {
         rows: Range<usize>,
         width: usize,
         partial: &mut [u8],
-        scratch: &mut Vec<Word>,
+        scratch: &mut Scratch<Word>,
     ) {
         let size = width * size_of::<u32>();
-        if size_of_val(scratch.as_slice()) < size {
+        if size_of_val(&**scratch) < size {
             *scratch = words(size);
         }
         let numbers = &mut bytemuck::cast_slice_mut(scratch)[..width];

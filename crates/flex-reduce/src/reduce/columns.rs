@@ -8,7 +8,7 @@ use super::traversal::MIN_COLUMNS;
 use crate::Tensor;
 use crate::error::Result;
 use crate::parallel::{self, Work};
-use crate::storage::PieceReduction;
+use crate::storage::{PieceReduction, Scratch};
 use crate::walk::Walk;
 use alloc::vec::Vec;
 use core::ops::{Range, RangeInclusive};
@@ -43,7 +43,7 @@ pub(super) trait ColumnKernel: Sync {
         rows: Range<usize>,
         width: usize,
         partial: &mut [u8],
-        scratch: &mut Vec<Word>,
+        scratch: &mut Scratch<Word>,
     );
     /// Combines `partial`, of `width` columns, with the partial result of `earlier` rows.
     fn absorb(&self, width: usize, earlier: &[u8], partial: &mut [u8]);
@@ -76,7 +76,7 @@ pub(super) fn drive_columns(
     let ReductionSizes { n, element, output } = sizes;
     let width = walk.inner().size;
     let work = Work::Bytes(out.len() / output * n * element);
-    let whole = |start: usize, row: &mut [u8], partial: &mut [u8], scratch: &mut Vec<Word>| {
+    let whole = |start: usize, row: &mut [u8], partial: &mut [u8], scratch: &mut Scratch<Word>| {
         for (t, tile) in row.chunks_mut(TILE * output).enumerate() {
             let width = tile.len() / output;
             let partial = &mut partial[..kernel.partial_size(width)];
@@ -89,7 +89,7 @@ pub(super) fn drive_columns(
         let rows = parallel::rows_per_task(n * width * element);
         parallel::for_each_chunk(out, rows * width * output, work, |k, out| {
             with_scratch(size, &mut |partial| {
-                let mut scratch = Vec::new();
+                let mut scratch = Scratch::default();
                 let mut chunks = out.chunks_exact_mut(width * output);
                 walk.for_each_row(k * rows..k * rows + chunks.len(), |[start]| {
                     whole(start, chunks.next().expect("one row per output row"), partial, &mut scratch);
@@ -106,10 +106,12 @@ pub(super) fn drive_columns(
         let tiles = width.div_ceil(TILE);
         if tiles >= ENOUGH_TASKS {
             parallel::for_each_chunk(row, TILE * output, work, |t, tile| {
-                with_scratch(size, &mut |partial| whole(start + t * TILE, tile, partial, &mut Vec::new()));
+                with_scratch(size, &mut |partial| {
+                    whole(start + t * TILE, tile, partial, &mut Scratch::default())
+                });
             });
         } else if blocks == 1 {
-            with_scratch(size, &mut |partial| whole(start, row, partial, &mut Vec::new()));
+            with_scratch(size, &mut |partial| whole(start, row, partial, &mut Scratch::default()));
         } else {
             let mut partials = ColumnPartials::new([width, blocks], output, size);
             let ColumnPartials { tiles, each, .. } = partials;
@@ -118,7 +120,7 @@ pub(super) fn drive_columns(
                 let (b, t) = (task / tiles, task % tiles);
                 let partial = &mut bytemuck::cast_slice_mut(partial)[..kernel.partial_size(columns(t))];
                 let rows = b * block..((b + 1) * block).min(n);
-                kernel.fold(start + t * TILE, rows, columns(t), partial, &mut Vec::new());
+                kernel.fold(start + t * TILE, rows, columns(t), partial, &mut Scratch::default());
             });
             partials.write(kernel, row);
         }
@@ -147,7 +149,7 @@ pub(super) fn columns_when_computed(
         for (t, partial) in partial.chunks_exact_mut(each * WORD).enumerate() {
             let width = TILE.min(width - t * TILE);
             let partial = &mut partial[..columns.partial_size(width)];
-            columns.fold(t * TILE, 0..rows, width, partial, &mut Vec::new());
+            columns.fold(t * TILE, 0..rows, width, partial, &mut Scratch::default());
         }
     };
     let pieces = PieceReduction {
@@ -161,7 +163,7 @@ pub(super) fn columns_when_computed(
 
 /// The partial results of blocks of rows of a matrix: of each block, those of its tiles of columns.
 pub(super) struct ColumnPartials {
-    words: Vec<Word>,
+    words: Scratch<Word>,
     /// Words of a partial result.
     each: usize,
     tiles: usize,
@@ -239,7 +241,7 @@ impl ColumnKernel for ReduceColumns<'_> {
         rows: Range<usize>,
         width: usize,
         partial: &mut [u8],
-        scratch: &mut Vec<Word>,
+        scratch: &mut Scratch<Word>,
     ) {
         if self.narrow {
             self.fold_narrow(start, rows, width, partial, scratch);
@@ -264,7 +266,7 @@ impl<'a> ReduceColumns<'a> {
     }
 
     /// Reduces rows `rows` at `starts` to `acc`, which holds one accumulator per column.
-    fn fold_wide(&self, starts: RowStarts, rows: Range<usize>, acc: &mut [u8], scratch: &mut Vec<Word>) {
+    fn fold_wide(&self, starts: RowStarts, rows: Range<usize>, acc: &mut [u8], scratch: &mut Scratch<Word>) {
         let kernel = self.kernel;
         if !self.facts.rounds || rows.len() <= BLOCK_ROWS {
             kernel.clear(acc);
@@ -309,7 +311,7 @@ impl<'a> ReduceColumns<'a> {
         rows: Range<usize>,
         width: usize,
         acc: &mut [u8],
-        scratch: &mut Vec<Word>,
+        scratch: &mut Scratch<Word>,
     ) {
         /// Most elements of a wide row.
         const WIDE: usize = 256;

@@ -3,7 +3,7 @@
 //! An accumulator is any plain type whose alignment is at most [`Word`]'s; the drivers know only its size.
 //! Memory is allocated in words, so that bytes that start at a word can be read as any such type.
 
-use alloc::vec::Vec;
+use crate::storage::Scratch;
 use bytemuck::Pod;
 
 /// The unit of working memory, which has the largest alignment that an accumulator may have.
@@ -20,22 +20,26 @@ const SOME: usize = 64;
 /// Most words that are taken from the stack: a [`TILE`](super::sizes::TILE) of accumulators of 4 bytes.
 const MANY: usize = 256;
 
+/// Words that begin with a cache line, as [`Scratch`] does.
+#[repr(align(64))]
+struct WordsInLines<const N: usize>([Word; N]);
+
 /// Calls `f` with `len` zeroed bytes that start at a word. Up to [`MANY`] words come from the stack.
 #[inline]
 pub(super) fn with_scratch<R>(len: usize, f: &mut dyn FnMut(&mut [u8]) -> R) -> R {
     if len <= FEW * WORD {
         f(&mut bytemuck::bytes_of_mut(&mut [0 as Word; FEW])[..len])
     } else if len <= SOME * WORD {
-        f(&mut bytemuck::bytes_of_mut(&mut [0 as Word; SOME])[..len])
+        f(&mut bytemuck::bytes_of_mut(&mut WordsInLines([0 as Word; SOME]).0)[..len])
     } else if len <= MANY * WORD {
-        f(&mut bytemuck::bytes_of_mut(&mut [0 as Word; MANY])[..len])
+        f(&mut bytemuck::bytes_of_mut(&mut WordsInLines([0 as Word; MANY]).0)[..len])
     } else {
         f(&mut bytemuck::cast_slice_mut(&mut words(len))[..len])
     }
 }
 
-pub(super) fn words(len: usize) -> Vec<Word> {
-    crate::storage::room(len.div_ceil(WORD), 0)
+pub(super) fn words(len: usize) -> Scratch<Word> {
+    Scratch::for_task(len.div_ceil(WORD)).zeroed()
 }
 
 /// `len` rounded up to a multiple of [`WORD`], so that another accumulator may start there.

@@ -12,7 +12,7 @@ use super::rows::{IndexSlice, write_indices};
 use crate::error::Result;
 use crate::parallel::thresholds::{LONG_TOPK_ROW, SPLIT_TOPK, TASK_TOPK_ELEMENTS};
 use crate::parallel::{self, Work};
-use crate::storage;
+use crate::storage::{self, Scratch};
 use alloc::vec::Vec;
 use flex_math::simd::vectorize;
 
@@ -95,41 +95,38 @@ pub(super) fn check_memory<B: SortKey>(op: &'static str, n: usize, k: usize) -> 
 struct Finder<B: SortKey> {
     map: KeyMap<B>,
     k: usize,
-    keys: Vec<B>,
-    bests: Vec<B>,
-    selection: Vec<B>,
+    keys: Scratch<B>,
+    bests: Scratch<B>,
+    selection: Scratch<B>,
     /// The best keys with their indices.
     pairs: Vec<B::Packed>,
 }
 
 impl<B: SortKey> Finder<B> {
     fn new(map: KeyMap<B>, k: usize) -> Self {
-        Self { map, k, keys: Vec::new(), bests: Vec::new(), selection: Vec::new(), pairs: Vec::new() }
+        let [keys, bests, selection] = [(); 3].map(|()| Scratch::default());
+        Self { map, k, keys, bests, selection, pairs: Vec::new() }
     }
 
     /// Adds the `k` best pairs of `row` (all, if it is shorter); the first element of `row` has index
     /// `first`.
     fn collect(&mut self, row: &[B], first: usize) {
         let k = self.k;
-        self.keys.truncate(row.len());
-        storage::grow(&mut self.keys, row.len(), B::ZERO);
+        let keys = self.keys.elements(row.len());
         let groups = row.len().div_ceil(GROUP);
         if groups < 2 * k {
-            self.map.keys(row, &mut self.keys);
+            self.map.keys(row, keys);
             storage::reserve(&mut self.pairs, row.len());
-            self.pairs.extend((first..).zip(&self.keys).map(|(i, &key)| key.pack(i as u32)));
+            self.pairs.extend((first..).zip(&*keys).map(|(i, &key)| key.pack(i as u32)));
         } else {
-            self.bests.truncate(groups);
-            storage::grow(&mut self.bests, groups, B::ZERO);
-            keys_and_bests(&self.map, row, &mut self.keys, &mut self.bests);
-            self.selection.clear();
-            storage::reserve(&mut self.selection, groups);
-            self.selection.extend_from_slice(&self.bests);
-            let bound = *self.selection.select_nth_unstable(k - 1).1;
-            for (g, &best) in self.bests.iter().enumerate() {
+            let (bests, selection) = (self.bests.elements(groups), self.selection.elements(groups));
+            keys_and_bests(&self.map, row, keys, bests);
+            selection.copy_from_slice(bests);
+            let bound = *selection.select_nth_unstable(k - 1).1;
+            for (g, &best) in bests.iter().enumerate() {
                 if best <= bound {
                     let start = g * GROUP;
-                    let group = &self.keys[start..(start + GROUP).min(row.len())];
+                    let group = &keys[start..(start + GROUP).min(row.len())];
                     let passing = (first + start..).zip(group).filter(|&(_, &key)| key <= bound);
                     storage::reserve(&mut self.pairs, group.len());
                     self.pairs.extend(passing.map(|(i, &key)| key.pack(i as u32)));

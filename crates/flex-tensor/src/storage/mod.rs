@@ -22,6 +22,7 @@ pub mod prepared;
 #[cfg(feature = "std")]
 pub mod process;
 mod room;
+mod scratch;
 #[cfg(feature = "std")]
 mod slots;
 /// What [`slots`] takes from the standard library, and from loom in its models.
@@ -37,6 +38,7 @@ pub use lock::Lock;
 pub use room::{
     ensure, ensure_for_tasks, grow, list, reserve, room, scratch, try_collect, try_list, try_room,
 };
+pub use scratch::Scratch;
 
 /// Alignment of every buffer of more than 256 bytes that the engine allocates: one cache line, and one
 /// AVX-512 register.

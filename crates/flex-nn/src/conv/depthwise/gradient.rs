@@ -7,13 +7,12 @@
 
 use super::padded::{MARKS, PaddedRows, WritePlanes};
 use super::{Depthwise, LEAST_FETCHED, LOW, TALL};
-use crate::conv::element::Scratch;
 use crate::conv::program::Program;
 use crate::conv::run::product_work;
 use crate::error::Result;
 use crate::parallel::for_each_chunk;
 use crate::parallel::thresholds::CONV_WEIGHT_TASKS;
-use crate::storage;
+use crate::storage::{self, Scratch};
 use flex_math::fold_halves;
 use flex_math::simd::{Scalar, Simd, Vector, WIDEST, WithSimd, load, prefetch_far, store};
 

@@ -12,7 +12,6 @@
 mod gradient;
 mod padded;
 
-use super::element::Scratch;
 use super::product::{Tap, max_lanes};
 use super::program::{Pass, Program};
 use super::run::{ConvOperands, product_work};
@@ -20,7 +19,7 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::parallel::for_each_chunk;
 use crate::parallel::thresholds::{CONV_TASKS, TASK_CONV_FLOPS, WHOLE_CONV_UNITS};
-use crate::storage::{self, Finish};
+use crate::storage::{self, Finish, Scratch};
 use crate::stored::{Computing, Source};
 use core::ops::Range;
 use flex_math::simd::{HasVectors, Scalar, Simd, Vector, WIDEST, WithSimd, load, store};

@@ -28,7 +28,6 @@
 mod sums;
 mod transform;
 
-use super::element::Scratch;
 use super::images::interleaving_cost;
 use super::plan::Geometry;
 use super::planes::{PlaneAxis, Planes};
@@ -38,7 +37,7 @@ use super::run::{is_by_unit, product_work};
 use crate::error::Result;
 use crate::parallel::thresholds::{CONV_TASKS, TASK_FINITE_ELEMENTS};
 use crate::parallel::{Work, for_each_chunk, map_blocks};
-use crate::storage::Finish;
+use crate::storage::{Finish, Scratch};
 use crate::stored::Source;
 use crate::{Blank, Shape, Tensor, storage};
 use flex_math::simd::{HasVectors, Scalar, Simd, WithSimd, vectorize_lean};
