@@ -63,8 +63,7 @@ pub use pow::Pow;
 pub use root::{Hypot, Recip, Sqrt};
 pub use slice::{
     Operand, Row2, StoredFloat, apply, apply2, apply2_rows, eval_scalar, eval2_scalar, map, map_in_place,
-    map2, map2_in_place, map2_scalar_lhs, map2_scalar_lhs_in_place, map2_scalar_rhs,
-    map2_scalar_rhs_in_place,
+    map2, map2_in_place,
 };
 pub use trig::{Cos, Sin, Tan};
 

@@ -3,6 +3,7 @@
 mod common;
 
 use common::same;
+use flex_math::simd::EveryLevel;
 use flex_math::*;
 
 /// One element more than three of the widest vectors of the narrowest element type.
@@ -64,8 +65,9 @@ fn binary<T: Float, F: BinaryFn<T>>(f: F, value: impl Fn(usize) -> T) {
                 assert_window(&dst, at + 1, want, mark, what);
             };
             fresh(&|dst| map2(f, a, b, dst), &both, "map2");
-            fresh(&|dst| map2_scalar_rhs(f, a, s, dst), &rhs, "map2_scalar_rhs");
-            fresh(&|dst| map2_scalar_lhs(f, s, b, dst), &lhs, "map2_scalar_lhs");
+            let same = Operand::Same(s);
+            fresh(&|dst| apply2(EveryLevel, f, Operand::Each(a), same, dst), &rhs, "a constant on the right");
+            fresh(&|dst| apply2(EveryLevel, f, same, Operand::Each(b), dst), &lhs, "a constant on the left");
 
             let in_place = |from: &[T], run: &dyn Fn(&mut [T]), want: &[T], what: &str| {
                 let mut data = vec![mark; at + len + 3];
@@ -74,8 +76,9 @@ fn binary<T: Float, F: BinaryFn<T>>(f: F, value: impl Fn(usize) -> T) {
                 assert_window(&data, at, want, mark, what);
             };
             in_place(a, &|data| map2_in_place(f, data, b), &both, "map2_in_place");
-            in_place(a, &|data| map2_scalar_rhs_in_place(f, data, s), &rhs, "map2_scalar_rhs_in_place");
-            in_place(b, &|data| map2_scalar_lhs_in_place(f, s, data), &lhs, "map2_scalar_lhs_in_place");
+            let in_data = Operand::Out;
+            in_place(a, &|data| apply2(EveryLevel, f, in_data, same, data), &rhs, "a constant on the right");
+            in_place(b, &|data| apply2(EveryLevel, f, same, in_data, data), &lhs, "a constant on the left");
         }
     }
 }

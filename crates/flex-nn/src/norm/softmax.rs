@@ -13,15 +13,12 @@ use super::rows::{FLOPS_PER_ELEMENT, map_chunks, map_rows};
 use crate::error::{Result, check_axis};
 use crate::float::Real;
 use crate::parallel;
+use crate::storage::Scratch;
 use crate::stored::{Computing, Sink, Source};
 use crate::{Blank, DType, Tensor, storage};
-use alloc::vec;
 use alloc::vec::Vec;
 use flex_math::simd::{Simd, Vector, prefetch, vectorize, vectorize_lean};
-use flex_math::{
-    BinaryFn, Exp, Ln, Recip, UnaryFn, eval_scalar, map, map_in_place, map2, map2_in_place, map2_scalar_rhs,
-    map2_scalar_rhs_in_place,
-};
+use flex_math::{BinaryFn, Exp, Ln, Recip, UnaryFn, eval_scalar, map, map_in_place, map2, map2_in_place};
 
 /// Block length of a long row: the passes take turns block by block.
 const BLOCK: usize = 4096;
@@ -150,8 +147,8 @@ fn softmax_rows<F: Real>(from: Option<&[F]>, to: &mut [F], width: usize, kind: S
         short_rows(to, width, kind);
         return;
     }
-    let mut exps =
-        vec![F::ZERO; if kind == SoftmaxKind::LogSoftmax && from.is_none() { BLOCK.min(width) } else { 0 }];
+    let keeps = kind == SoftmaxKind::LogSoftmax && from.is_none();
+    let mut exps = Scratch::<F>::for_task(if keeps { BLOCK.min(width) } else { 0 });
     let mut from = from.map(|from| from.chunks_exact(width));
     for row in to.chunks_exact_mut(width) {
         softmax_row(from.as_mut().and_then(Iterator::next), row, kind, &mut exps);
@@ -167,16 +164,16 @@ fn softmax_row<F: Real>(from: Option<&[F]>, to: &mut [F], kind: SoftmaxKind, exp
         let block = start..to.len().min(start + BLOCK);
         let exps = match from {
             Some(from) => {
-                map2_scalar_rhs(ExpAbove, &from[block.clone()], max, &mut to[block.clone()]);
+                map(WithSecond(ExpAbove, max), &from[block.clone()], &mut to[block.clone()]);
                 &to[block]
             }
             None if kind == SoftmaxKind::LogSoftmax => {
                 let exps = &mut exps[..block.len()];
-                map2_scalar_rhs(ExpAbove, &to[block], max, exps);
+                map(WithSecond(ExpAbove, max), &to[block], exps);
                 exps
             }
             None => {
-                map2_scalar_rhs_in_place(ExpAbove, &mut to[block.clone()], max);
+                map_in_place(WithSecond(ExpAbove, max), &mut to[block.clone()]);
                 &to[block]
             }
         };
@@ -189,7 +186,7 @@ fn softmax_row<F: Real>(from: Option<&[F]>, to: &mut [F], kind: SoftmaxKind, exp
             None => map_in_place(less, to),
         }
     } else {
-        map2_scalar_rhs_in_place(Times, to, F::ONE / sum);
+        map_in_place(WithSecond(Times, F::ONE / sum), to);
     }
 }
 
@@ -201,6 +198,18 @@ impl<F: Real> BinaryFn<F> for ExpAbove {
     #[inline(always)]
     fn eval<S: Simd>(self, x: Vector<S, F>, max: Vector<S, F>) -> Vector<S, F> {
         Exp.eval(x - max)
+    }
+}
+
+/// A function of two numbers, the second of which is the same for all elements.
+#[derive(Clone, Copy)]
+struct WithSecond<B, F>(B, F);
+
+impl<F: Real, B: BinaryFn<F>> UnaryFn<F> for WithSecond<B, F> {
+    const IS_LIGHT: bool = B::IS_LIGHT;
+    #[inline(always)]
+    fn eval<S: Simd>(self, x: Vector<S, F>) -> Vector<S, F> {
+        self.0.eval(x, self.1.splat())
     }
 }
 
@@ -252,7 +261,7 @@ fn along_rows<F: Real>(data: &mut [F], width: usize, kind: SoftmaxKind) {
         },
     );
     if kind == SoftmaxKind::LogSoftmax {
-        let mut exps = vec![F::ZERO; data.len()];
+        let mut exps = Scratch::<F>::for_task(data.len());
         map(Exp, data, &mut exps);
         vectorize_lean(
             #[inline(always)]
@@ -281,17 +290,18 @@ fn along_rows<F: Real>(data: &mut [F], width: usize, kind: SoftmaxKind) {
 /// rows of 10 take 112 us, and in rows of 31 96 instead of 120.
 fn side_by_side<F: Real>(data: &mut [F], width: usize, kind: SoftmaxKind) {
     let is_log = kind == SoftmaxKind::LogSoftmax;
-    let mut columns = vec![[F::ZERO; SIDE_BY_SIDE]; width];
-    let mut exps = vec![[F::ZERO; SIDE_BY_SIDE]; if is_log { width } else { 0 }];
+    let mut columns = Scratch::<F>::for_task(width * SIDE_BY_SIDE);
+    let mut exps = Scratch::<F>::for_task(if is_log { width * SIDE_BY_SIDE } else { 0 });
+    let (columns, exps) = (columns.as_chunks_mut().0, exps.as_chunks_mut().0);
     let mut lanes = [[F::ZERO; SIDE_BY_SIDE]; LANES];
     for rows in data.chunks_exact_mut(width * SIDE_BY_SIDE) {
-        less_maxima(rows, &mut columns);
+        less_maxima(rows, columns);
         let exps: &[_] = if is_log {
             map(Exp, columns.as_flattened(), exps.as_flattened_mut());
-            &exps
+            exps
         } else {
             map_in_place(Exp, columns.as_flattened_mut());
-            &columns
+            columns
         };
         let mut numbers = sum_columns(exps, &mut lanes);
         if is_log {
@@ -299,7 +309,7 @@ fn side_by_side<F: Real>(data: &mut [F], width: usize, kind: SoftmaxKind) {
         } else {
             numbers.iter_mut().for_each(|sum| *sum = F::ONE / *sum);
         }
-        write_results(&columns, &numbers, is_log, rows);
+        write_results(columns, &numbers, is_log, rows);
     }
 }
 
@@ -394,9 +404,9 @@ fn few_columns<A: Computing>(
     inner: usize,
     kind: SoftmaxKind,
 ) {
-    let mut loaded = storage::room(to.len(), A::ZERO);
+    let mut loaded = Scratch::<A>::for_task(to.len());
     from.unwrap_or(to.source()).read(&mut loaded);
-    let mut rows = storage::room(to.len(), A::ZERO);
+    let mut rows = Scratch::<A>::for_task(to.len());
     for (c, row) in rows.chunks_exact_mut(size).enumerate() {
         row.iter_mut().zip(loaded[c..].iter().step_by(inner)).for_each(|(to, from)| *to = *from);
     }
@@ -447,12 +457,13 @@ fn softmax_columns<A: Computing>(
     let ColumnTile { first, rows } = tile;
     let columns = rows[0].len();
     let source = from.map(|from| (from, inner, *first));
-    let mut room = vec![A::ZERO; 5 * columns];
+    let mut room = Scratch::<A>::for_task(5 * columns);
     let (loaded, room) = room.split_at_mut(columns);
     let (exps, room) = room.split_at_mut(columns);
     let (max, room) = room.split_at_mut(columns);
     let (sums, partial) = room.split_at_mut(columns);
     max.fill(A::neg_infinity());
+    sums.fill(A::ZERO);
     for i in 0..rows.len() {
         larger(max, tile_row(source, i, rows[i].source(), loaded, kind));
     }
