@@ -180,6 +180,7 @@ impl<H: Half> VectorSource<f32> for RoundedToOdd<H> {
 }
 
 impl<H: Half, const OWN_NAN: bool> Destination<f32> for Rounded<H, OWN_NAN> {
+    const ROUNDS: bool = true;
     #[inline(always)]
     unsafe fn put<S: Simd>(self, i: usize, value: Vector<S, f32>) {
         // SAFETY: the caller vouches for a whole vector from `i` on; the elements are initialised. The
