@@ -15,16 +15,17 @@ const SUM_BLOCK: usize = 4096;
 pub(crate) fn max_of<T: Real>(values: &[T]) -> T {
     let larger = |a: T, b: T| if b > a { b } else { a };
     let (body, tail) = values.as_chunks::<LANES>();
-    let mut lanes = [T::neg_infinity(); LANES];
+    let mut largest = [T::neg_infinity(); LANES];
     for chunk in body {
         for l in 0..LANES {
-            lanes[l] = larger(lanes[l], chunk[l]);
+            largest[l] = larger(largest[l], chunk[l]);
         }
     }
+    let mut lanes = largest;
     for (lane, value) in lanes.iter_mut().zip(tail) {
         *lane = larger(*lane, *value);
     }
-    lanes.into_iter().fold(T::neg_infinity(), larger)
+    fold_halves(&mut lanes, larger)
 }
 
 /// The sum of `f(x)` over the elements `x`.
