@@ -49,10 +49,17 @@ impl<T: Pod> Scratch<T> {
     #[inline]
     pub fn elements(&mut self, len: usize) -> &mut [T] {
         if self.bytes.len() / size_of::<T>() < len {
-            *self = Self::for_task(len);
+            replace(&mut self.bytes, len.saturating_mul(size_of::<T>()));
         }
         &mut self[..len]
     }
+}
+
+/// Not inlined: every kernel that converts its operands gets here.
+#[cold]
+#[inline(never)]
+fn replace(bytes: &mut Bytes, len: usize) {
+    *bytes = alloc(len);
 }
 
 impl<T: Pod> Default for Scratch<T> {
@@ -65,14 +72,12 @@ impl<T: Pod> Default for Scratch<T> {
 impl<T: Pod> Deref for Scratch<T> {
     type Target = [T];
 
-    #[inline]
     fn deref(&self) -> &[T] {
         cast_slice(&self.bytes)
     }
 }
 
 impl<T: Pod> DerefMut for Scratch<T> {
-    #[inline]
     fn deref_mut(&mut self) -> &mut [T] {
         cast_slice_mut(&mut self.bytes)
     }
