@@ -59,6 +59,8 @@ impl<T: Pod> Scratch<T> {
 #[cold]
 #[inline(never)]
 fn replace(bytes: &mut Bytes, len: usize) {
+    // Given back first, so that no task has both.
+    *bytes = alloc(0);
     *bytes = alloc(len);
 }
 
