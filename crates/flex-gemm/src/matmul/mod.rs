@@ -37,7 +37,7 @@ pub use cross::cross;
 pub use linear::{linear, linear_bias_backward, linear_weight_backward, linear_x_backward};
 
 use crate::error::{Error, Result, check_same_dtype};
-use crate::{Blank, Tensor, parallel, storage};
+use crate::{Blank, Shape, Tensor, parallel, storage};
 use kernels::{KernelsOf, float_kernels, int_kernels, number_kernels};
 use plan::ProductPlan;
 
@@ -106,7 +106,9 @@ fn product(
         &bias.storage_bytes()[start..start + size]
     });
     storage::ensure(op, plan.working_memory(dtype, parallel::threads()))?;
-    let mut blank = Blank::new(op, plan.shape.clone(), dtype)?;
+    // The kernels need the sizes of the matrices alone.
+    let shape = core::mem::replace(&mut plan.shape, Shape::new([]));
+    let mut blank = Blank::new(op, shape, dtype)?;
     run::run(&kernels, &plan, lhs.storage_bytes(), rhs.storage_bytes(), blank.bytes(), bytes);
     Ok(blank.finish())
 }
