@@ -31,13 +31,14 @@ fn check(op: &'static str, tensor: &Tensor, axis: usize, index_dtype: Option<DTy
 
 /// A contiguous tensor whose last axis is `axis`.
 fn axis_last(tensor: Tensor, axis: usize) -> Result<Tensor> {
-    axis_back(tensor, axis)?.into_contiguous()
+    let last = tensor.rank() - 1;
+    tensor.swap_axes(axis, last)?.into_contiguous()
 }
 
-/// Swaps `axis` and the last axis, which undoes the swap of [`axis_last`].
+/// Undoes the swap of axes of [`axis_last`].
 fn axis_back(tensor: Tensor, axis: usize) -> Result<Tensor> {
     let last = tensor.rank() - 1;
-    if axis == last { Ok(tensor) } else { tensor.swap_axes(axis, last) }
+    tensor.swap_axes(axis, last)
 }
 
 /// A contiguous tensor, copied if its buffer is shared.
