@@ -5,7 +5,7 @@ use super::radix;
 use crate::error::Result;
 use crate::parallel::thresholds::{LONG_SORTED_ROW, TASK_SORT_ELEMENTS};
 use crate::parallel::{self, Work};
-use crate::storage;
+use crate::storage::{self, Scratch};
 use alloc::vec::Vec;
 
 /// The number of operations that sorting one element is counted as.
@@ -30,8 +30,8 @@ pub(super) fn check_memory<B: SortKey>(op: &'static str, n: usize, pairs: bool) 
 pub(super) fn sort_values<B: SortKey>(map: KeyMap<B>, rows: &mut [B], n: usize) {
     let (chunk, work) = split(rows.len(), n);
     parallel::for_each_chunk(rows, chunk, work, |_, rows| {
-        let mut scratch = storage::alloc(2 * n * size_of::<B>());
-        let (keys, scratch) = bytemuck::cast_slice_mut(&mut scratch).split_at_mut(n);
+        let mut scratch = Scratch::<B>::for_task(2 * n);
+        let (keys, scratch) = scratch.split_at_mut(n);
         sort_rows(map, rows, keys, scratch);
     });
 }
@@ -160,9 +160,7 @@ impl<B: SortKey> PairSorter<'_, B> {
 
 /// Calls `f` with a sorter of rows of `n` elements.
 fn sorted_pairs<B: SortKey>(map: KeyMap<B>, n: usize, f: &mut dyn FnMut(&mut PairSorter<'_, B>)) {
-    let mut keys = storage::alloc(n * size_of::<B>());
-    let mut pairs = storage::alloc(2 * n * size_of::<B::Packed>());
-    let keys = bytemuck::cast_slice_mut(&mut keys);
-    let (pairs, scratch) = bytemuck::cast_slice_mut(&mut pairs).split_at_mut(n);
-    f(&mut PairSorter { map, keys, pairs, scratch });
+    let (mut keys, mut pairs) = (Scratch::<B>::for_task(n), Scratch::<B::Packed>::for_task(2 * n));
+    let (pairs, scratch) = pairs.split_at_mut(n);
+    f(&mut PairSorter { map, keys: &mut keys, pairs, scratch });
 }

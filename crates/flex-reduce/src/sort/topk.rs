@@ -66,8 +66,8 @@ pub(super) fn topk_rows<B: SortKey>(
             }
             let pairs = &mut finder.pairs;
             // Sorted by key, then by index, since the selection has shuffled the pairs.
-            let mut scratch = storage::alloc(size_of_val(&**pairs));
-            radix::sort(pairs, bytemuck::cast_slice_mut(&mut scratch), 0, 32 + B::BITS);
+            let mut scratch = Scratch::for_task(pairs.len());
+            radix::sort(pairs, &mut scratch, 0, 32 + B::BITS);
             for (o, &pair) in values.iter_mut().skip(r * k).zip(&*pairs) {
                 *o = row[B::index(pair) as usize];
             }

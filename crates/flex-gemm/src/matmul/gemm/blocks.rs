@@ -15,7 +15,7 @@ use super::tile::{
 };
 use super::{MatLayout, MatRef, ProductPart, Right, Scales};
 use crate::float::Real;
-use crate::storage;
+use crate::storage::Scratch;
 use core::mem::MaybeUninit;
 use flex_math::simd::{SQUARE, Simd, WithSimd, has_vectors, prefetch, transposed};
 
@@ -89,8 +89,8 @@ impl<T: Real> PartByBlocks<'_, T> {
         };
         let mut buffer;
         let packed: &mut [T] = if left_len + right_len > 0 {
-            buffer = storage::alloc((left_len + right_len) * size_of::<T>());
-            bytemuck::cast_slice_mut(&mut buffer)
+            buffer = Scratch::for_task(left_len + right_len);
+            &mut buffer
         } else {
             &mut []
         };
