@@ -11,7 +11,8 @@
 
 use super::grid::Blocks;
 use super::tile::{
-    FETCH, FETCH_LEFT, KEEP, Next, ROWS, STACK, SUM, StripProduct, TALL, has_32_registers, lanes,
+    FETCH_BLOCK, FETCH_NEAR, FETCH_TILE, KEEP, Next, ROWS, STACK, SUM, StripProduct, TALL, has_32_registers,
+    lanes,
 };
 use super::{MatLayout, MatRef, ProductPart, Right, Scales};
 use crate::float::Real;
@@ -32,8 +33,8 @@ const BLOCK_BYTES: usize = 256 * 1024;
 const PACK_ROWS: usize = 12;
 const PACK_BYTES: usize = 64 * 1024;
 
-/// Bytes of a left operand that is in the first-level cache after its first use.
-const LEFT_BYTES: usize = 32 * 1024;
+/// Bytes of an operand that takes no time to come from memory, if the other one is as small.
+const SMALL_BYTES: usize = 8 * 1024;
 
 /// Rows of the left operand that are packed at a time, as a multiple of [`ROWS`].
 const LEFT_ROWS: usize = 128 * ROWS;
@@ -77,7 +78,7 @@ impl<T: Real> PartByBlocks<'_, T> {
         let pack_right = r.col_stride != 1 || n < lanes::<S, T>() || (pays && !whole);
         let keep = pays && !pack_right;
         let pack_left = l.col_stride != 1 && n > width;
-        let fetch_left = !pack_left && m.saturating_mul(k).saturating_mul(size_of::<T>()) > LEFT_BYTES;
+        let small = k.saturating_mul(m.max(n)).saturating_mul(size_of::<T>()) <= SMALL_BYTES;
         let panels = BLOCK_BYTES / size_of::<T>() / width / depth.max(1);
         let across = n.next_multiple_of(width).min(panels.max(1) * width);
         let right_len = if pack_right || keep { across * depth } else { 0 };
@@ -126,11 +127,13 @@ impl<T: Real> PartByBlocks<'_, T> {
                             }
                         }
                     }
-                    // What the first strip of the next block reads, if it reads memory.
+                    // What the first strip reads after these columns, if it reads memory.
                     let to_come = n - col - cols;
-                    let next = if keep && to_come > 0 {
+                    let next = if pack_right || small {
+                        nothing
+                    } else if to_come > 0 {
                         Next::new(b.pointer(term, col + cols), r.row_stride, across.min(to_come))
-                    } else if keep && index + 1 < self.blocks {
+                    } else if index + 1 < self.blocks {
                         Next::new(b.pointer(term + terms, 0), r.row_stride, across.min(n))
                     } else {
                         nothing
@@ -139,8 +142,8 @@ impl<T: Real> PartByBlocks<'_, T> {
                     for (first, height) in strips(rows, heights) {
                         let at = row + first;
                         let packed = right_packed.as_mut_ptr();
-                        // The first strip waits for memory itself.
-                        let next = if first == 0 { nothing } else { next.after(tiles) };
+                        // The first strip prefetches the next tile instead.
+                        let next = next.after(tiles);
                         tiles += if first == 0 { 0 } else { cols.div_ceil(width) };
                         let left = if pack_left {
                             left_packed.as_ptr().wrapping_add(first * terms)
@@ -157,6 +160,17 @@ impl<T: Real> PartByBlocks<'_, T> {
                             a.pointer(row, if col + cols < n { term } else { term + terms })
                         };
                         let in_place = !(pack_right || keep && first > 0);
+                        let does = if small {
+                            SUM
+                        } else if keep && first == 0 {
+                            KEEP
+                        } else if in_place && first == 0 {
+                            FETCH_TILE
+                        } else if next.is_any() {
+                            FETCH_BLOCK
+                        } else {
+                            FETCH_NEAR
+                        };
                         let strip = StripProduct {
                             terms,
                             left,
@@ -188,7 +202,7 @@ impl<T: Real> PartByBlocks<'_, T> {
                         // least as many columns as a vector, so a vector that ends at column `col + cols`
                         // lies inside of it. The first strip keeps whole vectors of columns, for which
                         // `right_packed` has room. `bias` has an element for each row.
-                        unsafe { strip.rows::<S, V>(height, keep && first == 0, fetch_left) };
+                        unsafe { strip.rows::<S, V>(height, does) };
                     }
                     col += cols;
                 }
@@ -199,39 +213,39 @@ impl<T: Real> PartByBlocks<'_, T> {
 }
 
 impl<T: Real> StripProduct<T> {
-    /// Multiplies the strip, of `height` rows, by all columns. It packs the right operand if it has to `keep`
-    /// it, and prefetches the next strip with `fetch_left`. A strip that others follow has [`ROWS`] rows.
+    /// Multiplies the strip, of `height` rows, by all columns. Beside that a strip of [`ROWS`] rows `does`
+    /// what one of the constants of [`tile`](super::tile) says; others prefetch tiles, or pass over a block
+    /// for the last time.
     ///
     /// # Safety
     /// As for [`columns`](Self::columns).
     #[inline(always)]
-    unsafe fn rows<S: Simd, const V: usize>(&self, height: usize, keep: bool, fetch_left: bool) {
+    unsafe fn rows<S: Simd, const V: usize>(&self, height: usize, does: u8) {
         // Conditions on constants: strips of other heights are not compiled.
         // SAFETY: as the caller vouches.
         unsafe {
             if const { has_vectors::<S>() } {
                 match height {
-                    ROWS if keep => return self.columns::<S, ROWS, V, KEEP>(),
-                    ROWS if fetch_left || self.next.is_any() => {
-                        // Beside four vectors, a prefetch of a line that is in use costs nothing; beside two,
-                        // 2 % of the time of a square of 768 (Zen 4).
-                        if const { V < 4 } && !self.next.is_any() {
-                            return self.columns::<S, ROWS, V, FETCH_LEFT>();
-                        }
-                        return self.columns::<S, ROWS, V, FETCH>();
+                    ROWS if does == KEEP => return self.columns::<S, ROWS, V, KEEP>(),
+                    ROWS if does == FETCH_TILE => return self.columns::<S, ROWS, V, FETCH_TILE>(),
+                    // Beside four vectors, a prefetch of a line that is in use costs nothing; beside two, 2 %
+                    // of the time of a square of 768 (Zen 4).
+                    ROWS if const { V < 4 } && does == FETCH_NEAR => {
+                        return self.columns::<S, ROWS, V, FETCH_NEAR>();
                     }
+                    ROWS if does != SUM => return self.columns::<S, ROWS, V, FETCH_BLOCK>(),
                     // Two vectors of sums in each of these rows hide the latency of the additions.
-                    5 => return self.columns::<S, 5, 2, SUM>(),
-                    4 => return self.columns::<S, 4, 2, SUM>(),
-                    3 => return self.columns::<S, 3, V, SUM>(),
-                    2 => return self.columns::<S, 2, V, SUM>(),
+                    5 => return self.columns::<S, 5, 2, FETCH_TILE>(),
+                    4 => return self.columns::<S, 4, 2, FETCH_TILE>(),
+                    3 => return self.columns::<S, 3, V, FETCH_TILE>(),
+                    2 => return self.columns::<S, 2, V, FETCH_TILE>(),
                     _ => {}
                 }
             }
             if const { has_32_registers::<S>() } {
                 match height {
-                    8 => return self.columns::<S, 8, 2, SUM>(),
-                    7 => return self.columns::<S, 7, 2, SUM>(),
+                    8 => return self.columns::<S, 8, 2, FETCH_TILE>(),
+                    7 => return self.columns::<S, 7, 2, FETCH_TILE>(),
                     _ => {}
                 }
             }
@@ -239,7 +253,7 @@ impl<T: Real> StripProduct<T> {
                 // Not apart: with a call for each full strip, a product of 32 x 32 x 32 took 1.18 us in
                 // place of 1.08 (one thread of Zen 4).
                 ROWS => self.tiles::<S, ROWS, V, SUM>(),
-                _ => self.columns::<S, 1, V, SUM>(),
+                _ => self.columns::<S, 1, V, FETCH_TILE>(),
             }
         }
     }
