@@ -227,7 +227,10 @@ impl<T: Real> StripProduct<T> {
             if const { has_vectors::<S>() } {
                 match height {
                     ROWS if does == KEEP => return self.columns::<S, ROWS, V, KEEP>(),
-                    ROWS if does == FETCH_TILE => return self.columns::<S, ROWS, V, FETCH_TILE>(),
+                    // For f64, of which few models consist, it is not worth its machine code.
+                    ROWS if const { size_of::<T>() == 4 } && does == FETCH_TILE => {
+                        return self.first_pass::<S, ROWS, V>();
+                    }
                     // Beside four vectors, a prefetch of a line that is in use costs nothing; beside two, 2 %
                     // of the time of a square of 768 (Zen 4).
                     ROWS if const { V < 4 } && does == FETCH_NEAR => {

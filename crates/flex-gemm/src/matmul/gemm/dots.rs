@@ -46,8 +46,8 @@ const LEFT_BYTES: usize = 512 * 1024;
 /// Terms that tiles of columns have, counted once for each pass, between the tile that is multiplied and the
 /// tile that is prefetched: some 500 ns, about twice the latency of memory.
 ///
-/// On one thread of Zen 4, 2 rows by a square of 256 in memory take 11.6 us, in place of 30 without prefetches;
-/// 8 rows 14.5, in place of 28 with prefetches of the next tile to the first-level cache.
+/// On one thread of Zen 4, 2 rows by a square of 256 in memory take 11.6 us, in place of 30 without
+/// prefetches; 8 rows 14.5, in place of 28 with prefetches of the next tile to the first-level cache.
 const AHEAD: usize = 2048;
 
 /// A part of a product of operands whose terms are neighbours.
@@ -104,15 +104,10 @@ impl<T: Real> PartByDots<'_, T> {
                 let two = [line(pass * each), line(pass * each + each - 1)];
                 let i = pass * R;
                 let left = lines::<T, R>(&a, i, term);
+                let ahead = if passes == 1 { Ahead::Four(ahead) } else { Ahead::Two(two) };
                 // SAFETY: the lines are rows of `a` and columns of `b`, whose terms `term..term + terms` are
                 // contiguous. There are at least as many terms as a vector has lanes.
-                let sums = unsafe {
-                    if passes == 1 {
-                        dots::<S, T, R, COLS>(left, right, ahead, terms)
-                    } else {
-                        dots::<S, T, R, 2>(left, right, two, terms)
-                    }
-                };
+                let sums = unsafe { dots::<S, T, R>(left, right, ahead, terms) };
                 let tile = d.part(&(i..m.min(i + R)), &(j..n.min(j + COLS)));
                 let whole = (tile.rows, tile.cols) == (R, COLS);
                 let out = target.wrapping_add(tile.offset);
@@ -160,16 +155,23 @@ fn lines<T, const N: usize>(matrix: &MatRef<'_, T>, first: usize, term: usize) -
     core::array::from_fn(|i| matrix.pointer((first + i).min(last), term))
 }
 
-/// The dot products of runs of `k` elements. Lines of cache that are as far from `ahead` as the terms from
-/// their start are prefetched to the second-level cache.
+/// The columns of which each cache line is prefetched when the same terms are multiplied.
+#[derive(Clone, Copy)]
+enum Ahead<T> {
+    Four([*const T; COLS]),
+    Two([*const T; 2]),
+}
+
+/// The dot products of runs of `k` elements. The terms of the columns `ahead` are prefetched to the
+/// second-level cache.
 ///
 /// # Safety
 /// The runs must be valid for reads, and at least as long as a vector.
 #[inline(always)]
-unsafe fn dots<S: Simd, T: Real, const R: usize, const A: usize>(
+unsafe fn dots<S: Simd, T: Real, const R: usize>(
     left: [*const T; R],
     right: [*const T; COLS],
-    ahead: [*const T; A],
+    ahead: Ahead<T>,
     k: usize,
 ) -> [[T; COLS]; R] {
     if const { !has_vectors::<S>() } {
@@ -178,23 +180,12 @@ unsafe fn dots<S: Simd, T: Real, const R: usize, const A: usize>(
     }
     let lanes = T::lanes::<S>();
     let mut sums: [[Vector<S, T>; COLS]; R] = [[T::ZERO.splat(); COLS]; R];
-    let mut p = 0;
     // SAFETY: `p + lanes` is at most `k`. The last vector ends at the last term, and `lanes` is at most `k`.
     unsafe {
-        while p + lanes <= k {
-            let mut vectors: [Vector<S, T>; COLS] = [T::ZERO.splat(); COLS];
-            for (vector, right) in vectors.iter_mut().zip(right) {
-                *vector = T::vload_unaligned(right.add(p));
-            }
-            for (sums, left) in sums.iter_mut().zip(left) {
-                let left: Vector<S, T> = T::vload_unaligned(left.add(p));
-                for (sum, vector) in sums.iter_mut().zip(vectors) {
-                    *sum = left.mul_add(vector, *sum);
-                }
-            }
-            ahead.iter().for_each(|ahead| prefetch_far(ahead.wrapping_add(p).cast(), 1));
-            p += lanes;
-        }
+        let p = match ahead {
+            Ahead::Four(ahead) => whole_vectors::<S, T, R, COLS>(&mut sums, left, right, ahead, k),
+            Ahead::Two(ahead) => whole_vectors::<S, T, R, 2>(&mut sums, left, right, ahead, k),
+        };
         if p < k {
             // Terms that were added already are zeros in both operands, so that no infinity comes back.
             let last = k - lanes;
@@ -213,6 +204,42 @@ unsafe fn dots<S: Simd, T: Real, const R: usize, const A: usize>(
         }
     }
     lane_sums::<S, T, R>(sums)
+}
+
+/// Adds the terms of whole vectors to the sums of [`dots`], and returns their number.
+///
+/// # Safety
+/// As for [`dots`].
+#[inline(always)]
+unsafe fn whole_vectors<S: Simd, T: Real, const R: usize, const A: usize>(
+    sums: &mut [[Vector<S, T>; COLS]; R],
+    left: [*const T; R],
+    right: [*const T; COLS],
+    ahead: [*const T; A],
+    k: usize,
+) -> usize {
+    let lanes = T::lanes::<S>();
+    let mut p = 0;
+    let mut kept = *sums;
+    while p + lanes <= k {
+        let mut vectors: [Vector<S, T>; COLS] = [T::ZERO.splat(); COLS];
+        // SAFETY: `p + lanes` is at most `k`.
+        unsafe {
+            for (vector, right) in vectors.iter_mut().zip(right) {
+                *vector = T::vload_unaligned(right.add(p));
+            }
+            for (sums, left) in kept.iter_mut().zip(left) {
+                let left: Vector<S, T> = T::vload_unaligned(left.add(p));
+                for (sum, vector) in sums.iter_mut().zip(vectors) {
+                    *sum = left.mul_add(vector, *sum);
+                }
+            }
+        }
+        ahead.iter().for_each(|ahead| prefetch_far(ahead.wrapping_add(p).cast(), 1));
+        p += lanes;
+    }
+    *sums = kept;
+    p
 }
 
 /// Zeros and ones.

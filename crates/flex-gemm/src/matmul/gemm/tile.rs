@@ -33,13 +33,15 @@ const LINE: usize = 16;
 
 /// What a strip does beside its sums. Numbers, since const parameters cannot be enums.
 ///
-/// Nothing: the right operand is small. Chosen at run time, every loop would execute the instructions of a
-/// fetch: 5 % of the instructions of a product of 32 x 32.
+/// Nothing: the operands are small. Chosen at run time, every loop would execute the instructions of a
+/// prefetch: 5 % of the instructions of a product of 32 x 32.
 pub(super) const SUM: u8 = 0;
 /// Prefetching the numbers of the right operand shortly before their use, and the next strip of the left one.
-/// The other kinds of strips do so too.
+/// The strips below do so too; those of other heights than [`ROWS`], after which few or none follow, leave
+/// out the left operand.
 pub(super) const FETCH_NEAR: u8 = 1;
-/// Prefetching a tile ahead what may come from memory: a strip that passes over the right operand first.
+/// Prefetching the right operand a tile ahead: the first strip that passes over it, which may find it in
+/// memory. Its rows lie in pages of their own, and the hardware prefetches within a page.
 ///
 /// On one thread of Zen 4, 8 rows by a matrix of 384 x 1,536 in memory took 245 us without this and 83 with
 /// it; 16 rows by a square of 384 78 and 53.
@@ -177,6 +179,51 @@ impl<T: Real> StripProduct<T> {
         );
     }
 
+    /// [`columns`](Self::columns) with [`FETCH_TILE`], for a right operand that is not packed. Whole panels
+    /// alone prefetch: so the loops for smaller tiles are not compiled again.
+    ///
+    /// # Safety
+    /// As for [`columns`](Self::columns).
+    #[inline(always)]
+    pub unsafe fn first_pass<S: Simd, const R: usize, const V: usize>(&self) {
+        let width = V * lanes::<S, T>();
+        let whole = if self.out_col == 1 { self.cols / width * width } else { 0 };
+        apart::<S, _>(
+            #[inline(always)]
+            || {
+                let mut j = 0;
+                while j < whole {
+                    let (right, out) = (self.right.wrapping_add(j), self.out.wrapping_add(j));
+                    let next = self.next_tile(right, self.cols - j, width);
+                    // SAFETY: as the caller vouches, for these columns.
+                    unsafe { self.tile::<S, R, V, FETCH_TILE>(right, self.packed, out, self.out_row, next) };
+                    j += width;
+                }
+            },
+        );
+        if whole < self.cols {
+            let rest = Self {
+                right: self.right.wrapping_add(whole),
+                out: self.out.wrapping_offset(whole as isize * self.out_col),
+                cols: self.cols - whole,
+                ..*self
+            };
+            // SAFETY: as the caller vouches, for these columns.
+            unsafe { rest.columns::<S, R, V, FETCH_BLOCK>() };
+        }
+    }
+
+    /// What a tile of `width` columns prefetches, whose right operand begins at `right` and of which `left`
+    /// columns are left: the next tile.
+    #[inline(always)]
+    fn next_tile(&self, right: *const T, left: usize, width: usize) -> Next<T> {
+        if left > width {
+            Next { start: right.wrapping_add(width), row: self.right_term, lines: 0 }
+        } else {
+            self.next
+        }
+    }
+
     /// [`columns`](Self::columns), in the caller's function.
     ///
     /// # Safety
@@ -195,11 +242,7 @@ impl<T: Real> StripProduct<T> {
             let next = if const { DO == FETCH_BLOCK } {
                 self.next.after(j / self.width)
             } else if const { DO == FETCH_TILE || DO == KEEP } {
-                if left > V * lanes {
-                    Next { start: right.wrapping_add(V * lanes), row: self.right_term, lines: 0 }
-                } else {
-                    self.next
-                }
+                self.next_tile(right, left, V * lanes)
             } else {
                 self.next
             };
@@ -307,9 +350,10 @@ impl<T: Real> StripProduct<T> {
         let mut next_line = next.start;
         // SAFETY: as the caller vouches; the pointers past the last term are not read.
         unsafe {
-            let line = if const { DO == SUM } { self.terms.max(1) } else { LINE };
+            let fetch_left = const { R == ROWS && DO != SUM };
+            let line = if fetch_left { LINE } else { self.terms.max(1) };
             for first in (0..self.terms).step_by(line) {
-                if const { DO != SUM } {
+                if fetch_left {
                     let next = self.next_left.wrapping_offset(first as isize * self.left_term);
                     for row in 0..R as isize {
                         prefetch_far(next.wrapping_offset(row * self.left_row).cast(), 1);
