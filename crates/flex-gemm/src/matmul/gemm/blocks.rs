@@ -213,9 +213,9 @@ impl<T: Real> PartByBlocks<'_, T> {
 }
 
 impl<T: Real> StripProduct<T> {
-    /// Multiplies the strip, of `height` rows, by all columns. Beside that a strip of [`ROWS`] rows `does`
-    /// what one of the constants of [`tile`](super::tile) says; others prefetch tiles, or pass over a block
-    /// for the last time.
+    /// Multiplies the strip, of `height` rows, by all columns. Besides, a strip of [`ROWS`] rows `does`
+    /// what one of the constants of [`tile`](super::tile) says. Strips of other heights prefetch the next
+    /// tile, whether or not they are the first to pass over a block.
     ///
     /// # Safety
     /// As for [`columns`](Self::columns).

@@ -31,14 +31,14 @@ const AHEAD_PER_PLACE: usize = 2;
 /// Terms after which a tile prefetches another cache line of each row of the next strip: the f32 of a line.
 const LINE: usize = 16;
 
-/// What a strip does beside its sums. Numbers, since const parameters cannot be enums.
+/// What a strip does besides its sums. Numbers, since const parameters cannot be enums.
 ///
 /// Nothing: the operands are small. Chosen at run time, every loop would execute the instructions of a
 /// prefetch: 5 % of the instructions of a product of 32 x 32.
 pub(super) const SUM: u8 = 0;
 /// Prefetching the numbers of the right operand shortly before their use, and the next strip of the left one.
-/// The strips below do so too; those of other heights than [`ROWS`], after which few or none follow, leave
-/// out the left operand.
+/// Strips of the kinds below do so too. Those of other heights than [`ROWS`], which no strip or one follows,
+/// leave out the left operand.
 pub(super) const FETCH_NEAR: u8 = 1;
 /// Prefetching the right operand a tile ahead: the first strip that passes over it, which may find it in
 /// memory. Its rows lie in pages of their own, and the hardware prefetches within a page.
