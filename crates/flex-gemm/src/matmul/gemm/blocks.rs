@@ -231,8 +231,8 @@ impl<T: Real> StripProduct<T> {
                     ROWS if const { size_of::<T>() == 4 } && does == FETCH_TILE => {
                         return self.first_pass::<S, ROWS, V>();
                     }
-                    // Beside four vectors, a prefetch of a line that is in use costs nothing; beside two, 2 %
-                    // of the time of a square of 768 (Zen 4).
+                    // Beside four vectors, a prefetch of a line that is in use costs nothing; beside two, 2
+                    // to 7 % of the time (Zen 4).
                     ROWS if const { V < 4 } && does == FETCH_NEAR => {
                         return self.columns::<S, ROWS, V, FETCH_NEAR>();
                     }

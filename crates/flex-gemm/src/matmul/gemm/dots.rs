@@ -10,7 +10,7 @@ use super::grid::Blocks;
 use super::tile::has_32_registers;
 use super::{MatLayout, MatRef, ProductPart, Scales};
 use crate::float::Real;
-use flex_math::simd::{SQUARE, Simd, Vector, WIDEST, WithSimd, has_vectors};
+use flex_math::simd::{CACHE_LINE, SQUARE, Simd, Vector, WIDEST, WithSimd, has_vectors};
 use flex_math::simd::{lane_sums, prefetch_far, row_sum, transposed};
 
 /// Columns of a tile: the lanes of as many sums are added together.
@@ -179,13 +179,13 @@ unsafe fn dots<S: Simd, T: Real, const R: usize>(
         return unsafe { plain_dots(left, right, k) };
     }
     let lanes = T::lanes::<S>();
-    let mut sums: [[Vector<S, T>; COLS]; R] = [[T::ZERO.splat(); COLS]; R];
-    // SAFETY: `p + lanes` is at most `k`. The last vector ends at the last term, and `lanes` is at most `k`.
+    // SAFETY: as the caller vouches. The last vector ends at the last term, and `lanes` is at most `k`.
     unsafe {
-        let p = match ahead {
-            Ahead::Four(ahead) => whole_vectors::<S, T, R, COLS>(&mut sums, left, right, ahead, k),
-            Ahead::Two(ahead) => whole_vectors::<S, T, R, 2>(&mut sums, left, right, ahead, k),
+        let mut sums = match ahead {
+            Ahead::Four(ahead) => whole_vectors::<S, T, R, COLS>(left, right, ahead, k),
+            Ahead::Two(ahead) => whole_vectors::<S, T, R, 2>(left, right, ahead, k),
         };
+        let p = k - k % lanes;
         if p < k {
             // Terms that were added already are zeros in both operands, so that no infinity comes back.
             let last = k - lanes;
@@ -202,25 +202,24 @@ unsafe fn dots<S: Simd, T: Real, const R: usize>(
                 }
             }
         }
+        lane_sums::<S, T, R>(sums)
     }
-    lane_sums::<S, T, R>(sums)
 }
 
-/// Adds the terms of whole vectors to the sums of [`dots`], and returns their number.
+/// The sums of [`dots`] over the terms of whole vectors, lane by lane.
 ///
 /// # Safety
 /// As for [`dots`].
 #[inline(always)]
 unsafe fn whole_vectors<S: Simd, T: Real, const R: usize, const A: usize>(
-    sums: &mut [[Vector<S, T>; COLS]; R],
     left: [*const T; R],
     right: [*const T; COLS],
     ahead: [*const T; A],
     k: usize,
-) -> usize {
+) -> [[Vector<S, T>; COLS]; R] {
     let lanes = T::lanes::<S>();
+    let mut sums: [[Vector<S, T>; COLS]; R] = [[T::ZERO.splat(); COLS]; R];
     let mut p = 0;
-    let mut kept = *sums;
     while p + lanes <= k {
         let mut vectors: [Vector<S, T>; COLS] = [T::ZERO.splat(); COLS];
         // SAFETY: `p + lanes` is at most `k`.
@@ -228,18 +227,20 @@ unsafe fn whole_vectors<S: Simd, T: Real, const R: usize, const A: usize>(
             for (vector, right) in vectors.iter_mut().zip(right) {
                 *vector = T::vload_unaligned(right.add(p));
             }
-            for (sums, left) in kept.iter_mut().zip(left) {
+            for (sums, left) in sums.iter_mut().zip(left) {
                 let left: Vector<S, T> = T::vload_unaligned(left.add(p));
                 for (sum, vector) in sums.iter_mut().zip(vectors) {
                     *sum = left.mul_add(vector, *sum);
                 }
             }
         }
-        ahead.iter().for_each(|ahead| prefetch_far(ahead.wrapping_add(p).cast(), 1));
+        // Once for each cache line.
+        if p % (CACHE_LINE / size_of::<T>()) < lanes {
+            ahead.iter().for_each(|ahead| prefetch_far(ahead.wrapping_add(p).cast(), 1));
+        }
         p += lanes;
     }
-    *sums = kept;
-    p
+    sums
 }
 
 /// Zeros and ones.
