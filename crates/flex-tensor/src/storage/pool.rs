@@ -45,13 +45,14 @@ const SLOT_BYTES: usize = 512 * 1024;
 
 static POOL: Pool = Pool::new();
 
-/// The pool of the process; tests make more.
+/// The pool of the process; tests make more. An empty pool consists of zero bytes, so that programs do not
+/// contain its 17 KB.
 struct Pool {
     classes: [Class; CLASSES],
     /// Bytes in blocks that wait behind the locks.
     cached: AtomicUsize,
-    /// Bytes kept for reuse, or [`UNSET`].
-    limit: AtomicUsize,
+    /// One more than the bytes kept for reuse; zero if [`UNSET`].
+    limit_and_one: AtomicUsize,
     /// Number of blocks that came from the system. It is the pool's clock too: where every tensor finds a
     /// block, nothing has to be evicted, and no time needs to pass.
     misses: AtomicU64,
@@ -72,9 +73,9 @@ struct Class {
     /// `taken` counts the blocks that went to tensors, `returned` the blocks that came back.
     taken: AtomicU64,
     returned: AtomicU64,
-    /// When the block was returned that has waited longest behind the lock; [`NONE_WAITS`] if there is none.
-    /// Written under the lock.
-    oldest: AtomicU64,
+    /// One more than the time at which the block was returned that has waited longest behind the lock; zero
+    /// if there is none. Written under the lock.
+    oldest_and_one: AtomicU64,
     waiting: Lock<Waiting>,
 }
 
@@ -85,7 +86,10 @@ const NONE_WAITS: u64 = u64::MAX;
 struct Waiting {
     /// The blocks and the times at which they were returned. The last one is taken first, since the caches
     /// may still hold it; so blocks that nobody needs any more gather at the front.
-    blocks: VecDeque<(u64, Block)>,
+    ///
+    /// `None` before the first one: an empty list does not consist of zero bytes.
+    #[expect(clippy::box_collection, reason = "a list by itself has a pointer that is not null")]
+    blocks: Option<Box<VecDeque<(u64, Block)>>>,
     /// When a block of this class was first not kept since the class last missed; zero if all were kept.
     refused: u64,
     /// Blocks that were returned before this time give way to blocks of this class.
@@ -98,9 +102,14 @@ impl Class {
             slots: Slots([const { AtomicPtr::new(core::ptr::null_mut()) }; SLOTS]),
             taken: AtomicU64::new(0),
             returned: AtomicU64::new(0),
-            oldest: AtomicU64::new(NONE_WAITS),
-            waiting: Lock::new(Waiting { blocks: VecDeque::new(), refused: 0, since: 0 }),
+            oldest_and_one: AtomicU64::new(0),
+            waiting: Lock::new(Waiting { blocks: None, refused: 0, since: 0 }),
         }
+    }
+
+    /// When the block was returned that has waited longest behind the lock; [`NONE_WAITS`] if there is none.
+    fn oldest(&self) -> u64 {
+        self.oldest_and_one.load(Relaxed).wrapping_sub(1)
     }
 
     /// What is behind the lock. `None` if this process was forked from one in which another thread held the
@@ -109,26 +118,27 @@ impl Class {
         let waiting = self.waiting.lock_or_do_without();
         if waiting.is_none() {
             // Nobody looks for blocks here any more.
-            self.oldest.store(NONE_WAITS, Relaxed);
+            self.oldest_and_one.store(0, Relaxed);
         }
         waiting
     }
 
     /// Writes down which block is now the first in the list.
     fn note_oldest(&self, waiting: &Waiting) {
-        self.oldest.store(waiting.blocks.front().map_or(NONE_WAITS, |(time, _)| *time), Relaxed);
+        let first = waiting.blocks.as_ref().and_then(|blocks| blocks.front());
+        self.oldest_and_one.store(first.map_or(0, |(time, _)| time + 1), Relaxed);
     }
 
     /// Takes the block that was returned last.
     fn take_latest(&self) -> Option<Block> {
         let mut waiting = self.waiting()?;
-        let Some((_, block)) = waiting.blocks.pop_back() else {
+        let Some((_, block)) = waiting.blocks.as_mut().and_then(|blocks| blocks.pop_back()) else {
             if waiting.refused != 0 {
                 waiting.since = core::mem::take(&mut waiting.refused);
             }
             return None;
         };
-        if waiting.blocks.is_empty() {
+        if waiting.blocks.as_ref().is_some_and(|blocks| blocks.is_empty()) {
             self.note_oldest(&waiting);
         }
         Some(block)
@@ -137,7 +147,7 @@ impl Class {
     /// Takes the block that has waited longest, if it was returned before `since`.
     fn take_oldest(&self, since: u64) -> Option<Block> {
         let mut waiting = self.waiting()?;
-        let block = waiting.blocks.pop_front_if(|(time, _)| *time < since)?.1;
+        let block = waiting.blocks.as_mut()?.pop_front_if(|(time, _)| *time < since)?.1;
         self.note_oldest(&waiting);
         Some(block)
     }
@@ -156,11 +166,12 @@ impl Class {
     /// Returns whether the block is in the list.
     fn push(&self, block: Block, time: u64) -> bool {
         let Some(mut waiting) = self.waiting() else { return false };
-        if waiting.blocks.try_reserve(1).is_err() {
+        let blocks = waiting.blocks.get_or_insert_default();
+        if blocks.try_reserve(1).is_err() {
             return false;
         }
-        waiting.blocks.push_back((time, block));
-        if waiting.blocks.len() == 1 {
+        blocks.push_back((time, block));
+        if blocks.len() == 1 {
             self.note_oldest(&waiting);
         }
         true
@@ -237,7 +248,7 @@ impl Pool {
         Self {
             classes: [const { Class::new() }; CLASSES],
             cached: AtomicUsize::new(0),
-            limit: AtomicUsize::new(UNSET),
+            limit_and_one: AtomicUsize::new(UNSET.wrapping_add(1)),
             misses: AtomicU64::new(0),
             evictions: AtomicU64::new(0),
             peak: AtomicUsize::new(0),
@@ -272,7 +283,7 @@ impl Pool {
 
     #[inline]
     fn limit(&self) -> usize {
-        match self.limit.load(Relaxed) {
+        match self.limit_and_one.load(Relaxed).wrapping_sub(1) {
             UNSET => self.read_limit(),
             limit => limit,
         }
@@ -280,15 +291,15 @@ impl Pool {
 
     #[cold]
     fn read_limit(&self) -> usize {
-        let limit = default_limit();
-        match self.limit.compare_exchange(UNSET, limit, Relaxed, Relaxed) {
+        let limit = default_limit().min(UNSET - 1);
+        match self.limit_and_one.compare_exchange(0, limit + 1, Relaxed, Relaxed) {
             Ok(_) => limit,
-            Err(set) => set,
+            Err(set) => set - 1,
         }
     }
 
     fn set_limit(&self, bytes: usize) {
-        self.limit.store(bytes.min(UNSET - 1), Relaxed);
+        self.limit_and_one.store(bytes.min(UNSET - 1) + 1, Relaxed);
         if bytes < SLOT_BYTES {
             self.empty_slots();
         }
@@ -305,10 +316,10 @@ impl Pool {
         self.empty_slots();
         for (class, capacity) in self.classes.iter().zip(capacities()) {
             let Some(mut waiting) = class.waiting() else { continue };
-            let blocks = core::mem::take(&mut waiting.blocks);
+            let blocks = waiting.blocks.take();
             class.note_oldest(&waiting);
             drop(waiting);
-            self.cached.fetch_sub(blocks.len() * capacity, Relaxed);
+            self.cached.fetch_sub(blocks.map_or(0, |blocks| blocks.len()) * capacity, Relaxed);
         }
     }
 
@@ -395,8 +406,8 @@ impl Pool {
     /// at most `limit` bytes wait behind the locks. Returns whether that succeeded.
     fn make_room(&self, limit: usize, since: u64) -> bool {
         while self.cached.load(Relaxed) > limit {
-            let oldest = self.classes.iter().min_by_key(|class| class.oldest.load(Relaxed));
-            let Some(class) = oldest.filter(|class| class.oldest.load(Relaxed) < since) else { return false };
+            let oldest = self.classes.iter().min_by_key(|class| class.oldest());
+            let Some(class) = oldest.filter(|class| class.oldest() < since) else { return false };
             // Another thread may have taken the block meanwhile.
             if let Some(block) = class.take_oldest(since) {
                 self.cached.fetch_sub(block.capacity(), Relaxed);
@@ -592,7 +603,9 @@ mod tests {
         assert_eq!((stats.live_bytes, stats.hits + stats.misses), (0, 4 * 500 * 3));
         assert!(stats.cached_bytes <= stats.limit && stats.peak_cached_bytes <= stats.limit, "{stats:?}");
         let waiting: usize = (pool.classes.iter().zip(capacities()))
-            .map(|(class, capacity)| class.waiting().unwrap().blocks.len() * capacity)
+            .map(|(class, capacity)| {
+                class.waiting().unwrap().blocks.as_ref().map_or(0, |blocks| blocks.len()) * capacity
+            })
             .sum();
         assert_eq!(pool.cached.load(Relaxed), waiting);
         pool.clear();
