@@ -4,7 +4,7 @@ use crate::dtype::Element;
 use crate::{bf16, f16};
 use flex_math::Half;
 use flex_math::half::{from_f32, to_f32};
-use flex_math::simd::{Simd, VAdd, VFma, VMul, VMulAdd, Vector, vectorize_lean};
+use flex_math::simd::{Scalar, Simd, VAdd, VFma, VMul, VMulAdd, Vector, load, vectorize_lean};
 
 /// An element of a matrix product. Half floats accumulate in f32. Integers wrap, and `u8` accumulates in
 /// `u16`, which has the same low byte. Signed integers use the unsigned type of their width: the low bits of
@@ -12,6 +12,8 @@ use flex_math::simd::{Simd, VAdd, VFma, VMul, VMulAdd, Vector, vectorize_lean};
 pub(crate) trait Lane: Element {
     /// Type of the accumulators.
     type Acc: Wide;
+    /// Whether it is the element type, or another one with the same bits.
+    const IS_WIDE: bool;
     /// The value in the accumulator type, exactly.
     fn widen(self) -> Self::Acc;
     /// The sum as an element, rounded or wrapped.
@@ -35,6 +37,8 @@ pub(crate) trait Lane: Element {
     fn as_terms(_: &[Self]) -> Option<&[Self::Acc]> {
         None
     }
+    /// A vector of accumulators from as many elements.
+    fn load_lanes<S: Simd>(from: &[Self]) -> Vector<S, Self::Acc>;
     /// [`widen`](Self::widen) of slices of the same length.
     fn widen_all(from: &[Self], to: &mut [Self::Acc]);
     /// [`narrow`](Self::narrow) of slices of the same length.
@@ -62,6 +66,7 @@ macro_rules! float_lane {
     ($($ty:ty),*) => {$(
         impl Lane for $ty {
             type Acc = Self;
+            const IS_WIDE: bool = true;
             #[inline(always)]
             fn widen(self) -> Self { self }
             #[inline(always)]
@@ -79,6 +84,8 @@ macro_rules! float_lane {
             #[inline(always)]
             fn as_terms(values: &[Self]) -> Option<&[Self]> { Some(values) }
             #[inline(always)]
+            fn load_lanes<S: Simd>(from: &[Self]) -> Vector<S, Self> { load(from) }
+            #[inline(always)]
             fn widen_all(from: &[Self], to: &mut [Self]) { to.copy_from_slice(from) }
             #[inline(always)]
             fn narrow_all(from: &[Self], to: &mut [Self]) { to.copy_from_slice(from) }
@@ -93,6 +100,7 @@ macro_rules! half_lane {
     ($($ty:ty),*) => {$(
         impl Lane for $ty {
             type Acc = f32;
+            const IS_WIDE: bool = false;
             #[inline(always)]
             fn widen(self) -> f32 { <$ty as Half>::widen(self.to_bits()) }
             #[inline(always)]
@@ -108,6 +116,10 @@ macro_rules! half_lane {
                 a * b + c
             }
             #[inline(always)]
+            fn load_lanes<S: Simd>(from: &[Self]) -> Vector<S, f32> {
+                <$ty as Half>::widen_vector::<S>(&from[..f32::lanes::<S>()])
+            }
+            #[inline(always)]
             fn widen_all(from: &[Self], to: &mut [f32]) { to_f32(from, to) }
             #[inline(always)]
             fn narrow_all(from: &[f32], to: &mut [Self]) { from_f32(from, to) }
@@ -121,6 +133,13 @@ half_lane!(f16, bf16);
 /// The conversions of slices: none where elements are accumulators. (Only `u8` has another type of those.)
 macro_rules! conversions {
     (u8, $acc:ty) => {
+        #[inline(always)]
+        fn load_lanes<S: Simd>(from: &[Self]) -> Vector<S, $acc> {
+            let mut wide: Vector<S, $acc> = <$acc as Element>::ZERO.splat();
+            let lanes: &mut [$acc] = bytemuck::cast_slice_mut(core::slice::from_mut(&mut wide));
+            lanes.iter_mut().zip(from).for_each(|(to, from)| *to = <$acc>::from(*from));
+            wide
+        }
         fn widen_all(from: &[Self], to: &mut [$acc]) {
             vectorize_lean(
                 #[inline(always)]
@@ -140,6 +159,10 @@ macro_rules! conversions {
             Some(values)
         }
         #[inline(always)]
+        fn load_lanes<S: Simd>(from: &[Self]) -> Vector<S, $acc> {
+            load(from)
+        }
+        #[inline(always)]
         fn widen_all(from: &[Self], to: &mut [$acc]) {
             to.copy_from_slice(from);
         }
@@ -154,6 +177,7 @@ macro_rules! int_lane {
     ($($ty:tt => $acc:ty),*) => {$(
         impl Lane for $ty {
             type Acc = $acc;
+            const IS_WIDE: bool = size_of::<$ty>() == size_of::<$acc>();
             #[inline(always)]
             fn widen(self) -> $acc { self as $acc }
             #[inline(always)]

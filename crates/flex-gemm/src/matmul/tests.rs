@@ -263,6 +263,29 @@ fn products_with_long_vectors_match_the_definition() {
     }
 }
 
+/// Rows and columns around groups of four and eight, and sums and terms around one, two and four vectors.
+fn vectors_around_every_edge<T: Sample>() {
+    for k in [1, 3, 7, 8, 9, 15, 16, 17, 31, 33, 63, 65, 100] {
+        for n in [1, 2, 4, 5, 7, 9, 15, 17, 31, 33, 63, 64, 65, 100, 129, 530] {
+            for kind in [0, 1] {
+                check_product::<T>(sample::<T>(&[1, k], 1), in_layout::<T>(&[k, n], kind, 2));
+            }
+        }
+    }
+}
+
+#[test]
+fn vectors_around_every_edge_match_the_definition() {
+    vectors_around_every_edge::<f32>();
+    vectors_around_every_edge::<f64>();
+    vectors_around_every_edge::<f16>();
+    vectors_around_every_edge::<bf16>();
+    vectors_around_every_edge::<u8>();
+    vectors_around_every_edge::<i16>();
+    vectors_around_every_edge::<i32>();
+    vectors_around_every_edge::<i64>();
+}
+
 #[test]
 fn large_and_batched_products_use_threads_and_stay_right() {
     check_product::<f32>(sample::<f32>(&[160, 170], 1), sample::<f32>(&[170, 180], 2));
