@@ -172,8 +172,8 @@ fn floats_match_the_definition_in_every_layout() {
 fn halves_round_once() {
     every_layout::<f16>(SMALL);
     every_layout::<bf16>(SMALL);
-    // Several blocks of the sum and of the rows.
-    for (m, n, k) in [(5, 6, 1100), (1030, 3, 513)] {
+    // Few rows, by a small and by a large operand, and several blocks of the sum and of the rows.
+    for (m, n, k) in [(2, 70, 33), (3, 1030, 1020), (4, 1020, 1030), (5, 6, 1100), (1030, 3, 513)] {
         check_product::<f16>(sample::<f16>(&[m, k], 1), sample::<f16>(&[k, n], 2));
         check_product::<bf16>(in_layout::<bf16>(&[m, k], 1, 1), in_layout::<bf16>(&[k, n], 1, 2));
     }
