@@ -26,7 +26,7 @@ const M_BLOCK: usize = 1024;
 /// second-level cache. On one thread of Zen 4, 2 rows by 768 x 3,072 bf16 in memory take 330 us in place of
 /// 610, transposed 370 in place of 1,200; 4 rows 590 and 670, transposed 620 and 1,160.
 const FEW_ROWS: usize = 2;
-const SEVERAL_ROWS: usize = 4;
+pub(super) const SEVERAL_ROWS: usize = 4;
 const LARGE: usize = 1 << 20;
 
 /// The conversions of a type of 16 bits, so that the driver below is compiled once for both.

@@ -2,6 +2,7 @@
 //! values.
 
 use super::gemv::MIN_BLOCK;
+use super::half::SEVERAL_ROWS;
 use crate::error::{Error, Result};
 use crate::layout::{Layout, broadcast_shapes, checked_num_elements, stretched_stride};
 use crate::parallel::thresholds::{PRODUCTS_PER_THREAD, WAKE_MULTIPLICATIONS};
@@ -173,13 +174,14 @@ impl ProductPlan {
     pub fn working_memory(&self, dtype: DType, threads: usize) -> usize {
         let (m, n, k) = (self.m, self.n, self.k);
         let area = |rows: usize, cols: usize, bytes: usize| rows.saturating_mul(cols).saturating_mul(bytes);
+        // The vector and the sums as accumulators, and a row of sums for each block of terms.
+        let vectors = |sums: usize| area(k, 1, 8).saturating_add(area(sums, k / MIN_BLOCK + 2, 8));
         let one = if m == 1 || n == 1 {
-            // The vector and the sums as accumulators, and a row of sums for each block of terms.
-            let sums = m.max(n);
-            area(k, 1, 8).saturating_add(area(sums, k / MIN_BLOCK + 2, 8))
+            vectors(m.max(n))
         } else {
-            // Blocks of 1,024 rows by 512 terms in f32, with all columns.
+            // Blocks of 1,024 rows by 512 terms in f32, with all columns; few rows may be vectors.
             let by_blocks = area(n, m.min(1024) + k.min(512), 4);
+            let by_blocks = if m <= SEVERAL_ROWS { by_blocks.max(vectors(n)) } else { by_blocks };
             // Both operands packed, and padded to the widest strips. A strip of four lines and more, and what
             // is noted about it, end with cache lines.
             let packed =
