@@ -13,9 +13,9 @@ use crate::parallel::thresholds::TASK_HALF_ELEMENTS;
 use crate::parallel::{self, Work};
 use crate::storage;
 use crate::walk::gather_row;
+use bytemuck::Pod;
 use core::marker::PhantomData;
 use flex_math::Half;
-use flex_math::half::{from_f32, to_f32};
 
 /// Number of terms of the sums per block.
 const K_BLOCK: usize = 512;
@@ -29,13 +29,6 @@ const FEW_ROWS: usize = 2;
 pub(super) const SEVERAL_ROWS: usize = 4;
 const LARGE: usize = 1 << 20;
 
-/// The conversions of a type of 16 bits, so that the driver below is compiled once for both.
-struct Conversions {
-    widen: fn(&[u16], &mut [f32]),
-    narrow: fn(&[f32], &mut [u16]),
-    vectors: &'static dyn VectorKernel,
-}
-
 /// `dst = a @ b`, or `dst += a @ b` if `accumulate`; `dst` is row-major.
 ///
 /// # Panics
@@ -47,17 +40,13 @@ pub(crate) fn gemm<H: Half + Lane>(
     accumulate: bool,
     threads: Threads,
 ) {
-    let conversions = Conversions {
-        widen: |from, to| to_f32::<H>(bytemuck::cast_slice(from), to),
-        narrow: |from, to| from_f32::<H>(from, bytemuck::cast_slice_mut(to)),
-        vectors: &Loops::<H>(PhantomData),
-    };
-    multiply(&conversions, bytemuck::cast_slice_mut(dst), a.cast(), b.cast(), accumulate, threads);
+    let kernel = &Loops::<H>(PhantomData);
+    multiply(kernel, bytemuck::cast_slice_mut(dst), a.cast(), b.cast(), accumulate, threads);
 }
 
 /// The product of each row of `a` with `b`, which has a unit stride.
 fn by_rows(
-    vectors: &dyn VectorKernel,
+    kernel: &dyn VectorKernel,
     dst: &mut [u16],
     a: MatRef<'_, u16>,
     b: MatRef<'_, u16>,
@@ -70,13 +59,13 @@ fn by_rows(
     let MatLayout { cols: len, col_stride: stride, .. } = a.layout();
     for (i, y) in dst.chunks_mut(n).enumerate() {
         let x = Elements { data: a_data, offset: a.layout().position(i, 0), stride, len };
-        gemv(vectors, bytemuck::cast_slice_mut(y), w, x, accumulate, threads);
+        gemv(kernel, bytemuck::cast_slice_mut(y), w, x, accumulate, threads);
     }
 }
 
-/// `dst = a @ b`, or `dst += a @ b` if `accumulate`.
+/// [`gemm`], compiled once for both types. The kernel converts.
 fn multiply(
-    conversions: &Conversions,
+    kernel: &dyn VectorKernel,
     dst: &mut [u16],
     a: MatRef<'_, u16>,
     b: MatRef<'_, u16>,
@@ -93,7 +82,7 @@ fn multiply(
     let few = if k.saturating_mul(n) >= LARGE { SEVERAL_ROWS } else { FEW_ROWS };
     let MatLayout { row_stride, col_stride, .. } = b.layout();
     if m <= few && (row_stride == 1 || col_stride == 1) {
-        return by_rows(conversions.vectors, dst, a, b, accumulate, threads);
+        return by_rows(kernel, dst, a, b, accumulate, threads);
     }
     let (mb, kb) = (m.min(M_BLOCK), k.min(K_BLOCK));
     let buffer = |rows: usize, cols: usize| storage::alloc(rows.saturating_mul(cols).saturating_mul(4));
@@ -103,23 +92,23 @@ fn multiply(
         let rows = dst.len() / n;
         let sums = &mut sums[..rows * n];
         if accumulate {
-            in_chunks(sums, dst, threads, conversions.widen);
+            in_chunks(sums, dst, threads, |from, to| kernel.widen(from, to));
         }
         for start in (0..k).step_by(K_BLOCK) {
             let terms = (k - start).min(K_BLOCK);
-            let a = widen(conversions, left, a, [block * M_BLOCK, start], [rows, terms], threads);
-            let b = widen(conversions, right, b, [start, 0], [terms, n], threads);
+            let a = widen(kernel, left, a, [block * M_BLOCK, start], [rows, terms], threads);
+            let b = widen(kernel, right, b, [start, 0], [terms, n], threads);
             let beta = if accumulate || start > 0 { 1.0 } else { 0.0 };
             gemm_into(MatMut::new(sums, MatLayout::row_major(rows, n)), a, b, 1.0, beta, threads);
         }
-        in_chunks(dst, sums, threads, conversions.narrow);
+        in_chunks(dst, sums, threads, |from, to| kernel.narrow(from, to));
     }
 }
 
 /// Converts the block of `source` from element `at` on, of size `size`, to the front of `buffer`. The axis
 /// that is contiguous in the source stays contiguous.
 fn widen<'a>(
-    conversions: &Conversions,
+    kernel: &dyn VectorKernel,
     buffer: &'a mut [f32],
     source: MatRef<'_, u16>,
     at: [usize; 2],
@@ -137,6 +126,9 @@ fn widen<'a>(
         .offset
         .wrapping_add_signed(at[0] as isize * layout.row_stride + at[1] as isize * layout.col_stride);
     let data = source.data();
+    let widen = |from: &[u16], to: &mut [f32]| {
+        kernel.widen(bytemuck::cast_slice(from), bytemuck::cast_slice_mut(to));
+    };
     let buffer = &mut buffer[..outer * inner];
     let bytes = if threads == Threads::Pool { buffer.len().saturating_mul(6) } else { 0 };
     let rows = parallel::rows_per_task(inner.saturating_mul(6));
@@ -144,13 +136,13 @@ fn widen<'a>(
         for (i, row) in chunk.chunks_mut(inner).enumerate() {
             let start = first.wrapping_add_signed((task * rows + i) as isize * stride);
             if step == 1 {
-                (conversions.widen)(&data[start..start + row.len()], row);
+                widen(&data[start..start + row.len()], row);
             } else {
                 let mut run = [0; 64];
                 for (p, to) in row.chunks_mut(run.len()).enumerate() {
                     let from = &mut run[..to.len()];
                     gather_row(data, start.wrapping_add_signed((p * 64) as isize * step), step, from);
-                    (conversions.widen)(from, to);
+                    widen(from, to);
                 }
             }
         }
@@ -160,9 +152,16 @@ fn widen<'a>(
     MatRef::new(&*buffer, layout)
 }
 
-/// Calls `f` for chunks of `to` and the same elements of `from`, on the pool if there are many elements.
-fn in_chunks<A: Sync, B: Send>(to: &mut [B], from: &[A], threads: Threads, f: fn(&[A], &mut [B])) {
+/// Calls `f` for the bytes of chunks of `from` and `to`, of as many elements, on the pool if there are many.
+fn in_chunks<A: Pod + Sync, B: Pod + Send>(
+    to: &mut [B],
+    from: &[A],
+    threads: Threads,
+    f: impl Fn(&[u8], &mut [u8]) + Sync,
+) {
     let bytes = if threads == Threads::Pool { to.len().saturating_mul(6) } else { 0 };
     let task = TASK_HALF_ELEMENTS;
-    parallel::for_each_chunk(to, task, Work::Bytes(bytes), |k, to| f(&from[k * task..][..to.len()], to));
+    parallel::for_each_chunk(to, task, Work::Bytes(bytes), |k, to| {
+        f(bytemuck::cast_slice(&from[k * task..][..to.len()]), bytemuck::cast_slice_mut(to));
+    });
 }

@@ -12,8 +12,8 @@ use flex_math::simd::{Scalar, Simd, VAdd, VFma, VMul, VMulAdd, Vector, load, vec
 pub(crate) trait Lane: Element {
     /// Type of the accumulators.
     type Acc: Wide;
-    /// Whether it is the element type, or another one with the same bits.
-    const IS_WIDE: bool;
+    /// Whether it is the element type: another one is larger.
+    const IS_WIDE: bool = size_of::<Self>() == size_of::<Self::Acc>();
     /// The value in the accumulator type, exactly.
     fn widen(self) -> Self::Acc;
     /// The sum as an element, rounded or wrapped.
@@ -34,8 +34,8 @@ pub(crate) trait Lane: Element {
     ) -> Vector<S, Self::Acc>;
     /// The elements in the accumulator type, if no conversion is needed.
     #[inline(always)]
-    fn as_terms(_: &[Self]) -> Option<&[Self::Acc]> {
-        None
+    fn as_terms(values: &[Self]) -> Option<&[Self::Acc]> {
+        if const { Self::IS_WIDE } { Some(bytemuck::cast_slice(values)) } else { None }
     }
     /// A vector of accumulators from as many elements.
     fn load_lanes<S: Simd>(from: &[Self]) -> Vector<S, Self::Acc>;
@@ -66,7 +66,6 @@ macro_rules! float_lane {
     ($($ty:ty),*) => {$(
         impl Lane for $ty {
             type Acc = Self;
-            const IS_WIDE: bool = true;
             #[inline(always)]
             fn widen(self) -> Self { self }
             #[inline(always)]
@@ -81,8 +80,6 @@ macro_rules! float_lane {
             fn mul_then_add_lanes<S: Simd>(a: Vector<S, Self>, b: Vector<S, Self>, c: Vector<S, Self>) -> Vector<S, Self> {
                 a * b + c
             }
-            #[inline(always)]
-            fn as_terms(values: &[Self]) -> Option<&[Self]> { Some(values) }
             #[inline(always)]
             fn load_lanes<S: Simd>(from: &[Self]) -> Vector<S, Self> { load(from) }
             #[inline(always)]
@@ -100,7 +97,6 @@ macro_rules! half_lane {
     ($($ty:ty),*) => {$(
         impl Lane for $ty {
             type Acc = f32;
-            const IS_WIDE: bool = false;
             #[inline(always)]
             fn widen(self) -> f32 { <$ty as Half>::widen(self.to_bits()) }
             #[inline(always)]
@@ -155,10 +151,6 @@ macro_rules! conversions {
     };
     ($ty:ty, $acc:ty) => {
         #[inline(always)]
-        fn as_terms(values: &[Self]) -> Option<&[$acc]> {
-            Some(values)
-        }
-        #[inline(always)]
         fn load_lanes<S: Simd>(from: &[Self]) -> Vector<S, $acc> {
             load(from)
         }
@@ -177,7 +169,6 @@ macro_rules! int_lane {
     ($($ty:tt => $acc:ty),*) => {$(
         impl Lane for $ty {
             type Acc = $acc;
-            const IS_WIDE: bool = size_of::<$ty>() == size_of::<$acc>();
             #[inline(always)]
             fn widen(self) -> $acc { self as $acc }
             #[inline(always)]
