@@ -319,7 +319,7 @@ impl Pool {
             let blocks = waiting.blocks.take();
             class.note_oldest(&waiting);
             drop(waiting);
-            self.cached.fetch_sub(blocks.map_or(0, |blocks| blocks.len()) * capacity, Relaxed);
+            self.cached.fetch_sub(blocks.as_ref().map_or(0, |blocks| blocks.len()) * capacity, Relaxed);
         }
     }
 
