@@ -263,9 +263,14 @@ mod tests {
 
     /// The products by every method that this machine has, with the names of the methods.
     fn products(dst: &[bf16], a: &Matrix, b: &Matrix, accumulate: bool) -> Vec<(&'static str, Vec<bf16>)> {
-        let mut list = vec![("f32", dst.to_vec()), ("door", dst.to_vec())];
-        half::gemm(&mut list[0].1, a.view(), b.view(), accumulate, Threads::Pool);
-        gemm(&mut list[1].1, a.view(), b.view(), accumulate, Threads::Pool);
+        let mut list = vec![];
+        // A plan copies other operands, which `half::gemm` refuses.
+        let has_lines = |m: &Matrix| m.layout.row_stride == 1 || m.layout.col_stride == 1;
+        if has_lines(a) && has_lines(b) {
+            list.extend([("f32", dst.to_vec()), ("door", dst.to_vec())]);
+            half::gemm(&mut list[0].1, a.view(), b.view(), accumulate, Threads::Pool);
+            gemm(&mut list[1].1, a.view(), b.view(), accumulate, Threads::Pool);
+        }
         if let Some(dot) = Bf16Dot::detect() {
             for (name, threads) in [("pairs", Threads::Pool), ("pairs on one thread", Threads::One)] {
                 let mut dst = dst.to_vec();

@@ -439,36 +439,69 @@ impl<T: Real> StripProduct<T> {
     }
 }
 
-/// Copies a block of rows of up to 64 elements, four of the widest vectors. The first stride is the distance
-/// of rows, the second the distance of columns. Contiguous rows are copied in runs of constant lengths. Not
+/// Copies a block of rows. The first stride is the distance of rows, the second the distance of columns. Not
 /// inlined: no instruction set speeds it up.
 ///
 /// # Safety
 /// All elements of `from` must be valid for reads, all elements of `to` for writes. The two blocks must not
 /// overlap.
 #[inline(never)]
-unsafe fn copy<T: Copy>(
+unsafe fn copy<T: Real>(
     [rows, cols]: [usize; 2],
     from: *const T,
     from_strides: [isize; 2],
     to: *mut T,
     to_strides: [isize; 2],
 ) {
+    let size = size_of::<T>();
+    let in_bytes = |strides: [isize; 2]| strides.map(|stride| stride.wrapping_mul(size as isize));
+    let (from, to) = (from.cast(), to.cast());
+    let (from_strides, to_strides) = (in_bytes(from_strides), in_bytes(to_strides));
+    // SAFETY: as the caller vouches.
+    unsafe { copy_bytes([rows, cols * size], size, from, from_strides, to, to_strides) };
+}
+
+/// [`copy`] of rows of `cols` bytes, with strides in bytes, for elements of any `size` that is a multiple of
+/// four: contiguous rows in runs of constant lengths, others element by element.
+///
+/// # Safety
+/// As for [`copy`].
+#[inline(never)]
+unsafe fn copy_bytes(
+    [rows, cols]: [usize; 2],
+    size: usize,
+    from: *const u8,
+    from_strides: [isize; 2],
+    to: *mut u8,
+    to_strides: [isize; 2],
+) {
+    let whole = from_strides[1] == size as isize && to_strides[1] == size as isize;
     for i in 0..rows as isize {
-        let (from, to) = (from.wrapping_offset(i * from_strides[0]), to.wrapping_offset(i * to_strides[0]));
-        // SAFETY: as the caller vouches; the runs add up to `cols`.
+        let mut from = from.wrapping_offset(i.wrapping_mul(from_strides[0]));
+        let mut to = to.wrapping_offset(i.wrapping_mul(to_strides[0]));
+        // SAFETY: as the caller vouches; the runs add up to `cols`, which is a multiple of `size`.
         unsafe {
-            if from_strides[1] == 1 && to_strides[1] == 1 {
-                let mut done = 0;
-                for run in [64, 32, 16, 8, 4, 2, 1] {
+            if whole {
+                for _ in 0..cols / 64 {
+                    core::ptr::copy_nonoverlapping(from, to, 64);
+                    (from, to) = (from.add(64), to.add(64));
+                }
+                for run in [32, 16, 8, 4] {
                     if cols & run != 0 {
-                        core::ptr::copy_nonoverlapping(from.add(done), to.add(done), run);
-                        done += run;
+                        core::ptr::copy_nonoverlapping(from, to, run);
+                        (from, to) = (from.add(run), to.add(run));
                     }
                 }
             } else {
-                for j in 0..cols as isize {
-                    *to.offset(j * to_strides[1]) = *from.offset(j * from_strides[1]);
+                for _ in 0..cols / size {
+                    if size == 8 {
+                        core::ptr::copy_nonoverlapping(from, to, 8);
+                    } else {
+                        core::ptr::copy_nonoverlapping(from, to, 4);
+                    }
+                    // Seldom needed, and so not unrolled.
+                    from = core::hint::black_box(from.wrapping_offset(from_strides[1]));
+                    to = to.wrapping_offset(to_strides[1]);
                 }
             }
         }
