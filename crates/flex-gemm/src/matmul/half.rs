@@ -16,8 +16,8 @@ use flex_math::Half;
 use flex_math::simd::prefetch_far;
 
 /// Number of rows and of terms of the left operand that are converted at a time.
-pub(super) const ROWS: usize = 256;
-pub(super) const TERMS: usize = 2048;
+const ROWS: usize = 256;
+const TERMS: usize = 2048;
 /// Elements of a block of the right operand: 128 KiB of f32, which stay in the second-level cache. Four times
 /// as many for [`MANY_ROWS`] and more, since each block adds its sums to the output.
 ///
@@ -29,12 +29,14 @@ const BLOCK: usize = 32 * 1024;
 const MANY_ROWS: usize = 64;
 /// The least and the most columns of a block, and its most terms.
 const LEAST_COLS: usize = 64;
-pub(super) const MOST_COLS: usize = 512;
+const MOST_COLS: usize = 512;
 const MOST_TERMS: usize = 512;
 /// Multiplications that take as long as converting an element.
 const CONVERSION: usize = 8;
-/// Number of blocks that the columns are cut into for threads, if there are columns enough.
+/// Number of parts that the columns are cut into for threads, if there are columns enough; otherwise the rows
+/// are cut too, into parts of [`PART_ROWS`] and more, each of which converts the right operand for itself.
 const PARTS: usize = 8;
+const PART_ROWS: usize = 64;
 /// How far ahead an operand is prefetched, in elements. Its lines lie in pages of their own, and the hardware
 /// prefetches within a page. Without prefetches, 8 rows by 768 x 3,072 take more than twice as long.
 const AHEAD: usize = 8 * 1024;
@@ -81,6 +83,19 @@ fn by_rows(
     }
 }
 
+/// Bytes of the sums of `m` rows and `n` columns, and of the left operand, that [`multiply`] works with.
+fn buffer_bytes(m: usize, n: usize, k: usize) -> [usize; 2] {
+    // Parts of the rows are equally high, so the last one may not be filled.
+    let rows = m.min(ROWS) + PARTS;
+    [n, k.min(TERMS)].map(|cols| rows.saturating_mul(cols).saturating_mul(size_of::<f32>()))
+}
+
+/// An upper bound of the bytes that a product of halves works with, apart from 512 KiB for each thread.
+pub(super) fn working_memory(m: usize, n: usize, k: usize) -> usize {
+    let [sums, left] = buffer_bytes(m, n.saturating_add(MOST_COLS), k);
+    sums.saturating_add(left)
+}
+
 /// [`gemm`], compiled once for both types. The kernel converts.
 fn multiply(
     kernel: &dyn VectorKernel,
@@ -107,27 +122,26 @@ fn multiply(
     let block = if m < MANY_ROWS { BLOCK } else { 4 * BLOCK };
     let most_terms = (block / most_cols).min(MOST_TERMS);
     let parts = n.div_ceil(most_cols);
-    let buffer =
-        |cols: usize| storage::alloc(m.min(ROWS).saturating_mul(cols).saturating_mul(size_of::<f32>()));
-    let mut buffers = [buffer(parts.saturating_mul(most_cols)), buffer(k.min(TERMS))];
+    let mut buffers = buffer_bytes(m, parts.saturating_mul(most_cols), k).map(storage::alloc);
     let [sums, left] = buffers.each_mut().map(|bytes| bytemuck::cast_slice_mut::<u8, f32>(bytes));
     let pool = threads == Threads::Pool;
+    // Each task has the sums of some columns and of some rows, which lie one after the other.
     for (number, dst) in dst.chunks_mut(ROWS.saturating_mul(n)).enumerate() {
         let rows = dst.len() / n;
-        // The sums of each part of the columns lie one after the other.
-        let pitch = rows * most_cols;
-        let sums = &mut sums[..parts * pitch];
+        let down = PARTS.div_ceil(parts).min(rows / PART_ROWS).max(1);
+        let height = rows.div_ceil(down);
+        let pitch = height * most_cols;
         for start in (0..k).step_by(TERMS) {
             let terms = (k - start).min(TERMS);
-            let a = widen(kernel, left, a, [number * ROWS, start], [rows, terms], threads);
+            let lhs = widen(kernel, left, a, [number * ROWS, start], [rows, terms], threads);
             let multiplications = (rows + CONVERSION).saturating_mul(terms).saturating_mul(n);
             let work = Work::Multiplications(if pool { multiplications } else { 0 });
-            parallel::for_each_chunk(sums, pitch, work, |part, sums| {
-                let col = part * most_cols;
-                let cols = most_cols.min(n - col);
+            parallel::for_each_chunk(&mut sums[..parts * down * pitch], pitch, work, |task, sums| {
+                let (col, row) = (task / down * most_cols, task % down * height);
+                let (cols, rows) = (most_cols.min(n - col), height.min(rows - row));
                 let sums = &mut sums[..rows * cols];
                 if accumulate && start == 0 {
-                    for (sums, dst) in sums.chunks_exact_mut(cols).zip(dst.chunks_exact(n)) {
+                    for (sums, dst) in sums.chunks_exact_mut(cols).zip(dst[row * n..].chunks_exact(n)) {
                         let old = bytemuck::cast_slice(&dst[col..col + cols]);
                         kernel.widen(old, bytemuck::cast_slice_mut(sums));
                     }
@@ -136,10 +150,10 @@ fn multiply(
                 for first in (0..terms).step_by(most_terms) {
                     let count = most_terms.min(terms - first);
                     let b = widen(kernel, &mut right, b, [start + first, col], [count, cols], Threads::One);
-                    let a = a.part(0..rows, first..first + count);
+                    let lhs = lhs.part(row..row + rows, first..first + count);
                     let beta = if accumulate || start + first > 0 { 1.0 } else { 0.0 };
                     let sums = MatMut::new(sums, MatLayout::row_major(rows, cols));
-                    gemm_into(sums, a, b, 1.0, beta, Threads::One);
+                    gemm_into(sums, lhs, b, 1.0, beta, Threads::One);
                 }
             });
         }
@@ -148,8 +162,10 @@ fn multiply(
             (parallel::rows_per_task(bytes), if pool { bytes.saturating_mul(rows) } else { 0 });
         parallel::for_each_chunk(dst, each * n, Work::Bytes(work), |task, dst| {
             for (i, row) in dst.chunks_exact_mut(n).enumerate() {
+                let at = task * each + i;
                 for (part, to) in row.chunks_mut(most_cols).enumerate() {
-                    let from = &sums[part * pitch + (task * each + i) * to.len()..][..to.len()];
+                    let first = (part * down + at / height) * pitch + at % height * to.len();
+                    let from = &sums[first..first + to.len()];
                     kernel.narrow(bytemuck::cast_slice(from), bytemuck::cast_slice_mut(to));
                 }
             }

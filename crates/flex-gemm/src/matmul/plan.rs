@@ -2,7 +2,7 @@
 //! values.
 
 use super::gemv::MIN_BLOCK;
-use super::half::{MOST_COLS, ROWS, SEVERAL_ROWS, TERMS};
+use super::half;
 use crate::error::{Error, Result};
 use crate::layout::{Layout, broadcast_shapes, checked_num_elements, stretched_stride};
 use crate::parallel::thresholds::{PRODUCTS_PER_THREAD, WAKE_MULTIPLICATIONS};
@@ -179,11 +179,9 @@ impl ProductPlan {
         let one = if m == 1 || n == 1 {
             vectors(m.max(n))
         } else {
-            // Some rows and terms of the left operand in f32, and their sums in whole blocks of columns; few
-            // rows may be vectors.
-            let cols = k.min(TERMS).saturating_add(n).saturating_add(MOST_COLS);
-            let by_blocks = area(m.min(ROWS), cols, 4);
-            let by_blocks = if m <= SEVERAL_ROWS { by_blocks.max(vectors(n)) } else { by_blocks };
+            // Few rows may be vectors.
+            let by_blocks = half::working_memory(m, n, k);
+            let by_blocks = if m <= half::SEVERAL_ROWS { by_blocks.max(vectors(n)) } else { by_blocks };
             // Both operands packed, and padded to the widest strips. A strip of four lines and more, and what
             // is noted about it, end with cache lines.
             let packed =
