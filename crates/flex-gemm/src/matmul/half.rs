@@ -2,8 +2,8 @@
 //! converted to f32, multiplied and summed in f32, and rounded once.
 //!
 //! A block of the right operand in f32 stays in the cache until it is multiplied, so only halves come from
-//! memory. Each of its elements is used by all rows, so f32 products set the speed. Few rows are products with
-//! vectors.
+//! memory. Each of its elements is used by all rows, so f32 products set the speed. Few rows are products
+//! with vectors.
 
 use super::gemm::{MatLayout, MatMut, MatRef, Threads, gemm_into, sizes};
 use super::gemv::{Elements, Matrix, VectorKernel, gemv};
@@ -22,9 +22,9 @@ const TERMS: usize = 2048;
 /// as many for [`MANY_ROWS`] and more, since each block adds its sums to the output.
 ///
 /// A block is long along the axis whose elements are neighbours. On one thread of Zen 4, in us, 8 rows by
-/// 768 x 3,072 f16 in memory take 670 in blocks of 512 columns and 64 terms, 740 in blocks of 384 columns, and
-/// 920 of 192; transposed 710 in blocks of 64 columns and 512 terms, 1,200 in blocks of 192 columns, and 1,670
-/// of 384. Blocks of all columns and 512 terms, which leave the cache, take 830 and 1,810.
+/// 768 x 3,072 f16 in memory take 670 in blocks of 512 columns and 64 terms, 740 in blocks of 384 columns,
+/// and 920 of 192; transposed 710 in blocks of 64 columns and 512 terms, 1,200 in blocks of 192 columns, and
+/// 1,670 of 384. Blocks of all columns and 512 terms, which leave the cache, take 830 and 1,810.
 const BLOCK: usize = 32 * 1024;
 const MANY_ROWS: usize = 64;
 /// The least and the most columns of a block, and its most terms.

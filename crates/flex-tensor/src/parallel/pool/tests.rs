@@ -118,8 +118,8 @@ fn a_panic_reaches_the_caller_and_leaves_the_pool_usable() {
 #[test]
 fn a_pool_ends_that_its_builder_is_a_thread_of() {
     let (end, ended) = std::sync::mpsc::channel();
-    // A thread that has joined a pool belongs to it for good: rayon never frees what it notes about the thread,
-    // and LeakSanitizer finds that once the thread has ended.
+    // A thread that has joined a pool belongs to it for good: rayon never frees what it notes about the
+    // thread, and LeakSanitizer finds that once the thread has ended.
     std::thread::spawn(move || -> ! {
         let total = AtomicUsize::new(0);
         std::thread::scope(|scope| {
