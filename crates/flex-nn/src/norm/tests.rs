@@ -8,7 +8,8 @@ use alloc::vec::Vec;
 
 fn sample<T: Element>(shape: &[usize], seed: usize) -> Tensor {
     let count: usize = shape.iter().product();
-    let value = |i: usize| ((i * 7919 + seed * 104729) % 2003) as f64 / 200.0 - 5.0;
+    // In 64 bits on every machine.
+    let value = |i: usize| ((i as u64 * 7919 + seed as u64 * 104729) % 2003) as f64 / 200.0 - 5.0;
     let values: Vec<T> = (0..count).map(|i| T::from_f64(value(i))).collect();
     Tensor::from_slice(&values, shape.to_vec()).unwrap()
 }
