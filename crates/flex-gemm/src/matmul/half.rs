@@ -9,6 +9,7 @@ use super::gemm::{MatLayout, MatMut, MatRef, Threads, gemm_into, sizes};
 use super::gemv::{Elements, Matrix, VectorKernel, gemv};
 use super::lane::Lane;
 use super::loops::Loops;
+use crate::parallel::thresholds::TASK_HALF_ROWS;
 use crate::parallel::{self, Work};
 use crate::storage::{self, Scratch};
 use core::marker::PhantomData;
@@ -34,16 +35,14 @@ const MOST_TERMS: usize = 512;
 /// Multiplications that take as long as converting an element.
 const CONVERSION: usize = 8;
 /// Number of parts that the columns are cut into for threads, if there are columns enough; otherwise the rows
-/// are cut too, into parts of [`PART_ROWS`] and more, each of which converts the right operand for itself.
+/// are cut too, into parts of [`TASK_HALF_ROWS`] and more.
 const PARTS: usize = 8;
-const PART_ROWS: usize = 64;
 /// How far ahead an operand is prefetched, in elements. Its lines lie in pages of their own, and the hardware
 /// prefetches within a page. Without prefetches, 8 rows by 768 x 3,072 take more than twice as long.
 const AHEAD: usize = 8 * 1024;
 /// Most rows that are multiplied one by one, by the loops of products with a vector, which convert in
-/// registers: two, and more by a right operand of [`LARGE`] elements, whose blocks in f32 leave the
-/// second-level cache. On one thread of Zen 4, 2 rows by 768 x 3,072 bf16 in memory take 330 us in place of
-/// 610, transposed 370 in place of 1,200; 4 rows 590 and 670, transposed 620 and 1,160.
+/// registers: two, and more by a right operand of [`LARGE`] elements. On one thread of Zen 4, 2 and 4 rows by
+/// 768 x 3,072 bf16 in memory take 340 and 607 us; 5 rows, in blocks, take 640.
 const FEW_ROWS: usize = 2;
 pub(super) const SEVERAL_ROWS: usize = 4;
 const LARGE: usize = 1 << 20;
@@ -128,7 +127,7 @@ fn multiply(
     // Each task has the sums of some columns and of some rows, which lie one after the other.
     for (number, dst) in dst.chunks_mut(ROWS.saturating_mul(n)).enumerate() {
         let rows = dst.len() / n;
-        let down = PARTS.div_ceil(parts).min(rows / PART_ROWS).max(1);
+        let down = PARTS.div_ceil(parts).min(rows / TASK_HALF_ROWS).max(1);
         let height = rows.div_ceil(down);
         let pitch = height * most_cols;
         for start in (0..k).step_by(TERMS) {
@@ -157,17 +156,11 @@ fn multiply(
                 }
             });
         }
-        let bytes = n.saturating_mul(size_of::<f32>() + size_of::<u16>());
-        let (each, work) =
-            (parallel::rows_per_task(bytes), if pool { bytes.saturating_mul(rows) } else { 0 });
-        parallel::for_each_chunk(dst, each * n, Work::Bytes(work), |task, dst| {
-            for (i, row) in dst.chunks_exact_mut(n).enumerate() {
-                let at = task * each + i;
-                for (part, to) in row.chunks_mut(most_cols).enumerate() {
-                    let first = (part * down + at / height) * pitch + at % height * to.len();
-                    let from = &sums[first..first + to.len()];
-                    kernel.narrow(bytemuck::cast_slice(from), bytemuck::cast_slice_mut(to));
-                }
+        for_each_line(dst, n, threads, |at, row| {
+            for (part, to) in row.chunks_mut(most_cols).enumerate() {
+                let first = (part * down + at / height) * pitch + at % height * to.len();
+                let from = &sums[first..first + to.len()];
+                kernel.narrow(bytemuck::cast_slice(from), bytemuck::cast_slice_mut(to));
             }
         });
     }
@@ -192,20 +185,28 @@ fn widen<'a>(
     let (data, first) = (source.data(), source.layout().position(at[0], at[1]));
     let buffer = &mut buffer[..lines * len];
     let ahead = stride.wrapping_mul((AHEAD / len) as isize);
-    let bytes = len.saturating_mul(size_of::<u16>() + size_of::<f32>());
-    let work = if threads == Threads::Pool { bytes.saturating_mul(lines) } else { 0 };
-    let each = parallel::rows_per_task(bytes);
-    parallel::for_each_chunk(buffer, each * len, Work::Bytes(work), |task, chunk| {
-        for (i, line) in chunk.chunks_exact_mut(len).enumerate() {
-            let start = first.wrapping_add_signed((task * each + i) as isize * stride);
-            let from = &data[start..start + len];
-            prefetch_far(from.as_ptr().wrapping_offset(ahead).cast(), size_of_val(from));
-            kernel.widen(bytemuck::cast_slice(from), bytemuck::cast_slice_mut(line));
-        }
+    for_each_line(buffer, len, threads, |i, line| {
+        let start = first.wrapping_add_signed(i as isize * stride);
+        let from = &data[start..start + len];
+        prefetch_far(from.as_ptr().wrapping_offset(ahead).cast(), size_of_val(from));
+        kernel.widen(bytemuck::cast_slice(from), bytemuck::cast_slice_mut(line));
     });
     let [rows, cols] = size;
     MatRef::new(
         &*buffer,
         if by_columns { MatLayout::col_major(rows, cols) } else { MatLayout::row_major(rows, cols) },
     )
+}
+
+/// Calls `f` with the number and the elements of each line of `len` elements, which it converts from or to
+/// halves; on the pool if there are many.
+fn for_each_line<T: Send>(lines: &mut [T], len: usize, threads: Threads, f: impl Fn(usize, &mut [T]) + Sync) {
+    let bytes = size_of::<f32>() + size_of::<u16>();
+    let work = if threads == Threads::Pool { bytes.saturating_mul(lines.len()) } else { 0 };
+    let each = parallel::rows_per_task(bytes.saturating_mul(len));
+    parallel::for_each_chunk(lines, each * len, Work::Bytes(work), |task, lines| {
+        for (i, line) in lines.chunks_exact_mut(len).enumerate() {
+            f(task * each + i, line);
+        }
+    });
 }

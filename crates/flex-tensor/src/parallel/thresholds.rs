@@ -5,7 +5,7 @@
 //!
 //! * Sizes of blocks that decide the order of sums. A change to them changes results. They are in
 //!   `flex-reduce` (`reduce/sizes.rs`, `reduce/columns.rs`, the blocks of `reduce/scan.rs`), in `flex-gemm`
-//!   (the blocks of `matmul/gemv.rs`), and in `flex-nn` (`norm/layer_norm_backward.rs`).
+//!   (the blocks of `matmul/gemv.rs` and `matmul/half.rs`), and in `flex-nn` (`norm/layer_norm_backward.rs`).
 //! * Sizes of tiles that have to fit a cache, where a task is a number of tiles: columns of scatter, scans
 //!   and softmax, channels of batch norm, queries and keys of attention, points of grid sampling, the planes
 //!   of convolutions and Winograd's tiles, and the blocks and tiles of matrix products.
@@ -53,8 +53,9 @@ pub const TASK_CHAIN_ELEMENTS: usize = 16 * 1024;
 /// Elements of a row of ascending numbers that one task writes; a multiple of every vector width.
 pub const TASK_ARANGE_ELEMENTS: usize = 1 << 15;
 
-/// Elements that one task converts between a half and f32.
-pub const TASK_HALF_ELEMENTS: usize = 32 * 1024;
+/// Least number of rows of a product of halves that one task has, if others have the same columns. Each
+/// converts the right operand for itself, which takes as long as 8 multiplications of each of its elements.
+pub const TASK_HALF_ROWS: usize = 64;
 
 /// Elements that one task searches for infinities, NaN and huge values.
 pub const TASK_FINITE_ELEMENTS: usize = 32 * 1024;

@@ -461,8 +461,8 @@ unsafe fn copy<T: Real>(
     unsafe { copy_bytes([rows, cols * size], size, from, from_strides, to, to_strides) };
 }
 
-/// [`copy`] of rows of `cols` bytes, with strides in bytes, for elements of any `size` that is a multiple of
-/// four: contiguous rows in runs of constant lengths, others element by element.
+/// [`copy`] of rows of `cols` bytes, with strides in bytes, for elements of `size` bytes, which is 4 or 8:
+/// contiguous rows in runs of constant lengths, others element by element.
 ///
 /// # Safety
 /// As for [`copy`].
