@@ -233,6 +233,8 @@ pub(super) struct ChainProgram {
     pub widest: usize,
     /// Whether the last result goes to new memory of [`LARGE`] bytes.
     pub streams: bool,
+    /// Whether the only output is computed in pieces, which a kernel hands over.
+    pub completes: bool,
 }
 
 /// How pieces of the last output are folded while they are in the cache.
@@ -283,6 +285,7 @@ impl ChainProgram {
             registers: 0,
             widest: 1,
             streams: false,
+            completes: false,
         };
         let mut free = Vec::new();
         for (k, (op, operands)) in ops.into_iter().zip(&operands).enumerate() {
@@ -624,6 +627,7 @@ impl ChainProgram {
     pub(super) fn run_after(mut self, k: usize, producer: &dyn Producer) -> Result<Bytes> {
         self.ensure_working_memory(None)?;
         drop(self.move_leaf(k, 0));
+        self.completes = true;
         self.evaluate_leaves()?;
         let plan = Plan::new(&self);
         let finish = |first: usize, piece: &mut [u8]| plan.complete(first, piece);

