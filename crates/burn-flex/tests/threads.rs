@@ -188,6 +188,24 @@ fn indexing() {
 }
 
 #[test]
+fn convolutions_whose_pixels_end_with_part_of_a_vector() {
+    // 49 and 196 pixels are whole vectors and a few: products of matrices multiply these apart.
+    for (inputs, outputs, size, kernel, stride) in [
+        (96, 80, 14, 1, 1),
+        (600, 300, 14, 1, 1),
+        (40, 48, 14, 3, 2),
+        (64, 100, 28, 3, 2),
+        (90, 70, 28, 1, 2),
+    ] {
+        check(&format!("conv2d {inputs}x{size} -> {outputs}, {kernel}, stride {stride}"), || {
+            let options = ConvOptions::new([stride; 2], [kernel / 2; 2], [1; 2], 1);
+            let weight = f([outputs, inputs, kernel, kernel], 2);
+            vec![conv2d(f([1, inputs, size, size], 1), weight, Some(f([outputs], 3)), options).into_data()]
+        });
+    }
+}
+
+#[test]
 fn convolutions_and_their_gradients() {
     type B = Autodiff<Flex>;
     let mut shapes = Shapes(2);

@@ -108,6 +108,13 @@ pub struct MatRef<'a, T> {
     layout: MatLayout,
 }
 
+/// Panics. Compiled once, and not at each place that takes a part.
+#[cold]
+#[inline(never)]
+fn no_such_part(rows: &Range<usize>, cols: &Range<usize>, [r, c]: [usize; 2]) -> ! {
+    panic!("gemm: rows {rows:?} and columns {cols:?} of a {r}x{c} matrix");
+}
+
 impl<'a, T> MatRef<'a, T> {
     /// The matrix of the elements of `data` that `layout` addresses.
     ///
@@ -135,10 +142,9 @@ impl<'a, T> MatRef<'a, T> {
     /// When the matrix does not have them.
     pub fn part(self, rows: Range<usize>, cols: Range<usize>) -> Self {
         let (r, c) = (self.layout.rows, self.layout.cols);
-        assert!(
-            rows.start <= rows.end && rows.end <= r && cols.start <= cols.end && cols.end <= c,
-            "gemm: rows {rows:?} and columns {cols:?} of a {r}x{c} matrix"
-        );
+        if rows.start > rows.end || rows.end > r || cols.start > cols.end || cols.end > c {
+            no_such_part(&rows, &cols, [r, c]);
+        }
         // The positions are positions of the whole matrix, so the invariant holds.
         Self { data: self.data, layout: self.layout.part(&rows, &cols) }
     }

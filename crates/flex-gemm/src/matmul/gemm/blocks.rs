@@ -9,6 +9,7 @@
 //! is packed into panels where its columns are not neighbours. Otherwise the first strip reads it where it
 //! lies, and packs it on the way if several strips follow: the stores cost nothing beside the sums.
 
+use super::few;
 use super::grid::Blocks;
 use super::tile::{
     FETCH_BLOCK, FETCH_NEAR, FETCH_TILE, KEEP, Next, ROWS, STACK, SUM, StripProduct, TALL, has_32_registers,
@@ -65,9 +66,15 @@ impl<T: Real> PartByBlocks<'_, T> {
     /// Computes the product in panels of `V` vectors.
     #[inline(always)]
     fn by_blocks<S: Simd, const V: usize>(self) {
-        let ProductPart { target, d, a, b, scales, bias } = self.part;
+        let ProductPart { target, d, a, b, scales, bias, few_apart } = self.part;
         let (l, r) = (a.layout(), b.layout());
-        let (m, n, k) = (d.rows, d.cols, l.cols);
+        let (m, k) = (d.rows, l.cols);
+        let few = if const { has_vectors::<S>() && size_of::<T>() == 4 } && few_apart {
+            few::count(d.cols, lanes::<S, T>())
+        } else {
+            0
+        };
+        let n = d.cols - few;
         let width = V * lanes::<S, T>();
         let heights = Heights::of::<S>();
         let depth = k.div_ceil(self.blocks);
@@ -82,6 +89,7 @@ impl<T: Real> PartByBlocks<'_, T> {
         let panels = BLOCK_BYTES / size_of::<T>() / width / depth.max(1);
         let across = n.next_multiple_of(width).min(panels.max(1) * width);
         let right_len = if pack_right || keep { across * depth } else { 0 };
+        let few_len = few::room(few, depth);
         let (down, left_len) = if pack_left {
             let down = m.min(LEFT_ROWS);
             (down, down * depth)
@@ -89,13 +97,14 @@ impl<T: Real> PartByBlocks<'_, T> {
             (m, 0)
         };
         let mut buffer;
-        let packed: &mut [T] = if left_len + right_len > 0 {
-            buffer = Scratch::for_task(left_len + right_len);
+        let packed: &mut [T] = if left_len + right_len + few_len > 0 {
+            buffer = Scratch::for_task(left_len + right_len + few_len);
             &mut buffer
         } else {
             &mut []
         };
-        let (left_packed, right_packed) = packed.split_at_mut(left_len);
+        let (left_packed, packed) = packed.split_at_mut(left_len);
+        let (right_packed, few_packed) = packed.split_at_mut(right_len);
         let mut stack = [const { MaybeUninit::<T>::uninit() }; STACK];
         let nothing = Next::none(stack.as_ptr().cast());
         let blocks = Blocks::new(k, self.blocks);
@@ -111,6 +120,9 @@ impl<T: Real> PartByBlocks<'_, T> {
                     pack_strips(a.part(row..row + rows, term..term + terms), heights, left_packed);
                 }
                 let beta = if index == 0 { scales.beta } else { T::ONE };
+                if few > 0 {
+                    few::pack(b, term..term + terms, n..n + few, few_packed);
+                }
                 let mut col = 0;
                 while col < n {
                     let cols = across.min(n - col);
@@ -203,6 +215,10 @@ impl<T: Real> PartByBlocks<'_, T> {
                         // lies inside of it. The first strip keeps whole vectors of columns, for which
                         // `right_packed` has room. `bias` has an element for each row.
                         unsafe { strip.rows::<S, V>(height, does) };
+                        if few > 0 && col + cols == n {
+                            let packed = &few_packed[..few * terms];
+                            few::multiply(&self.part, at..at + height, term..term + terms, packed);
+                        }
                     }
                     col += cols;
                 }
@@ -336,7 +352,7 @@ fn pack_strips<T: Real>(left: MatRef<'_, T>, heights: Heights, to: &mut [T]) {
 /// Packs the columns of `right` into panels of `width` columns, the last padded with zeros: the numbers of a
 /// term become neighbours. Not inlined: no instruction set speeds it up.
 #[inline(never)]
-fn pack_panels<T: Real>(right: MatRef<'_, T>, width: usize, to: &mut [T]) {
+pub(super) fn pack_panels<T: Real>(right: MatRef<'_, T>, width: usize, to: &mut [T]) {
     let MatLayout { rows: terms, cols, row_stride, col_stride, .. } = right.layout();
     let data = right.data();
     let whole = |len: usize| len / SQUARE * SQUARE;

@@ -17,7 +17,7 @@ use flex_math::simd::{lane_sums, prefetch_far, row_sum, transposed};
 const COLS: usize = SQUARE;
 
 /// Least number of terms: as many as the widest vector has lanes.
-const TERMS: usize = WIDEST;
+pub(super) const TERMS: usize = WIDEST;
 
 /// Most rows of a product that is computed as dot products. Packed tiles are faster if there are more rows
 /// than three quarters of the terms: each row ends with sums of lanes, and packing costs as much for all
@@ -139,11 +139,11 @@ impl<T: Real> PartByDots<'_, T> {
 /// The positions of `tile`, which is no larger than `sums`, must be valid for reads and writes.
 #[inline(never)]
 unsafe fn store_each<T: Real>(scales: Scales<T>, sums: &[[T; COLS]], target: *mut T, tile: MatLayout) {
-    for (i, sums) in sums.iter().enumerate().take(tile.rows) {
-        for (j, sum) in sums.iter().enumerate().take(tile.cols) {
-            // SAFETY: as the caller vouches.
-            unsafe { scales.store(*sum, target.wrapping_add(tile.position(i, j))) };
-        }
+    // One loop, since the compiler would repeat the inner one of two.
+    for at in 0..tile.rows * tile.cols {
+        let (i, j) = (at / tile.cols, at % tile.cols);
+        // SAFETY: as the caller vouches.
+        unsafe { scales.store(sums[i][j], target.wrapping_add(tile.position(i, j))) };
     }
 }
 

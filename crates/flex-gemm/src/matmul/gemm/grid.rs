@@ -41,7 +41,7 @@ pub(super) struct Grid {
 impl Grid {
     /// The cut for this number of threads.
     pub fn new(rows: usize, cols: usize, terms: usize, threads: usize) -> Self {
-        let blocks = terms.div_ceil(TERMS).max(1);
+        let blocks = blocks(terms);
         let whole = Self { rows, cols, row_parts: 1, col_parts: 1, blocks };
         let multiplications = rows.saturating_mul(cols).saturating_mul(terms);
         let parts = threads.min(multiplications / TASK_MULTIPLICATIONS);
@@ -60,7 +60,7 @@ impl Grid {
         let (high, wide) = if dear { (DEAR * FINE_ROWS, FINE_COLS / DEAR) } else { (FINE_ROWS, FINE_COLS) };
         let (most_rows, most_cols) = ((rows / ROWS).max(1), (cols / COLS).max(1));
         let (row_parts, col_parts) = (rows.div_ceil(high).min(most_rows), cols.div_ceil(wide).min(most_cols));
-        let whole = Self { rows, cols, row_parts, col_parts, blocks: terms.div_ceil(TERMS).max(1) };
+        let whole = Self { rows, cols, row_parts, col_parts, blocks: blocks(terms) };
         let multiplications = rows.saturating_mul(cols).saturating_mul(terms);
         let threads = threads.min(multiplications / TASK_MULTIPLICATIONS).max(1);
         let cuts =
@@ -99,6 +99,11 @@ impl Grid {
         let (rows, cols) = (self.rows.div_ceil(self.row_parts), self.cols.div_ceil(self.col_parts));
         rows.saturating_mul(cols).saturating_add((rows + cols).saturating_mul(TASK_PACKING))
     }
+}
+
+/// Number of blocks of terms, at least one.
+pub(super) fn blocks(terms: usize) -> usize {
+    terms.div_ceil(TERMS).max(1)
 }
 
 /// Part `index` of `parts` of an axis: whole units, with the rest in the last part.

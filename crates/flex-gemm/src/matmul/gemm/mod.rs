@@ -1,11 +1,12 @@
 //! Products of matrices of floats, with any strides.
 //!
 //! The [`grid`] cuts a product into parts for threads. [`blocks`] computes a part by blocks, packs them and
-//! calls the kernels of [`tile`]; [`dots`] computes products that are too narrow for packing an operand. The
-//! [`right`] operand may be made while it is packed.
+//! calls the kernels of [`tile`]; [`dots`] computes products that are too narrow for packing an operand, and
+//! the [`few`] columns after the last vector. The [`right`] operand may be made while it is packed.
 
 mod blocks;
 mod dots;
+mod few;
 mod grid;
 mod right;
 mod tile;
@@ -71,7 +72,8 @@ pub struct Completion<'a, T> {
 
 /// `dst = a @ b`, plus `bias` in each row, and passes the elements to `finish` while they are in the caches.
 ///
-/// The order in which products are summed is as in [`gemm_into`].
+/// The order in which products are summed does not depend on the number of threads. It is as in [`gemm_into`],
+/// but for one to four columns after the last whole vector.
 ///
 /// # Panics
 /// When the shapes do not fit together, or the columns of `dst` are not neighbours in memory.
@@ -170,7 +172,9 @@ fn real_into<T: Real>(args: GemmArgs<'_, T>) {
     let threads = if threads == Threads::Pool { parallel::threads() } else { 1 };
     let finish = completion.and_then(|completion| completion.finish);
     // Whether columns are packed before they are multiplied, and not while the first rows are.
-    let dear = b.layout().col_stride != 1 || !n.is_multiple_of(WIDEST);
+    let few_apart = completion.is_some() && few::are_apart::<T>(m, k / grid::blocks(k), a.layout());
+    let vectors = if few_apart { n - few::count(n, WIDEST) } else { n };
+    let dear = b.layout().col_stride != 1 || !vectors.is_multiple_of(WIDEST);
     let grid = if matches!(b, Right::Columns { .. }) || finish.is_some() {
         Grid::fine(m, n, k, threads, dear)
     } else {
@@ -187,8 +191,9 @@ fn real_into<T: Real>(args: GemmArgs<'_, T>) {
         // output is injective: no two elements of a part lie at the same position, and none is in another
         // part.
         let part = unsafe { ProductPart::new(output.start(), d, a, b, scales, bias) };
+        let part = ProductPart { few_apart, ..part };
         match b {
-            Right::Matrix(right) if dots => dispatch(PartByDots { part, right, blocks: grid.blocks }),
+            Right::Matrix(right) if dots => multiply_by_dots(part, right, grid.blocks),
             _ => dispatch(PartByBlocks { part, blocks: grid.blocks }),
         }
         let Some(finish) = finish else { return };
@@ -203,6 +208,12 @@ fn real_into<T: Real>(args: GemmArgs<'_, T>) {
             finish(first, bytemuck::cast_slice_mut(run));
         }
     });
+}
+
+/// Computes a part by dot products. Compiled once for its callers.
+#[inline(never)]
+fn multiply_by_dots<T: Real>(part: ProductPart<'_, T>, right: MatRef<'_, T>, blocks: usize) {
+    dispatch(PartByDots { part, right, blocks });
 }
 
 /// What a product does with its sums: `alpha * sum + beta * old`. With `beta` zero the old value is not read.
@@ -261,6 +272,8 @@ struct ProductPart<'a, T> {
     scales: Scales<T>,
     /// What the sums of each row begin with, if not with zero.
     bias: Option<&'a [T]>,
+    /// Whether a [few] columns after the last whole vector are multiplied apart.
+    few_apart: bool,
 }
 
 impl<'a, T: Real> ProductPart<'a, T> {
@@ -286,7 +299,7 @@ impl<'a, T: Real> ProductPart<'a, T> {
                 && bias.is_none_or(|bias| bias.len() == d.rows),
             "gemm: parts that do not fit together"
         );
-        Self { target, d, a, b, scales, bias }
+        Self { target, d, a, b, scales, bias, few_apart: false }
     }
 }
 

@@ -246,9 +246,9 @@ impl<T: Real> StripProduct<T> {
             } else {
                 self.next
             };
-            // Whether a tile of `v` vectors lies in the output, or is padded and wider than its half.
+            // Whether a tile of `v` vectors lies in the output, or is padded and no vector of it is empty.
             let direct = |v: usize| direct >= j + v * lanes;
-            let fits = |v: usize| direct(v) || self.padded && left > v / 2 * lanes;
+            let fits = |v: usize| direct(v) || self.padded && left > (v - 1) * lanes;
             // SAFETY: as the caller vouches. A tile of `V` vectors has as many columns, and whole tiles begin
             // at multiples of their width inside of a panel.
             unsafe {
