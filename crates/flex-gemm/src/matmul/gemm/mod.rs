@@ -471,7 +471,7 @@ mod tests {
 
     #[test]
     fn completed_products_pass_each_element_on_once() {
-        // Around whole vectors and panels, strips, parts of 72 rows and 1,024 columns, and blocks of terms.
+        // Around whole vectors and panels, strips, parts of 144 rows and 1,024 columns, and blocks of terms.
         for [m, n, k] in [
             [1, 1, 3],
             [7, 33, 20],
