@@ -94,14 +94,15 @@ fn sum<A: Real>(values: &[A]) -> A {
     vectorize(
         #[inline(always)]
         || {
-            let mut lanes = [A::ZERO; LANES];
-            let chunks = values.chunks_exact(LANES);
-            let rest = chunks.remainder();
+            let (chunks, rest) = values.as_chunks::<LANES>();
+            let mut sums = [A::ZERO; LANES];
             for chunk in chunks {
-                for (lane, v) in lanes.iter_mut().zip(chunk) {
-                    *lane += *v;
+                for l in 0..LANES {
+                    sums[l] += chunk[l];
                 }
             }
+            // An array that is borrowed is kept in memory: the sums of the loop are another one.
+            let mut lanes = sums;
             for (lane, v) in lanes.iter_mut().zip(rest) {
                 *lane += *v;
             }

@@ -766,20 +766,26 @@ fn magnitudes(values: &[f32]) -> (f32, f64) {
     blocks.into_iter().fold((0.0, 0.0), join)
 }
 
-/// [`magnitudes`] of a block.
+/// [`magnitudes`] of a block. Loops over numbers of elements: arrays that iterators borrow are kept in memory,
+/// and 200,704 values took 87 us in place of 12 (Zen 4).
 #[inline(always)]
 fn largest_and_sum(values: &[f32]) -> (f32, f32) {
-    const WIDTH: usize = 4 * LANES;
+    const WIDTH: usize = 2 * LANES;
     let (mut largest, mut sums) = ([0.0f32; WIDTH], [0.0f32; WIDTH]);
     let (blocks, rest) = values.as_chunks::<WIDTH>();
-    let mut padded = [0.0; WIDTH];
-    padded[..rest.len()].copy_from_slice(rest);
-    for block in blocks.iter().chain([&padded]) {
-        for ((largest, sum), value) in largest.iter_mut().zip(&mut sums).zip(block) {
-            let value = value.abs();
-            *largest = if value > *largest { value } else { *largest };
-            *sum += value;
+    for block in blocks {
+        for i in 0..WIDTH {
+            let value = block[i].abs();
+            largest[i] = if value > largest[i] { value } else { largest[i] };
+            sums[i] += value;
         }
     }
-    (largest.into_iter().fold(0.0, f32::max), sums.into_iter().sum())
+    let (mut most, mut sum) = (0.0f32, 0.0f32);
+    for value in rest {
+        (most, sum) = (most.max(value.abs()), sum + value.abs());
+    }
+    for i in 0..WIDTH {
+        (most, sum) = (most.max(largest[i]), sum + sums[i]);
+    }
+    (most, sum)
 }
