@@ -12,10 +12,9 @@ use core::ops::Range;
 const ROWS: usize = 24;
 const COLS: usize = 64;
 
-/// The most rows and columns of a part that is completed in the cache: 576 KiB of f32. Rows of the output are
-/// completed one by one, so they should be long; the columns are packed again for each part. With half as many
-/// rows, 1x1 convolutions of ResNet-50 take 1.01 to 1.02 times as long (Zen 4, one thread; half a second-level
-/// cache is 512 KiB).
+/// The most rows and columns of a part that is completed in the cache: 576 KiB of f32. Rows of the output
+/// are completed one by one, so they should be long; the columns are packed again for each part. With half
+/// as many rows, most 1x1 convolutions of ResNet-50 take 1.01 to 1.02 times as long (Zen 4, one thread).
 const FINE_ROWS: usize = 6 * ROWS;
 const FINE_COLS: usize = 16 * COLS;
 

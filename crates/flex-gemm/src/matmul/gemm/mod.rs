@@ -72,8 +72,8 @@ pub struct Completion<'a, T> {
 
 /// `dst = a @ b`, plus `bias` in each row, and passes the elements to `finish` while they are in the caches.
 ///
-/// The order in which products are summed does not depend on the number of threads. It is as in [`gemm_into`],
-/// but for one to four columns after the last whole vector.
+/// The order in which products are summed does not depend on the number of threads. It is as in
+/// [`gemm_into`], but for one to four columns after the last whole vector.
 ///
 /// # Panics
 /// When the shapes do not fit together, or the columns of `dst` are not neighbours in memory.
