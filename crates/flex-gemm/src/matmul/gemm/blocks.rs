@@ -69,7 +69,7 @@ impl<T: Real> PartByBlocks<'_, T> {
         let ProductPart { target, d, a, b, scales, bias, few_apart } = self.part;
         let (l, r) = (a.layout(), b.layout());
         let (m, k) = (d.rows, l.cols);
-        let few = if const { has_vectors::<S>() && size_of::<T>() == 4 } && few_apart {
+        let few = if const { has_vectors::<S>() && few::serves::<T>() } && few_apart {
             few::count(d.cols, lanes::<S, T>())
         } else {
             0

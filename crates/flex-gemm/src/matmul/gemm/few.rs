@@ -21,11 +21,17 @@ const FEW: usize = SQUARE;
 /// that a few strips save.
 const ROWS: usize = 48;
 
+/// Whether columns are multiplied apart in products of this type: for f64, of which few models consist, it is
+/// not worth its machine code.
+pub(super) const fn serves<T>() -> bool {
+    size_of::<T>() == size_of::<f32>()
+}
+
 /// Whether columns after the last whole vector are multiplied apart, in a product that begins with a bias, of
 /// so many rows, with so many terms in a block, by a left operand of this layout. It is asked for the whole
 /// product and not for a part: the order in which terms are summed depends on it.
 pub(super) fn are_apart<T>(rows: usize, terms: usize, left: MatLayout) -> bool {
-    size_of::<T>() == size_of::<f32>() && rows >= ROWS && terms >= dots::TERMS && left.col_stride == 1
+    serves::<T>() && rows >= ROWS && terms >= dots::TERMS && left.col_stride == 1
 }
 
 /// How many of the columns of a part are multiplied apart where they may be: those after the last vector of
