@@ -8,7 +8,7 @@
 #[cfg(feature = "std")]
 pub use flex_core::storage::pool::{FIXED_LIMIT, PoolStats, default_limit, set_limit, stats};
 
-/// Forms of weights: what a kernel prepares at the second use of a weight, and reads at later uses.
+/// Forms of weights, which a kernel prepares at the second use of a weight and reads at later uses.
 ///
 /// A convolution whose weight is transformed first (Winograd's method) transforms it once, if the weight does
 /// not change. Results have the same bits. The form takes some four times the memory of the weight, and ends

@@ -24,7 +24,7 @@
 //! it runs: [`checked`] to make the device, [`DTypeTable::require`] of [`supported`] for the dtypes that the
 //! model casts to, and the [`check`](MemoryLimits::check) of [`info`]'s `memory` for large tensors. No check
 //! catches a cast to a dtype that was not asked about, an intermediate result that outgrows the limit, or an
-//! operation whose kernel gives results other than Burn documents (`tests/conformance.rs`).
+//! operation whose kernel's results differ from Burn's documentation (`tests/conformance.rs`).
 //!
 //! `Backend::sync` reports the failures since its last call, on the thread that computed: each thread has a
 //! stream, which it shares with other threads where there are more than 128. Trust results that a thread read
@@ -38,10 +38,10 @@
 //!
 //! # Known limits
 //!
-//! It ran on two kinds of GPU, NVIDIA's H200 and H100 (`docs/gpu.md` of the repository tells what was tested,
-//! and how fast it was). cubecl 0.10 has no kernels for f64 on CUDA. Products of f32 are as accurate as TF32,
-//! which has 11 significant bits. Do not make tensors without axes, which crash when they are read, or
-//! without elements, whose errors are reported at a later read.
+//! The crate ran on two kinds of GPU, NVIDIA's H200 and H100 (`docs/gpu.md` of the repository tells what was
+//! tested, and how fast it was). cubecl 0.10 has no kernels for f64 on CUDA. Products of f32 are as accurate
+//! as TF32, which has 11 significant bits. Do not make tensors without axes, which crash when they are read,
+//! or without elements, whose errors are reported at a later read.
 //!
 //! # Features
 //!

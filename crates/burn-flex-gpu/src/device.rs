@@ -120,7 +120,7 @@ impl MemoryLimits {
         }
     }
 
-    /// The bytes that a quantized tensor takes: those of its values, then those of its scales.
+    /// The bytes that a quantized tensor takes, for its values and then for its scales.
     fn quantized(&self, shape: &[usize], scheme: QuantScheme) -> Result<u64, DeviceError> {
         let refused = |problem: &str| {
             Err(DeviceError::DType { dtype: DType::QFloat(scheme), problem: problem.to_string() })

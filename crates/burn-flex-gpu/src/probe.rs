@@ -61,7 +61,7 @@ fn probe_all<B: Backend>(
     Ok(DTypeTable::new(rows, bools))
 }
 
-/// The first line of what a panic says. Public only for the crates that open devices.
+/// The first line of a panic's message. Public only for the crates that open devices.
 pub fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());

@@ -29,8 +29,8 @@
 //!   large for any kernel.
 //!
 //! No check catches a cast to a dtype that was not asked about, an intermediate result that outgrows the
-//! limit, or an operation whose kernel gives results other than Burn documents (`tests/conformance.rs` lists
-//! the known operations, among them reductions that drop NaN and convolutions with a stride above the
+//! limit, or an operation whose kernel's results differ from Burn's documentation (`tests/conformance.rs`
+//! lists the known operations, among them reductions that drop NaN and convolutions with a stride above the
 //! kernel's extent).
 //!
 //! `Backend::sync` reports the kernels that could not be compiled and the tensors that were too large, since

@@ -21,9 +21,9 @@
 //! needs only `alloc`. `tracing` adds the spans of Burn's own functions, and `autodiff` the module of that
 //! name. Burn's features of these names also turn on upstream's `doc`, `x86-v4` and `apple-amx`. They are
 //! accepted. `doc` is the default; the others have nothing left to switch: `simd` finds AVX-512 by itself,
-//! and the engine has no code for Apple's coprocessor. So is `critical-section`, and still the engine does
-//! not compile for targets without atomic exchanges of pointers. Upstream's crate for this release has no
-//! feature `fft`: Fourier transforms are methods of Burn 0.21's traits.
+//! and the engine has no code for Apple's coprocessor. `critical-section` is accepted too, but the engine
+//! still does not compile for targets without atomic exchanges of pointers. Upstream's crate for this release
+//! has no feature `fft`: Fourier transforms are methods of Burn 0.21's traits.
 #![cfg_attr(not(feature = "std"), no_std)]
 #![deny(missing_docs)]
 

@@ -13,8 +13,8 @@ fn operand_of_reduction(tensor: Tensor, _: usize) -> Tensor {
     tensor
 }
 
-/// Defines reductions along an axis by those of `flex-reduce`. Where the operations that follow are likely to
-/// read the operand too, these wait for them (`elementwise::deferred`).
+/// Defines reductions along an axis by the functions of `flex-reduce`. Where the operations that follow are
+/// likely to read the operand too, the reduction waits for them (`elementwise::deferred`).
 macro_rules! along_an_axis {
     ($($(#[$doc:meta])* $name:ident)*) => {$(
         $(#[$doc])*
@@ -68,14 +68,15 @@ pub fn max_abs_dim(tensor: Tensor, axis: usize) -> Result<Tensor> {
     larger_magnitude(tensor, largest, smallest).map_err(|error| error.named("max_abs_dim"))
 }
 
-/// Loops that compare magnitudes would be a third copy of those for maxima and minima.
+/// The largest magnitude: for floats, of the largest and of the smallest element. Loops that compare
+/// magnitudes would be a third copy of the loops for maxima and minima.
 fn larger_magnitude(
     tensor: Tensor,
     largest: impl FnOnce(Tensor) -> Result<Tensor>,
     smallest: impl FnOnce(Tensor) -> Result<Tensor>,
 ) -> Result<Tensor> {
     if !tensor.dtype().is_float() {
-        // The smallest integer may be one without a magnitude, and hide the one after it.
+        // The smallest integer may have no magnitude in its dtype, and hide the next one.
         return unary(Unary::Abs, tensor).and_then(largest);
     }
     let (high, low) = (largest(tensor.clone())?, smallest(tensor)?);

@@ -228,7 +228,7 @@ pub fn neg<S: Simd, T: Float>(x: Vector<S, T>) -> Vector<S, T> {
 }
 
 /// `a` where it is greater than `b`, and `b` elsewhere, also where one of them is NaN. One instruction on
-/// x86, whose maximum is defined so.
+/// x86, whose maximum instruction is defined in this way.
 #[inline(always)]
 pub fn greater_or_second<S: Simd, T: Float>(a: Vector<S, T>, b: Vector<S, T>) -> Vector<S, T> {
     if const { maximum_takes_second::<S>() } { a.max(b) } else { a.gt(b).select(a, b) }

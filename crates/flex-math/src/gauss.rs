@@ -72,7 +72,7 @@ impl<S: Simd, T: Float> Tail<S, T> {
 }
 
 /// `|x| Phi(-|x|)`: the distance of gelu from 0 for negative `x`, and from `x` for positive `x`. For large
-/// `x` any other value that is too small to change `x`.
+/// `x` it may be any value that is too small to change `x`.
 #[inline(always)]
 pub(crate) fn gelu_missing<S: Simd, T: Float>(x: Vector<S, T>) -> Vector<S, T> {
     let Some(tables) = Lookup::of::<T>() else {

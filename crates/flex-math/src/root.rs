@@ -77,7 +77,7 @@ impl<T: Float> BinaryFn<T> for Hypot {
         let (x, y) = (abs(x), abs(y));
         let swap = || x.lt(y);
         let (a, b) = (swap().select(y, x), swap().select(x, y));
-        // Two zeros have no quotient. Compared is `b`: beside a zero `a`, it may be NaN.
+        // Two zeros have no quotient. The comparison is of `b`: beside a zero `a`, it may be NaN.
         let quotient = b.eq(zero).select(zero, b / a);
         let length = a * Sqrt.eval(quotient * quotient + one);
         let infinite = x.eq(T::INF.splat()) | y.eq(T::INF.splat());

@@ -1,4 +1,5 @@
-//! What tests leave out on a machine that lacks something. Other crates include this file in their tests.
+//! Reports the tests that are skipped on a machine that lacks something. Other crates include this file in
+//! their tests.
 
 extern crate std;
 

@@ -139,8 +139,8 @@ fn fill<E: Copy>(dst: &mut [E], value: E) {
 
 /// [`apply2`] and [`apply2_rows`]. Pointers are as in [`run2`].
 ///
-/// One operation with several loops, not several operations: each operation costs another 300 lines of what
-/// the compiler has to translate, for the way to its instruction set.
+/// One operation with several loops, not several operations: each operation costs the compiler another 300
+/// lines of intermediate code, for the way to its instruction set.
 struct Apply2<'r, 'a, E: StoredFloat, F> {
     f: F,
     row: LoadedRow<E>,

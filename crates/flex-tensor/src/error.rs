@@ -110,7 +110,7 @@ pub enum Error {
     },
 }
 
-/// What would have used the memory.
+/// The user of the memory that is missing, for the message.
 fn holder(shape: &[usize]) -> Cow<'static, str> {
     match shape {
         [] => "working memory".into(),

@@ -92,7 +92,7 @@ pub fn for_each_chunk<T: Send>(out: &mut [T], chunk: usize, work: Work, f: impl 
     each_chunk(out, chunk, work, &f);
 }
 
-/// What is done with a chunk; not `dyn Fn` for the reason that [`Tasks`] gives.
+/// The work on a chunk; not `dyn Fn` for the reason that [`Tasks`] gives.
 trait Chunks<T>: Sync {
     /// Runs for chunk `number`.
     fn run(&self, number: usize, chunk: &mut [T]);

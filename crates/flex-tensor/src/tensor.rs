@@ -351,7 +351,7 @@ impl Tensor {
     /// Computes the buffer's bytes, if they are [deferred](Self::deferred) and nobody has read them yet.
     ///
     /// # Errors
-    /// Those of the computation.
+    /// The errors of the computation.
     pub fn evaluate(&self) -> Result<()> {
         self.data.evaluate()
     }
@@ -380,7 +380,7 @@ impl Tensor {
     /// `false` if nothing was folded, and the tensor has to be read.
     ///
     /// # Errors
-    /// Those of the computation.
+    /// The errors of the computation.
     pub fn fold_when_computed(&mut self, pieces: PieceReduction<'_>) -> Result<bool> {
         let held = self.holders() > 1;
         let computation = self.data.computation().filter(|_| self.fills_buffer());

@@ -1,5 +1,5 @@
-//! What all releases share, see the crate's documentation. The lists of operations are declared here; the
-//! other files of this folder are declared by each release.
+//! The code that all releases share; see the crate's documentation. The lists of operations are declared
+//! here; the other files of this folder are declared by each release.
 
 /// Trait methods that are one call into the engine: `name(arguments) => call;` stands for
 /// `fn name(arguments) -> FlexTensor { call.or_panic() }`.

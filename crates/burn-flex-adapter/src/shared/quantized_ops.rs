@@ -88,8 +88,8 @@ macro_rules! quantized_ops {
 }
 
 /// A tensor whose elements compare like the quantized ones: the codes if they are integers with a single,
-/// positive scale, otherwise the dequantized numbers. Quantization makes positive scales, but those of a file
-/// may be anything.
+/// positive scale, otherwise the dequantized numbers. Quantization makes positive scales, but scales that
+/// were read from a file may be anything.
 pub(crate) fn comparable(tensor: QTensor) -> Result<Tensor> {
     let of_integers = !matches!(tensor.scheme.value, QuantValue::E4M3 | QuantValue::E5M2 | QuantValue::E2M1);
     if of_integers && tensor.is_per_tensor() && tensor.scales.item::<f32>() > 0.0 {

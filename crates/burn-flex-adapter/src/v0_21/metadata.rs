@@ -1,4 +1,4 @@
-//! What tensors tell Burn about themselves.
+//! The metadata that Burn asks tensors for.
 
 use super::convert::{burn_shape, dtype};
 use super::{FlexQTensor, FlexTensor};

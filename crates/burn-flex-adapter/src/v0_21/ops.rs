@@ -1,4 +1,4 @@
-//! The traits of operations. What is not shared with other releases stands here.
+//! The traits of operations, with the methods that other releases do not share.
 
 use super::backend::{Flex, FlexFloat, FlexInt};
 use super::burn_backend::get_device_settings;

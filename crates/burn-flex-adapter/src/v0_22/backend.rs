@@ -16,8 +16,8 @@ use flex_core::quant;
 
 /// The CPU backend.
 ///
-/// It computes in every float and integer dtype. Which one a tensor has that names none is a setting of the
-/// device; it is `f32` and `i32` unless the program sets another.
+/// It computes in every float and integer dtype. A tensor that is made without naming a dtype has the default
+/// dtype of the device: `f32` or `i32`, unless the program sets another.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Flex;
 
@@ -111,5 +111,5 @@ impl Backend for Flex {
 
 impl TransactionOps<Self> for Flex {}
 
-/// There is one device, so nothing is distributed: what the trait does by default.
+/// There is one device, so nothing is distributed, and the trait's defaults serve.
 impl DistributedOps<Self> for Flex {}

@@ -1,4 +1,4 @@
-//! The parts of Burn's data.
+//! Takes Burn's `TensorData` apart.
 
 use super::burn_backend::{DType, Shape, TensorData};
 use super::burn_std::Bytes;

@@ -72,7 +72,7 @@ impl FlexTensor {
         self.0.storage_bytes_mut().map(bytemuck::cast_slice_mut)
     }
 
-    /// The elements in row-major order; `None` if they do not lie so, or the tensor has another dtype.
+    /// The elements in row-major order; `None` if they lie in another order, or the tensor has another dtype.
     pub fn as_slice<E: Element + bytemuck::Pod>(&self) -> Option<&[E]> {
         let start = self.0.layout().offset();
         let found = E::dtype() == self.dtype() && self.is_contiguous();

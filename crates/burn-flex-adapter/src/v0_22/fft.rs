@@ -17,8 +17,8 @@ macro_rules! transforms {
             fft::rfft(signal.0, dim, n).or_panic()
         }
 
-        /// The inverse of the transform of this name: `n` real numbers along `dim`, or twice the number of
-        /// frequencies less two.
+        /// The inverse of the transform of this name: `n` real numbers along `dim`; if `n` is not given,
+        /// twice the number of frequencies less two.
         ///
         /// # Panics
         /// If `dim` is out of range, the parts differ in shape or dtype, or the dtype is not a float.

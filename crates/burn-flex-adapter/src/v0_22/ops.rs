@@ -1,4 +1,4 @@
-//! The traits of operations. What is not shared with other releases stands here.
+//! The traits of operations, with the methods that other releases do not share.
 
 use super::backend::Flex;
 use super::burn_backend::ops::{

@@ -1,4 +1,4 @@
-//! The cache of plans: what depends on the length of a transform alone.
+//! The cache of plans. A plan holds the data that depends on the length of a transform alone.
 
 use super::real::RealFft;
 use super::source::FftFloat;

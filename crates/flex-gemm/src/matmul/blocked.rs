@@ -39,7 +39,7 @@ pub(crate) struct Packing {
     pub term: usize,
     /// Bytes that are read for a packed term of one line.
     pub source: usize,
-    /// Bytes of what the kernel notes about a strip, such as the sums of its lines.
+    /// Bytes of the kernel's notes about a strip, such as the sums of its lines.
     pub notes: usize,
     /// Number of strips that one task packs.
     pub group: usize,
@@ -101,7 +101,7 @@ pub(crate) struct Strip<B> {
     pub width: usize,
     /// The packed terms.
     pub terms: B,
-    /// What the kernel noted.
+    /// The kernel's notes.
     pub notes: B,
 }
 

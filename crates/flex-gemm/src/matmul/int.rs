@@ -20,8 +20,8 @@ const MR: usize = 4;
 const PANEL_BYTES: usize = 128;
 /// Number of terms per block: a block of a panel, 64 KiB, stays in the second-level cache.
 const K_BLOCK: usize = 512;
-/// Number of terms of a line that are packed at a time: what they are packed to, 8 KiB of a panel, stays in
-/// the first-level cache while the other lines are packed.
+/// Number of terms of a line that are packed at a time: their packed form, 8 KiB of a panel, stays in the
+/// first-level cache while the other lines are packed.
 const PACK_BLOCK: usize = 64;
 /// Up to this many multiplications, packing costs more than it saves.
 const MIN_PACKED: usize = 16 * 16 * 16;

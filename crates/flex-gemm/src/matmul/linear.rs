@@ -97,7 +97,7 @@ pub fn linear_bias_backward(grad: Tensor) -> Result<Tensor> {
         col: layout.strides()[0],
     };
     let ones = Elements { data: bytemuck::bytes_of(&one), offset: 0, stride: 0, len: rows };
-    // They are gathered as accumulators.
+    // The ones are gathered as accumulators.
     storage::ensure(op, rows.saturating_mul(dtype.size().max(size_of::<f32>())))?;
     let mut blank = Blank::new(op, [d_out].into(), dtype)?;
     if rows == 0 {

@@ -320,7 +320,7 @@ fn add_vectors<S: Simd, T: Lane, const V: usize>(
     if len < width || x.len() != AXPY_COLUMNS {
         return false;
     }
-    // Not by `map`, which the compiler makes a function of.
+    // Not by `map`, which the compiler would make a separate function.
     let mut factors: [Vector<S, T::Acc>; AXPY_COLUMNS] = [T::Acc::ZERO.splat(); AXPY_COLUMNS];
     for (factor, x) in factors.iter_mut().zip(x) {
         *factor = x.splat();

@@ -7,7 +7,7 @@ use super::plan::{Algorithm, ProductPlan};
 use crate::parallel::thresholds::TASK_MULTIPLICATIONS;
 use crate::parallel::{self, Work};
 
-/// Products of a plan, by number. What multiplies two tensors of the same dtype is in
+/// Products of a plan, by number. The kernels for two tensors of the same dtype are in
 /// [`kernels`](super::kernels); products with more operands, such as scales, implement this themselves.
 pub(crate) trait Products: Sync {
     /// Writes product `index` to `dst`.

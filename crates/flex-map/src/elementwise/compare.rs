@@ -313,7 +313,7 @@ const fn levels_of<T>() -> Levels {
     if size_of::<T>() == 8 { Levels::All } else { Levels::Lean }
 }
 
-// Comparisons share loops, to which flags tell the comparison.
+// Comparisons share loops, which take the comparison as flags.
 
 /// The answer is flipped: not equal, or not less.
 const FLIPS: u8 = 1;
@@ -321,7 +321,7 @@ const FLIPS: u8 = 1;
 const UNSIGNED: u8 = 2;
 /// The halves are bf16, not f16.
 const BF16: u8 = 4;
-/// The operands are swapped: `a <= b` is `!(b < a)`. No matter of the loop.
+/// The operands are swapped: `a <= b` is `!(b < a)`. The loop does not read this flag.
 const SWAPS: u8 = 8;
 
 /// A comparison by loops whose third operand, a constant, is the flags. Comparing 65,536 f32 with a constant

@@ -1,7 +1,7 @@
 //! Functions of single elements as kernels: plain loops, which the compiler vectorises.
 //!
-//! Integers, comparisons and casts are computed so, and halves where only their bits matter. Floats have
-//! [vectors](super::float).
+//! Integers, comparisons and casts are computed in this way, and halves where only their bits matter. Floats
+//! have [vectors](super::float).
 //!
 //! A function of some element types is compiled as one loop per [level](Levels), over *runs* of a constant
 //! number of elements. [`LoopKernel`] prepares what the loop reads, and is compiled once for all functions.
@@ -77,7 +77,7 @@ pub(crate) trait Fn3<A, B = A, C = B> {
     const NEEDS_VECTORS: bool = false;
     /// Whether the loop prefetches.
     const PREFETCHES: bool = true;
-    /// The operands that are always constants. What the function computes of them alone is computed once.
+    /// The operands that are always constants. Values that depend on them alone are computed once.
     const FIXED: [bool; 3] = [false; 3];
     /// The result.
     fn at(a: A, b: B, c: C) -> Self::Out;
@@ -240,8 +240,8 @@ impl<'a, T> TypedRunSrc<'a, T> {
     }
 }
 
-/// Checks that `len` elements have a run from `from` on. One function refuses what is too short, in place of
-/// two panics with their messages for each slice of each loop.
+/// Checks that `len` elements have a run from `from` on. One function refuses slices that are too short, in
+/// place of two panics with their messages for each slice of each loop.
 #[inline(always)]
 fn check_run(len: usize, from: usize, run: usize) {
     if from > len || len - from < run {

@@ -2,9 +2,9 @@
 //!
 //! A function is light when it costs little more than moving its operands. Then each way of passing a
 //! constant gets a loop, and halves are converted in registers: adding 65,536 f16 in the caches takes 0.10 ns
-//! per element so (f32: 0.13), and took 0.19 through arrays of f32 (one thread of Zen 4). All other functions
-//! are heavy: constants and halves pass through blocks on the stack, which saves compiled copies of long
-//! code.
+//! per element in this way (f32: 0.13), and took 0.19 through arrays of f32 (one thread of Zen 4). All other
+//! functions are heavy: constants and halves pass through blocks on the stack, which saves compiled copies of
+//! long code.
 //!
 //! A constant operand of a function of halves may come as the half or as f32; scalars come as f32, so that
 //! they are not rounded to the half first.

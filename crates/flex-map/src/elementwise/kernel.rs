@@ -120,7 +120,7 @@ pub(super) fn run_rows<const N: usize>(kernel: &dyn Kernel<N>, out: &mut [u8], r
 }
 
 /// Elements that pass through the stack at a time, where an operand is converted, constant, or lies in the
-/// output: 2 KiB of f32 per operand stay in the first cache.
+/// output: 2 KiB of f32 per operand stay in the first-level cache.
 pub(super) const BLOCK: usize = 512;
 
 /// Bytes of an operand's block in [`through_blocks`].
@@ -128,7 +128,7 @@ const BLOCK_BYTES: usize = 2048;
 
 /// Runs a kernel over slices alone: constants, and operands that lie in the output, pass through blocks on
 /// the stack. So a kernel needs loops for the common ways of passing operands only, and no copy of its code
-/// for the others, at the price of some loads and stores in the first cache.
+/// for the others, at the price of some loads and stores in the first-level cache.
 ///
 /// `size` is the number of bytes of an operand's element, `out_size` of an element of the output.
 pub(super) fn through_blocks<const N: usize>(
@@ -195,9 +195,9 @@ pub(super) type IntegerKernels<const N: usize> = [&'static dyn Kernel<N>; 8];
 
 /// The kernels of one operation, by dtype.
 pub(super) struct Kernels<const N: usize> {
-    /// Those over floats, if the operation takes floats.
+    /// The kernels over floats, if the operation takes floats.
     pub floats: Option<FloatKernels<N>>,
-    /// Those over integers, if the operation takes integers.
+    /// The kernels over integers, if the operation takes integers.
     pub integers: Option<IntegerKernels<N>>,
 }
 

@@ -32,9 +32,8 @@ pub(crate) enum LightFn {
 
 #[cfg(feature = "std")]
 impl LightFn {
-    /// Replaces each vector of `a` by the function of this vector, of the vector that `b` has for its number,
-    /// and of `c`. Functions of one or two operands ignore the others. The result has the bits that the
-    /// function's kernel computes.
+    /// Replaces vector `n` of `a` by the function of this vector, of `b(n)`, and of `c`. Functions of one or
+    /// two operands ignore the others. The result has the bits that the function's kernel computes.
     #[inline(always)]
     pub(super) fn eval<S: Simd, const N: usize>(
         self,

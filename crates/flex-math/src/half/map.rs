@@ -1,8 +1,8 @@
 //! The drivers that convert slices of halves, and compute half precision in f32.
 //!
 //! Each vector is widened, computed and rounded to nearest even without passing through memory, in the loop
-//! that f32 uses too. The result is the f32 result rounded once more, so it is within half a ULP of the half
-//! type of the f32 result.
+//! that f32 uses too. The result is the f32 result rounded once more, so it differs from the f32 result by at
+//! most half a ULP of the half type.
 
 use super::odd::to_odd_vector;
 use super::{Half, bf16, f16};

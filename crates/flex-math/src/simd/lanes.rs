@@ -29,7 +29,8 @@ pub fn store<S: Simd, T: Scalar + Pod>(vector: Vector<S, T>, to: &mut [T]) {
 /// The sums of the lanes of each vector. The order of the additions is the same for all vectors.
 ///
 /// One vector after the other, this takes half of the time of dot products of 256 terms. For f32 on x86-64,
-/// an instruction adds lanes of several vectors: with AVX-512, 45 instructions add up those of 16 vectors.
+/// an instruction adds lanes of several vectors: with AVX-512, 45 instructions add up the lanes of 16
+/// vectors.
 #[inline(always)]
 pub fn lane_sums<S: Simd, T: Float + Pod, const R: usize>(
     vectors: [[Vector<S, T>; SQUARE]; R],
@@ -69,9 +70,9 @@ pub fn row_sum<T: Float>([a, b, c, d]: [[T; SQUARE]; SQUARE]) -> [T; SQUARE] {
 
 /// `a * x`, plus `b * y` where there is such a term.
 ///
-/// For f32 on x86-64 these are up to three instructions. Of arrays that came from a wider vector the compiler
-/// made 11, cut between other elements, and some read again from memory: a tenth of the time of dot products
-/// of 256 terms.
+/// For f32 on x86-64 these are up to three instructions. For arrays that came from a wider vector the
+/// compiler made 11 instructions, on parts cut between other elements and in some cases read again from
+/// memory: a tenth of the time of dot products of 256 terms.
 #[inline(always)]
 pub fn weighted<T: Float + Pod>((a, x): (T, [T; SQUARE]), term: Option<(T, [T; SQUARE])>) -> [T; SQUARE] {
     #[cfg(target_arch = "x86_64")]

@@ -241,7 +241,7 @@ impl Level {
 /// An operation on its way to the code of an instruction set, and its result on the way back.
 ///
 /// `macerator` hands its operation through six functions per instruction set. By value, these moves were a
-/// third of what the compiler had to translate for flex-map (310,000 of 954,000 lines of LLVM's language).
+/// third of the code that the compiler had to translate for flex-map (310,000 of 954,000 lines of LLVM IR).
 struct PendingOp<Op: WithSimd> {
     op: ManuallyDrop<Op>,
     output: MaybeUninit<Op::Output>,

@@ -2,10 +2,11 @@
 
 use core::marker::PhantomData;
 
-/// Runs of `N` elements: those of a slice one after the other, or the first again and again.
+/// Runs of `N` elements: the runs of a slice one after the other, or its first run again and again.
 ///
 /// A loop over several operands compares one index with one count. Slices would each compare it with their
-/// own length: a selection among 4,096 f32 takes 5,310 instructions so, and took 5,740 with slices (AVX2).
+/// own length: a selection among 4,096 f32 takes 5,310 instructions in this way, and took 5,740 with slices
+/// (AVX2).
 #[derive(Clone, Copy, Debug)]
 pub struct OperandRuns<'a, T, const N: usize> {
     first: *const [T; N],

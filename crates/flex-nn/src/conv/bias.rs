@@ -101,7 +101,7 @@ fn sum<A: Real>(values: &[A]) -> A {
                     sums[l] += chunk[l];
                 }
             }
-            // An array that is borrowed is kept in memory: the sums of the loop are another one.
+            // A borrowed array is kept in memory, so the loop has an array of its own for its sums.
             let mut lanes = sums;
             for (lane, v) in lanes.iter_mut().zip(rest) {
                 *lane += *v;

@@ -84,8 +84,8 @@ const NARROW: f64 = 0.2;
 const LOWERED: f64 = 0.8;
 
 impl Choice {
-    /// The cheapest program. `tiles` tells that the elements are f32: then Winograd's method is considered
-    /// too, and the one of depthwise convolutions, if the level has vectors.
+    /// The cheapest program. `tiles` tells that the elements are f32: then Winograd's method and the method
+    /// of depthwise convolutions are considered too, if the level has vectors.
     ///
     /// # Errors
     /// Fails if the planes are too large to address.
@@ -115,7 +115,7 @@ impl Choice {
                 }
             }
         }
-        // Winograd's costs are compared with those of sums over windows, as they were found.
+        // Winograd's costs are compared with the costs of sums over windows, with which they were found.
         least /= lowered(&best.0, best.1);
         let mut tiled = None;
         let reversed = direction == Direction::Spread;

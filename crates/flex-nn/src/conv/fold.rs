@@ -27,8 +27,7 @@ const ROWS: usize = 256;
 ///
 /// # Errors
 /// Fails if the rank of `x` is not 3; a stride, dilation or kernel size is zero; the kernel does not fit into
-/// the padded output; the channels or windows of `x` are not those of such windows; or the dtype is not a
-/// float.
+/// the padded output; the channels or windows of `x` do not match such windows; or the dtype is not a float.
 pub fn fold4d(
     x: Tensor,
     output_size: [usize; 2],
@@ -152,8 +151,8 @@ impl FoldWindows {
         }
     }
 
-    /// The windows, by their numbers along an axis, of which tap number `tap` lies on one of `len` elements
-    /// from `start` on; and where among these elements that of the first window lies.
+    /// The numbers, along an axis, of the windows whose tap number `tap` lies on one of `len` elements from
+    /// `start` on; and the position, among these elements, of the first window's tap.
     fn windows_on(&self, axis: usize, tap: usize, start: usize, len: usize) -> (Range<usize>, usize) {
         let (stride, first) = (self.stride[axis], tap * self.dilation[axis]);
         // The elements, counted from where this tap of window 0 lies.

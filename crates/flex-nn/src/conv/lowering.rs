@@ -158,7 +158,7 @@ impl<A: Computing> Columns for WindowColumns<'_, A> {
 }
 
 /// Copies `len` elements, and possibly a few more: in whole vectors, if both slices go on long enough. The
-/// places beyond are those of columns and terms that are packed later.
+/// places beyond belong to columns and terms that are packed later.
 #[inline(always)]
 fn copy_over<A: Copy>(from: &[A], to: &mut [A], len: usize) {
     let whole = len.next_multiple_of(WIDEST);

@@ -16,7 +16,8 @@
 //! * `run` cuts a program into tasks and runs it; `weight` does the same for weight gradients that are sums
 //!   along rows; `winograd` computes some kernels with fewer multiplications;
 //! * `product` holds the two kernels that do most of the arithmetic; `lowering` computes convolutions with
-//!   many output channels by the products of matrices, and `depthwise` those of single channels.
+//!   many output channels by the products of matrices, and `depthwise` computes convolutions of single
+//!   channels.
 //!
 //! No column matrix (im2col) is written: each tap of a window is a constant shift in the planes, so the
 //! kernels read the windows from the planes themselves. Pointwise convolutions read their input in place. The
@@ -279,7 +280,8 @@ fn pass(
     check_scratch(op, &shape)?;
     let (source, weight) = (source.into_contiguous()?, weight.into_contiguous()?);
     let bias = bias.map(Tensor::into_contiguous).transpose()?;
-    // A convolution that waits is read within chains, which may hold what its operands wait for.
+    // A convolution that waits is computed within a chain, which may hold the very nodes that its operands
+    // wait for. So the operands are computed now.
     for operand in [&source, &weight].into_iter().chain(&bias) {
         operand.evaluate()?;
     }

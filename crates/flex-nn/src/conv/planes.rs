@@ -150,8 +150,8 @@ impl Planes {
         }
     }
 
-    /// The row that holds what all phases of the last axis read from a row of the source, if they begin at
-    /// neighbouring elements. Only where there are vectors, which take it apart.
+    /// The row that holds the elements that all phases of the last axis read from a row of the source, if the
+    /// phases begin at neighbouring elements. Only where there are vectors, which take it apart.
     fn row(&self) -> Option<PaddedRow> {
         HasVectors::here()?;
         let w = &self.axes[2];
@@ -271,9 +271,9 @@ impl Planes {
         }
     }
 
-    /// Writes what the planes of a source's row read of it, from element `to` of each plane on: every
-    /// `STEP`-th element of `row`, which begins one element further for each plane. Later rows of the planes
-    /// may be overwritten: blocks have a constant length, so that the compiler permutes whole vectors.
+    /// Writes the elements that the planes read of a row of the source, from element `to` of each plane on:
+    /// every `STEP`-th element of `row`, which begins one element further for each plane. Later rows of the
+    /// planes may be overwritten: blocks have a constant length, so that the compiler permutes whole vectors.
     #[inline(always)]
     fn part<A: Computing, const STEP: usize>(&self, row: &[A], planes: &mut [A], to: usize) {
         if const { STEP == SQUARE } {
@@ -327,7 +327,7 @@ const BLOCK: usize = 8;
 /// only. A layer of 256 channels at 14x14 takes 0.90 ms instead of 0.98 (Zen 4, one image).
 const FETCHED: usize = 32 * 1024;
 
-/// A row of the source with its padding: what comes from the source, and where it lies among zeros.
+/// A row of the source with its padding: the elements that come from the source, and their place among zeros.
 struct PaddedRow {
     len: usize,
     at: usize,

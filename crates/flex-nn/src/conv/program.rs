@@ -40,13 +40,14 @@ pub(super) struct Coefficients {
 }
 
 impl Coefficients {
-    /// Those of a weight `[groups * grid_channels, image_channels, taps]`, for the grid's channels as rows.
+    /// The distances in a weight `[groups * grid_channels, image_channels, taps]`, for the grid's channels as
+    /// rows.
     pub fn gather(g: &Geometry) -> Self {
         let row = g.image_channels * g.taps();
         Self { group: g.grid_channels * row, row, channel: g.taps() }
     }
 
-    /// Those of the same weight, for the image's channels as rows.
+    /// The distances in the same weight, for the image's channels as rows.
     pub fn spread(g: &Geometry) -> Self {
         let channel = g.image_channels * g.taps();
         Self { group: g.grid_channels * channel, row: g.taps(), channel }

@@ -10,7 +10,7 @@ use flex_math::simd::vectorize_lean;
 /// the remaining columns one by one.
 pub(super) const CHUNK: usize = 16;
 
-/// What is computed of a line `x`. The constants are rows of columns.
+/// The computation on a line `x`. The constants are rows of columns.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum LineKernel {
     /// Adds `x` to a row of sums.

@@ -43,8 +43,8 @@ pub(crate) fn sum_of_tuples<T: Real, const N: usize>(values: [&[T]; N], f: impl 
         let end = len.min(start + SUM_BLOCK);
         let (count, rest) = ((end - start) / LANES, (end - start) % LANES);
         let runs = values.map(|values| OperandRuns::<_, LANES>::new(&values[start..end], 1, count));
-        // Not the array that is folded: of a loop over an array that is borrowed later, the compiler makes no
-        // vectors here, and attention to 2,048 keys takes a tenth longer.
+        // Not the array that is folded: the compiler does not vectorise a loop over an array that is borrowed
+        // later, and attention to 2,048 keys takes a tenth longer.
         let mut sums = [T::zero(); LANES];
         for c in 0..count {
             let chunks = runs.map(|runs| runs.get(c));

@@ -11,7 +11,7 @@ const BLOCK: usize = 4096;
 /// Cost of a softmax per element, in the operations that [`Work::Flops`] counts.
 pub(super) const FLOPS_PER_ELEMENT: usize = 16;
 
-/// What is computed of a block of whole rows: `rows(source, other, rows)`.
+/// The computation on a block of whole rows: `rows(source, other, rows)`.
 trait RowBlockKernel<A>: Sync {
     fn rows(&self, from: Option<&[A]>, other: &[A], to: &mut [A]);
 }
@@ -93,7 +93,7 @@ fn map_blocks<A: Computing>(
     })
 }
 
-/// What is computed of a chunk: `chunk(first, source, chunk)`.
+/// The computation on a chunk: `chunk(first, source, chunk)`.
 trait ChunkKernel: Sync {
     fn chunk(&self, first: usize, from: Option<Source<'_>>, to: Sink<'_>);
 }

@@ -248,7 +248,7 @@ fn short_rows<F: Real>(data: &mut [F], width: usize, kind: SoftmaxKind) {
     along_rows(rest, width, kind);
 }
 
-/// [`short_rows`], with vectors along the rows. Those of 64 bytes would be wider than most rows: 65,536 f32
+/// [`short_rows`], with vectors along the rows. Vectors of 64 bytes would be wider than most rows: 65,536 f32
 /// in rows of 10 take 272 us with vectors of AVX2, and took 312 (Zen 4).
 fn along_rows<F: Real>(data: &mut [F], width: usize, kind: SoftmaxKind) {
     vectorize_lean(

@@ -36,7 +36,7 @@ pub struct QTensor {
     pub values: Tensor,
     /// The scales, `f32`: of shape `[1]` for the whole tensor, otherwise one per block.
     pub scales: Tensor,
-    /// What the scales of blocks are to be multiplied by, if the scheme has two levels of scales.
+    /// The number that the scales of blocks are to be multiplied by, if the scheme has two levels of scales.
     pub global: Option<f32>,
     /// The meaning of the codes, and their byte layout.
     pub scheme: QuantScheme,

@@ -190,7 +190,7 @@ fn int_bounds(distribution: Distribution, dtype: DType) -> Integers {
     Integers { low: low as i64, range: high.max(low + 1).wrapping_sub(low) as u64 }
 }
 
-/// What the blocks of a tensor are filled with.
+/// The numbers that the blocks of a tensor are filled with.
 enum Numbers {
     /// The element with the bits `one` for the words up to `last`, zero for the others.
     Bernoulli { last: u32, one: u64 },

@@ -161,7 +161,7 @@ pub(super) fn columns_when_computed(
     Ok(tensor.fold_when_computed(pieces)?.then_some(partials))
 }
 
-/// The partial results of blocks of rows of a matrix: of each block, those of its tiles of columns.
+/// The partial results of blocks of rows of a matrix: for each block, one for each tile of columns.
 pub(super) struct ColumnPartials {
     words: Scratch<Word>,
     /// Words of a partial result.

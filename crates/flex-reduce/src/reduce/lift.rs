@@ -88,8 +88,8 @@ impl_arith_uint!(u8, u16, u32, u64);
 pub(crate) trait LoopVectors {
     /// Whether the loop is compiled for an instruction set that [has vectors](has_vectors).
     const VECTORS: bool;
-    /// Writes the values of `from` to `to`, which has the same length. Widened one by one in lanes that the
-    /// compiler vectorises, halves took longer: the sums of 1,024 rows of 1,024 bf16 126 us.
+    /// Writes the values of `from` to `to`, which has the same length. Widened one by one, in lanes that the
+    /// compiler vectorises, halves took longer: the sums of 1,024 rows of 1,024 bf16 took 126 us.
     fn widen<H: Half>(from: &[H], to: &mut [f32]);
     /// The sum of a row by [`flex_math::sum_in`]; `None` without vectors.
     fn sum<T: StoredFloat>(row: &[T]) -> Option<T::Compute>;
@@ -164,8 +164,8 @@ pub(crate) trait Lift: Element {
     fn narrow(wide: Self::Wide) -> Self;
     /// The sum of a row in explicit vector code; `None` if there is no such code or the row is too short for
     /// it. Loops over lanes that the compiler vectorises reach half the speed for f32: 4.9 against 1.9 us for
-    /// 65,536 elements. Sums of rows of 64 to 255 f32 took 0.26 to 0.49 ns per element so, and take 0.05
-    /// to 0.12.
+    /// 65,536 elements. Sums of rows of 64 to 255 f32 took 0.26 to 0.49 ns per element in such loops, and
+    /// take 0.05 to 0.12.
     #[inline(always)]
     fn sum_row<W: LoopVectors>(_row: &[Self]) -> Option<Self::Wide> {
         None

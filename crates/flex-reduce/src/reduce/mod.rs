@@ -13,7 +13,7 @@
 //!   [`drivers`]: cut the work into tasks of fixed size and combine the tasks' results in a fixed order, so
 //!   that results are bit-identical for any number of threads. They are compiled once, and call a kernel once
 //!   per batch of rows or block of columns
-//! * [`several`]: sums over several axes, as few of them as memory allows
+//! * [`several`]: sums over several axes, which are merged where they lie evenly in memory
 //!
 //! Positions of extremes ([`arg`] over [`arg_kernel`]) and scans ([`scan`] over [`scan_kernel`] and
 //! [`scanner`]) have the same structure. A reduction in two passes, such as a variance, is a reducer too: see

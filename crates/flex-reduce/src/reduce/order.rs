@@ -16,8 +16,8 @@ pub(crate) enum Want {
 
 /// An order of elements by keys: the wanted extreme has the largest key.
 pub(crate) trait Order<T: Lift>: Copy + Send + Sync + 'static {
-    /// An order with the same extremes but for the sign of zeros. A search finds the value of an extreme by
-    /// the loops that are compiled for reductions.
+    /// An order with the same extremes but for the sign of zeros. With it, a search finds the value of an
+    /// extreme by the loops that are compiled for reductions anyway.
     type ByValue: Order<T>;
     /// An order whose keys are equal for the same elements: one for both extremes, so that the loops that
     /// look for an element are compiled once.

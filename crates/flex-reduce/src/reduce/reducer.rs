@@ -27,8 +27,8 @@ pub(crate) trait Reducer<T: Element>: Copy + Send + Sync + 'static {
     /// vectors of 32 bytes.
     const LEVELS: Levels = if T::IS_FLOAT { Levels::All } else { Levels::Lean };
     /// Whether the compiler vectorises a plain loop along a row, for which it chooses the lanes. 64 rows of
-    /// 1,024 (one thread of Zen 4): whether any u8 is true takes 0.7 us so, and took 3.1 in [`LANES`] lanes;
-    /// maxima of i16 2.2 and 9.1, of i64 with AVX2 12 and 31.
+    /// 1,024 (one thread of Zen 4): whether any u8 is true takes 0.7 us in such a loop, and took 3.1 in
+    /// [`LANES`] lanes; maxima of i16 2.2 and 9.1, of i64 with AVX2 12 and 31.
     const IS_PLAIN: bool = !T::IS_FLOAT && !Self::ROUNDS;
     /// Whether [`lift_all`](Self::lift_all) is faster on many elements than [`lift`](Self::lift) in a loop.
     const LIFTS_SLICES: bool = false;

@@ -41,7 +41,8 @@ pub(super) trait Accumulate: Lift {
     fn lower(acc: Self::Acc) -> Self;
 }
 
-/// Types whose accumulators `$wide` converts to what they are narrowed from.
+/// The accumulators of element types. `$wide` converts an accumulator to the type that the element is
+/// narrowed from.
 macro_rules! impl_accumulate {
     ($wide:expr; $($ty:ty => $acc:ty;)*) => {$(
         impl Accumulate for $ty {
@@ -131,8 +132,8 @@ impl<T: Lift, O: Order<T>> Scanner<T> for CumExtreme<O> {
     type Acc = T::Wide;
     const STRIPS: bool = true;
     /// Where AVX2 has no maximum that fits (of floats it drops NaN), the compiler turns `carry[j] =
-    /// max(carry[j], x)` into masked stores. Those of AVX2 are slow on AMD's processors: 1,024 running maxima
-    /// of 1,024 f32 take 676 us on Zen 5, and 246 with AVX-512.
+    /// max(carry[j], x)` into masked stores. The masked stores of AVX2 are slow on AMD's processors: 1,024
+    /// running maxima of 1,024 f32 take 676 us on Zen 5, and 246 with AVX-512.
     const COLUMN_LEVELS: Levels = match (T::IS_FLOAT, size_of::<T>()) {
         (true, _) | (false, 8) => Levels::All,
         _ => Levels::Lean,

@@ -22,7 +22,7 @@ const OP: &str = "sum_dims";
 /// Rows of fewer elements are short: 1.6 Mi f32 in rows of 56 take 230 us to add up, in long rows 140 (one
 /// core of Zen 4).
 const SHORT: isize = 256;
-/// Sums of so many long rows leave little enough for short rows to come second.
+/// If there are so many long rows, their sums leave few enough elements for short rows to come second.
 const FEW: usize = 4;
 
 /// Sum along several axes, which are kept with size 1. An axis may be named more than once. Halves are summed

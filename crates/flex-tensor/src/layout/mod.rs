@@ -224,7 +224,7 @@ impl Layout {
         }
         let (mut low, mut high) = (self.offset, self.offset);
         for (&size, &stride) in self.shape.iter().zip(&self.strides) {
-            // Saturates, so that no buffer holds a layout that is too large: a shape alone may be so.
+            // Saturates, so that no buffer holds a layout that is too large: a shape alone may be that large.
             let reach = (size - 1).saturating_mul(stride.unsigned_abs());
             if stride < 0 {
                 low -= reach;

@@ -23,7 +23,7 @@ const SECTIONS: usize = if cfg!(all(test, loom)) { 2 } else { 48 };
 /// The amount that [`Board::word`] holds for each helper that is up.
 const UP: u64 = 1 << 48;
 
-/// Models have no clock, by which callers are counted, and every look multiplies the orders of their steps.
+/// Models do not count callers: they have no clock, and every look would multiply the orders of their steps.
 const IS_MODEL: bool = cfg!(all(test, loom));
 
 /// Work done without a helper, in nanoseconds of one thread, after which a helper is woken for the next
@@ -51,8 +51,8 @@ fn last() -> usize {
     LAST.try_with(Cell::get).unwrap_or(0)
 }
 
-/// Whether this thread runs a task of a section. Its own sections are nested then, and it is no further
-/// caller.
+/// Whether this thread runs a task of a section. Its own sections are nested then, and it does not count as
+/// another caller.
 fn is_in_task() -> bool {
     IN_TASK.try_with(Cell::get).unwrap_or(false)
 }
@@ -75,13 +75,13 @@ pub(super) struct Board {
     word: CachePadded<AtomicU64>,
     /// Work done without a helper since one was last woken, in nanoseconds.
     alone: AtomicUsize,
-    /// Number of sections that were ever taken at once, at most. One as long as there is one caller, whose
-    /// sections do not nest.
+    /// Upper bound of the number of sections that were ever taken at once: one as long as there is one
+    /// caller, whose sections do not nest.
     used: AtomicUsize,
-    /// Sections whose last use was nested, a bit for each. Only callers are counted by it, which models do
-    /// not: so it is not loom's.
+    /// Sections whose last use was nested, a bit for each. It only serves to count callers, which models do
+    /// not do, so it is not loom's atomic.
     nested: core::sync::atomic::AtomicU64,
-    /// What is known about callers at the same time, once there were some.
+    /// The counts of simultaneous callers, once there were several.
     crowd: Crowd,
     /// The process in which the helpers run.
     process: u32,
@@ -132,8 +132,9 @@ impl Board {
         let Some((number, taken)) = taken else {
             return (0..tasks).for_each(|k| task.run(k));
         };
-        // Posted before it is open, so that a thread inside always finds the section posted, and what it
-        // withdraws stays so. Release and Acquire, so that steps on the word are in the order of its values.
+        // Posted before it is open, so that a thread inside always finds the section posted, and a section
+        // that it withdraws stays withdrawn. Release and Acquire, so that steps on the word are in the order
+        // of its values.
         let before = self.word.0.fetch_or(1 << number, Ordering::AcqRel);
         // SAFETY: `open` is closed below, or dropped when this frame unwinds. Both happen before `task` ends.
         let open = unsafe { taken.open(tasks, task, helpers) };
@@ -202,7 +203,7 @@ impl Board {
             if number >= self.used.load(Ordering::Relaxed) {
                 self.used.fetch_max(number + 1, Ordering::Relaxed);
             }
-            // The look mostly saves the step.
+            // Reading first mostly saves the exchange.
             if is_nested != (self.nested.load(Ordering::Relaxed) & 1 << number != 0) {
                 self.nested.fetch_xor(1 << number, Ordering::Relaxed);
             }
@@ -233,8 +234,8 @@ impl Board {
 
     /// Hides a section from helpers. Called by threads inside, and by the section's caller.
     fn withdraw(&self, number: usize) {
-        // The look saves a step that all cores would have to agree on. A thread inside reads no older value
-        // than the posting: it entered what was opened after that.
+        // Reading first saves an exchange that all cores would have to agree on. A thread inside reads no
+        // older value than the posting: the section was posted before it was opened, and entered after that.
         if self.word.0.load(Ordering::Relaxed) & (1 << number) != 0 {
             self.word.0.fetch_and(!(1 << number), Ordering::AcqRel);
         }

@@ -13,9 +13,10 @@
 //! So callers that have yielded are counted, and a crowd is remembered for a while.
 //!
 //! Measured on two cores of a Zen 4 by `benches/callers.rs`: 99th percentiles of the latencies as multiples
-//! of the fair share, by a counter that saw no waiting callers and by this one. The model takes one core 0.8
-//! ms: 4 callers 4.4 to 6.2 and 1.3, 16 callers 4.1 to 4.5 and 1.8 to 2.7. Their total throughput is the
-//! same. The total throughput of 16 callers of a model that takes 17 ms fell by 4 %.
+//! of the fair share, with a counter that saw no waiting callers and with this one, for a model that takes
+//! one core 0.8 ms. With 4 callers they are 4.4 to 6.2 and 1.3, with 16 callers 4.1 to 4.5 and 1.8 to 2.7.
+//! The total throughput is the same. The total throughput of 16 callers of a model that takes 17 ms fell by
+//! 4 %.
 //!
 //! A queue in which callers waited for their turns, first come, first served, had 1.0 to 1.6 fair shares with
 //! 16 callers of the model of 0.8 ms. But 16 callers of transformer blocks of 2 and 17 ms answered 7 to 9 %
@@ -38,7 +39,7 @@ const WINDOW: Duration = Duration::from_millis(1);
 const TURN: Duration = Duration::from_micros(700);
 
 /// How long a crowd is remembered after it was last seen whole. A caller that the system stops between two
-/// sections is not seen until it goes on, which takes the other callers' turns.
+/// sections is not seen until it goes on, which takes as long as the turns of the other callers.
 const MEMORY: Duration = Duration::from_millis(10);
 
 std::thread_local! {
@@ -48,8 +49,8 @@ std::thread_local! {
 
 /// See the [module](self). Counts are estimates: they decide who works, never what is computed.
 pub(super) struct Crowd {
-    /// What the times are counted from. Found when it is needed first: WebAssembly without a system has one
-    /// thread and no clock.
+    /// The instant from which times are counted. Set when it is first needed: WebAssembly without a system
+    /// has one thread and no clock.
     start: OnceLock<Instant>,
     /// Begin of the window, in nanoseconds.
     window: AtomicU64,

@@ -50,7 +50,7 @@ const SPINS: usize = if cfg!(all(test, loom)) { 0 } else { 4096 };
 /// twice the best choice in hindsight.
 const PATIENCE: Duration = if cfg!(all(test, loom)) { Duration::ZERO } else { Duration::from_micros(50) };
 
-/// What a panic carries.
+/// The payload of a panic.
 pub(super) type Payload = Box<dyn Any + Send>;
 
 /// The end of the list from which a thread claims tasks.
@@ -85,15 +85,15 @@ pub(super) struct Section {
     panicked: AtomicBool,
     /// The payload of the first panic of a task.
     payload: Mutex<Option<Payload>>,
-    /// What a waiting caller sleeps on. No data: the caller waits for `state`.
+    /// The lock that a waiting caller sleeps on. It guards no data: the caller waits for `state`.
     door: Mutex<()>,
     left: Condvar,
 }
 
 // SAFETY: only `job` keeps the type from being `Send` and `Sync` by itself, for its pointer and its cell. The
 // pointer leads to a `dyn Tasks`, which is `Sync`, so any thread may use it. The cell is written by the one
-// caller whose compare-exchange took the section, before it opens the section, and is read by helpers between
-// `enter` and `leave` alone, which exclude that (see `Taken::open`).
+// caller whose compare-exchange took the section, before it opens the section, and is read by helpers only
+// between `enter` and `leave`, when no caller writes it (see `Taken::open`).
 unsafe impl Send for Section {}
 // SAFETY: see above.
 unsafe impl Sync for Section {}
@@ -167,7 +167,8 @@ impl Section {
     /// ends.
     unsafe fn work(&self, end: End, job: Job, mut on_claim: impl FnMut(bool)) {
         // SAFETY: the caller of `Taken::open` keeps the tasks alive until the section is closed and every
-        // helper has left. The caller of this function vouches that this is not so before it returns.
+        // helper has left. The caller of this function vouches that this does not happen before the function
+        // returns.
         let task = unsafe { &*job.task };
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             while let Some((k, last)) = self.claim(end, job.tasks) {
@@ -249,7 +250,7 @@ impl<'a> Taken<'a> {
     /// Opens the section to at most `helpers` helpers at once.
     ///
     /// # Safety
-    /// What is returned must be dropped or [closed](Open::close), before `task` ends: that is what waits for
+    /// The returned [`Open`] must be dropped or [closed](Open::close) before `task` ends: only that waits for
     /// the helpers.
     pub(super) unsafe fn open(self, tasks: usize, task: &dyn Tasks, helpers: usize) -> Open<'a> {
         debug_assert!(0 < tasks && tasks <= MAX_TASKS && helpers <= MAX_HELPERS);

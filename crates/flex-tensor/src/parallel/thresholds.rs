@@ -53,8 +53,9 @@ pub const TASK_CHAIN_ELEMENTS: usize = 16 * 1024;
 /// Elements of a row of ascending numbers that one task writes; a multiple of every vector width.
 pub const TASK_ARANGE_ELEMENTS: usize = 1 << 15;
 
-/// Least number of rows of a product of halves that one task has, if others have the same columns. Each
-/// converts the right operand for itself, which takes as long as 8 multiplications of each of its elements.
+/// Least number of rows of a product of halves that one task has, if other tasks have the same columns. Each
+/// task converts the right operand for itself, which takes as long as 8 multiplications of each of its
+/// elements.
 pub const TASK_HALF_ROWS: usize = 64;
 
 /// Elements that one task searches for infinities, NaN and huge values.

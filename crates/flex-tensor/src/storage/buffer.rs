@@ -85,7 +85,7 @@ impl Buffer {
     /// Computes the bytes, if a computation provides them and nobody has read them yet.
     ///
     /// # Errors
-    /// Those of the computation.
+    /// The errors of the computation.
     pub fn evaluate(&self) -> crate::Result<()> {
         self.computation().map_or(Ok(()), |computation| computation.bytes().map(|_| ()))
     }

@@ -123,7 +123,7 @@ impl Bytes {
     /// Puts the result of the computation, if there is one, in its place.
     ///
     /// # Errors
-    /// Those of [`Deferred`]. The bytes are empty afterwards.
+    /// The errors of [`Deferred`]. The bytes are empty afterwards.
     pub(super) fn settle(&mut self) -> Result<()> {
         if let Owner::Deferred(_) = self.owner
             && let Owner::Deferred(computation) = core::mem::replace(self, Self::number(&[])).owner

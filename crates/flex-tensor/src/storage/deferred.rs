@@ -84,7 +84,7 @@ pub trait RowReducer: Send + Sync {
     /// The reduction of all rows of a tensor.
     ///
     /// # Errors
-    /// Too little memory. What else can be wrong is found before the reduction waits.
+    /// Too little memory. All other errors are found before the reduction waits.
     fn reduce(&self, tensor: Tensor) -> Result<Tensor>;
 }
 
@@ -95,7 +95,7 @@ pub trait Producer: Send + Sync {
     /// once, when the kernel needs it no more.
     ///
     /// # Errors
-    /// Too little memory. What else can be wrong is found before the result waits.
+    /// Too little memory. All other errors are found before the result waits.
     fn produce(&self, finish: Option<Finish<'_>>) -> Result<Tensor>;
 }
 

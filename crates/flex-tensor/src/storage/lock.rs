@@ -52,8 +52,8 @@ impl<T> Lock<T> {
         self.attempt().or_else(|| self.wait(PATIENCE))
     }
 
-    /// [`lock`](Self::lock) for what a thread can do without: in a forked process, `None` also if a thread of
-    /// this process holds the lock that took it before the fork was known.
+    /// [`lock`](Self::lock) for data that a thread can do without: in a forked process, `None` also if a
+    /// thread of this process holds the lock that took it before the fork was known.
     #[cfg(feature = "std")]
     #[inline]
     pub(super) fn lock_or_do_without(&self) -> Option<MutexGuard<'_, T>> {
@@ -85,7 +85,7 @@ impl<T> Lock<T> {
     #[cfg(feature = "std")]
     #[cold]
     fn wait(&self, patience: Duration) -> Option<MutexGuard<'_, T>> {
-        // What this process took since it knows that it is forked, its threads release.
+        // A lock that was taken since this process knows that it is forked is released by its threads.
         let is_forked = process::is_forked();
         let mut start: Option<Instant> = None;
         loop {

@@ -34,7 +34,7 @@ const CLASSES: usize = 4 * (if cfg!(target_pointer_width = "64") { 40 } else { 3
 /// The [`default_limit`] where the system does not tell how much memory there is, which is everywhere but on
 /// Linux.
 pub const FIXED_LIMIT: usize = if cfg!(target_pointer_width = "64") { 1 << 30 } else { 64 << 20 };
-/// The part of the memory that the process may use which the pool keeps by default.
+/// By default the pool keeps one part in this many of the memory that the process may use.
 const SHARE: u64 = 8;
 
 /// Number of classes with slots: blocks of up to 16 KiB, which is 4,096 f32.
@@ -58,7 +58,7 @@ struct Pool {
     misses: AtomicU64,
     /// Number of blocks that gave way to others.
     evictions: AtomicU64,
-    /// The most that `cached` was, but for blocks that were not kept.
+    /// The maximum of `cached` so far, apart from blocks that were not kept.
     peak: AtomicUsize,
 }
 
@@ -82,7 +82,7 @@ struct Class {
 /// Later than every block.
 const NONE_WAITS: u64 = u64::MAX;
 
-/// What is behind the lock of a class.
+/// The data behind the lock of a class.
 struct Waiting {
     /// The blocks and the times at which they were returned. The last one is taken first, since the caches
     /// may still hold it; so blocks that nobody needs any more gather at the front.
@@ -112,7 +112,7 @@ impl Class {
         self.oldest_and_one.load(Relaxed).wrapping_sub(1)
     }
 
-    /// What is behind the lock. `None` if this process was forked from one in which another thread held the
+    /// The data behind the lock. `None` if this process was forked from one in which another thread held the
     /// lock at that time: that thread does not exist here, and its lock stays locked.
     fn waiting(&self) -> Option<MutexGuard<'_, Waiting>> {
         let waiting = self.waiting.lock_or_do_without();
@@ -222,8 +222,8 @@ pub fn default_limit() -> usize {
     FOUND.compare_exchange(UNSET, found, Relaxed, Relaxed).err().unwrap_or(found)
 }
 
-/// Limits the bytes kept for reuse; zero turns the pool off. Blocks beyond the new limit are freed, those
-/// first that have waited longest.
+/// Limits the bytes kept for reuse; zero turns the pool off. Blocks beyond the new limit are freed, the
+/// longest-waiting first.
 pub fn set_limit(bytes: usize) {
     POOL.set_limit(bytes);
 }
@@ -376,7 +376,7 @@ impl Pool {
             self.cached.fetch_sub(capacity, Relaxed);
             return;
         }
-        // What gave way counts no more.
+        // Blocks that gave way no longer count.
         let cached = if evicts { self.cached.load(Relaxed) } else { reserved }.min(limit);
         if self.peak.load(Relaxed) < cached {
             self.peak.fetch_max(cached, Relaxed);

@@ -71,10 +71,11 @@ pub trait Key: Any + Eq + Send + Sync {}
 
 impl<T: Any + Eq + Send + Sync> Key for T {}
 
-/// A buffer's place for one form: of the key by which its bytes were first used.
+/// A buffer's place for one form: the form of the key with which its bytes were first used.
 ///
-/// Every buffer's end asks whether there is one. So `Slot` asks itself, by one comparison in the caller: the
-/// library's `OnceBox` does it in a function, which took 14 of the 1,000 instructions of a small operation.
+/// Dropping a buffer asks whether there is a form. So `Slot` asks by one comparison that is inlined into the
+/// caller: the library's `OnceBox` asks in a function, which took 14 of the 1,000 instructions of a small
+/// operation.
 #[derive(Default)]
 pub(super) struct Slot(ManuallyDrop<OnceBox<Use>>);
 
@@ -85,7 +86,7 @@ impl Drop for Slot {
     }
 }
 
-/// The first use, and what comes of it.
+/// The first use, and the form that comes of it.
 struct Use {
     key: Box<dyn Any + Send + Sync>,
     /// Whether a thread prepares the form, or did.

@@ -8,7 +8,7 @@
 use crate::error::{Error, Result};
 use alloc::vec::Vec;
 
-/// Less than this is not asked for in advance.
+/// Fewer bytes than this are not asked for in advance.
 const ASKED: usize = 1 << 20;
 
 /// `Ok` if the system can provide `bytes` of working memory now, apart from what is in use. Nothing is kept,

@@ -8,10 +8,10 @@ use core::ops::{Deref, DerefMut};
 
 /// Working memory for elements of a type. At first the elements are arbitrary.
 ///
-/// It begins with a cache line, as every [buffer](super::ALIGN) of more than 256 bytes, so that vectors of a
-/// row lie in one line each. A `Vec` of numbers does not: system allocators begin 16 bytes after a line.
-/// Softmax of a million f16, whose passes over a row are in f32, took 491 us there, and takes 436 (one thread
-/// of Zen 4).
+/// It begins at the start of a cache line, as every [buffer](super::ALIGN) of more than 256 bytes, so that
+/// vectors of a row lie in one line each. A `Vec` of numbers does not: system allocators begin 16 bytes after
+/// the start of a line. Softmax of a million f16, whose passes over a row are in f32, took 491 us in a `Vec`,
+/// and takes 436 (one thread of Zen 4).
 pub struct Scratch<T> {
     bytes: Bytes,
     element: PhantomData<T>,

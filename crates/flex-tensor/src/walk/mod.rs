@@ -190,7 +190,7 @@ fn advance<const N: usize>(position: &mut [usize; N], axis: &Axis<N>, steps: usi
     }
 }
 
-/// A row of a walk. Compiled apart from what is done with the rows, but for the steps along an axis.
+/// A row of a walk. Compiled apart from the code that uses the rows, but for the steps along an axis.
 struct Cursor<'a, const N: usize> {
     /// All axes but the innermost.
     outer: &'a [Axis<N>],

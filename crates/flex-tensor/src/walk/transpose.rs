@@ -142,7 +142,7 @@ fn transpose_block<T: bytemuck::Pod>(
                 continue;
             }
             // Lines of the source often lie a multiple of 4 KiB apart, and would evict each other from the
-            // first cache before all rows of the tile are written.
+            // first-level cache before all rows of the tile are written.
             for (j, to) in tile.iter_mut().enumerate() {
                 let from = &src[line(r, c + j)..];
                 *to = *from.first_chunk().expect("a full tile");

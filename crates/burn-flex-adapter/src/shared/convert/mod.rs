@@ -185,8 +185,8 @@ pub(super) fn transpose(tensor: FlexTensor) -> Result<Tensor> {
     }
 }
 
-/// Powers with integer exponents, of the dtype of `base`. Those of halves are computed in f32: halves would
-/// round large exponents, and with them the sign of a negative number's power. Those of integers with
+/// Powers with integer exponents, of the dtype of `base`. Powers of halves are computed in f32: halves would
+/// round large exponents, and with them the sign of a negative number's power. Powers of integers with
 /// exponents of another dtype are computed in 64 bits: a narrow dtype would wrap the exponents.
 pub(super) fn powers(base: Tensor, exponents: Tensor) -> Result<Tensor> {
     let dtype = base.dtype();

@@ -24,9 +24,9 @@ use flex_math::simd::{SQUARE, Simd, WithSimd, has_vectors, prefetch, transposed}
 /// Bytes of the block of panels that all strips pass over: half of a small second-level cache.
 const BLOCK_BYTES: usize = 256 * 1024;
 
-/// Rows of the output per vector of a panel, and bytes of a block of terms of the right operand, from which
-/// it is packed. A smaller operand stays in the caches as it is. Panels of few vectors read a cache line of
-/// each row, so packing pays sooner.
+/// The right operand is packed from [`PACK_ROWS`] rows of the output per vector of a panel on, if a block of
+/// its terms takes more than [`PACK_BYTES`]. A smaller operand stays in the caches as it is. Panels of few
+/// vectors read a cache line of each row, so packing pays sooner.
 ///
 /// On Zen 4, 32 rows by a square of 1,024 took 604 us in place and 613 packed on the way; 128 rows 3,227 and
 /// 2,727, where the square was not in the second-level cache. At AVX2, 16 rows by a square of 384 took 43 us
@@ -139,7 +139,7 @@ impl<T: Real> PartByBlocks<'_, T> {
                             }
                         }
                     }
-                    // What the first strip reads after these columns, if it reads memory.
+                    // The columns that the first strip reads after these, if it reads memory.
                     let to_come = n - col - cols;
                     let next = if pack_right || small {
                         nothing
@@ -229,9 +229,9 @@ impl<T: Real> PartByBlocks<'_, T> {
 }
 
 impl<T: Real> StripProduct<T> {
-    /// Multiplies the strip, of `height` rows, by all columns. Besides, a strip of [`ROWS`] rows `does`
-    /// what one of the constants of [`tile`](super::tile) says. Strips of other heights prefetch the next
-    /// tile, whether or not they are the first to pass over a block.
+    /// Multiplies the strip, of `height` rows, by all columns. Besides, a strip of [`ROWS`] rows does the
+    /// work that `does` names, one of the constants of [`tile`](super::tile). Strips of other heights
+    /// prefetch the next tile, whether or not they are the first to pass over a block.
     ///
     /// # Safety
     /// As for [`columns`](Self::columns).

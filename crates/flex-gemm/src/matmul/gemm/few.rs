@@ -14,7 +14,7 @@ use crate::float::Real;
 use core::ops::Range;
 use flex_math::simd::SQUARE;
 
-/// The most columns: those of a tile of dot products.
+/// The most columns: as many as a tile of dot products has.
 const FEW: usize = SQUARE;
 
 /// Least number of rows of a product that has such columns. Packing a column takes as long as the products
@@ -27,8 +27,8 @@ pub(super) const fn serves<T>() -> bool {
     size_of::<T>() == size_of::<f32>()
 }
 
-/// Whether columns after the last whole vector are multiplied apart, in a product that begins with a bias, of
-/// so many rows, with so many terms in a block, by a left operand of this layout. It is asked for the whole
+/// Whether columns after the last whole vector are multiplied apart, in a product that begins with a bias and
+/// has so many rows, so many terms in a block, and a left operand of this layout. The answer is for the whole
 /// product and not for a part: the order in which terms are summed depends on it.
 pub(super) fn are_apart<T>(rows: usize, terms: usize, left: MatLayout) -> bool {
     serves::<T>() && rows >= ROWS && terms >= dots::TERMS && left.col_stride == 1
@@ -64,7 +64,7 @@ pub(super) fn room(few: usize, terms: usize) -> usize {
 }
 
 /// Multiplies these rows and terms of a part by its last columns, which are `packed`. The sums of the first
-/// terms begin with the bias, those of others are added.
+/// terms begin with the bias; the sums of later terms are added to them.
 #[inline(never)]
 pub(super) fn multiply<T: Real>(
     part: &ProductPart<'_, T>,

@@ -60,13 +60,13 @@ pub fn gemm_into<T: Real>(
     GemmArgs { dst, a, b, scales: Scales { alpha, beta }, completion: None, threads }.run();
 }
 
-/// What becomes of the sums of a product, beside its output.
+/// The bias that the sums of a product begin with, and the operations that complete them.
 #[derive(Clone, Copy)]
 pub struct Completion<'a, T> {
     /// What the sums of each row begin with.
     pub bias: &'a [T],
-    /// Called with every element of the output once, soon after it was computed: with the position of the
-    /// first in the slice of the output, and the bytes of neighbours.
+    /// Gets every element of the output once, soon after it was computed. A call passes a run of neighbours:
+    /// the position of the first in the slice of the output, and the bytes of all.
     pub finish: Option<Finish<'a>>,
 }
 
@@ -216,7 +216,7 @@ fn multiply_by_dots<T: Real>(part: ProductPart<'_, T>, right: MatRef<'_, T>, blo
     dispatch(PartByDots { part, right, blocks });
 }
 
-/// What a product does with its sums: `alpha * sum + beta * old`. With `beta` zero the old value is not read.
+/// How a product stores its sums: `alpha * sum + beta * old`. With `beta` zero the old value is not read.
 #[derive(Clone, Copy)]
 struct Scales<T> {
     alpha: T,

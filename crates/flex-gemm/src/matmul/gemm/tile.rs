@@ -36,9 +36,9 @@ const LINE: usize = 16;
 /// Nothing: the operands are small. Chosen at run time, every loop would execute the instructions of a
 /// prefetch: 5 % of the instructions of a product of 32 x 32.
 pub(super) const SUM: u8 = 0;
-/// Prefetching the numbers of the right operand shortly before their use, and the next strip of the left one.
-/// Strips of the kinds below do so too. Those of other heights than [`ROWS`], which no strip or one follows,
-/// leave out the left operand.
+/// Prefetching the numbers of the right operand shortly before their use, and the next strip of the left
+/// operand. Strips of the kinds below do so too. Strips of other heights than [`ROWS`], which are followed by
+/// one strip at most, do not prefetch the left operand.
 pub(super) const FETCH_NEAR: u8 = 1;
 /// Prefetching the right operand a tile ahead: the first strip that passes over it, which may find it in
 /// memory. Its rows lie in pages of their own, and the hardware prefetches within a page.
@@ -113,7 +113,7 @@ pub(super) struct StripProduct<T> {
     pub next: Next<T>,
 }
 
-/// What tiles prefetch of the right operand, row by row: the next block of it, or the next tile.
+/// The part of the right operand that tiles prefetch, row by row: its next block, or its next tile.
 ///
 /// The first strip of a block would wait for memory, so the strips that pass over the block before prefetch
 /// it: each tile fetches one cache line of each row. On Zen 4, 128 rows by 768 x 3,072 in memory took 5.56 ms
@@ -213,8 +213,8 @@ impl<T: Real> StripProduct<T> {
         }
     }
 
-    /// What a tile of `width` columns prefetches, whose right operand begins at `right` and of which `left`
-    /// columns are left: the next tile.
+    /// The next tile, which a tile of `width` columns prefetches: the right operand of the tile begins at
+    /// `right`, and `left` columns are left.
     #[inline(always)]
     fn next_tile(&self, right: *const T, left: usize, width: usize) -> Next<T> {
         if left > width {

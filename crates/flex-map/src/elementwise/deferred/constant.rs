@@ -54,8 +54,8 @@ impl Deferred for Constant {
     }
 }
 
-/// A tensor of `value` that takes no memory until its bytes are read; `None` if it would be smaller than what
-/// [waits](super::least_bytes), or exceed 1 GiB.
+/// A tensor of `value` that takes no memory until its bytes are read; `None` if it would be smaller than the
+/// results that [wait](super::least_bytes), or exceed 1 GiB.
 ///
 /// # Errors
 /// A dtype that the engine does not hold, or more elements than a number can count.

@@ -2,8 +2,8 @@
 //!
 //! An operation on large tensors returns a tensor without bytes: a [`Node`] with the operation
 //! and its operands. Whoever reads the bytes runs the chain of operations below: tile by tile, so that
-//! intermediate results stay in the first cache. Each operand is read once. An intermediate result is written
-//! if a tensor outside of the chain still holds it.
+//! intermediate results stay in the first-level cache. Each operand is read once. An intermediate result is
+//! written if a tensor outside of the chain still holds it.
 //!
 //! A reduction of the rows of a tensor that waits is an operation of the chain too. Its result has an element
 //! for each row, and so have the results of operations on it ("row results"). An operation on all elements
@@ -21,7 +21,7 @@
 //! * `constant.rs`: tensors of one number;
 //! * `node.rs`: operations that wait, and the thread that computes them;
 //! * `program.rs`: from a chain to a list of steps over registers;
-//! * `stages.rs`: what all tiles of a program have in common, found once;
+//! * `stages.rs`: the stages and buffers that all tiles of a program share, found once;
 //! * `tiles.rs`: runs the stages, tile by tile;
 //! * `pass.rs`: runs several steps of light functions in one pass over a tile;
 //! * `rows.rs`: reductions of rows.
@@ -86,11 +86,11 @@ const SOONER: usize = 4;
 const MOST_PRODUCED: usize = 1 << 30;
 
 /// A view does not wait to be read if its buffer has more than this many times the bytes of the view and of
-/// the result: the buffer stays in memory meanwhile, and may be free otherwise. Chunks of a tensor wait, a
+/// the result: the buffer stays in memory meanwhile, and might be freed otherwise. Chunks of a tensor wait, a
 /// batch of a data set is read at once, which costs one pass over the batch.
 const MOST_KEPT: usize = 4;
 
-/// What a chain consists of.
+/// The extent of a chain: its operations, the tensors that it reads, and its elements.
 #[derive(Clone, Copy, Debug)]
 struct Extent {
     nodes: usize,
@@ -157,9 +157,9 @@ pub fn least_bytes() -> usize {
 
 /// Sets the number of bytes from which on operations wait for a reader of their results. A light operation on
 /// f32 waits if it reads and writes at least `bytes` bytes, another elementwise operation if it moves 128
-/// times as many. With 1 all operations wait, with `usize::MAX` all compute at once, reductions of what waits
-/// included. For measurements and for finding faults; results have the same bits. Operations that already
-/// wait go on waiting.
+/// times as many. With 1 all operations wait, with `usize::MAX` all compute at once, including reductions of
+/// results that wait. For measurements and for finding faults; results have the same bits. Operations that
+/// already wait go on waiting.
 pub fn set_least_bytes(bytes: usize) {
     LEAST.store(bytes.max(1), Ordering::Relaxed);
 }
@@ -252,7 +252,7 @@ fn pays_or_joins(is_light: bool, inputs: &[Input], bytes: usize) -> bool {
     let like_light = is_light || least == 1;
     let enough = if like_light { least } else { least.saturating_mul(HEAVY) };
     // Operations of any size follow a kernel, whose result they complete, and a reduction, with which they
-    // read their operands from the first cache; light ones follow any operation.
+    // read their operands from the first-level cache; light ones follow any operation.
     let joins = |node: &Node| {
         let Extent { producers, row, .. } = node.extent();
         node.waits() && (like_light || producers > 0 || row > 0)
@@ -302,7 +302,7 @@ pub(super) fn wait<const N: usize>(
 /// small, or larger than [`MOST_PRODUCED`], the kernel computes it at once.
 ///
 /// # Errors
-/// Those of the kernel, if it computes at once.
+/// The errors of the kernel, if it computes at once.
 pub fn produce(producer: impl Producer + 'static, shape: Shape, dtype: DType) -> Result<Tensor> {
     let count = shape.num_elements();
     if !pays(count, 2 * dtype.size() * SOONER) || count.saturating_mul(dtype.size()) > MOST_PRODUCED {
@@ -354,8 +354,8 @@ fn walk(operand: &Layout, shape: &Shape) -> Walk<1> {
     Walk::following(&output, [operand.offset()], |_, axis| stretched_stride(operand, shape, axis))
 }
 
-/// The chain of the node that a tensor waits for, if the tensor may be an operand of it: of an operation
-/// whose output has this shape and `count` elements.
+/// The chain of the node that a tensor waits for, if the tensor may be an operand of an operation whose
+/// output has this shape and `count` elements.
 fn waiting(tensor: &Tensor, shape: &Shape, count: usize) -> Option<Extent> {
     let node = tensor.computation::<Node>().filter(|node| node.waits())?;
     let extent = node.extent();
@@ -379,7 +379,7 @@ fn is_by_row(tensor: &Tensor, shape: &Shape, row: usize, rows: usize) -> bool {
     whole && inner.size == row && inner.strides[0] == 0
 }
 
-/// What the chain of an operation with these operands consists of. Operands that wait and do not fit into the
+/// The extent of the chain of an operation with these operands. Operands that wait and do not fit into the
 /// chain are computed.
 fn extent(inputs: &[Input], shape: &Shape, count: usize) -> Extent {
     let tensors = || inputs.iter().filter_map(Input::tensor);
@@ -399,7 +399,7 @@ fn extent(inputs: &[Input], shape: &Shape, count: usize) -> Extent {
         }
     }
     if !extent.is_within_bounds() {
-        // What several operands need was added more than once.
+        // Nodes and leaves that several operands need were added more than once.
         let (nodes, leaves) = node::count_once(tensors());
         extent = Extent { nodes: nodes + 1, leaves, ..extent };
     }
@@ -410,7 +410,7 @@ fn extent(inputs: &[Input], shape: &Shape, count: usize) -> Extent {
     Extent::alone(tensors().count(), count)
 }
 
-/// Computes what a tensor waits for; the tensor's reader gets the error.
+/// Computes the bytes that a tensor waits for; the tensor's reader gets the error.
 fn evaluate(tensor: &Tensor) {
     let _ = tensor.evaluate();
 }

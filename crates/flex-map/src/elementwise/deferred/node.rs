@@ -18,7 +18,7 @@ use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use smallvec::{SmallVec, smallvec};
 use std::sync::OnceLock;
 
-/// What a node waits for.
+/// The work that a node has to do.
 pub(super) enum Todo {
     /// An elementwise operation. In a box, because it goes through several hands: its operands are some 500
     /// bytes.
@@ -168,7 +168,7 @@ impl Node {
         self.extent
     }
 
-    /// Takes what the node waits for. `None` if a thread has taken it before. `process` is the
+    /// Takes the node's work. `None` if a thread has taken it before. `process` is the
     /// [current](process::current) one, which the thread asks the system for once per chain.
     fn take(&self, process: u32) -> Option<Todo> {
         let mut todo = self.todo.lock()?;
@@ -303,9 +303,9 @@ impl Claimed {
         }
     }
 
-    /// Whether the operation computes its result without a program if it is the only one. It takes a program
-    /// to write a result past the caches, and to write one that is larger than all operands: numbers may have
-    /// taken the place of the others.
+    /// Whether the operation computes its result without a program if it is the only one. A program is needed
+    /// to write a result past the caches, and to write a result that is larger than all operands that are
+    /// tensors: numbers may have taken the place of the other operands.
     fn runs_alone(&self) -> bool {
         let Some(Todo::Call(call)) = &self.todo else { return false };
         if call.op.reduces() {
@@ -402,8 +402,8 @@ impl Chain {
     }
 
     /// Computes the chain, and folds pieces of the result that is being read, which is stored if it is
-    /// `held`. Whether they were folded: where there is too little memory for all results, they are computed
-    /// singly.
+    /// `held`. Returns whether they were folded: where there is too little memory for all results, the
+    /// results are computed singly.
     fn fold_pieces(mut self, held: bool, pieces: PieceReduction<'_>) -> Result<bool> {
         let (results, folded) = match ChainProgram::new(&mut self.0).fold_pieces(held, pieces) {
             Ok((results, folded)) => (Ok(results), folded),
@@ -429,8 +429,8 @@ impl Chain {
         last.is_held && last.todo.as_ref().is_some_and(fits) && before.iter().all(|claimed| !claimed.is_held)
     }
 
-    /// Hands the results of the nodes that are held to them, or an error to all nodes. The error of the node
-    /// that is being read.
+    /// Hands the results of the nodes that are held to them, or an error to all nodes. Returns the error of
+    /// the node that is being read.
     fn finish(&self, results: Result<Vec<Result<Bytes>>>) -> Result<()> {
         let results = results.inspect_err(|error| {
             for claimed in &self.0 {

@@ -1,8 +1,8 @@
 //! Several steps in one pass over a tile, with the value in vector registers.
 //!
-//! A step by itself loads and stores a tile in the first cache, which takes longer than a light function. So
-//! steps of light functions that follow each other are joined: a few vectors at a time go through all of
-//! them. A result that another step than the next one reads is stored on the way.
+//! A step by itself loads and stores a tile in the first-level cache, which takes longer than a light
+//! function. So steps of light functions that follow each other are joined: a few vectors at a time go
+//! through all of them. A result that another step than the next one reads is stored on the way.
 
 use super::super::light::LightFn;
 use flex_math::simd::{

@@ -25,8 +25,8 @@ use alloc::vec::Vec;
 use flex_math::simd::WIDEST;
 use smallvec::SmallVec;
 
-/// Elements per tile, about. Two registers of 2,048 f32 are half of a first cache of 32 KiB; in half as many
-/// elements, the calls of the kernels would take as long as their work.
+/// Elements per tile, about. Two registers of 2,048 f32 are half of a first-level cache of 32 KiB; in half as
+/// many elements, the calls of the kernels would take as long as their work.
 const TILE: usize = 2048;
 
 /// A row gets its own tiles if it has at least this many elements divided by the number of row operands. Each
@@ -36,7 +36,7 @@ const LONG_ROWS: usize = 2048;
 /// Bytes of the registers of a tile that passes read by row. A tile costs some 0.3 us beside the work on it.
 /// Of layer norm's forward and backward pass over 1,024 rows of 1,024, the fastest of 300 runs takes 1.49 ms
 /// with 24 KiB, 1.40 with 40 and 1.33 with 64 and 96 on one thread, and 0.78, 0.74, 0.71 and 0.75 on two
-/// (Zen 5, with a first cache of 48 KiB).
+/// (Zen 5, with a first-level cache of 48 KiB).
 const ROWS_BYTES: usize = 48 * 1024;
 
 /// Most elements of a row that is reduced while it is computed: a register of 64 KiB of f32.
@@ -85,7 +85,8 @@ impl Place {
         matches!(self, Self::Leaf(leaf) if *leaf == k)
     }
 
-    /// The place of the same operand where `target` says where results are put that were put elsewhere.
+    /// The place of the same operand after results were moved: `target` maps the old target of a result to
+    /// the new one.
     fn moved(&self, target: impl Fn(Target) -> Target) -> Self {
         let at = |was: Target, size: usize| match target(was) {
             Target::Register(register) => Self::Register(register, size),
@@ -138,8 +139,8 @@ pub(super) struct Step {
     /// Whether a step after the next one reads the result.
     pub is_kept: bool,
     /// Whether the step belongs to the pass of the step before: both functions are light. It need not read
-    /// that step's result: Adam's update of 11.5 M parameters takes 24 to 29 ms so, and 37 to 40 where only
-    /// steps that do were joined (one thread of Zen 4).
+    /// that step's result: Adam's update of 11.5 M parameters takes 24 to 29 ms in this way, and 37 to 40
+    /// where only steps that read it were joined (one thread of Zen 4).
     pub continues: bool,
 }
 
@@ -393,8 +394,8 @@ impl ChainProgram {
         }
     }
 
-    /// Decides whether passes read row results by row, and which leaves they read so. Returns the number of
-    /// elements after which the numbers of leaves begin again: a tile ends there.
+    /// Decides whether passes read row results by row, and which leaves they read by row. Returns the number
+    /// of elements after which the numbers of leaves begin again: a tile ends there.
     fn read_by_row(&mut self) -> usize {
         if self.unit == 1 {
             return self.read_leaves_by_row();
@@ -436,7 +437,7 @@ impl ChainProgram {
     }
 
     /// [`read_by_row`](Self::read_by_row) where no rows are reduced: if all leaves in rows have one number
-    /// for each, as those of a batch norm, which has one for each channel.
+    /// for each row, as the leaves of a batch norm, which has one for each channel.
     fn read_leaves_by_row(&mut self) -> usize {
         let mut common = None;
         for (k, leaf) in self.leaves.iter().enumerate() {
@@ -468,8 +469,8 @@ impl ChainProgram {
         self.by_row.is_some() && step.src.iter().any(is_by_row)
     }
 
-    /// How many rows a tile has that passes read by row: as many as leave what is stored of the registers in
-    /// the first cache.
+    /// How many rows a tile has that passes read by row: as many as leave room in the first-level cache for
+    /// the registers that are stored.
     fn rows_of_tile(&self) -> usize {
         let is_stored = |k: &usize| {
             let is_last = self.steps.get(k + 1).is_none_or(|next| !next.continues);
@@ -498,8 +499,8 @@ impl ChainProgram {
     }
 
     /// [`run`](Self::run), where pieces of the last output are folded meanwhile. That output is stored if it
-    /// is `held`; otherwise the results are those of the outputs before. Also returns whether pieces were
-    /// folded: without memory for the results all of them are computed singly.
+    /// is `held`; otherwise only the outputs before it have results. Also returns whether pieces were folded:
+    /// without memory for the results all of them are computed singly.
     ///
     /// # Errors
     /// As `run`.
@@ -623,7 +624,7 @@ impl ChainProgram {
     /// Computes the only output where a kernel's result lies, piece by piece: the result is leaf `k`.
     ///
     /// # Errors
-    /// Those of the kernel; an operand that could not be computed.
+    /// The errors of the kernel; an operand that could not be computed.
     pub(super) fn run_after(mut self, k: usize, producer: &dyn Producer) -> Result<Bytes> {
         self.ensure_working_memory(None)?;
         drop(self.move_leaf(k, 0));

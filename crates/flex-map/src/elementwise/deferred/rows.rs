@@ -17,12 +17,12 @@ use smallvec::smallvec;
 /// in memory, which may be a thousand times larger than its result.
 pub(super) const MAX_REDUCTIONS: usize = 64;
 
-/// Most of them that read a tensor which is computed. The operations that such a reduction waits for mostly
-/// follow at once. Where they do not, the tensor would often be dropped meanwhile.
+/// Most of these reductions that read a tensor whose bytes are already computed. The operations that such a
+/// reduction waits for mostly follow at once. Where they do not, the tensor would often be dropped meanwhile.
 pub(super) const MAX_REDUCTIONS_OF_READY: usize = 4;
 
-/// A reduction of a larger tensor that is computed does not wait: with the number above, what waits keeps at
-/// most 1 GiB in memory.
+/// A reduction of a larger tensor that is computed does not wait: with the number above, the reductions that
+/// wait keep at most 1 GiB in memory.
 const MOST_READY: usize = 256 * 1024 * 1024;
 
 /// Such a reduction waits from this many times the bytes on that a light operation does: 1 MiB. If its result
@@ -142,10 +142,10 @@ impl Deferred for ReadyRows {
     }
 }
 
-/// The operand of a reduction along `axis`: a tensor of the same elements, or the tensor itself. The
-/// reduction of what is returned waits if the operations that follow it are likely to read the operand too,
-/// and to be one pass with it: if it is large, somebody else holds it, and the axis is the last. So a softmax
-/// that is made of single operations, or a norm, reads its operand from memory once.
+/// The operand of a reduction along `axis`: a tensor of the same elements, or the tensor itself. A reduction
+/// of the returned tensor waits if the operations that follow it are likely to read the operand too, and to
+/// be one pass with it: if it is large, somebody else holds it, and the axis is the last. So a softmax that
+/// is made of single operations, or a norm, reads its operand from memory once.
 ///
 /// The result of the reduction has the same bits.
 pub fn operand_of_reduction(tensor: Tensor, axis: usize) -> Tensor {

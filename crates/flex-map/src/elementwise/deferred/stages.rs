@@ -1,7 +1,7 @@
-//! What all tiles of a program have in common, found once: its stages, and the buffers of its leaves.
+//! The stages of a program and the buffers of its leaves, which all its tiles share, found once.
 //!
-//! A tile takes about a microsecond, and a kernel may hand over pieces of a few dozen elements. So what is
-//! left for each tile is to look up slices and numbers, or nothing where a pass reads leaves alone.
+//! A tile takes about a microsecond, and a kernel may hand over pieces of a few dozen elements. So the only
+//! work left for each tile is to look up slices and numbers; where a pass reads leaves alone, there is none.
 
 use super::MAX_LEAVES;
 use super::pass::{FusedPass, Link, LinkOperand, PassRows};
@@ -272,7 +272,8 @@ pub(super) struct Route<'p> {
     /// The functions, if they are the same for all tiles: they read leaves and the pass's own results. So
     /// little is left to do for a tile, and a kernel may hand over rows of a few hundred elements.
     links: Option<Vec<Link<'p>>>,
-    /// Where results are stored: outputs, the last result, and what other steps than the next one read.
+    /// Where results are stored: outputs, the last result, and results that other steps than the next one
+    /// read.
     targets: SmallVec<[Target; 4]>,
 }
 

@@ -40,7 +40,7 @@ pub(super) struct RowTile {
     pub by_row: Option<PassRows>,
 }
 
-/// What a row result is for a step on all elements.
+/// A row result as an operand of a step on all elements.
 pub(super) enum RowNumbers<'a> {
     /// The result of the tile's only row.
     One(&'a [u8]),

@@ -111,7 +111,7 @@ impl DepthwiseGradient<'_> {
                     to: &mut lines[..count * self.grid_len()],
                     len: self.grid_len(),
                 });
-                // Of the next image: the processor does not foresee it.
+                // Prefetches the next image, which the hardware does not foresee.
                 let ahead = |from: *const f32, len: usize| {
                     let next = from.wrapping_add((number + groups) * len);
                     prefetch_far(next.cast(), count * len * size_of::<f32>());

@@ -46,8 +46,8 @@ const BAND: usize = 4 * 1024;
 /// third-level cache, takes 0.33 ms with it and 0.31 without.
 const LEAST_FETCHED: usize = 8 * 1024 * 1024;
 
-/// The most taps of a pass and the most passes, which are listed in memory that nobody is asked for, and the
-/// most elements of a channel's planes, so that no product of sizes overflows.
+/// The most taps of a pass and the most passes, whose lists take memory that is not asked for in advance, and
+/// the most elements of a channel's planes, so that no product of sizes overflows.
 const MOST_TAPS: usize = 1024;
 const MOST_PASSES: usize = 16;
 const MOST_ELEMENTS: usize = 1 << 24;
@@ -237,7 +237,7 @@ fn split<T>(lines: &[T]) -> impl Iterator<Item = &[T]> {
     (0..blocks).map(move |k| &lines[cut(k)..cut(k + 1)])
 }
 
-/// What a task computes channels from.
+/// The operands from which a task computes channels.
 struct ChannelSource<'a> {
     depthwise: &'a Depthwise<'a>,
     operands: &'a ConvOperands<'a, f32>,
@@ -326,7 +326,7 @@ impl ChannelSource<'_> {
 struct ChannelSums<'a> {
     depthwise: &'a Depthwise<'a>,
     operands: &'a ConvOperands<'a, f32>,
-    /// The channels, of those of all images.
+    /// The numbers of the channels, among the channels of all images.
     numbers: Range<usize>,
     /// The planes of the channels, for these rows.
     planes: &'a [f32],
@@ -450,7 +450,7 @@ impl BandSums<'_> {
             let sums = self.tile::<S, R, V>(row * pitch + col);
             let out = &mut out[row * wide + col..];
             if row + R <= self.rows && (R - 1) * wide + width <= out.len() {
-                // What lies after a row is written later.
+                // Elements after the end of a row are written later.
                 for r in 0..R {
                     write_row(sums[r], &mut out[r * wide..]);
                 }
@@ -469,7 +469,8 @@ impl BandSums<'_> {
         width
     }
 
-    /// The sums of `R` rows of `V` vectors, whose windows begin `first` after those of the first output.
+    /// The sums of `R` rows of `V` vectors, whose windows begin `first` elements after the window of the
+    /// first output.
     #[inline(always)]
     fn tile<S: Simd, const R: usize, const V: usize>(&self, first: usize) -> [[Vector<S, f32>; V]; R] {
         let mut sums = [[self.bias.splat(); V]; R];

@@ -71,8 +71,8 @@ impl PaddedRows {
         Self { size, step: [1; 2], tops, runs, lead: 0, pitch: size[1].next_multiple_of(WIDEST) }
     }
 
-    /// Where column 0 of the planes of number `plane` lies, from the start of a row, with what is before the
-    /// first row.
+    /// Where column 0 of the planes of number `plane` lies, from the start of a row, with the zeros before
+    /// the first row.
     pub fn start(&self, plane: usize) -> usize {
         self.lead - self.runs[plane % self.runs.len()].before
     }
