@@ -5,7 +5,8 @@
 //! cargo test --release -p flex-core --test soak -- --ignored --nocapture    # 10 minutes
 //! ```
 //!
-//! `FLEX_SOAK_SECONDS` sets another duration. `cargo test` runs the same for some seconds.
+//! `FLEX_SOAK_SECONDS` sets another duration. `cargo test` runs some of the cases for some seconds. The
+//! bound on memory holds for runs of 300 seconds and more.
 #![allow(missing_docs)]
 
 mod cases;

@@ -3,8 +3,8 @@
 use std::string::String;
 
 /// The memory that this process may use, in bytes: the least of the machine's memory, the limits of its
-/// control groups (as containers set them) and its own limits (`ulimit -v`). `None` where the system does not
-/// tell, as outside of Linux.
+/// control groups (as containers set them) and its own limits (`ulimit -v` and `-d`). `None` where the system
+/// does not tell, as outside of Linux.
 pub(super) fn memory() -> Option<u64> {
     if !cfg!(any(target_os = "linux", target_os = "android")) {
         return None;
