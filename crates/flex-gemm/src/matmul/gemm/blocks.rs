@@ -12,8 +12,8 @@
 use super::few;
 use super::grid::Blocks;
 use super::tile::{
-    FETCH_BLOCK, FETCH_NEAR, FETCH_TILE, KEEP, Next, ROWS, STACK, SUM, StripProduct, TALL, has_32_registers,
-    lanes,
+    FETCH_BLOCK, FETCH_NEAR, FETCH_TILE, KEEP, LeftRows, Next, ROWS, STACK, SUM, StripProduct, TALL,
+    has_32_registers, lanes,
 };
 use super::{MatLayout, MatRef, ProductPart, Right, Scales};
 use crate::float::Real;
@@ -186,7 +186,7 @@ impl<T: Real> PartByBlocks<'_, T> {
                         let strip = StripProduct {
                             terms,
                             left,
-                            left_row: if pack_left { 1 } else { l.row_stride },
+                            left_row: LeftRows::new::<T>(if pack_left { 1 } else { l.row_stride }),
                             next_left,
                             left_term: if pack_left { height as isize } else { l.col_stride },
                             right: if in_place { b.pointer(term, col) } else { packed.cast_const() },
