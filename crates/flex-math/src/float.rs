@@ -171,7 +171,7 @@ pub(crate) fn fused<S: Simd, T: Float>() -> bool {
 
 /// `a * b + c`, rounded once where that is fast and twice elsewhere. For steps whose error bound allows both.
 #[inline(always)]
-pub(crate) fn madd<S: Simd, T: Float>(a: Vector<S, T>, b: Vector<S, T>, c: Vector<S, T>) -> Vector<S, T> {
+pub fn madd<S: Simd, T: Float>(a: Vector<S, T>, b: Vector<S, T>, c: Vector<S, T>) -> Vector<S, T> {
     // Not `mul_add` alone: on the scalar backend `mul_add` is an exact, slow, fused call per lane.
     if fused::<S, T>() { a.fma(b, c) } else { a * b + c }
 }

@@ -5,7 +5,7 @@
 //! level of the process: the highest level of the machine, unless a lower one was [set](set_level). A
 //! dispatch costs a load and a predicted branch.
 
-pub use crate::float::{abs, greater_or_second, less_or_second, neg};
+pub use crate::float::{abs, greater_or_second, less_or_second, madd, neg};
 pub use macerator::{
     Mask, MaskOps, Scalar, Simd, VAbs, VAdd, VBitAnd, VBitNot, VBitOr, VBitXor, VCeil, VDiv, VEq, VFloor,
     VFma, VMaskReduce, VMul, VMulAdd, VOrd, VRecip, VRoundTiesEven, VRoundToInt, VSelect, VShl, VShr, VSqrt,

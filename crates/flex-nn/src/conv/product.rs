@@ -15,7 +15,7 @@
 use crate::float::Real;
 use alloc::vec::Vec;
 use flex_math::fold_halves;
-use flex_math::simd::{Simd, Vector, WithSimd, dispatch, load, prefetch_far};
+use flex_math::simd::{Simd, Vector, WithSimd, dispatch, load, madd, prefetch_far};
 use smallvec::SmallVec;
 
 /// The most rows that [`windows`] processes together; callers split rows at multiples of it.
@@ -246,7 +246,7 @@ impl<T: Real> WindowSums<'_, '_, T> {
                 for r in 0..R {
                     let w = a[r][tap.a].splat();
                     for v in 0..V {
-                        acc[r][v] = x[v].mul_add(w, acc[r][v]);
+                        acc[r][v] = madd(x[v], w, acc[r][v]);
                     }
                 }
             }
@@ -266,7 +266,7 @@ impl<T: Real> WindowSums<'_, '_, T> {
                 let p = &self.p[self.base + block * self.terms.p_step + tap.p..];
                 let x = if p.len() >= lanes { load::<S, T>(&p[..lanes]) } else { load_part(&p[..self.len]) };
                 for r in 0..R {
-                    acc[r][0] = x.mul_add(a[r][tap.a].splat(), acc[r][0]);
+                    acc[r][0] = madd(x, a[r][tap.a].splat(), acc[r][0]);
                 }
             }
         }
@@ -435,7 +435,7 @@ fn multiply_add<S: Simd, T: Real, const R: usize, const J: usize>(
         for j in 0..J {
             let y = load::<S, T>(&b[j][t..t + lanes]);
             for r in 0..R {
-                acc[r][j] = x[r].mul_add(y, acc[r][j]);
+                acc[r][j] = madd(x[r], y, acc[r][j]);
             }
         }
         t += lanes;
