@@ -443,10 +443,11 @@ impl Winograd {
                         let count = KEPT.min(here * row - tile);
                         let factors = Factors {
                             kernels: kernel,
-                            tiles: &points[tile..],
+                            tiles: points,
                             points: all_points,
                             channels,
                             rows: task_rows,
+                            first: tile,
                             count,
                             kernel_pitch: kernel_pitch(task_rows, channels),
                             tile_pitch: points_pitch(here * row),

@@ -28,7 +28,9 @@ pub(super) struct Factors<'a> {
     pub channels: usize,
     /// Number of kernels: [`ROWS`] or [`MANY_ROWS`].
     pub rows: usize,
-    /// Number of tiles. Rows of tiles and of sums have whole vectors of [`LANES`].
+    /// The first tile that is multiplied, and the number of tiles. Rows of tiles and of sums have whole vectors
+    /// of [`LANES`].
+    pub first: usize,
     pub count: usize,
     /// Distance between the matrices of kernels.
     pub kernel_pitch: usize,
@@ -80,24 +82,26 @@ impl WithSimd for Sums<'_> {
 }
 
 impl Factors<'_> {
-    /// The matrix of kernels of a point, and its matrix of tiles from number `tile` on.
+    /// The channels' kernels and tiles: for each channel, the kernels of this point, and the tiles of all
+    /// points. All of these slices have one length, so the loops over channels check no index: a third of
+    /// their instructions at AVX2, where layers of 64 to 256 channels take 0.78 to 0.83 of the time (Zen 3).
     #[inline(always)]
-    fn of_point(&self, point: usize, tile: usize) -> (&[f32], &[f32]) {
+    fn channels(&self, point: usize) -> impl Iterator<Item = (&[f32], &[f32])> {
         let kernels = &self.kernels[point * self.kernel_pitch..][..self.channels * self.rows];
-        (kernels, &self.tiles[point * self.tile_pitch + tile..])
+        kernels.chunks_exact(self.rows).zip(self.tiles.chunks_exact(self.channel_pitch))
     }
 
-    /// The sums of a point for all kernels and for the [`FEW`] tiles from number `tile` on, with vectors
-    /// along the kernels.
+    /// The sums of a point for all kernels and for the [`FEW`] tiles from number `tile` on, counted from the
+    /// first, with vectors along the kernels.
     #[inline(always)]
     fn few<S: Simd>(&self, point: usize, tile: usize, sums: &mut [f32]) {
         let lanes = f32::lanes::<S>();
-        let (kernels, tiles) = self.of_point(point, tile);
+        let first = point * self.tile_pitch + self.first + tile;
         for row in (0..self.rows).step_by(lanes) {
             let mut acc = [0f32.splat::<S>(); FEW];
-            for (kernels, tiles) in kernels.chunks(self.rows).zip(tiles.chunks(self.channel_pitch)) {
+            for (kernels, tiles) in self.channels(point) {
                 let kernels = load::<S, f32>(&kernels[row..]);
-                for (acc, tile) in acc.iter_mut().zip(&tiles[..FEW]) {
+                for (acc, tile) in acc.iter_mut().zip(&tiles[first..first + FEW]) {
                     *acc = kernels.mul_add(tile.splat(), *acc);
                 }
             }
@@ -120,12 +124,12 @@ impl Factors<'_> {
         sums: &mut [f32],
     ) -> usize {
         let lanes = f32::lanes::<S>();
-        let (kernels, tiles) = self.of_point(point, tile);
+        let first = point * self.tile_pitch + self.first + tile;
         for row in (0..self.rows).step_by(R) {
             let mut acc = [[0f32.splat::<S>(); V]; R];
-            for (kernels, tiles) in kernels[row..].chunks(self.rows).zip(tiles.chunks(self.channel_pitch)) {
-                let kernels: &[f32; R] = kernels.first_chunk().expect("all kernels");
-                let tiles = &tiles[..V * lanes];
+            for (kernels, tiles) in self.channels(point) {
+                let kernels: &[f32; R] = kernels[row..].first_chunk().expect("all kernels");
+                let tiles = &tiles[first..first + V * lanes];
                 prefetch_far(kernels.as_ptr().wrapping_add(AHEAD).cast(), 1);
                 // The next vectors. Images of more tiles exceed the second-level cache: eight of 128 channels
                 // at 28x28 take 7.7 ms instead of 8.1.
@@ -168,6 +172,7 @@ mod tests {
         tiles: Vec<f32>,
         channels: usize,
         rows: usize,
+        first: usize,
         count: usize,
     }
 
@@ -176,22 +181,23 @@ mod tests {
 
         #[inline(always)]
         fn with_simd<S: Simd>(self) -> Vec<f32> {
-            let Self { kernels, tiles, channels, rows, count } = &self;
-            let (channels, rows, count) = (*channels, *rows, *count);
-            let pitch = points_pitch(count);
+            let Self { kernels, tiles, channels, rows, first, count } = &self;
+            let (channels, rows, first, count) = (*channels, *rows, *first, *count);
+            let (pitch, sum_row) = (points_pitch(first + count), points_pitch(count));
             let factors = Factors {
                 kernels,
                 tiles,
                 points: POINTS,
                 channels,
                 rows,
+                first,
                 count,
                 kernel_pitch: rows * channels,
                 tile_pitch: pitch,
                 channel_pitch: POINTS * pitch,
-                sum_pitch: rows * pitch,
+                sum_pitch: rows * sum_row,
             };
-            let mut sums = vec![f32::NAN; POINTS * rows * pitch];
+            let mut sums = vec![f32::NAN; POINTS * rows * sum_row];
             Sums { factors, sums: &mut sums }.with_simd::<S>();
             sums
         }
@@ -203,8 +209,9 @@ mod tests {
             (0..len).map(|i| (i * factor % 17) as f32 - 8.0).collect()
         };
         for (rows, channels) in [(ROWS, 1), (ROWS, 5), (MANY_ROWS, 3), (MANY_ROWS, 32)] {
-            for count in [1, FEW, FEW + 1, 16, 17, 32, 32 + FEW, 37, 48, 49, 64, 65, 80, 96, 96 + FEW, 112] {
-                let pitch = points_pitch(count);
+            let counts = [1, FEW, FEW + 1, 16, 17, 32, 32 + FEW, 37, 48, 49, 64, 65, 80, 96, 96 + FEW, 112];
+            for (count, first) in counts.into_iter().flat_map(|count| [(count, 0), (count, 3 * LANES)]) {
+                let (pitch, sum_row) = (points_pitch(first + count), points_pitch(count));
                 let kernels = whole(POINTS * rows * channels, 7);
                 let tiles = whole(POINTS * channels * pitch, 5);
                 let mut want = vec![];
@@ -213,17 +220,17 @@ mod tests {
                         for tile in 0..count {
                             let products = (0..channels).map(|c| {
                                 kernels[(point * channels + c) * rows + row]
-                                    * tiles[(c * POINTS + point) * pitch + tile]
+                                    * tiles[(c * POINTS + point) * pitch + first + tile]
                             });
                             // Sums of small whole numbers, which are exact in any order.
                             want.push(products.sum::<f32>());
                         }
                     }
                 }
-                let case = Case { kernels, tiles, channels, rows, count };
+                let case = Case { kernels, tiles, channels, rows, first, count };
                 for_each_isa(case, |isa, got| {
-                    let got: Vec<f32> = got.chunks(pitch).flat_map(|sums| sums[..count].to_vec()).collect();
-                    assert_eq!(got, want, "{isa} {rows} {channels} {count}");
+                    let got: Vec<f32> = got.chunks(sum_row).flat_map(|sums| sums[..count].to_vec()).collect();
+                    assert_eq!(got, want, "{isa} {rows} {channels} {count} from {first}");
                 });
             }
         }
