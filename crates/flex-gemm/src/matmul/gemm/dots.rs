@@ -11,7 +11,7 @@ use super::tile::has_32_registers;
 use super::{MatLayout, MatRef, ProductPart, Scales};
 use crate::float::Real;
 use flex_math::simd::{CACHE_LINE, SQUARE, Simd, Vector, WIDEST, WithSimd, has_vectors};
-use flex_math::simd::{lane_sums, prefetch_far, row_sum, transposed};
+use flex_math::simd::{Level, lane_sums, level, prefetch_far, row_sum, transposed};
 
 /// Columns of a tile: the lanes of as many sums are added together.
 const COLS: usize = SQUARE;
@@ -25,9 +25,14 @@ pub(super) const TERMS: usize = WIDEST;
 ///
 /// On Zen 4 with AVX-512, with terms x columns, packed and as dot products, in us: 16 rows by 64x256 10.2 and
 /// 7.1, 64 by 64x256 23.8 and 26.0, 1024 by 64x48 57 and 82, 16 by 384x384 87 and 43, 128 by 384x384 372 and
-/// 347, 512 by 384x384 1,348 and 1,475, 32 by 1024x1024 932 and 609, 256 by 1024x1024 5,134 and 5,097. At
-/// AVX2, 8 by 256x256 30.5 and 11.3, 128 by 384x384 376 both ways.
+/// 347, 512 by 384x384 1,348 and 1,475, 32 by 1024x1024 932 and 609, 256 by 1024x1024 5,134 and 5,097.
 const ROWS: usize = 128;
+
+/// [`ROWS`] where there are 16 registers. Tiles of dot products have 8 sums, packed tiles 12.
+///
+/// On a core of Zen 3 whose other thread was busy, dot products of 64 rows by a square of 768 were computed at
+/// 43.8 GFLOP/s, packed tiles at 41.4; of 96 rows at 39.4 and 46.5, of 128 at 48.7 and 51.5.
+const ROWS_OF_16: usize = 80;
 
 /// Most columns of a product that is computed as dot products whatever its rows: fewer than half a vector of
 /// f32. Panels have whole vectors of columns: 1000 rows by 384x8 took 112 us, as dot products 57.
@@ -35,7 +40,8 @@ const NARROW: usize = 8;
 
 /// Whether dot products are faster than tiles where the terms of both operands are neighbours.
 pub(super) fn pay(rows: usize, cols: usize, terms: usize) -> bool {
-    terms >= TERMS && (rows <= ROWS.min(terms / 4 * 3) || cols <= NARROW)
+    let most = if cfg!(target_arch = "x86_64") && level() != Level::WideVectors { ROWS_OF_16 } else { ROWS };
+    terms >= TERMS && (rows <= most.min(terms / 4 * 3) || cols <= NARROW)
 }
 
 /// Bytes of the left operand that stay in the second-level cache. A larger one is read block by block of
