@@ -48,10 +48,9 @@ impl<'a> Lowered<'a> {
     /// are three vectors and one position for the sums over windows, which take 450 us for 512 to 2,048
     /// channels, and the product of matrices 750 (Zen 5).
     ///
-    /// With fewer registers, the sums over windows have tiles of 4 rows by two vectors, the products of 6. On
-    /// Zen 3, with AVX2, the same convolution takes 3,110 us and the product 1,410; 3x3 on 512 channels of 4x4
-    /// pixels 1,980 and 1,150, of 2x2 1,250 and 970. At the baseline the product of the latter takes 1.8 ms,
-    /// in place of 46.
+    /// Where vectors are shorter, the sums over windows have tiles of 4 rows by two vectors, and the products
+    /// of 6 rows. On Zen 3, with AVX2, the same convolution takes 3,110 us and the product 1,410; 3x3 on 512
+    /// channels of 4x4 pixels 1,980 and 1,150, of 2x2 1,250 and 970.
     fn least_positions(&self) -> usize {
         match simd::level() {
             Level::WideVectors if self.is_pointwise() => 128,

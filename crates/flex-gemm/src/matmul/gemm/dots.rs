@@ -30,8 +30,8 @@ const ROWS: usize = 128;
 
 /// [`ROWS`] where there are 16 registers. Tiles of dot products have 8 sums, packed tiles 12.
 ///
-/// On a core of Zen 3 whose other thread was busy, dot products of 64 rows by a square of 768 were computed at
-/// 43.8 GFLOP/s, packed tiles at 41.4; of 96 rows at 39.4 and 46.5, of 128 at 48.7 and 51.5.
+/// A core of Zen 3 whose other thread was busy computed dot products of 64 rows by a square of 768 at 43.8
+/// GFLOP/s, packed tiles at 41.4; of 96 rows at 39.4 and 46.5, of 128 at 48.7 and 51.5.
 const ROWS_OF_16: usize = 80;
 
 /// Most columns of a product that is computed as dot products whatever its rows: fewer than half a vector of

@@ -164,9 +164,10 @@ impl<T> Next<T> {
 /// 4: x86 adds that up while it loads.
 ///
 /// The strip knows the multiples. From the distance of neighbours alone, the compiler adds from row to row: 5
-/// of 32 instructions for each term of a tile of 6 rows by two vectors. A core of Zen 3 whose other thread was
-/// busy, which leaves half of its decoders, multiplied 128 rows by 384 x 1,536 at 46.6 GFLOP/s, and does at
-/// 53.4 with the multiples; by 768 x 3,072 at 42.2 and 47.2. With the other thread idle, 75.0 and 73.6.
+/// of 32 instructions for each term of a tile of 6 rows by two vectors. Both threads of a core share its
+/// decoders. A core of Zen 3 whose other thread was busy multiplied 128 rows by 384 x 1,536 at 46.6 GFLOP/s
+/// without the multiples, and at 53.4 with them; by 768 x 3,072 at 42.2 and 47.2. With the other thread idle
+/// it reached 75.0 and 73.6.
 #[derive(Clone, Copy)]
 pub(super) struct LeftRows([isize; 4]);
 

@@ -28,8 +28,8 @@ pub(super) struct Factors<'a> {
     pub channels: usize,
     /// Number of kernels: [`ROWS`] or [`MANY_ROWS`].
     pub rows: usize,
-    /// The first tile that is multiplied, and the number of tiles. Rows of tiles and of sums have whole vectors
-    /// of [`LANES`].
+    /// The first tile that is multiplied, and the number of tiles. Rows of tiles and of sums have whole
+    /// vectors of [`LANES`].
     pub first: usize,
     pub count: usize,
     /// Distance between the matrices of kernels.
