@@ -28,11 +28,12 @@ pub(super) const TERMS: usize = WIDEST;
 /// 347, 512 by 384x384 1,348 and 1,475, 32 by 1024x1024 932 and 609, 256 by 1024x1024 5,134 and 5,097.
 const ROWS: usize = 128;
 
-/// [`ROWS`] where there are 16 registers. Tiles of dot products have 8 sums, packed tiles 12.
+/// [`ROWS`] at AVX2, which has 16 registers: tiles of dot products have 8 sums, packed tiles 12.
 ///
 /// A core of Zen 3 whose other thread was busy computed dot products of 64 rows by a square of 768 at 43.8
-/// GFLOP/s, packed tiles at 41.4; of 96 rows at 39.4 and 46.5, of 128 at 48.7 and 51.5.
-const ROWS_OF_16: usize = 80;
+/// GFLOP/s, packed tiles at 41.4; of 96 rows at 39.4 and 46.5, of 128 at 48.7 and 51.5. At the baseline, 128
+/// rows are computed at 20.5 and 15.5 GFLOP/s.
+const ROWS_OF_AVX2: usize = 80;
 
 /// Most columns of a product that is computed as dot products whatever its rows: fewer than half a vector of
 /// f32. Panels have whole vectors of columns: 1000 rows by 384x8 took 112 us, as dot products 57.
@@ -40,7 +41,7 @@ const NARROW: usize = 8;
 
 /// Whether dot products are faster than tiles where the terms of both operands are neighbours.
 pub(super) fn pay(rows: usize, cols: usize, terms: usize) -> bool {
-    let most = if cfg!(target_arch = "x86_64") && level() != Level::WideVectors { ROWS_OF_16 } else { ROWS };
+    let most = if cfg!(target_arch = "x86_64") && level() == Level::Vectors { ROWS_OF_AVX2 } else { ROWS };
     terms >= TERMS && (rows <= most.min(terms / 4 * 3) || cols <= NARROW)
 }
 
