@@ -52,13 +52,23 @@ impl<T: Real> WithSimd for PartByBlocks<'_, T> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self) {
-        if const { has_32_registers::<S>() } {
-            self.by_blocks::<S, 4>();
-        } else if const { !has_vectors::<S>() } {
-            self.by_blocks::<S, 1>();
-        } else {
-            self.by_blocks::<S, 2>();
+        // Conditions on constants: one of them is compiled.
+        match const { panel_vectors::<S>() } {
+            4 => self.by_blocks::<S, 4>(),
+            2 => self.by_blocks::<S, 2>(),
+            _ => self.by_blocks::<S, 1>(),
         }
+    }
+}
+
+/// Vectors of a panel: the columns of a full tile.
+pub(super) const fn panel_vectors<S: Simd>() -> usize {
+    if has_32_registers::<S>() {
+        4
+    } else if has_vectors::<S>() {
+        2
+    } else {
+        1
     }
 }
 
