@@ -1,6 +1,6 @@
 //! The kernels that multiply matrices of each dtype. A new kernel is registered here.
 
-use super::gemm::{MatLayout, MatMut, MatRef, Threads, gemm_into};
+use super::gemm::{MatLayout, MatMut, MatRef, PanelShape, Threads, gemm_by_panels, gemm_into};
 use super::gemv::VectorKernel;
 use super::loops::Loops;
 use super::{bf16, half, int};
@@ -14,12 +14,35 @@ use core::marker::PhantomData;
 pub(crate) struct ProductKernels {
     /// Products of matrices.
     pub gemm: Gemm,
+    /// Products by right operands that are kept packed, if there are any.
+    pub panels: Option<&'static dyn PanelKernel>,
     /// Products with a vector.
     pub vectors: &'static dyn VectorKernel,
 }
 
 /// `dst = a @ b`, or `dst += a @ b` if the flag is set; `dst` is row-major and not empty.
 pub(crate) type Gemm = fn(&mut [u8], MatBytes<'_>, MatBytes<'_>, bool, Threads);
+
+/// Products by right operands that are kept packed. They have the same bits as [`ProductKernels::gemm`].
+pub(crate) trait PanelKernel: Sync {
+    /// The panels that a product of `rows` rows by this operand reads, and their bytes; `None` if they gain
+    /// nothing.
+    fn shape(&self, rows: usize, right: MatLayout) -> Option<(PanelShape, usize)>;
+
+    /// Writes the panels of an operand.
+    fn pack(&self, shape: PanelShape, right: MatBytes<'_>, to: &mut [u8]);
+
+    /// As [`Gemm`]; the right operand comes with its panels.
+    fn multiply(
+        &self,
+        dst: &mut [u8],
+        a: MatBytes<'_>,
+        b: MatBytes<'_>,
+        panels: (PanelShape, &[u8]),
+        accumulate: bool,
+        threads: Threads,
+    );
+}
 
 /// A matrix of elements of any type.
 #[derive(Clone, Copy)]
@@ -49,6 +72,7 @@ macro_rules! table {
                 gemm: |dst, a, b, accumulate, threads| {
                     $gemm(bytemuck::cast_slice_mut::<u8, $ty>(dst), a.of(), b.of(), accumulate, threads)
                 },
+                panels: None,
                 vectors: &Loops::<$ty>(PhantomData),
             }),)*
             _ => Err(Error::dtype($op, $dtype, $expected)),
@@ -65,12 +89,43 @@ pub(crate) type KernelsOf = fn(&'static str, DType) -> Result<ProductKernels>;
 /// # Errors
 /// Other dtypes have none.
 pub(crate) fn float_kernels(op: &'static str, dtype: DType) -> Result<ProductKernels> {
-    table! { op, dtype, "a float dtype (f64, f32, f16, bf16)";
+    let kernels = table! { op, dtype, "a float dtype (f64, f32, f16, bf16)";
         DType::F32 => f32, real;
         DType::F64 => f64, real;
         DType::F16 => f16, half::gemm;
         // By the instruction for pairs of bf16, and by way of f32 where the machine lacks it.
         DType::BF16 => crate::bf16, bf16::gemm;
+    };
+    kernels.map(|kernels| match dtype {
+        DType::F32 => ProductKernels { panels: Some(&Floats), ..kernels },
+        _ => kernels,
+    })
+}
+
+/// Products of f32.
+struct Floats;
+
+impl PanelKernel for Floats {
+    fn shape(&self, rows: usize, right: MatLayout) -> Option<(PanelShape, usize)> {
+        PanelShape::of::<f32>(rows, right).map(|shape| (shape, shape.len().saturating_mul(size_of::<f32>())))
+    }
+
+    fn pack(&self, shape: PanelShape, right: MatBytes<'_>, to: &mut [u8]) {
+        shape.pack::<f32>(right.of(), bytemuck::cast_slice_mut(to));
+    }
+
+    fn multiply(
+        &self,
+        dst: &mut [u8],
+        a: MatBytes<'_>,
+        b: MatBytes<'_>,
+        (shape, panels): (PanelShape, &[u8]),
+        accumulate: bool,
+        threads: Threads,
+    ) {
+        let (layout, beta) = row_major(a.layout, b.layout, accumulate);
+        let dst = MatMut::new(bytemuck::cast_slice_mut::<u8, f32>(dst), layout);
+        gemm_by_panels(dst, a.of(), b.of(), (shape, bytemuck::cast_slice(panels)), beta, threads);
     }
 }
 
@@ -101,7 +156,11 @@ pub(crate) fn number_kernels(op: &'static str, dtype: DType) -> Result<ProductKe
 
 /// Products of f32 and f64.
 fn real<T: Real>(dst: &mut [T], a: MatRef<'_, T>, b: MatRef<'_, T>, accumulate: bool, threads: Threads) {
-    let layout = MatLayout::row_major(a.layout().rows, b.layout().cols);
-    let beta = if accumulate { T::ONE } else { T::ZERO };
+    let (layout, beta) = row_major(a.layout(), b.layout(), accumulate);
     gemm_into(MatMut::new(dst, layout), a, b, T::ONE, beta, threads);
+}
+
+/// The layout of a product, and what its old elements are multiplied by.
+fn row_major<T: Real>(a: MatLayout, b: MatLayout, accumulate: bool) -> (MatLayout, T) {
+    (MatLayout::row_major(a.rows, b.cols), if accumulate { T::ONE } else { T::ZERO })
 }

@@ -109,7 +109,7 @@ fn product(
     // The kernels need the sizes of the matrices alone.
     let shape = core::mem::replace(&mut plan.shape, Shape::new([]));
     let mut blank = Blank::new(op, shape, dtype)?;
-    run::run(&kernels, &plan, lhs.storage_bytes(), rhs.storage_bytes(), blank.bytes(), bytes);
+    run::run(&kernels, &plan, lhs.storage_bytes(), &rhs, blank.bytes(), bytes);
     Ok(blank.finish())
 }
 

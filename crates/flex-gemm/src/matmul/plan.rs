@@ -1,6 +1,7 @@
 //! Shape arithmetic of a matrix product: the operands, the number of products, and the algorithm. Computes no
 //! values.
 
+use super::gemm::MatLayout;
 use super::gemv::MIN_BLOCK;
 use super::half;
 use crate::error::{Error, Result};
@@ -225,6 +226,20 @@ impl ProductPlan {
         } else {
             Algorithm::Gemm
         }
+    }
+
+    /// The matrices of product number `index`.
+    pub fn matrices(&self, index: usize) -> [MatLayout; 2] {
+        let (m, n, k) = (self.m, self.n, self.k);
+        let (lhs, rhs) = self.offsets(index);
+        let matrix = |rows, cols, offset, strides: Strides2| MatLayout {
+            rows,
+            cols,
+            offset,
+            row_stride: strides.row,
+            col_stride: strides.col,
+        };
+        [matrix(m, k, lhs, self.lhs), matrix(k, n, rhs, self.rhs)]
     }
 
     /// Offsets of the matrices of both operands in product number `index`.

@@ -1,9 +1,10 @@
 //! Runs the products of a plan. The drivers know bytes and no element types; they are compiled once.
 
-use super::gemm::{MatLayout, Threads};
+use super::gemm::{PanelShape, Threads};
 use super::gemv::{self, Elements, gemv};
 use super::kernels::{MatBytes, ProductKernels};
 use super::plan::{Algorithm, ProductPlan};
+use crate::Tensor;
 use crate::parallel::thresholds::TASK_MULTIPLICATIONS;
 use crate::parallel::{self, Work};
 
@@ -20,6 +21,8 @@ struct PlannedProducts<'a> {
     plan: &'a ProductPlan,
     lhs: &'a [u8],
     rhs: &'a [u8],
+    /// The right operand, packed.
+    panels: Option<(PanelShape, &'a [u8])>,
     /// Whether the products are added to what the output holds.
     accumulate: bool,
 }
@@ -29,13 +32,13 @@ struct Matrices<'a>(PlannedProducts<'a>);
 
 impl Products for Matrices<'_> {
     fn multiply(&self, index: usize, dst: &mut [u8], threads: Threads) {
-        let PlannedProducts { kernels, plan, lhs, rhs, accumulate } = self.0;
-        let (m, n, k) = (plan.m, plan.n, plan.k);
-        let (l, r) = plan.offsets(index);
-        let a = MatLayout { rows: m, cols: k, offset: l, row_stride: plan.lhs.row, col_stride: plan.lhs.col };
-        let b = MatLayout { rows: k, cols: n, offset: r, row_stride: plan.rhs.row, col_stride: plan.rhs.col };
+        let PlannedProducts { kernels, plan, lhs, rhs, panels, accumulate } = self.0;
+        let [a, b] = plan.matrices(index);
         let (a, b) = (MatBytes { bytes: lhs, layout: a }, MatBytes { bytes: rhs, layout: b });
-        (kernels.gemm)(dst, a, b, accumulate, threads);
+        match (kernels.panels, panels) {
+            (Some(kernel), Some(panels)) => kernel.multiply(dst, a, b, panels, accumulate, threads),
+            _ => (kernels.gemm)(dst, a, b, accumulate, threads),
+        }
     }
 }
 
@@ -44,7 +47,7 @@ struct Vectors<'a>(PlannedProducts<'a>);
 
 impl Products for Vectors<'_> {
     fn multiply(&self, index: usize, dst: &mut [u8], threads: Threads) {
-        let PlannedProducts { kernels, plan, lhs, rhs, accumulate } = self.0;
+        let PlannedProducts { kernels, plan, lhs, rhs, accumulate, .. } = self.0;
         let (l, r) = plan.offsets(index);
         let (w, x) = if plan.n == 1 {
             let w = gemv::Matrix { data: lhs, offset: l, row: plan.lhs.row, col: plan.lhs.col };
@@ -62,7 +65,7 @@ pub(crate) fn run(
     kernels: &ProductKernels,
     plan: &ProductPlan,
     lhs: &[u8],
-    rhs: &[u8],
+    rhs: &Tensor,
     out: &mut [u8],
     bias: Option<&[u8]>,
 ) {
@@ -70,8 +73,11 @@ pub(crate) fn run(
         fill_rows(out, bias);
     }
     let accumulate = bias.is_some();
-    let products = PlannedProducts { kernels, plan, lhs, rhs, accumulate };
-    match plan.algorithm(parallel::threads()) {
+    let algorithm = plan.algorithm(parallel::threads());
+    let panels = if algorithm == Algorithm::Gemm { panels(kernels, plan, rhs) } else { None };
+    let rhs = rhs.storage_bytes();
+    let products = PlannedProducts { kernels, plan, lhs, rhs, panels, accumulate };
+    match algorithm {
         Algorithm::Empty => {}
         Algorithm::Zeros if accumulate => {}
         Algorithm::Zeros => out.fill(0),
@@ -89,6 +95,20 @@ pub(crate) fn run(
         }
         Algorithm::Gemm | Algorithm::BatchedGemm => matrices(plan, &Matrices(products), out),
     }
+}
+
+/// The panels of the right operand of a single product, if they are kept, or to be made: at its second use.
+fn panels<'a>(
+    kernels: &ProductKernels,
+    plan: &ProductPlan,
+    rhs: &'a Tensor,
+) -> Option<(PanelShape, &'a [u8])> {
+    let kernel = kernels.panels.filter(|_| plan.batch.is_empty())?;
+    let [_, layout] = plan.matrices(0);
+    let (shape, len) = kernel.shape(plan.m, layout)?;
+    let right = MatBytes { bytes: rhs.storage_bytes(), layout };
+    let panels = rhs.form(&shape).or_else(|| rhs.prepare(shape, len, |to| kernel.pack(shape, right, to)));
+    panels.map(|panels| (shape, panels))
 }
 
 /// Writes the products of a plan to `out`, whose elements may be of any type.

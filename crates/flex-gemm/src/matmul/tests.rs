@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 use proptest::prelude::*;
 
 mod int8;
+mod panels;
 
 /// The contribution of an element type to the oracle.
 trait Sample: Element {

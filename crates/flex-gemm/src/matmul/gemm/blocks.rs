@@ -32,7 +32,7 @@ const BLOCK_BYTES: usize = 256 * 1024;
 /// 2,727, where the square was not in the second-level cache. At AVX2, 16 rows by a square of 384 took 43 us
 /// and 45, 32 rows by a square of 1,024 took 1,239 and 717.
 const PACK_ROWS: usize = 12;
-const PACK_BYTES: usize = 64 * 1024;
+pub(super) const PACK_BYTES: usize = 64 * 1024;
 
 /// Bytes of an operand that takes no time to come from memory, if the other one is as small.
 const SMALL_BYTES: usize = 8 * 1024;
@@ -76,7 +76,7 @@ impl<T: Real> PartByBlocks<'_, T> {
     /// Computes the product in panels of `V` vectors.
     #[inline(always)]
     fn by_blocks<S: Simd, const V: usize>(self) {
-        let ProductPart { target, d, a, b, scales, bias, few_apart } = self.part;
+        let ProductPart { target, d, a, b, panels, scales, bias, few_apart } = self.part;
         let (l, r) = (a.layout(), b.layout());
         let (m, k) = (d.rows, l.cols);
         let few = if const { has_vectors::<S>() && few::serves::<T>() } && few_apart {
@@ -87,17 +87,20 @@ impl<T: Real> PartByBlocks<'_, T> {
         let n = d.cols - few;
         let width = V * lanes::<S, T>();
         let heights = Heights::of::<S>();
+        // They were packed for another level if the level of the process changed meanwhile.
+        let panels = panels.filter(|panels| panels.width() == width);
         let depth = k.div_ceil(self.blocks);
         let pays = m >= V * PACK_ROWS && n.saturating_mul(depth).saturating_mul(size_of::<T>()) > PACK_BYTES;
         // The first strip packs whole vectors of columns.
         let whole = heights != Heights::Plain && n.is_multiple_of(lanes::<S, T>());
         // Columns that are not stored are no neighbours either.
-        let pack_right = r.col_stride != 1 || n < lanes::<S, T>() || (pays && !whole);
-        let keep = pays && !pack_right;
+        let strided = r.col_stride != 1 || n < lanes::<S, T>();
+        let pack_right = panels.is_none() && (strided || pays && !whole);
+        let keep = panels.is_none() && pays && !pack_right;
         let pack_left = l.col_stride != 1 && n > width;
         let small = k.saturating_mul(m.max(n)).saturating_mul(size_of::<T>()) <= SMALL_BYTES;
-        let panels = BLOCK_BYTES / size_of::<T>() / width / depth.max(1);
-        let across = n.next_multiple_of(width).min(panels.max(1) * width);
+        let fit = BLOCK_BYTES / size_of::<T>() / width / depth.max(1);
+        let across = n.next_multiple_of(width).min(fit.max(1) * width);
         let right_len = if pack_right || keep { across * depth } else { 0 };
         let few_len = few::room(few, depth);
         let (down, left_len) = if pack_left {
@@ -153,6 +156,17 @@ impl<T: Real> PartByBlocks<'_, T> {
                     let to_come = n - col - cols;
                     let next = if pack_right || small {
                         nothing
+                    } else if let Some(panels) = &panels {
+                        // As many rows as there are terms, of neighbouring panels.
+                        if to_come > 0 {
+                            let start = panels.pointer(term..term + terms, col + cols);
+                            Next::new(start, across as isize, across.min(to_come))
+                        } else if index + 1 < self.blocks {
+                            let start = panels.pointer(term + terms..term + 2 * terms, 0);
+                            Next::new(start, across as isize, across.min(n))
+                        } else {
+                            nothing
+                        }
                     } else if to_come > 0 {
                         Next::new(b.pointer(term, col + cols), r.row_stride, across.min(to_come))
                     } else if index + 1 < self.blocks {
@@ -164,9 +178,9 @@ impl<T: Real> PartByBlocks<'_, T> {
                     for (first, height) in strips(rows, heights) {
                         let at = row + first;
                         let packed = right_packed.as_mut_ptr();
-                        // The first strip prefetches the next tile instead.
+                        // Where the first strip reads the operand as it is, it prefetches its next tile.
                         let next = next.after(tiles);
-                        tiles += if first == 0 { 0 } else { cols.div_ceil(width) };
+                        tiles += if first == 0 && panels.is_none() { 0 } else { cols.div_ceil(width) };
                         let left = if pack_left {
                             left_packed.as_ptr().wrapping_add(first * terms)
                         } else {
@@ -181,7 +195,12 @@ impl<T: Real> PartByBlocks<'_, T> {
                         } else {
                             a.pointer(row, if col + cols < n { term } else { term + terms })
                         };
-                        let in_place = !(pack_right || keep && first > 0);
+                        let in_place = panels.is_none() && !(pack_right || keep && first > 0);
+                        let right = match &panels {
+                            Some(panels) => panels.pointer(term..term + terms, col),
+                            None if in_place => b.pointer(term, col),
+                            None => packed.cast_const(),
+                        };
                         let does = if small {
                             SUM
                         } else if keep && first == 0 {
@@ -199,11 +218,11 @@ impl<T: Real> PartByBlocks<'_, T> {
                             left_row: LeftRows::new::<T>(if pack_left { 1 } else { l.row_stride }),
                             next_left,
                             left_term: if pack_left { height as isize } else { l.col_stride },
-                            right: if in_place { b.pointer(term, col) } else { packed.cast_const() },
+                            right,
                             right_term: if in_place { r.row_stride } else { width as isize },
                             panel: if in_place { width } else { terms * width },
                             width,
-                            padded: pack_right,
+                            padded: pack_right || panels.is_some(),
                             out: target.wrapping_add(d.position(at, col)),
                             out_row: d.row_stride,
                             out_col: d.col_stride,
@@ -223,7 +242,8 @@ impl<T: Real> PartByBlocks<'_, T> {
                         // ranges in the layouts that are named above. An operand that is not packed has at
                         // least as many columns as a vector, so a vector that ends at column `col + cols`
                         // lies inside of it. The first strip keeps whole vectors of columns, for which
-                        // `right_packed` has room. `bias` has an element for each row.
+                        // `right_packed` has room. `panels` have the blocks, the columns and the width of
+                        // this product, and as many numbers. `bias` has an element for each row.
                         unsafe { strip.rows::<S, V>(height, does) };
                         if few > 0 && col + cols == n {
                             let packed = &few_packed[..few * terms];

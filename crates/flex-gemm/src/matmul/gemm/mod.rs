@@ -2,12 +2,14 @@
 //!
 //! The [`grid`] cuts a product into parts for threads. [`blocks`] computes a part by blocks, packs them and
 //! calls the kernels of [`tile`]; [`dots`] computes products that are too narrow for packing an operand, and
-//! the [`few`] columns after the last vector. The [`right`] operand may be made while it is packed.
+//! the [`few`] columns after the last vector. The [`right`] operand may be made while it is packed, or kept in
+//! [`panels`].
 
 mod blocks;
 mod dots;
 mod few;
 mod grid;
+mod panels;
 mod right;
 mod tile;
 
@@ -21,6 +23,8 @@ use core::marker::PhantomData;
 use dots::PartByDots;
 use flex_math::simd::{SQUARE, WIDEST, dispatch, weighted};
 use grid::Grid;
+pub(crate) use panels::PanelShape;
+use panels::Panels;
 pub use right::{Columns, Right};
 
 /// Whether a product may use the thread pool. Inside a parallel section it must not.
@@ -57,7 +61,25 @@ pub fn gemm_into<T: Real>(
     threads: Threads,
 ) {
     let b = Right::Matrix(b);
-    GemmArgs { dst, a, b, scales: Scales { alpha, beta }, completion: None, threads }.run();
+    GemmArgs { dst, a, b, panels: None, scales: Scales { alpha, beta }, completion: None, threads }.run();
+}
+
+/// `dst = a @ b + beta * dst`, with the same bits as [`gemm_into`]. `panels` are the numbers of `b` in panels
+/// of this shape.
+///
+/// # Panics
+/// When the shapes do not fit together.
+pub(crate) fn gemm_by_panels<T: Real>(
+    dst: MatMut<'_, T>,
+    a: MatRef<'_, T>,
+    b: MatRef<'_, T>,
+    (shape, panels): (PanelShape, &[T]),
+    beta: T,
+    threads: Threads,
+) {
+    assert!(shape.is_of(b.layout()), "gemm: panels of another matrix");
+    let (b, panels) = (Right::Matrix(b), Some(Panels::new(panels, shape)));
+    GemmArgs { dst, a, b, panels, scales: Scales { alpha: T::ONE, beta }, completion: None, threads }.run();
 }
 
 /// The bias that the sums of a product begin with, and the operations that complete them.
@@ -85,7 +107,7 @@ pub fn gemm_completed<T: Real>(
     threads: Threads,
 ) {
     let scales = Scales { alpha: T::ONE, beta: T::ZERO };
-    GemmArgs { dst, a, b, scales, completion: Some(completion), threads }.run();
+    GemmArgs { dst, a, b, panels: None, scales, completion: Some(completion), threads }.run();
 }
 
 /// The arguments of [`gemm_into`] or [`gemm_completed`].
@@ -93,6 +115,8 @@ struct GemmArgs<'a, T> {
     dst: MatMut<'a, T>,
     a: MatRef<'a, T>,
     b: Right<'a, T>,
+    /// The right operand, packed.
+    panels: Option<Panels<'a, T>>,
     scales: Scales<T>,
     completion: Option<Completion<'a, T>>,
     threads: Threads,
@@ -101,11 +125,12 @@ struct GemmArgs<'a, T> {
 impl<'a, T: Real> GemmArgs<'a, T> {
     /// The same arguments with the name `U` for the type `T`.
     fn cast<U: Real>(self) -> GemmArgs<'a, U> {
-        let Self { dst, a, b, scales: Scales { alpha, beta }, completion, threads } = self;
+        let Self { dst, a, b, panels, scales: Scales { alpha, beta }, completion, threads } = self;
         let scales = Scales { alpha: bytemuck::cast(alpha), beta: bytemuck::cast(beta) };
         let completion = completion
             .map(|Completion { bias, finish }| Completion { bias: bytemuck::cast_slice(bias), finish });
-        GemmArgs { dst: dst.cast(), a: a.cast(), b: b.cast(), scales, completion, threads }
+        let panels = panels.map(Panels::cast);
+        GemmArgs { dst: dst.cast(), a: a.cast(), b: b.cast(), panels, scales, completion, threads }
     }
 
     /// Computes the product. The loops are compiled here, once per type, and not in every crate that
@@ -128,7 +153,7 @@ fn f64_into(args: GemmArgs<'_, f64>) {
 /// [`gemm_into`] for one of both types.
 #[inline(always)]
 fn real_into<T: Real>(args: GemmArgs<'_, T>) {
-    let GemmArgs { dst, a, b, scales, completion, threads } = args;
+    let GemmArgs { dst, a, b, panels, scales, completion, threads } = args;
     let (data, d) = dst.into_parts();
     let (l, r) = (a.layout(), b.layout());
     let (m, n, k) = (d.rows, d.cols, l.cols);
@@ -154,7 +179,8 @@ fn real_into<T: Real>(args: GemmArgs<'_, T>) {
     let (d, a, b, dots) = match (b, completion) {
         (Right::Matrix(b), None) => {
             // Vectors lie along the axis of the output whose neighbours are close in memory.
-            let (d, a, b) = if d.col_stride.unsigned_abs() <= d.row_stride.unsigned_abs() {
+            let (d, a, b) = if d.col_stride.unsigned_abs() <= d.row_stride.unsigned_abs() || panels.is_some()
+            {
                 (d, a, b)
             } else {
                 (d.transposed(), b.transposed(), a.transposed())
@@ -185,13 +211,14 @@ fn real_into<T: Real>(args: GemmArgs<'_, T>) {
         let (rows, cols) = grid.part(part);
         let d = d.part(&rows, &cols);
         let bias = completion.map(|completion| &completion.bias[rows.clone()]);
+        let panels = panels.map(|panels| panels.columns(&cols));
         let (a, b) = (a.part(rows, 0..k), b.columns(cols));
         // SAFETY: all positions of `d` lie inside of `data`, as `MatMut` has checked, and `data` is borrowed
         // exclusively. The parts of a grid do not overlap, each is computed once, and the layout of the
         // output is injective: no two elements of a part lie at the same position, and none is in another
         // part.
         let part = unsafe { ProductPart::new(output.start(), d, a, b, scales, bias) };
-        let part = ProductPart { few_apart, ..part };
+        let part = ProductPart { panels, few_apart, ..part };
         match b {
             Right::Matrix(right) if dots => multiply_by_dots(part, right, grid.blocks),
             _ => dispatch(PartByBlocks { part, blocks: grid.blocks }),
@@ -269,6 +296,8 @@ struct ProductPart<'a, T> {
     d: MatLayout,
     a: MatRef<'a, T>,
     b: Right<'a, T>,
+    /// Its right operand, packed.
+    panels: Option<Panels<'a, T>>,
     scales: Scales<T>,
     /// What the sums of each row begin with, if not with zero.
     bias: Option<&'a [T]>,
@@ -299,7 +328,7 @@ impl<'a, T: Real> ProductPart<'a, T> {
                 && bias.is_none_or(|bias| bias.len() == d.rows),
             "gemm: parts that do not fit together"
         );
-        Self { target, d, a, b, scales, bias, few_apart: false }
+        Self { target, d, a, b, panels: None, scales, bias, few_apart: false }
     }
 }
 
