@@ -67,8 +67,11 @@ impl WithSimd for Sums<'_> {
                     break;
                 }
                 let vectors = match (points_pitch(factors.count) - tile) / lanes {
-                    _ if const { size_of::<S::Register>() } < 64 => {
+                    2 | 4 if const { size_of::<S::Register>() } < 64 => {
                         factors.rows::<S, 4, 2>(point, tile, sums)
+                    }
+                    _ if const { size_of::<S::Register>() } < 64 => {
+                        factors.rows::<S, 4, 3>(point, tile, sums)
                     }
                     1 if factors.rows == MANY_ROWS => factors.rows::<S, MANY_ROWS, 1>(point, tile, sums),
                     1 => factors.rows::<S, ROWS, 1>(point, tile, sums),
@@ -133,7 +136,7 @@ impl Factors<'_> {
                 prefetch_far(kernels.as_ptr().wrapping_add(AHEAD).cast(), 1);
                 // The next vectors. Images of more tiles exceed the second-level cache: eight of 128 channels
                 // at 28x28 take 7.7 ms instead of 8.1.
-                if const { V == 3 } {
+                if const { R * V == 24 } {
                     prefetch_far(tiles.as_ptr().wrapping_add(V * lanes).cast(), size_of_val(tiles));
                 }
                 let mut x = [0f32.splat::<S>(); V];
