@@ -152,21 +152,11 @@ impl<T: Real> PartByBlocks<'_, T> {
                             }
                         }
                     }
-                    // The columns that the first strip reads after these, if it reads memory.
+                    // The columns that the first strip reads after these, if it reads rows in memory. The
+                    // hardware follows panels.
                     let to_come = n - col - cols;
-                    let next = if pack_right || small {
+                    let next = if pack_right || panels.is_some() || small {
                         nothing
-                    } else if let Some(panels) = &panels {
-                        // As many rows as there are terms, of neighbouring panels.
-                        if to_come > 0 {
-                            let start = panels.pointer(term..term + terms, col + cols);
-                            Next::new(start, across as isize, across.min(to_come))
-                        } else if index + 1 < self.blocks {
-                            let start = panels.pointer(term + terms..term + 2 * terms, 0);
-                            Next::new(start, across as isize, across.min(n))
-                        } else {
-                            nothing
-                        }
                     } else if to_come > 0 {
                         Next::new(b.pointer(term, col + cols), r.row_stride, across.min(to_come))
                     } else if index + 1 < self.blocks {
@@ -178,9 +168,9 @@ impl<T: Real> PartByBlocks<'_, T> {
                     for (first, height) in strips(rows, heights) {
                         let at = row + first;
                         let packed = right_packed.as_mut_ptr();
-                        // Where the first strip reads the operand as it is, it prefetches its next tile.
+                        // The first strip prefetches the next tile instead.
                         let next = next.after(tiles);
-                        tiles += if first == 0 && panels.is_none() { 0 } else { cols.div_ceil(width) };
+                        tiles += if first == 0 { 0 } else { cols.div_ceil(width) };
                         let left = if pack_left {
                             left_packed.as_ptr().wrapping_add(first * terms)
                         } else {
