@@ -97,15 +97,15 @@ pub(crate) fn float_kernels(op: &'static str, dtype: DType) -> Result<ProductKer
         DType::BF16 => crate::bf16, bf16::gemm;
     };
     kernels.map(|kernels| match dtype {
-        DType::F32 => ProductKernels { panels: Some(&Floats), ..kernels },
+        DType::F32 => ProductKernels { panels: Some(&F32Panels), ..kernels },
         _ => kernels,
     })
 }
 
-/// Products of f32.
-struct Floats;
+/// Products of f32 by panels.
+struct F32Panels;
 
-impl PanelKernel for Floats {
+impl PanelKernel for F32Panels {
     fn shape(&self, rows: usize, right: MatLayout) -> Option<(PanelShape, usize)> {
         PanelShape::of::<f32>(rows, right).map(|shape| (shape, shape.len().saturating_mul(size_of::<f32>())))
     }

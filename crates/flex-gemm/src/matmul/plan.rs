@@ -228,8 +228,8 @@ impl ProductPlan {
         }
     }
 
-    /// The matrices of product number `index`.
-    pub fn matrices(&self, index: usize) -> [MatLayout; 2] {
+    /// The layouts of both operands of product number `index`.
+    pub fn layouts(&self, index: usize) -> [MatLayout; 2] {
         let (m, n, k) = (self.m, self.n, self.k);
         let (lhs, rhs) = self.offsets(index);
         let matrix = |rows, cols, offset, strides: Strides2| MatLayout {

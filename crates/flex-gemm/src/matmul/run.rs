@@ -21,7 +21,7 @@ struct PlannedProducts<'a> {
     plan: &'a ProductPlan,
     lhs: &'a [u8],
     rhs: &'a [u8],
-    /// The right operand, packed.
+    /// The right operand of a single product, packed.
     panels: Option<(PanelShape, &'a [u8])>,
     /// Whether the products are added to what the output holds.
     accumulate: bool,
@@ -33,7 +33,7 @@ struct Matrices<'a>(PlannedProducts<'a>);
 impl Products for Matrices<'_> {
     fn multiply(&self, index: usize, dst: &mut [u8], threads: Threads) {
         let PlannedProducts { kernels, plan, lhs, rhs, panels, accumulate } = self.0;
-        let [a, b] = plan.matrices(index);
+        let [a, b] = plan.layouts(index);
         let (a, b) = (MatBytes { bytes: lhs, layout: a }, MatBytes { bytes: rhs, layout: b });
         match (kernels.panels, panels) {
             (Some(kernel), Some(panels)) => kernel.multiply(dst, a, b, panels, accumulate, threads),
@@ -104,11 +104,10 @@ fn panels<'a>(
     rhs: &'a Tensor,
 ) -> Option<(PanelShape, &'a [u8])> {
     let kernel = kernels.panels.filter(|_| plan.batch.is_empty())?;
-    let [_, layout] = plan.matrices(0);
+    let [_, layout] = plan.layouts(0);
     let (shape, len) = kernel.shape(plan.m, layout)?;
     let right = MatBytes { bytes: rhs.storage_bytes(), layout };
-    let panels = rhs.form(&shape).or_else(|| rhs.prepare(shape, len, |to| kernel.pack(shape, right, to)));
-    panels.map(|panels| (shape, panels))
+    rhs.prepare(shape, len, |to| kernel.pack(shape, right, to)).map(|panels| (shape, panels))
 }
 
 /// Writes the products of a plan to `out`, whose elements may be of any type.

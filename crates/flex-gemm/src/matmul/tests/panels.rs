@@ -11,7 +11,7 @@ fn bits(tensor: Tensor) -> Vec<u32> {
 /// Whether products by this weight read panels.
 fn has_panels(rows: usize, w: &Tensor) -> bool {
     let plan = ProductPlan::new("matmul", &Layout::contiguous([rows, w.shape()[0]].into()), w.layout());
-    let [_, layout] = plan.unwrap().matrices(0);
+    let [_, layout] = plan.unwrap().layouts(0);
     PanelShape::of::<f32>(rows, layout).is_some_and(|shape| w.form(&shape).is_some())
 }
 
