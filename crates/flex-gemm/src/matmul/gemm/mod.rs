@@ -2,8 +2,8 @@
 //!
 //! The [`grid`] cuts a product into parts for threads. [`blocks`] computes a part by blocks, packs them and
 //! calls the kernels of [`tile`]; [`dots`] computes products that are too narrow for packing an operand, and
-//! the [`few`] columns after the last vector. The [`right`] operand may be made while it is packed, or kept in
-//! [`panels`].
+//! the [`few`] columns after the last vector. The [`right`] operand may be made while it is packed, or be
+//! kept packed in [`panels`].
 
 mod blocks;
 mod dots;
