@@ -31,7 +31,7 @@ fn weight(terms: usize, cols: usize, order: usize) -> Tensor {
 fn panels_change_no_bits() {
     // Around the rows of strips, the widths of panels, and the terms of a block.
     let rows = [3, 4, 5, 6, 7, 8, 13, 96, 97, 130, 512, 513];
-    let weights = [(130, 129), (64, 384), (512, 48), (513, 65), (1100, 33), (260, 300)];
+    let weights = [(130, 129), (512, 48), (513, 65), (1100, 33)];
     let pools = [1, 2, 5].map(|n| rayon::ThreadPoolBuilder::new().num_threads(n).build().unwrap());
     let mut read = 0;
     for (number, (terms, cols)) in weights.into_iter().enumerate() {
@@ -57,7 +57,7 @@ fn panels_change_no_bits() {
         }
     }
     if HasVectors::here().is_some() {
-        assert!(read > 60, "{read} products read panels");
+        assert!(read > 40, "{read} products read panels");
     } else {
         assert_eq!(read, 0);
     }
