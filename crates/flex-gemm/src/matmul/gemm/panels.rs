@@ -72,7 +72,7 @@ impl PanelShape {
     /// # Panics
     /// When the operand has another layout, or there is no room for it.
     pub fn pack<T: Real>(&self, matrix: MatRef<'_, T>, mut to: &mut [T]) {
-        assert!(matrix.layout() == self.matrix && to.len() == self.len(), "gemm: panels of another matrix");
+        assert!(self.is_of(matrix.layout()) && to.len() == self.len(), "gemm: panels of another matrix");
         let MatLayout { rows: terms, cols, .. } = self.matrix;
         let blocks = Blocks::new(terms, grid::blocks(terms));
         for index in 0..grid::blocks(terms) {

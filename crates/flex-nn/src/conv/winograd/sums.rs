@@ -55,6 +55,9 @@ impl WithSimd for Sums<'_> {
     type Output = ();
 
     /// As many accumulators as registers allow: see [`windows`](super::super::product::windows).
+    /// Unlike there, 4 x 3 accumulators spill nothing with 16 registers: 25 instructions for 12
+    /// multiplications, where 4 x 2 take 20 for 8. 64 channels at 56x56 take 2,143 us instead of 2,381,
+    /// 128 at 28x28 1,913 instead of 2,062 (one thread of Zen 3, the other thread of the core busy).
     #[inline(always)]
     fn with_simd<S: Simd>(self) {
         let Self { factors, sums } = self;
