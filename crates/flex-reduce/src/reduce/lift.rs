@@ -7,7 +7,7 @@ use crate::{Element, bf16, f16};
 use bytemuck::Pod;
 use core::marker::PhantomData;
 use flex_math::half::widen_inlined;
-use flex_math::simd::{Level, Levels, Simd, has_vectors, level};
+use flex_math::simd::{Levels, Simd, has_vectors};
 use flex_math::{Half, StoredFloat};
 
 /// A number that kernels compute with. Integers wrap.
@@ -182,29 +182,6 @@ pub(crate) trait Lift: Element {
 /// and sums without vectors to explicit vector code.
 const MIN_VECTOR_ROW: usize = 256;
 
-/// Elements that [`flex_math::sum`] adds at a time at [`Level::Baseline`]. With vectors of one or two lanes,
-/// its partial sums get so long over a whole [`LONG_ROW`] that they lose digits.
-const BASELINE_BLOCK: usize = 4 * BLOCK;
-
-/// `fold` of a row, in blocks where there are no vectors.
-fn fold_long<T: Copy>(row: &[T], fold: fn(&[T]) -> T, combine: fn(T, T) -> T) -> T {
-    if level() > Level::Baseline || row.len() <= BASELINE_BLOCK {
-        return fold(row);
-    }
-    let blocks = row.chunks(BASELINE_BLOCK).map(fold);
-    blocks.reduce(combine).expect("a long row has blocks")
-}
-
-/// [`flex_math::sum`] that keeps its digits at every level.
-fn long_sum<T: flex_math::Float + Arith>(row: &[T]) -> T {
-    fold_long(row, flex_math::sum, Arith::add)
-}
-
-/// [`flex_math::product`] that keeps its digits at every level.
-fn long_product<T: flex_math::Float + Arith>(row: &[T]) -> T {
-    fold_long(row, flex_math::product, Arith::mul)
-}
-
 macro_rules! impl_lift_self {
     ($($ty:ty $(: $sum:path, $product:path)?;)*) => {$(
         impl Lift for $ty {
@@ -248,8 +225,8 @@ macro_rules! impl_lift_half {
 }
 
 impl_lift_self! {
-    f32: long_sum, long_product;
-    f64: long_sum, long_product;
+    f32: flex_math::sum, flex_math::product;
+    f64: flex_math::sum, flex_math::product;
     u8;
     u16;
     u32;
