@@ -424,6 +424,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(target_family = "wasm", ignore = "starts threads")]
     #[cfg(feature = "rayon")]
     fn the_bits_do_not_depend_on_the_number_of_threads() {
         let (a, b) = (random(150, 700, 1), random(700, 90, 2));

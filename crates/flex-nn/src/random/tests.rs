@@ -270,6 +270,7 @@ fn the_stream_moves_on_and_does_not_overlap() {
 
 #[cfg(feature = "rayon")]
 #[test]
+#[cfg_attr(target_family = "wasm", ignore = "starts threads")]
 fn the_same_bits_on_any_number_of_threads() {
     let run = || {
         let normal = Distribution::Normal { mean: 1.0, std: 2.0 };

@@ -583,6 +583,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(target_family = "wasm", ignore = "starts threads")]
     fn threads_that_evict_from_each_other_lose_no_block() {
         let pool = pool_of(1024 * KIB);
         std::thread::scope(|scope| {
@@ -613,6 +614,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(target_family = "wasm", ignore = "starts threads")]
     fn threads_that_share_a_class_never_share_a_block() {
         std::thread::scope(|scope| {
             for id in 0..8u8 {

@@ -280,6 +280,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(target_family = "wasm", ignore = "starts threads")]
     fn threads_share_one_form() {
         let _alone = alone();
         for round in 0..50 {

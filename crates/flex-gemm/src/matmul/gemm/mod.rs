@@ -620,6 +620,7 @@ mod tests {
 
     #[cfg(feature = "rayon")]
     #[test]
+    #[cfg_attr(target_family = "wasm", ignore = "starts threads")]
     fn the_bits_do_not_depend_on_the_number_of_threads() {
         // Around the sizes of tiles, parts and blocks (6, 8, 24 and 48 rows, 64 columns, 512 terms) and of
         // products that are computed as dot products (128 rows, 8 columns), and shapes that give a part few

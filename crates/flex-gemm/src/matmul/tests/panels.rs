@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::matmul::gemm::PanelShape;
+use crate::storage::prepared;
 use flex_math::simd::HasVectors;
 
 fn bits(tensor: Tensor) -> Vec<u32> {
@@ -13,6 +14,11 @@ fn has_panels(rows: usize, w: &Tensor) -> bool {
     let plan = ProductPlan::new("matmul", &Layout::contiguous([rows, w.shape()[0]].into()), w.layout());
     let [_, layout] = plan.unwrap().layouts(0);
     PanelShape::of::<f32>(rows, layout).is_some_and(|shape| w.form(&shape).is_some())
+}
+
+/// Lets forms of weights be kept, whatever `FLEX_PREPARE` says.
+fn keep_forms() {
+    prepared::set_limit(usize::MAX);
 }
 
 /// A weight that is row-major, transposed, or a part of a larger buffer.
@@ -28,7 +34,9 @@ fn weight(terms: usize, cols: usize, order: usize) -> Tensor {
 }
 
 #[test]
+#[cfg_attr(target_family = "wasm", ignore = "starts threads")]
 fn panels_change_no_bits() {
+    keep_forms();
     // Around the rows of strips, the widths of panels, and the terms of a block.
     let rows = [3, 4, 5, 6, 7, 8, 13, 96, 97, 130, 512, 513];
     let weights = [(130, 129), (512, 48), (513, 65), (1100, 33)];
@@ -68,6 +76,7 @@ fn panels_are_kept_for_weights_that_gain_by_them() {
     let Some(_) = HasVectors::here() else {
         return crate::skipped::skipped("no vectors at this level");
     };
+    keep_forms();
     let kept = |rows: usize, w: &Tensor| {
         let x = sample::<f32>(&[rows, w.shape()[0]], 1);
         for _ in 0..3 {
@@ -93,6 +102,7 @@ fn panels_are_kept_for_weights_that_gain_by_them() {
 
 #[test]
 fn a_weight_that_is_written_has_no_panels() {
+    keep_forms();
     let x = sample::<f32>(&[16, 200], 1);
     let mut w = weight(200, 200, 0);
     for change in 0..3 {

@@ -63,6 +63,7 @@ fn scaled(x: Tensor, by: f64) -> Tensor {
 }
 
 #[test]
+#[cfg_attr(target_family = "wasm", ignore = "catches a panic")]
 fn what_is_lost_in_a_panic_is_an_error() {
     let x = values(&IMAGES, 1);
     let y = scaled(x, 3.0);
@@ -302,6 +303,7 @@ impl Producer for Panics {
 }
 
 #[test]
+#[cfg_attr(target_family = "wasm", ignore = "catches a panic")]
 fn a_kernel_that_panics_leaves_nobody_waiting() {
     for held in [false, true] {
         let x = produce(Panics, Shape::from(IMAGES), DType::F32).unwrap();
@@ -372,6 +374,7 @@ impl Producer for Slow {
 }
 
 #[test]
+#[cfg_attr(target_family = "wasm", ignore = "starts threads")]
 fn nothing_waits_after_two_threads_have_evaluated_all() {
     // The first thread computes the latest node, and has to come to the others then.
     let first = scaled(values(&IMAGES, 2), 3.0);
@@ -593,6 +596,7 @@ fn long_chains_are_computed_on_the_way() {
 
 /// Threads that read results of overlapping chains at once.
 #[test]
+#[cfg_attr(target_family = "wasm", ignore = "starts threads")]
 fn threads_that_read_one_result_compute_it_once() {
     for round in 0..20 {
         let x = values(&IMAGES, round);
@@ -808,6 +812,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
+    #[cfg_attr(target_family = "wasm", ignore = "starts threads")]
     fn random_programs_give_the_same_bits(
         program in prop::collection::vec(action(), 1..40),
         shape in prop::sample::select(vec![

@@ -288,6 +288,7 @@ fn half_sums_do_not_stagnate() {
 
 #[cfg(feature = "rayon")]
 #[test]
+#[cfg_attr(target_family = "wasm", ignore = "starts threads")]
 fn sums_are_the_same_bits_on_any_number_of_threads() {
     // Values whose sum depends on the order.
     let values = |shape: &[usize]| {

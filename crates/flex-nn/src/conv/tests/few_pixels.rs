@@ -108,6 +108,7 @@ fn gradients_of_one_pixel_of_many_images() {
 
 #[cfg(feature = "rayon")]
 #[test]
+#[cfg_attr(target_family = "wasm", ignore = "starts threads")]
 fn results_with_few_pixels_do_not_depend_on_the_number_of_threads() {
     let run = |threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();

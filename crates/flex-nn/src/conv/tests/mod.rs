@@ -462,6 +462,7 @@ fn large_problems_take_the_parallel_paths() {
 
 #[cfg(feature = "rayon")]
 #[test]
+#[cfg_attr(target_family = "wasm", ignore = "starts threads")]
 fn results_do_not_depend_on_the_number_of_threads() {
     let run = |threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();

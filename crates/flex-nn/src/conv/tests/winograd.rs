@@ -4,6 +4,7 @@ use super::*;
 use crate::conv::images::Images;
 use crate::conv::winograd::{Tiling, Winograd};
 use crate::skipped::skipped;
+use crate::storage::prepared;
 use flex_math::simd::HasVectors;
 
 /// The vectors that tiles need; at the baseline, says that the test is skipped.
@@ -218,6 +219,8 @@ const PREPARED: [(usize, usize, [usize; 4], [usize; 2]); 5] = [
 #[test]
 fn a_weight_that_is_used_again_gives_the_same_bits() {
     let Some(_) = vectors() else { return };
+    // Whatever `FLEX_PREPARE` says.
+    prepared::set_limit(usize::MAX);
     for (side, groups, ws, padding) in PREPARED {
         let o = ConvOptions { padding, ..options::<2>(1, 0, 1, groups) };
         let w = random::<f32>(&ws, 2);
@@ -245,6 +248,8 @@ fn a_weight_that_is_used_again_gives_the_same_bits() {
 #[test]
 fn a_weight_that_changes_is_prepared_anew() {
     let Some(_) = vectors() else { return };
+    // Whatever `FLEX_PREPARE` says.
+    prepared::set_limit(usize::MAX);
     let (x, o) = (random::<f32>(&[1, 64, 28, 28], 1), options::<2>(1, 1, 1, 1));
     let mut w = random::<f32>(&[64, 64, 3, 3], 2);
     let mut last = Vec::new();
@@ -286,9 +291,12 @@ fn views_of_one_buffer_have_forms_of_their_own() {
 }
 
 #[test]
+#[cfg_attr(target_family = "wasm", ignore = "starts threads")]
 #[cfg(feature = "std")]
 fn threads_share_a_weight() {
     let Some(_) = vectors() else { return };
+    // Whatever `FLEX_PREPARE` says.
+    prepared::set_limit(usize::MAX);
     let (x, o) = (random::<f32>(&[1, 64, 28, 28], 1), options::<2>(1, 1, 1, 1));
     for seed in 0..8 {
         let w = random::<f32>(&[80, 64, 3, 3], 2 + seed);

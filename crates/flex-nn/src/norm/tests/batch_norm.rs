@@ -357,6 +357,7 @@ fn bad_arguments_are_refused() {
 
 #[cfg(feature = "rayon")]
 #[test]
+#[cfg_attr(target_family = "wasm", ignore = "starts threads")]
 fn the_same_bits_on_any_number_of_threads() {
     // Enough work for threads, cut in every way.
     let shapes: [&[usize]; 7] = [

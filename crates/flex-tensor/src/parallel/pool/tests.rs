@@ -14,6 +14,7 @@ fn pool(threads: usize) -> rayon::ThreadPool {
 }
 
 #[test]
+#[cfg_attr(target_family = "wasm", ignore = "starts threads")]
 fn each_task_runs_once() {
     for threads in [1, 2, 8] {
         for tasks in [0, 1, 2, 7, 1000] {
@@ -32,6 +33,7 @@ fn each_task_runs_once() {
 }
 
 #[test]
+#[cfg_attr(target_family = "wasm", ignore = "starts threads")]
 fn helpers_come_and_are_no_more_than_the_pool_has() {
     let threads: Mutex<std::collections::HashSet<std::thread::ThreadId>> = Mutex::default();
     pool(3).install(|| {
@@ -75,6 +77,7 @@ fn what_a_section_borrows_may_go_when_it_returns() {
 }
 
 #[test]
+#[cfg_attr(target_family = "wasm", ignore = "starts threads")]
 fn sections_nest_and_run_side_by_side() {
     let total = AtomicUsize::new(0);
     pool(3).install(|| {
@@ -97,6 +100,7 @@ fn sections_nest_and_run_side_by_side() {
 }
 
 #[test]
+#[cfg_attr(target_family = "wasm", ignore = "starts threads")]
 fn a_panic_reaches_the_caller_and_leaves_the_pool_usable() {
     for threads in [1, 4] {
         let pool = pool(threads);
@@ -116,6 +120,7 @@ fn a_panic_reaches_the_caller_and_leaves_the_pool_usable() {
 }
 
 #[test]
+#[cfg_attr(target_family = "wasm", ignore = "starts threads")]
 fn a_pool_ends_that_its_builder_is_a_thread_of() {
     let (end, ended) = std::sync::mpsc::channel();
     // A thread that has joined a pool belongs to it for good: rayon never frees what it notes about the
@@ -147,6 +152,7 @@ fn a_pool_ends_that_its_builder_is_a_thread_of() {
 }
 
 #[test]
+#[cfg_attr(target_family = "wasm", ignore = "starts threads")]
 fn threads_that_help_each_other_agree_on_a_board() {
     use super::{Numbered, settle, with_board};
     let number = || with_board(|board, _| board.number).unwrap();
@@ -187,6 +193,7 @@ impl Drop for Bomb {
 }
 
 #[test]
+#[cfg_attr(target_family = "wasm", ignore = "starts threads")]
 fn no_task_runs_after_two_panics_whose_payloads_panic_when_dropped() {
     use std::time::Duration;
     let (returned, after) = (AtomicBool::new(false), AtomicUsize::new(0));
@@ -218,6 +225,7 @@ fn no_task_runs_after_two_panics_whose_payloads_panic_when_dropped() {
 }
 
 #[test]
+#[cfg_attr(target_family = "wasm", ignore = "starts threads")]
 fn products_that_one_thread_did_alone_wake_a_helper_for_the_next() {
     use crate::parallel::{Work, decide, thresholds::WAKE_MULTIPLICATIONS};
     pool(2).install(|| {
