@@ -207,6 +207,11 @@ fn is_prepared(w: &Tensor, o: &ConvOptions<2>, side: usize) -> Option<bool> {
     Some(winograd.prepared(o.groups, w).is_some())
 }
 
+/// Lets forms of weights be kept, whatever `FLEX_PREPARE` says.
+fn keep_forms() {
+    prepared::set_limit(usize::MAX);
+}
+
 /// The sides of images, groups and kernels, with rows that do not fill a block of 8 or 16.
 const PREPARED: [(usize, usize, [usize; 4], [usize; 2]); 5] = [
     (28, 1, [64, 64, 3, 3], [1, 1]),
@@ -219,8 +224,7 @@ const PREPARED: [(usize, usize, [usize; 4], [usize; 2]); 5] = [
 #[test]
 fn a_weight_that_is_used_again_gives_the_same_bits() {
     let Some(_) = vectors() else { return };
-    // Whatever `FLEX_PREPARE` says.
-    prepared::set_limit(usize::MAX);
+    keep_forms();
     for (side, groups, ws, padding) in PREPARED {
         let o = ConvOptions { padding, ..options::<2>(1, 0, 1, groups) };
         let w = random::<f32>(&ws, 2);
@@ -248,8 +252,7 @@ fn a_weight_that_is_used_again_gives_the_same_bits() {
 #[test]
 fn a_weight_that_changes_is_prepared_anew() {
     let Some(_) = vectors() else { return };
-    // Whatever `FLEX_PREPARE` says.
-    prepared::set_limit(usize::MAX);
+    keep_forms();
     let (x, o) = (random::<f32>(&[1, 64, 28, 28], 1), options::<2>(1, 1, 1, 1));
     let mut w = random::<f32>(&[64, 64, 3, 3], 2);
     let mut last = Vec::new();
@@ -295,8 +298,7 @@ fn views_of_one_buffer_have_forms_of_their_own() {
 #[cfg(feature = "std")]
 fn threads_share_a_weight() {
     let Some(_) = vectors() else { return };
-    // Whatever `FLEX_PREPARE` says.
-    prepared::set_limit(usize::MAX);
+    keep_forms();
     let (x, o) = (random::<f32>(&[1, 64, 28, 28], 1), options::<2>(1, 1, 1, 1));
     for seed in 0..8 {
         let w = random::<f32>(&[80, 64, 3, 3], 2 + seed);
