@@ -21,7 +21,7 @@ use super::program::{Coefficients, Program};
 use super::weight;
 use super::winograd::{self, Tiling, Winograd};
 use crate::error::Result;
-use flex_math::simd::HasVectors;
+use flex_math::simd::{self, HasVectors, Level};
 
 /// Which way a convolution is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,10 +78,21 @@ const APART: f64 = 0.1;
 /// wait for loads.
 const NARROW: f64 = 0.2;
 
-/// Cost of a [product of matrices](Lowered), compared with sums over windows: 1x1 from 256 to 64 channels at
-/// 56x56 takes 410 us instead of 512, 3x3 with a stride of 2 from 128 to 128 channels at 28x28 1,150 instead
-/// of 1,230 (Zen 5, one thread).
-const LOWERED: f64 = 0.8;
+/// Cost of a [product of matrices](Lowered), compared with sums over windows: of images one by one, and of
+/// interleaved images.
+///
+/// With vectors of 64 bytes, 1x1 from 256 to 64 channels at 56x56 takes 410 us instead of 512, 3x3 with a
+/// stride of 2 from 128 to 128 channels at 28x28 1,150 instead of 1,230 (Zen 5, one thread). Interleaving
+/// itself is not faster then: eight images of 512 channels at 7x7, to 2,048 channels, take 3.6 ms both ways on
+/// one thread, and 2.0 instead of 1.8 on two.
+const LOWERED: [f64; 2] = [0.8, 1.0];
+
+/// [`LOWERED`] with shorter vectors, where products have larger tiles than sums over windows. On one thread of
+/// Zen 3, eight images with 512 channels of 14x14, 3x3 with a stride of 2, take 105 ms as sums over windows
+/// that skip the padding, 36 as a product for each image and 33 as one of interleaved images; but with 256
+/// channels of 28x28 32 and 43. Sixteen with 256 channels of 8x8, to 512 channels, take 19.8 ms as sums and
+/// 10.7 interleaved as a product; with 512 channels of 2x2 and a stride of 1 4.5 and 5.4.
+const LOWERED_SHORT: [f64; 2] = [0.5, 0.65];
 
 impl Choice {
     /// The cheapest program. `tiles` tells that the elements are f32: then Winograd's method and the method
@@ -136,11 +147,11 @@ impl Choice {
     }
 }
 
-/// The factor of the cost of a program of `images` interleaved images: [`LOWERED`] if it is computed as a
-/// product of matrices. Interleaving itself is not faster then: eight images of 512 channels at 7x7, to 2,048
-/// channels, take 3.6 ms both ways on one thread, and 2.0 instead of 1.8 on two.
+/// The factor of the cost of a program of `images` interleaved images: [`LOWERED`] or [`LOWERED_SHORT`] if it
+/// is computed as a product of matrices.
 fn lowered(program: &Program, images: usize) -> f64 {
-    if images == 1 && Lowered::of(program).is_some() { LOWERED } else { 1.0 }
+    let factors = if simd::level() == Level::WideVectors { LOWERED } else { LOWERED_SHORT };
+    if Lowered::of(program).is_some() { factors[usize::from(images > 1)] } else { 1.0 }
 }
 
 /// Cost of the program of a geometry with `images` interleaved images.
