@@ -108,42 +108,64 @@ struct WindowColumns<'a, A> {
     planes: &'a [A],
 }
 
-/// Neighbouring positions of a panel whose windows begin one after the other.
+/// At most [`WIDEST`] neighbouring positions of a panel whose windows begin one after the other.
 struct Stretch {
-    /// The first position, from the start of the panel.
-    col: usize,
+    /// Where the first position goes, from the first position of the term in the first panel.
+    to: usize,
     /// Where its window begins, from the first window of the tap.
-    start: usize,
+    from: usize,
     len: usize,
 }
 
+/// Stretches of the panels that are packed together: at least as many as the widest panel may have.
+const STRETCHES: usize = 4 * WIDEST;
+
 impl<A: Computing> WindowColumns<'_, A> {
-    /// The stretches of these positions.
-    fn stretches(&self, cols: Range<usize>) -> SmallVec<[Stretch; 8]> {
+    /// The stretches of these positions, in panels of `width` positions that are `panel` elements apart.
+    fn stretches(&self, cols: Range<usize>, width: usize, panel: usize) -> SmallVec<[Stretch; STRETCHES]> {
         let Program { out: [_, high, wide], planes, .. } = self.lowered.program;
         let [_, pitch_h, pitch_w] = [0, 1, 2].map(|k| planes.axes[k].len);
         let mut list = SmallVec::new();
         let mut position = cols.start;
         while position < cols.end {
             let (row, w) = (position / wide, position % wide);
-            let start = (row / high * pitch_h + row % high) * pitch_w + w;
-            let len = (wide - w).min(cols.end - position);
-            list.push(Stretch { col: position - cols.start, start, len });
+            let col = position - cols.start;
+            let len = (wide - w).min(width - col % width).min(cols.end - position).min(WIDEST);
+            let from = (row / high * pitch_h + row % high) * pitch_w + w;
+            list.push(Stretch { to: col / width * panel + col % width, from, len });
             position += len;
         }
+        debug_assert!(!list.spilled(), "more stretches than `panels_together` allows");
         list
+    }
+
+    /// Panels of `width` positions that have at most [`STRETCHES`] stretches together.
+    fn panels_together(&self, width: usize) -> usize {
+        let wide = self.lowered.program.out[2].min(WIDEST);
+        // A stretch ends with a row of outputs, with a panel, or after `WIDEST` positions.
+        let most = (width / wide + width / WIDEST + 2).min(width);
+        (STRETCHES / most).max(1)
     }
 }
 
 impl<A: Computing> Columns for WindowColumns<'_, A> {
+    /// Packs term after term, each for many panels: the taps of a channel read the same few cache lines.
+    /// Panel after panel, packing took 28 % of the time of 128 channels of 56x56, 3x3 with a stride of 2, and
+    /// takes 12; eight images take 27.7 ms in place of 32.5, eight of 3 channels of 224x224 with a kernel of
+    /// 7x7 28.0 in place of 36.9 (one thread of Zen 3).
     fn pack(&self, terms: Range<usize>, cols: Range<usize>, width: usize, to: &mut [u8]) {
         let to: &mut [A] = bytemuck::cast_slice_mut(to);
         let Lowered { program, pass } = self.lowered;
         let (taps, step) = (&pass.taps[..], program.planes.channel_len());
-        for (panel, first) in cols.clone().step_by(width).enumerate() {
-            let stretches = self.stretches(first..cols.end.min(first + width));
+        // So many more terms are reached by `WIDEST` elements from any position of a term on.
+        let beyond = (width - 1 + WIDEST).div_ceil(width) - 1;
+        let together = self.panels_together(width) * width;
+        for (group, first) in cols.clone().step_by(together).enumerate() {
+            let cols = first..cols.end.min(first + together);
+            let stretches = self.stretches(cols, width, width * terms.len());
             let stretches = &stretches[..];
-            let to = &mut to[panel * width * terms.len()..];
+            let reach = stretches.iter().fold(0, |reach, stretch| reach.max(stretch.from + WIDEST));
+            let to = &mut to[group * together * terms.len()..];
             vectorize_lean(
                 #[inline(always)]
                 || {
@@ -151,8 +173,15 @@ impl<A: Computing> Columns for WindowColumns<'_, A> {
                     for row in 0..terms.len() {
                         let from = &self.planes[channel * step + taps[tap].p..];
                         let to = &mut to[row * width..];
-                        for stretch in stretches {
-                            copy_over(&from[stretch.start..], &mut to[stretch.col..], stretch.len);
+                        if row + beyond < terms.len() && from.len() >= reach {
+                            // Elements written beyond a stretch are overwritten by later stretches and terms.
+                            for stretch in stretches {
+                                to[stretch.to..][..WIDEST].copy_from_slice(&from[stretch.from..][..WIDEST]);
+                            }
+                        } else {
+                            for &Stretch { to: at, from: start, len } in stretches {
+                                to[at..][..len].copy_from_slice(&from[start..][..len]);
+                            }
                         }
                         tap += 1;
                         if tap == taps.len() {
@@ -162,18 +191,5 @@ impl<A: Computing> Columns for WindowColumns<'_, A> {
                 },
             );
         }
-    }
-}
-
-/// Copies `len` elements, and possibly a few more: in whole vectors, if both slices go on long enough. The
-/// places beyond belong to columns and terms that are packed later.
-#[inline(always)]
-fn copy_over<A: Copy>(from: &[A], to: &mut [A], len: usize) {
-    let whole = len.next_multiple_of(WIDEST);
-    if from.len() < whole || to.len() < whole {
-        return to[..len].copy_from_slice(&from[..len]);
-    }
-    for (from, to) in from[..whole].chunks_exact(WIDEST).zip(to[..whole].chunks_exact_mut(WIDEST)) {
-        to.copy_from_slice(from);
     }
 }

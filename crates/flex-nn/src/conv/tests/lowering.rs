@@ -48,6 +48,9 @@ fn windows_of_planes() {
     check::<2>(&[1, 70, 12, 12], &[52, 70, 3, 3], &options(2, 1, 1, 1));
     check::<2>(&[17, 6, 12, 12], &[48, 6, 3, 3], &options(2, 1, 1, 1));
     check::<2>(&[1, 9, 40, 3], &[48, 9, 4, 3], &options(1, 1, 1, 1));
+    // Rows of one output: as many stretches as a panel has columns.
+    check::<2>(&[1, 6, 160, 2], &[50, 6, 3, 2], &options(1, 0, 1, 1));
+    check::<2>(&[1, 6, 160, 4], &[50, 6, 3, 3], &options(2, 0, 1, 1));
     check::<3>(&[1, 3, 6, 7, 8], &[51, 3, 3, 2, 3], &options(2, 1, 1, 1));
     check::<1>(&[2, 7, 130], &[60, 7, 7], &options(3, 3, 1, 1));
 }
@@ -65,7 +68,7 @@ fn few_positions() {
     check::<1>(&[2, 33, 5], &[48, 33, 1], &options(1, 0, 1, 1));
 }
 
-/// The choice of the layers of ResNet-50, of one image.
+/// The choice of layers of ResNet-50.
 #[test]
 fn layers_with_many_channels_are_products() {
     let choose = |x: [usize; 4], w: [usize; 4], stride, padding| {
@@ -81,4 +84,6 @@ fn layers_with_many_channels_are_products() {
     // 49 positions fill three of the widest vectors, and not a panel; with shorter vectors they fill panels.
     assert_eq!(choose([1, 512, 7, 7], [2048, 512, 1, 1], 1, 0), level() != Level::WideVectors);
     assert!(!choose([1, 64, 56, 56], [32, 64, 1, 1], 1, 0));
+    // The same for a batch, whose images may be interleaved.
+    assert_eq!(choose([8, 512, 14, 14], [512, 512, 3, 3], 2, 1), level() != Level::WideVectors);
 }
