@@ -12,8 +12,8 @@
 use super::few;
 use super::grid::Blocks;
 use super::tile::{
-    FETCH_BLOCK, FETCH_NEAR, FETCH_TILE, KEEP, LeftRows, Next, ROWS, STACK, SUM, StripProduct, TALL,
-    has_32_registers, lanes,
+    FETCH_BLOCK, FETCH_NEAR, FETCH_TILE, KEEP, LeftRows, Next, NextPanels, ROWS, STACK, SUM, StripProduct,
+    TALL, has_32_registers, lanes,
 };
 use super::{MatLayout, MatRef, ProductPart, Right, Scales};
 use crate::float::Real;
@@ -152,24 +152,34 @@ impl<T: Real> PartByBlocks<'_, T> {
                             }
                         }
                     }
-                    // The columns that the first strip reads after these, if it reads rows in memory. The
-                    // hardware follows panels.
-                    let to_come = n - col - cols;
-                    let next = if pack_right || panels.is_some() || small {
-                        nothing
-                    } else if to_come > 0 {
-                        Next::new(b.pointer(term, col + cols), r.row_stride, across.min(to_come))
-                    } else if index + 1 < self.blocks {
-                        Next::new(b.pointer(term + terms, 0), r.row_stride, across.min(n))
-                    } else {
-                        nothing
-                    };
+                    // The columns that the first strip reads after these. Columns that are packed first come
+                    // from elsewhere.
+                    let (next_index, next_col) =
+                        if col + cols < n { (index, col + cols) } else { (index + 1, 0) };
+                    let (mut next, mut next_panels) = (nothing, NextPanels::NONE);
+                    if next_index < self.blocks && !(small || pack_right) {
+                        let (next_term, next_cols) = (blocks.start(next_index), across.min(n - next_col));
+                        // Full strips share the panels out, without the first one.
+                        let sharing = (rows / ROWS).saturating_sub(1) * cols.div_ceil(width);
+                        match &panels {
+                            Some(panels) if sharing > 0 => {
+                                let terms = next_term..next_term + blocks.len(next_index);
+                                let len = terms.len() * next_cols.next_multiple_of(width);
+                                let start = panels.pointer(terms, next_col);
+                                next_panels = NextPanels::new(start, len, sharing);
+                            }
+                            Some(_) => {}
+                            None => next = Next::new(b.pointer(next_term, next_col), r.row_stride, next_cols),
+                        }
+                    }
                     let mut tiles = 0;
                     for (first, height) in strips(rows, heights) {
                         let at = row + first;
                         let packed = right_packed.as_mut_ptr();
                         // The first strip prefetches the next tile instead.
                         let next = next.after(tiles);
+                        let next_panels =
+                            if first == 0 { NextPanels::NONE } else { next_panels.after(tiles) };
                         tiles += if first == 0 { 0 } else { cols.div_ceil(width) };
                         let left = if pack_left {
                             left_packed.as_ptr().wrapping_add(first * terms)
@@ -225,6 +235,7 @@ impl<T: Real> PartByBlocks<'_, T> {
                             stack: stack.as_mut_ptr().cast(),
                             packed,
                             next,
+                            next_panels,
                         };
                         // SAFETY: rows `at..at + height`, columns `col..col + cols` and terms
                         // `term..term + terms` lie in the operands and in the output, whose positions are

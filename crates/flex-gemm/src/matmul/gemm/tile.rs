@@ -132,6 +132,8 @@ pub(super) struct StripProduct<T> {
     pub packed: *mut T,
     /// The block that comes next.
     pub next: Next<T>,
+    /// The block of packed panels that comes next.
+    pub next_panels: NextPanels,
 }
 
 /// The part of the right operand that tiles prefetch, row by row: its next block, or its next tile.
@@ -177,6 +179,42 @@ impl<T> Next<T> {
         } else {
             Self::none(self.start)
         }
+    }
+}
+
+/// The next block of packed panels, of which each tile prefetches a few cache lines.
+///
+/// The first strip of a block would wait for memory, which delivers the numbers of a tile later than they are
+/// multiplied. The strips after it leave time enough, if each of their tiles fetches its share. 128 rows by
+/// 768 x 3,072 in memory were multiplied at 62.7 GFLOP/s without this and at 68.0 with it, by 3,072 x 768 at
+/// 61.4 and 64.0 (one thread of Zen 3); nothing was gained while the first few tiles fetched the whole block.
+#[derive(Clone, Copy)]
+pub(super) struct NextPanels {
+    start: *const u8,
+    /// Bytes for each tile.
+    share: usize,
+}
+
+impl NextPanels {
+    /// Nothing to fetch.
+    pub const NONE: Self = Self { start: core::ptr::null(), share: 0 };
+
+    /// A block of `len` numbers, of which `tiles` tiles fetch equal shares.
+    pub fn new<T>(start: *const T, len: usize, tiles: usize) -> Self {
+        let lines = (len * size_of::<T>()).div_ceil(CACHE_LINE);
+        Self { start: start.cast(), share: lines.div_ceil(tiles) * CACHE_LINE }
+    }
+
+    /// The shares that are left after `tiles` tiles.
+    #[inline(always)]
+    pub fn after(self, tiles: usize) -> Self {
+        Self { start: self.start.wrapping_add(tiles * self.share), ..self }
+    }
+
+    /// Prefetches the first share.
+    #[inline(always)]
+    fn fetch(self) {
+        prefetch_far(self.start, self.share);
     }
 }
 
@@ -301,6 +339,9 @@ impl<T: Real> StripProduct<T> {
             } else {
                 self.next
             };
+            if const { DO == FETCH_NEAR || DO == FETCH_BLOCK } {
+                self.next_panels.after(j / self.width).fetch();
+            }
             // Whether a tile of `v` vectors lies in the output, or is padded and no vector of it is empty.
             let direct = |v: usize| direct >= j + v * lanes;
             let fits = |v: usize| direct(v) || self.padded && left > (v - 1) * lanes;
