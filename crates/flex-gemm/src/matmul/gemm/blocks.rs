@@ -172,7 +172,7 @@ impl<T: Real> PartByBlocks<'_, T> {
                             None => next = Next::new(b.pointer(next_term, next_col), r.row_stride, next_cols),
                         }
                     }
-                    let mut tiles = 0;
+                    let (mut tiles, mut apart) = (0, row);
                     for (first, height) in strips(rows, heights) {
                         let at = row + first;
                         let packed = right_packed.as_mut_ptr();
@@ -246,9 +246,12 @@ impl<T: Real> PartByBlocks<'_, T> {
                         // `right_packed` has room. `panels` have the blocks, the columns and the width of
                         // this product, and as many numbers. `bias` has an element for each row.
                         unsafe { strip.rows::<S, V>(height, does) };
-                        if few > 0 && col + cols == n {
+                        let end = at + height;
+                        let due = end - apart >= few::TOGETHER || first + height == rows;
+                        if few > 0 && col + cols == n && due {
                             let packed = &few_packed[..few * terms];
-                            few::multiply(&self.part, at..at + height, term..term + terms, packed);
+                            few::multiply(&self.part, apart..end, term..term + terms, packed);
+                            apart = end;
                         }
                     }
                     col += cols;
