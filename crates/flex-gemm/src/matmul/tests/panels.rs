@@ -37,9 +37,10 @@ fn weight(terms: usize, cols: usize, order: usize) -> Tensor {
 #[cfg_attr(target_family = "wasm", ignore = "starts threads")]
 fn panels_change_no_bits() {
     keep_forms();
-    // Around the rows of strips, the widths of panels, and the terms of a block.
-    let rows = [3, 4, 5, 6, 7, 8, 13, 96, 97, 130, 512, 513];
-    let weights = [(130, 129), (512, 48), (513, 65), (1100, 33)];
+    // Around the rows of strips, the widths of panels, and the terms of a block. The last weight does not fit
+    // a block: up to 64 rows are multiplied by panel after panel.
+    let rows = [3, 4, 5, 6, 7, 8, 13, 40, 64, 65, 96, 97, 130, 512, 513];
+    let weights = [(130, 129), (512, 48), (513, 65), (1100, 33), (1100, 129)];
     let pools = [1, 2, 5].map(|n| rayon::ThreadPoolBuilder::new().num_threads(n).build().unwrap());
     let mut read = 0;
     for (number, (terms, cols)) in weights.into_iter().enumerate() {
