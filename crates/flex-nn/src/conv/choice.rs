@@ -83,15 +83,15 @@ const NARROW: f64 = 0.2;
 ///
 /// With vectors of 64 bytes, 1x1 from 256 to 64 channels at 56x56 takes 410 us instead of 512, 3x3 with a
 /// stride of 2 from 128 to 128 channels at 28x28 1,150 instead of 1,230 (Zen 5, one thread). Interleaving
-/// itself is not faster then: eight images of 512 channels at 7x7, to 2,048 channels, take 3.6 ms both ways on
-/// one thread, and 2.0 instead of 1.8 on two.
+/// itself is not faster then: eight images of 512 channels at 7x7, to 2,048 channels, take 3.6 ms both ways
+/// on one thread, and 2.0 instead of 1.8 on two.
 const LOWERED: [f64; 2] = [0.8, 1.0];
 
-/// [`LOWERED`] with shorter vectors, where products have larger tiles than sums over windows. On one thread of
-/// Zen 3, eight images with 512 channels of 14x14, 3x3 with a stride of 2, take 105 ms as sums over windows
-/// that skip the padding, 36 as a product for each image and 33 as one of interleaved images; but with 256
-/// channels of 28x28 32 and 43. Sixteen with 256 channels of 8x8, to 512 channels, take 19.8 ms as sums and
-/// 10.7 interleaved as a product; with 512 channels of 2x2 and a stride of 1 4.5 and 5.4.
+/// [`LOWERED`] with shorter vectors, where products have larger tiles than sums over windows. On one thread
+/// of Zen 3, eight images with 512 channels of 14x14, 3x3 with a stride of 2, take 105 ms as sums over
+/// windows that skip the padding, 36 as a product for each image and 33 as one of interleaved images; but
+/// with 256 channels of 28x28 32 and 43. Sixteen with 256 channels of 8x8, to 512 channels, take 19.8 ms as
+/// sums and 10.7 interleaved as a product; with 512 channels of 2x2 and a stride of 1 4.5 and 5.4.
 const LOWERED_SHORT: [f64; 2] = [0.5, 0.65];
 
 impl Choice {

@@ -18,8 +18,8 @@ use flex_math::simd::SQUARE;
 /// The most columns: as many as a tile of dot products has.
 const FEW: usize = SQUARE;
 
-/// Rows that are multiplied by the few columns at a time: two strips, whose terms are still in the first-level
-/// cache.
+/// Rows that are multiplied by the few columns at a time: two strips, whose terms are still in the
+/// first-level cache.
 ///
 /// The few columns are the rows of these products. A tile of dot products has four columns and, at AVX2, two
 /// rows: one column and twelve rows are three tiles. When it was a column, and each strip was multiplied

@@ -3,8 +3,8 @@
 //! A product packs its right operand in passing: the first rows that are multiplied read a cache line from
 //! each row of it, in pages of their own. Of a product with few rows that is much of the time, and the next
 //! product with the same weight packs it again. A weight that is used again is kept packed beside the tensor
-//! instead ([`Tensor::prepare`](crate::Tensor::prepare)), and read from end to end: panel after panel if there
-//! are few rows, and by blocks of panels otherwise.
+//! instead ([`Tensor::prepare`](crate::Tensor::prepare)), and read from end to end: panel after panel by few
+//! rows, and by blocks of panels otherwise.
 //!
 //! On one thread of Zen 3, whose other thread was busy, 128 rows by 768 x 3,072 in memory were multiplied at
 //! 54.3 GFLOP/s without the panels and at 64.6 with them, by 384 x 1,536 at 59.8 and 64.4; 16 rows by
