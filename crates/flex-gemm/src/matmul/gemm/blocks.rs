@@ -170,6 +170,8 @@ impl<T: Real> PartByBlocks<'_, T> {
                     // from elsewhere.
                     let (next_index, next_col) =
                         if col + cols < n { (index, col + cols) } else { (index + 1, 0) };
+                    // Full strips share its block, without the first one.
+                    let sharing = (rows / ROWS).saturating_sub(1) * cols.div_ceil(width);
                     let (mut next, mut next_panels) = (nothing, None);
                     if next_index < self.blocks && !(small || pack_right) {
                         let (next_term, next_cols) = (blocks.start(next_index), across.min(n - next_col));
@@ -179,11 +181,12 @@ impl<T: Real> PartByBlocks<'_, T> {
                                 let len = terms.len() * next_cols.next_multiple_of(width);
                                 next_panels = Some((panels.pointer(terms, next_col), len));
                             }
-                            None => next = Next::new(b.pointer(next_term, next_col), r.row_stride, next_cols),
+                            None => {
+                                let (start, terms) = (b.pointer(next_term, next_col), blocks.len(next_index));
+                                next = Next::new(start, r.row_stride, next_cols, terms, sharing);
+                            }
                         }
                     }
-                    // Full strips share a block of panels, without the first one.
-                    let sharing = (rows / ROWS).saturating_sub(1) * cols.div_ceil(width);
                     let (mut tiles, mut apart) = (0, row);
                     for (number, (first, height)) in strips(rows, heights).enumerate() {
                         let at = row + first;
