@@ -172,38 +172,34 @@ impl<T: Real> PartByBlocks<'_, T> {
                         if col + cols < n { (index, col + cols) } else { (index + 1, 0) };
                     // Full strips share its block, without the first one.
                     let sharing = (rows / ROWS).saturating_sub(1) * cols.div_ceil(width);
-                    let (mut next, mut next_panels) = (nothing, None);
+                    let (mut next, mut next_panel, mut next_panels) = (nothing, None, NextPanels::NONE);
                     if next_index < self.blocks && !(small || pack_right) {
                         let (next_term, next_cols) = (blocks.start(next_index), across.min(n - next_col));
-                        match &panels {
-                            Some(panels) => {
-                                let terms = next_term..next_term + blocks.len(next_index);
-                                let len = terms.len() * next_cols.next_multiple_of(width);
-                                next_panels = Some((panels.pointer(terms, next_col), len));
+                        let next_terms = blocks.len(next_index);
+                        if let Some(panels) = &panels {
+                            let start = panels.pointer(next_term..next_term + next_terms, next_col);
+                            let len = next_terms * next_cols.next_multiple_of(width);
+                            if streams {
+                                next_panel = Some((start, len));
+                            } else if sharing > 0 {
+                                next_panels = NextPanels::new(start, len, sharing);
                             }
-                            None => {
-                                let (start, terms) = (b.pointer(next_term, next_col), blocks.len(next_index));
-                                next = Next::new(start, r.row_stride, next_cols, terms, sharing);
-                            }
+                        } else {
+                            let start = b.pointer(next_term, next_col);
+                            next = Next::new(start, r.row_stride, next_cols, next_terms, sharing);
                         }
                     }
                     let (mut tiles, mut apart) = (0, row);
                     for (number, (first, height)) in strips(rows, heights).enumerate() {
                         let at = row + first;
                         let packed = right_packed.as_mut_ptr();
+                        let next = match next_panel {
+                            Some((start, len)) => Next::share(start, len, terms, number, number_of_strips),
+                            None => next.after(tiles),
+                        };
                         // The first strip prefetches the next tile instead.
-                        let next = match next_panels {
-                            Some((start, len)) if streams => {
-                                Next::share(start, len, terms, number, number_of_strips)
-                            }
-                            _ => next.after(tiles),
-                        };
-                        let next_panels = match next_panels {
-                            Some((start, len)) if !streams && first > 0 && sharing > 0 => {
-                                NextPanels::new(start, len, sharing).after(tiles)
-                            }
-                            _ => NextPanels::NONE,
-                        };
+                        let next_panels =
+                            if first == 0 { NextPanels::NONE } else { next_panels.after(tiles) };
                         tiles += if first == 0 { 0 } else { cols.div_ceil(width) };
                         let left = if pack_left {
                             left_packed.as_ptr().wrapping_add(first * terms)

@@ -43,6 +43,12 @@ const LINE: usize = 16;
 /// pass, 60 with one, and 92 without loads.
 const TERMS: usize = 4;
 
+/// Whether tiles of this type add [`TERMS`] terms in a pass: for f64, of which few models consist, the loop
+/// is not worth its machine code.
+const fn has_passes<T>() -> bool {
+    size_of::<T>() == size_of::<f32>()
+}
+
 /// What a strip does besides its sums. Numbers, since const parameters cannot be enums.
 ///
 /// Nothing: the operands are small. Chosen at run time, every loop would execute the instructions of a
@@ -187,7 +193,7 @@ impl<T> Next<T> {
         // A row may begin in the middle of a line.
         let lines = (cols * size_of::<T>()).div_ceil(CACHE_LINE) + 1;
         let rows = Self { row, portions: lines, ..Self::none(start) };
-        if tiles < lines * TERMS {
+        if const { !has_passes::<T>() } || tiles < lines * TERMS {
             return rows;
         }
         let apart = (terms / TERMS) as isize * row;
@@ -508,7 +514,7 @@ impl<T: Real> StripProduct<T> {
                 // Counted down: for a range, the compiler keeps two counters and compares them. With one, the
                 // examples of `LeftRows` reach 60.4 and 52.6 GFLOP/s.
                 let mut still = line.min(self.terms - first);
-                if const { V > 1 && size_of::<T>() == 4 && unrolls(R, DO) } {
+                if const { V > 1 && has_passes::<T>() && unrolls(R, DO) } {
                     while still >= unrolled {
                         still -= TERMS;
                         for term in 0..TERMS {
