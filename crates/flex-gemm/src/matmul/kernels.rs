@@ -3,6 +3,7 @@
 use super::gemm::{MatLayout, MatMut, MatRef, PanelShape, Threads, gemm_by_panels, gemm_into};
 use super::gemv::VectorKernel;
 use super::loops::Loops;
+use super::plan::Operand;
 use super::{bf16, half, int};
 use crate::error::{Error, Result};
 use crate::float::Real;
@@ -23,26 +24,30 @@ pub(crate) struct ProductKernels {
 /// `dst = a @ b`, or `dst += a @ b` if the flag is set; `dst` is row-major and not empty.
 pub(crate) type Gemm = fn(&mut [u8], MatBytes<'_>, MatBytes<'_>, bool, Threads);
 
-/// Products by right operands that are kept packed. They have the same bits as [`ProductKernels::gemm`].
+/// Products by right operands that are kept packed.
 pub(crate) trait PanelKernel: Sync {
-    /// The panels that a product of `rows` rows by this operand reads, and their bytes; `None` if they gain
-    /// nothing.
-    fn shape(&self, rows: usize, right: MatLayout) -> Option<(PanelShape, usize)>;
+    /// The panels that products of `rows` rows by this operand should read, from the second product on, and
+    /// their bytes; `None` if panels gain nothing.
+    fn shape(&self, rows: usize, right: MatLayout, operand: Operand) -> Option<(PanelShape, usize)>;
 
     /// Writes the panels of an operand.
     fn pack(&self, shape: PanelShape, right: MatBytes<'_>, to: &mut [u8]);
 
-    /// As [`Gemm`]; the right operand comes with its panels.
+    /// As [`Gemm`], for a right operand that is to be kept in panels. The bits do not depend on whether it was
+    /// packed already.
     fn multiply(
         &self,
         dst: &mut [u8],
         a: MatBytes<'_>,
         b: MatBytes<'_>,
-        panels: (PanelShape, &[u8]),
+        panels: KeptPanels<'_>,
         accumulate: bool,
         threads: Threads,
     );
 }
+
+/// The shape of the panels in which a right operand is to be kept, and the panels, as soon as they are packed.
+pub(crate) type KeptPanels<'a> = (PanelShape, Option<&'a [u8]>);
 
 /// A matrix of elements of any type.
 #[derive(Clone, Copy)]
@@ -106,8 +111,9 @@ pub(crate) fn float_kernels(op: &'static str, dtype: DType) -> Result<ProductKer
 struct F32Panels;
 
 impl PanelKernel for F32Panels {
-    fn shape(&self, rows: usize, right: MatLayout) -> Option<(PanelShape, usize)> {
-        PanelShape::of::<f32>(rows, right).map(|shape| (shape, shape.len().saturating_mul(size_of::<f32>())))
+    fn shape(&self, rows: usize, right: MatLayout, operand: Operand) -> Option<(PanelShape, usize)> {
+        let shape = PanelShape::of::<f32>(rows, right, operand)?;
+        Some((shape, shape.len().saturating_mul(size_of::<f32>())))
     }
 
     fn pack(&self, shape: PanelShape, right: MatBytes<'_>, to: &mut [u8]) {
@@ -119,13 +125,13 @@ impl PanelKernel for F32Panels {
         dst: &mut [u8],
         a: MatBytes<'_>,
         b: MatBytes<'_>,
-        (shape, panels): (PanelShape, &[u8]),
+        (shape, panels): KeptPanels<'_>,
         accumulate: bool,
         threads: Threads,
     ) {
         let (layout, beta) = row_major(a.layout, b.layout, accumulate);
         let dst = MatMut::new(bytemuck::cast_slice_mut::<u8, f32>(dst), layout);
-        gemm_by_panels(dst, a.of(), b.of(), (shape, bytemuck::cast_slice(panels)), beta, threads);
+        gemm_by_panels(dst, a.of(), b.of(), (shape, panels.map(bytemuck::cast_slice)), beta, threads);
     }
 }
 

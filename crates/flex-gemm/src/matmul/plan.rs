@@ -33,6 +33,15 @@ impl Strides2 {
     }
 }
 
+/// What is known of the right operand of a product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operand {
+    /// The weight of a layer: many products will read the same numbers.
+    Weight,
+    /// Nothing: it may be a weight, or a result that one product reads.
+    Any,
+}
+
 /// How the products are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Algorithm {
@@ -58,6 +67,8 @@ pub(crate) struct ProductPlan {
     pub k: usize,
     pub lhs: Strides2,
     pub rhs: Strides2,
+    /// What is known of the right operand.
+    pub operand: Operand,
     pub lhs_offset: usize,
     pub rhs_offset: usize,
     /// The batch axes, outermost first, without axes of size one.
@@ -114,6 +125,7 @@ impl ProductPlan {
             k,
             lhs: unit_strides(l[0], l[1], m, k),
             rhs: unit_strides(r[0], r[1], k, n),
+            operand: Operand::Any,
             lhs_offset: lhs.offset(),
             rhs_offset: rhs.offset(),
             batch,

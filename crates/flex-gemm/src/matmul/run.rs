@@ -1,8 +1,8 @@
 //! Runs the products of a plan. The drivers know bytes and no element types; they are compiled once.
 
-use super::gemm::{PanelShape, Threads};
+use super::gemm::Threads;
 use super::gemv::{self, Elements, gemv};
-use super::kernels::{MatBytes, ProductKernels};
+use super::kernels::{KeptPanels, MatBytes, ProductKernels};
 use super::plan::{Algorithm, ProductPlan};
 use crate::Tensor;
 use crate::parallel::thresholds::TASK_MULTIPLICATIONS;
@@ -21,8 +21,8 @@ struct PlannedProducts<'a> {
     plan: &'a ProductPlan,
     lhs: &'a [u8],
     rhs: &'a [u8],
-    /// The right operand of a single product, packed.
-    panels: Option<(PanelShape, &'a [u8])>,
+    /// The panels of the right operand, if it is to be kept in panels.
+    panels: Option<KeptPanels<'a>>,
     /// Whether the products are added to what the output holds.
     accumulate: bool,
 }
@@ -97,17 +97,13 @@ pub(crate) fn run(
     }
 }
 
-/// The panels of the right operand of a single product, if they are kept, or to be made: at its second use.
-fn panels<'a>(
-    kernels: &ProductKernels,
-    plan: &ProductPlan,
-    rhs: &'a Tensor,
-) -> Option<(PanelShape, &'a [u8])> {
+/// The panels in which the right operand of a single product is to be kept, if any: packed at its second use.
+fn panels<'a>(kernels: &ProductKernels, plan: &ProductPlan, rhs: &'a Tensor) -> Option<KeptPanels<'a>> {
     let kernel = kernels.panels.filter(|_| plan.batch.is_empty())?;
     let [_, layout] = plan.layouts(0);
-    let (shape, len) = kernel.shape(plan.m, layout)?;
+    let (shape, len) = kernel.shape(plan.m, layout, plan.operand)?;
     let right = MatBytes { bytes: rhs.storage_bytes(), layout };
-    rhs.prepare(shape, len, |to| kernel.pack(shape, right, to)).map(|panels| (shape, panels))
+    Some((shape, rhs.prepare(shape, len, |to| kernel.pack(shape, right, to))))
 }
 
 /// Writes the products of a plan to `out`, whose elements may be of any type.

@@ -61,11 +61,12 @@ pub fn gemm_into<T: Real>(
     threads: Threads,
 ) {
     let b = Right::Matrix(b);
-    GemmArgs { dst, a, b, panels: None, scales: Scales { alpha, beta }, completion: None, threads }.run();
+    let scales = Scales { alpha, beta };
+    GemmArgs { dst, a, b, kept: None, scales, completion: None, threads }.run();
 }
 
-/// `dst = a @ b + beta * dst`, with the same bits as [`gemm_into`]. `panels` are the numbers of `b` in panels
-/// of this shape.
+/// `dst = a @ b + beta * dst` for a `b` that is to be kept in panels of this shape. `panels` are its numbers,
+/// as soon as they are packed; the bits are the same before.
 ///
 /// # Panics
 /// When the shapes do not fit together.
@@ -73,13 +74,14 @@ pub(crate) fn gemm_by_panels<T: Real>(
     dst: MatMut<'_, T>,
     a: MatRef<'_, T>,
     b: MatRef<'_, T>,
-    (shape, panels): (PanelShape, &[T]),
+    (shape, panels): (PanelShape, Option<&[T]>),
     beta: T,
     threads: Threads,
 ) {
     assert!(shape.is_of(b.layout()), "gemm: panels of another matrix");
-    let (b, panels) = (Right::Matrix(b), Some(Panels::new(panels, shape)));
-    GemmArgs { dst, a, b, panels, scales: Scales { alpha: T::ONE, beta }, completion: None, threads }.run();
+    let kept = Some(panels.map(|panels| Panels::new(panels, shape)));
+    let (b, scales) = (Right::Matrix(b), Scales { alpha: T::ONE, beta });
+    GemmArgs { dst, a, b, kept, scales, completion: None, threads }.run();
 }
 
 /// The bias that the sums of a product begin with, and the operations that complete them.
@@ -107,7 +109,7 @@ pub fn gemm_completed<T: Real>(
     threads: Threads,
 ) {
     let scales = Scales { alpha: T::ONE, beta: T::ZERO };
-    GemmArgs { dst, a, b, panels: None, scales, completion: Some(completion), threads }.run();
+    GemmArgs { dst, a, b, kept: None, scales, completion: Some(completion), threads }.run();
 }
 
 /// The arguments of [`gemm_into`] or [`gemm_completed`].
@@ -115,8 +117,8 @@ struct GemmArgs<'a, T> {
     dst: MatMut<'a, T>,
     a: MatRef<'a, T>,
     b: Right<'a, T>,
-    /// The right operand, packed.
-    panels: Option<Panels<'a, T>>,
+    /// If the right operand is to be kept in panels: the panels, as soon as they are packed.
+    kept: Option<Option<Panels<'a, T>>>,
     scales: Scales<T>,
     completion: Option<Completion<'a, T>>,
     threads: Threads,
@@ -125,12 +127,12 @@ struct GemmArgs<'a, T> {
 impl<'a, T: Real> GemmArgs<'a, T> {
     /// The same arguments with the name `U` for the type `T`.
     fn cast<U: Real>(self) -> GemmArgs<'a, U> {
-        let Self { dst, a, b, panels, scales: Scales { alpha, beta }, completion, threads } = self;
+        let Self { dst, a, b, kept, scales: Scales { alpha, beta }, completion, threads } = self;
         let scales = Scales { alpha: bytemuck::cast(alpha), beta: bytemuck::cast(beta) };
         let completion = completion
             .map(|Completion { bias, finish }| Completion { bias: bytemuck::cast_slice(bias), finish });
-        let panels = panels.map(Panels::cast);
-        GemmArgs { dst: dst.cast(), a: a.cast(), b: b.cast(), panels, scales, completion, threads }
+        let kept = kept.map(|panels| panels.map(Panels::cast));
+        GemmArgs { dst: dst.cast(), a: a.cast(), b: b.cast(), kept, scales, completion, threads }
     }
 
     /// Computes the product. The loops are compiled here, once per type, and not in every crate that
@@ -153,7 +155,7 @@ fn f64_into(args: GemmArgs<'_, f64>) {
 /// [`gemm_into`] for one of both types.
 #[inline(always)]
 fn real_into<T: Real>(args: GemmArgs<'_, T>) {
-    let GemmArgs { dst, a, b, panels, scales, completion, threads } = args;
+    let GemmArgs { dst, a, b, kept, scales, completion, threads } = args;
     let (data, d) = dst.into_parts();
     let (l, r) = (a.layout(), b.layout());
     let (m, n, k) = (d.rows, d.cols, l.cols);
@@ -175,18 +177,17 @@ fn real_into<T: Real>(args: GemmArgs<'_, T>) {
             bias.len()
         );
     }
-    // Rows and columns may change places, if both operands are stored and nothing follows.
+    // Rows and columns may change places, if both operands are stored, neither in panels, and nothing follows.
     let (d, a, b, dots) = match (b, completion) {
-        (Right::Matrix(b), None) => {
+        (Right::Matrix(b), None) if kept.is_none() => {
             // Vectors lie along the axis of the output whose neighbours are close in memory.
-            let (d, a, b) = if d.col_stride.unsigned_abs() <= d.row_stride.unsigned_abs() || panels.is_some()
-            {
+            let (d, a, b) = if d.col_stride.unsigned_abs() <= d.row_stride.unsigned_abs() {
                 (d, a, b)
             } else {
                 (d.transposed(), b.transposed(), a.transposed())
             };
-            let dots =
-                a.layout().col_stride == 1 && b.layout().row_stride == 1 && dots::pay(d.rows, d.cols, k);
+            let runs = a.layout().col_stride == 1 && b.layout().row_stride == 1;
+            let dots = runs && dots::pay(d.rows, d.cols, k, false);
             // Dot products pass over the longer operand once.
             let turned = dots && m > n;
             let (d, a, b) = if turned { (d.transposed(), b.transposed(), a.transposed()) } else { (d, a, b) };
@@ -211,7 +212,7 @@ fn real_into<T: Real>(args: GemmArgs<'_, T>) {
         let (rows, cols) = grid.part(part);
         let d = d.part(&rows, &cols);
         let bias = completion.map(|completion| &completion.bias[rows.clone()]);
-        let panels = panels.map(|panels| panels.columns(&cols));
+        let panels = kept.flatten().map(|panels| panels.columns(&cols));
         let (a, b) = (a.part(rows, 0..k), b.columns(cols));
         // SAFETY: all positions of `d` lie inside of `data`, as `MatMut` has checked, and `data` is borrowed
         // exclusively. The parts of a grid do not overlap, each is computed once, and the layout of the

@@ -2,23 +2,29 @@
 
 use super::*;
 use crate::matmul::gemm::PanelShape;
+use crate::matmul::plan::Operand;
 use crate::storage::prepared;
-use flex_math::simd::HasVectors;
+use flex_math::simd::{HasVectors, Level, level};
 
 fn bits(tensor: Tensor) -> Vec<u32> {
     tensor.to_vec::<f32>().into_iter().map(f32::to_bits).collect()
 }
 
-/// Whether products by this weight read panels.
-fn has_panels(rows: usize, w: &Tensor) -> bool {
+/// Whether products by this operand read panels.
+fn has_panels(rows: usize, w: &Tensor, operand: Operand) -> bool {
     let plan = ProductPlan::new("matmul", &Layout::contiguous([rows, w.shape()[0]].into()), w.layout());
     let [_, layout] = plan.unwrap().layouts(0);
-    PanelShape::of::<f32>(rows, layout).is_some_and(|shape| w.form(&shape).is_some())
+    PanelShape::of::<f32>(rows, layout, operand).is_some_and(|shape| w.form(&shape).is_some())
 }
 
 /// Lets forms of weights be kept, whatever `FLEX_PREPARE` says.
 fn keep_forms() {
     prepared::set_limit(usize::MAX);
+}
+
+/// Whether few rows by the transposed weight of a layer read panels.
+fn prefers_panels() -> bool {
+    cfg!(target_arch = "x86_64") && level() == Level::Vectors
 }
 
 /// A weight that is row-major, transposed, or a part of a larger buffer.
@@ -39,7 +45,7 @@ fn panels_change_no_bits() {
     keep_forms();
     // Around the rows of strips, the widths of panels, and the terms of a block. The last weight does not fit
     // a block: up to 64 rows are multiplied by panel after panel.
-    let rows = [3, 4, 5, 6, 7, 8, 13, 40, 64, 65, 96, 97, 130, 512, 513];
+    let rows = [2, 3, 4, 5, 6, 7, 8, 13, 40, 64, 65, 96, 97, 130, 512, 513];
     let weights = [(130, 129), (512, 48), (513, 65), (1100, 33), (1100, 129)];
     let pools = [1, 2, 5].map(|n| rayon::ThreadPoolBuilder::new().num_threads(n).build().unwrap());
     let mut read = 0;
@@ -51,17 +57,17 @@ fn panels_change_no_bits() {
                 let multiply = |x: &Tensor| bits(linear(x.clone(), w.clone(), Some(bias.clone())).unwrap());
                 // The first use of a weight reads it as it is, each later one may read panels.
                 let first = multiply(&x);
-                assert!(!has_panels(rows, &w));
+                assert!(!has_panels(rows, &w, Operand::Weight));
                 for (call, pool) in pools.iter().enumerate() {
                     let what = || std::format!("{rows} rows by {terms} x {cols}, order {order}: {call}");
                     assert!(pool.install(|| multiply(&x)) == first, "{}", what());
-                    // Fewer rows read the panels of many. Of a transposed weight they are dot products.
-                    if rows > 5 && order != 1 {
+                    // Fewer rows read the panels of many. Of a transposed weight they may be dot products.
+                    if rows > 5 && (order != 1 || prefers_panels()) {
                         let five = pool.install(|| multiply(&x.clone().narrow(0, 1, 5).unwrap()));
                         assert!(five == first[cols..6 * cols], "{}, five rows", what());
                     }
                 }
-                read += usize::from(has_panels(rows, &w));
+                read += usize::from(has_panels(rows, &w, Operand::Weight));
             }
         }
     }
@@ -83,11 +89,11 @@ fn panels_are_kept_for_weights_that_gain_by_them() {
         for _ in 0..3 {
             float_matmul(x.clone(), w.clone()).unwrap();
         }
-        has_panels(rows, w)
+        has_panels(rows, w, Operand::Any)
     };
-    assert!(kept(4, &weight(300, 300, 0)) && kept(512, &weight(300, 300, 1)));
-    // Few rows and many, a small weight, a vector, and one row that stands for all.
-    assert!(!kept(3, &weight(300, 300, 0)) && !kept(513, &weight(300, 300, 0)));
+    assert!(kept(2, &weight(300, 300, 0)) && kept(512, &weight(300, 300, 1)));
+    // One row and many, a small weight, a vector, and one row that stands for all.
+    assert!(!kept(1, &weight(300, 300, 0)) && !kept(513, &weight(300, 300, 0)));
     assert!(!kept(64, &weight(128, 128, 0)) && !kept(64, &weight(100_000, 1, 0)));
     let row = weight(1, 300, 0).expand(&[300, 300]).unwrap();
     assert!(!kept(64, &row));
@@ -98,7 +104,25 @@ fn panels_are_kept_for_weights_that_gain_by_them() {
     for _ in 0..3 {
         float_matmul(x.clone(), w.clone()).unwrap();
     }
-    assert!(!has_panels(64, &w.narrow(0, 0, 1).unwrap().reshape([300, 300]).unwrap()));
+    let first = w.narrow(0, 0, 1).unwrap().reshape([300, 300]).unwrap();
+    assert!(!has_panels(64, &first, Operand::Any));
+}
+
+#[test]
+fn panels_are_kept_for_transposed_weights_of_layers() {
+    keep_forms();
+    let kept = |rows: usize, w: &Tensor| {
+        let x = sample::<f32>(&[rows, w.shape()[0]], 1);
+        let bits = [(); 3].map(|_| bits(linear(x.clone(), w.clone(), None).unwrap()));
+        assert!(bits[0] == bits[1] && bits[0] == bits[2], "{rows} rows");
+        has_panels(rows, w, Operand::Weight)
+    };
+    for rows in [2, 16, 80] {
+        assert_eq!(kept(rows, &weight(300, 300, 1)), prefers_panels(), "{rows} rows");
+    }
+    assert_eq!(kept(512, &weight(300, 300, 1)), HasVectors::here().is_some());
+    // A vector, and columns that would leave half a panel empty.
+    assert!(!kept(1, &weight(300, 300, 1)) && !kept(64, &weight(20_000, 8, 1)));
 }
 
 #[test]
@@ -112,7 +136,11 @@ fn a_weight_that_is_written_has_no_panels() {
         let want = bits(float_matmul(x.clone(), fresh).unwrap());
         for call in 0..3 {
             assert!(bits(float_matmul(x.clone(), w.clone()).unwrap()) == want);
-            assert_eq!(has_panels(16, &w), call > 0 && HasVectors::here().is_some(), "{change}, {call}");
+            assert_eq!(
+                has_panels(16, &w, Operand::Any),
+                call > 0 && HasVectors::here().is_some(),
+                "{change}, {call}"
+            );
         }
     }
 }
