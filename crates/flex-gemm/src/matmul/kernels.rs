@@ -1,12 +1,13 @@
 //! The kernels that multiply matrices of each dtype. A new kernel is registered here.
 
-use super::gemm::{MatLayout, MatMut, MatRef, PanelShape, Threads, gemm_by_panels, gemm_into};
+use super::gemm::{MatLayout, MatMut, MatRef, PanelShape, Threads, gemm_plus_row};
 use super::gemv::VectorKernel;
 use super::loops::Loops;
 use super::plan::Operand;
 use super::{bf16, half, int};
 use crate::error::{Error, Result};
 use crate::float::Real;
+use crate::parallel::{self, Work};
 use crate::{DType, f16};
 use bytemuck::Pod;
 use core::marker::PhantomData;
@@ -21,8 +22,8 @@ pub(crate) struct ProductKernels {
     pub vectors: &'static dyn VectorKernel,
 }
 
-/// `dst = a @ b`, or `dst += a @ b` if the flag is set; `dst` is row-major and not empty.
-pub(crate) type Gemm = fn(&mut [u8], MatBytes<'_>, MatBytes<'_>, bool, Threads);
+/// `dst = a @ b`, plus the bias in each row if there is one; `dst` is row-major and not empty.
+pub(crate) type Gemm = fn(&mut [u8], MatBytes<'_>, MatBytes<'_>, Option<&[u8]>, Threads);
 
 /// Products by right operands that are kept packed.
 pub(crate) trait PanelKernel: Sync {
@@ -40,8 +41,8 @@ pub(crate) trait PanelKernel: Sync {
         dst: &mut [u8],
         a: MatBytes<'_>,
         b: MatBytes<'_>,
+        bias: Option<&[u8]>,
         panels: KeptPanels<'_>,
-        accumulate: bool,
         threads: Threads,
     );
 }
@@ -68,15 +69,13 @@ impl<'a> MatBytes<'a> {
     }
 }
 
-/// The kernels of each dtype: `dtypes => type, product of matrices`. Signed integers share the kernels of the
+/// The kernels of each dtype: `dtypes => type, product of matrices as [`Gemm`]`. Signed integers share the kernels of the
 /// unsigned type of their width: the low bits of sums and products do not depend on the sign.
 macro_rules! table {
-    ($op:ident, $dtype:ident, $expected:literal; $($pattern:pat => $ty:ty, $gemm:path;)*) => {
+    ($op:ident, $dtype:ident, $expected:literal; $($pattern:pat => $ty:ty, $gemm:expr;)*) => {
         match $dtype {
             $($pattern => Ok(ProductKernels {
-                gemm: |dst, a, b, accumulate, threads| {
-                    $gemm(bytemuck::cast_slice_mut::<u8, $ty>(dst), a.of(), b.of(), accumulate, threads)
-                },
+                gemm: $gemm,
                 panels: None,
                 vectors: &Loops::<$ty>(PhantomData),
             }),)*
@@ -95,11 +94,11 @@ pub(crate) type KernelsOf = fn(&'static str, DType) -> Result<ProductKernels>;
 /// Other dtypes have none.
 pub(crate) fn float_kernels(op: &'static str, dtype: DType) -> Result<ProductKernels> {
     let kernels = table! { op, dtype, "a float dtype (f64, f32, f16, bf16)";
-        DType::F32 => f32, real;
-        DType::F64 => f64, real;
-        DType::F16 => f16, half::gemm;
+        DType::F32 => f32, |dst, a, b, bias, threads| real::<f32>(dst, a, b, bias, None, threads);
+        DType::F64 => f64, |dst, a, b, bias, threads| real::<f64>(dst, a, b, bias, None, threads);
+        DType::F16 => f16, |dst, a, b, bias, threads| add(half::gemm::<f16>, dst, a, b, bias, threads);
         // By the instruction for pairs of bf16, and by way of f32 where the machine lacks it.
-        DType::BF16 => crate::bf16, bf16::gemm;
+        DType::BF16 => crate::bf16, |dst, a, b, bias, threads| add(bf16::gemm, dst, a, b, bias, threads);
     };
     kernels.map(|kernels| match dtype {
         DType::F32 => ProductKernels { panels: Some(&F32Panels), ..kernels },
@@ -125,13 +124,11 @@ impl PanelKernel for F32Panels {
         dst: &mut [u8],
         a: MatBytes<'_>,
         b: MatBytes<'_>,
-        (shape, panels): KeptPanels<'_>,
-        accumulate: bool,
+        bias: Option<&[u8]>,
+        panels: KeptPanels<'_>,
         threads: Threads,
     ) {
-        let (layout, beta) = row_major(a.layout, b.layout, accumulate);
-        let dst = MatMut::new(bytemuck::cast_slice_mut::<u8, f32>(dst), layout);
-        gemm_by_panels(dst, a.of(), b.of(), (shape, panels.map(bytemuck::cast_slice)), beta, threads);
+        real::<f32>(dst, a, b, bias, Some(panels), threads);
     }
 }
 
@@ -141,10 +138,10 @@ impl PanelKernel for F32Panels {
 /// Other dtypes have none.
 pub(crate) fn int_kernels(op: &'static str, dtype: DType) -> Result<ProductKernels> {
     table! { op, dtype, "an integer dtype";
-        DType::U8 | DType::I8 => u8, int::gemm;
-        DType::U16 | DType::I16 => u16, int::gemm;
-        DType::U32 | DType::I32 => u32, int::gemm;
-        DType::U64 | DType::I64 => u64, int::gemm;
+        DType::U8 | DType::I8 => u8, |dst, a, b, bias, threads| add(int::gemm::<u8>, dst, a, b, bias, threads);
+        DType::U16 | DType::I16 => u16, |dst, a, b, bias, threads| add(int::gemm::<u16>, dst, a, b, bias, threads);
+        DType::U32 | DType::I32 => u32, |dst, a, b, bias, threads| add(int::gemm::<u32>, dst, a, b, bias, threads);
+        DType::U64 | DType::I64 => u64, |dst, a, b, bias, threads| add(int::gemm::<u64>, dst, a, b, bias, threads);
     }
 }
 
@@ -160,13 +157,48 @@ pub(crate) fn number_kernels(op: &'static str, dtype: DType) -> Result<ProductKe
     }
 }
 
-/// Products of f32 and f64.
-fn real<T: Real>(dst: &mut [T], a: MatRef<'_, T>, b: MatRef<'_, T>, accumulate: bool, threads: Threads) {
-    let (layout, beta) = row_major(a.layout(), b.layout(), accumulate);
-    gemm_into(MatMut::new(dst, layout), a, b, T::ONE, beta, threads);
+/// [`Gemm`] of f32 and f64. The kernels read the bias in place of old elements.
+fn real<T: Real>(
+    dst: &mut [u8],
+    a: MatBytes<'_>,
+    b: MatBytes<'_>,
+    bias: Option<&[u8]>,
+    panels: Option<KeptPanels<'_>>,
+    threads: Threads,
+) {
+    let layout = MatLayout::row_major(a.layout.rows, b.layout.cols);
+    let dst = MatMut::new(bytemuck::cast_slice_mut::<u8, T>(dst), layout);
+    let panels = panels.map(|(shape, panels)| (shape, panels.map(bytemuck::cast_slice)));
+    gemm_plus_row(dst, a.of(), b.of(), bias.map(bytemuck::cast_slice), panels, threads);
 }
 
-/// The layout of a product, and what its old elements are multiplied by.
-fn row_major<T: Real>(a: MatLayout, b: MatLayout, accumulate: bool) -> (MatLayout, T) {
-    (MatLayout::row_major(a.rows, b.cols), if accumulate { T::ONE } else { T::ZERO })
+/// `dst = a @ b`, or `dst += a @ b` if the flag is set.
+type GemmAdd<T> = fn(&mut [T], MatRef<'_, T>, MatRef<'_, T>, bool, Threads);
+
+/// [`Gemm`] by a kernel that adds to the output, whose rows it sets to the bias first.
+fn add<T: Pod>(
+    gemm: GemmAdd<T>,
+    dst: &mut [u8],
+    a: MatBytes<'_>,
+    b: MatBytes<'_>,
+    bias: Option<&[u8]>,
+    threads: Threads,
+) {
+    if let Some(bias) = bias {
+        fill_rows(dst, bias, threads);
+    }
+    gemm(bytemuck::cast_slice_mut(dst), a.of(), b.of(), bias.is_some(), threads);
+}
+
+/// Sets every row of a row-major matrix to `row`.
+pub(crate) fn fill_rows(out: &mut [u8], row: &[u8], threads: Threads) {
+    if row.is_empty() {
+        return;
+    }
+    let fill = |chunk: &mut [u8]| chunk.chunks_exact_mut(row.len()).for_each(|to| to.copy_from_slice(row));
+    if threads == Threads::One {
+        return fill(out);
+    }
+    let (bytes, rows) = (out.len(), parallel::rows_per_task(row.len()));
+    parallel::for_each_chunk(out, rows * row.len(), Work::Bytes(bytes), |_, chunk| fill(chunk));
 }

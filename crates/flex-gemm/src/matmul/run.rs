@@ -2,7 +2,7 @@
 
 use super::gemm::Threads;
 use super::gemv::{self, Elements, gemv};
-use super::kernels::{KeptPanels, MatBytes, ProductKernels};
+use super::kernels::{KeptPanels, MatBytes, ProductKernels, fill_rows};
 use super::plan::{Algorithm, ProductPlan};
 use crate::Tensor;
 use crate::parallel::thresholds::TASK_MULTIPLICATIONS;
@@ -23,8 +23,8 @@ struct PlannedProducts<'a> {
     rhs: &'a [u8],
     /// The panels of the right operand, if it is to be kept in panels.
     panels: Option<KeptPanels<'a>>,
-    /// Whether the products are added to what the output holds.
-    accumulate: bool,
+    /// A row that is added to each row of the output.
+    bias: Option<&'a [u8]>,
 }
 
 /// [`PlannedProducts`] of matrices.
@@ -32,22 +32,22 @@ struct Matrices<'a>(PlannedProducts<'a>);
 
 impl Products for Matrices<'_> {
     fn multiply(&self, index: usize, dst: &mut [u8], threads: Threads) {
-        let PlannedProducts { kernels, plan, lhs, rhs, panels, accumulate } = self.0;
+        let PlannedProducts { kernels, plan, lhs, rhs, panels, bias } = self.0;
         let [a, b] = plan.layouts(index);
         let (a, b) = (MatBytes { bytes: lhs, layout: a }, MatBytes { bytes: rhs, layout: b });
         match (kernels.panels, panels) {
-            (Some(kernel), Some(panels)) => kernel.multiply(dst, a, b, panels, accumulate, threads),
-            _ => (kernels.gemm)(dst, a, b, accumulate, threads),
+            (Some(kernel), Some(panels)) => kernel.multiply(dst, a, b, bias, panels, threads),
+            _ => (kernels.gemm)(dst, a, b, bias, threads),
         }
     }
 }
 
-/// [`PlannedProducts`] of a matrix and a vector.
+/// [`PlannedProducts`] of a matrix and a vector. If there is a bias, the output holds it already.
 struct Vectors<'a>(PlannedProducts<'a>);
 
 impl Products for Vectors<'_> {
     fn multiply(&self, index: usize, dst: &mut [u8], threads: Threads) {
-        let PlannedProducts { kernels, plan, lhs, rhs, accumulate, .. } = self.0;
+        let PlannedProducts { kernels, plan, lhs, rhs, bias, .. } = self.0;
         let (l, r) = plan.offsets(index);
         let (w, x) = if plan.n == 1 {
             let w = gemv::Matrix { data: lhs, offset: l, row: plan.lhs.row, col: plan.lhs.col };
@@ -56,7 +56,7 @@ impl Products for Vectors<'_> {
             let w = gemv::Matrix { data: rhs, offset: r, row: plan.rhs.col, col: plan.rhs.row };
             (w, Elements { data: lhs, offset: l, stride: plan.lhs.col, len: plan.k })
         };
-        gemv(kernels.vectors, dst, w, x, accumulate, threads);
+        gemv(kernels.vectors, dst, w, x, bias.is_some(), threads);
     }
 }
 
@@ -69,17 +69,16 @@ pub(crate) fn run(
     out: &mut [u8],
     bias: Option<&[u8]>,
 ) {
-    if let Some(bias) = bias {
-        fill_rows(out, bias);
-    }
-    let accumulate = bias.is_some();
     let algorithm = plan.algorithm(parallel::threads());
+    if let (Some(bias), Algorithm::Zeros | Algorithm::Gemv) = (bias, algorithm) {
+        fill_rows(out, bias, Threads::Pool);
+    }
     let panels = if algorithm == Algorithm::Gemm { panels(kernels, plan, rhs) } else { None };
     let rhs = rhs.storage_bytes();
-    let products = PlannedProducts { kernels, plan, lhs, rhs, panels, accumulate };
+    let products = PlannedProducts { kernels, plan, lhs, rhs, panels, bias };
     match algorithm {
         Algorithm::Empty => {}
-        Algorithm::Zeros if accumulate => {}
+        Algorithm::Zeros if bias.is_some() => {}
         Algorithm::Zeros => out.fill(0),
         Algorithm::Gemv => {
             // Large products run in parallel inside each product, small ones in parallel over the batch.
@@ -138,17 +137,5 @@ fn side_by_side(products: &dyn Products, batch: usize, out: &mut [u8], per_task:
         for (i, dst) in chunk.chunks_exact_mut(size).enumerate() {
             products.multiply(task * per_task + i, dst, Threads::One);
         }
-    });
-}
-
-/// Sets every row of a row-major matrix to `row`.
-fn fill_rows(out: &mut [u8], row: &[u8]) {
-    if row.is_empty() {
-        return;
-    }
-    let bytes = out.len();
-    let rows = parallel::rows_per_task(row.len());
-    parallel::for_each_chunk(out, rows * row.len(), Work::Bytes(bytes), |_, chunk| {
-        chunk.chunks_exact_mut(row.len()).for_each(|to| to.copy_from_slice(row));
     });
 }

@@ -8,7 +8,7 @@
 
 use super::grid::Blocks;
 use super::tile::has_32_registers;
-use super::{MatLayout, MatRef, ProductPart, Scales};
+use super::{MatLayout, MatRef, OldElements, ProductPart, Scales};
 use crate::float::Real;
 use flex_math::simd::{CACHE_LINE, SQUARE, Simd, Vector, WIDEST, WithSimd, has_vectors};
 use flex_math::simd::{Level, lane_sums, level, prefetch_far, row_sum, transposed};
@@ -95,7 +95,7 @@ impl<T: Real> PartByDots<'_, T> {
     /// the others.
     #[inline(always)]
     fn by_tiles<S: Simd, const R: usize>(self) {
-        let ProductPart { target, d, a, scales, .. } = self.part;
+        let ProductPart { target, d, old, a, scales, .. } = self.part;
         let b = self.right.transposed();
         let (m, n, k) = (d.rows, d.cols, a.layout().cols);
         assert!(a.layout().col_stride == 1 && b.layout().col_stride == 1, "dots: the terms are neighbours");
@@ -114,7 +114,11 @@ impl<T: Real> PartByDots<'_, T> {
                 (false, _, true) => (j + COLS, index),
             };
             let (term, terms) = (blocks.start(index), blocks.len(index));
-            let scales = if index == 0 { scales } else { Scales { beta: T::ONE, ..scales } };
+            // The sums of later terms are added to those of the first.
+            let (old, scales) = match index {
+                0 => (old, scales),
+                _ => (OldElements::of(target, d), Scales { beta: T::ONE, ..scales }),
+            };
             let right = lines::<T, COLS>(&b, j, term);
             let ahead = lines::<T, COLS>(&b, next_j + (tiles - 1) * COLS, blocks.start(next_index));
             for pass in 0..passes {
@@ -128,21 +132,24 @@ impl<T: Real> PartByDots<'_, T> {
                 let sums = unsafe { dots::<S, T, R>(left, right, ahead, terms) };
                 let tile = d.part(&(i..m.min(i + R)), &(j..n.min(j + COLS)));
                 let whole = (tile.rows, tile.cols) == (R, COLS);
-                let out = target.wrapping_add(tile.offset);
-                // SAFETY: every position of `d` may be read and written, as `ProductPart::new` asks. Where a
-                // stride is 1, the elements of a whole tile along that axis are neighbours.
+                let (out, old) = (target.wrapping_add(tile.offset), old.at(i, j));
+                // SAFETY: every position of `d` may be written, and the old elements may be read, as
+                // `ProductPart::new` asks. Where a stride is 1, the elements of a whole tile along that axis
+                // are neighbours.
                 unsafe {
-                    if whole && d.col_stride == 1 {
+                    if whole && d.col_stride == 1 && scales.takes_runs(old.col_stride) {
                         for (r, sums) in sums.iter().enumerate() {
-                            scales.store_run(*sums, out.wrapping_offset(r as isize * d.row_stride));
+                            let out = out.wrapping_offset(r as isize * d.row_stride);
+                            scales.store_run(*sums, old.at(r, 0).start, out);
                         }
-                    } else if whole && d.row_stride == 1 {
+                    } else if whole && d.row_stride == 1 && scales.takes_runs(old.row_stride) {
                         for c in 0..COLS {
                             let sums: [T; R] = core::array::from_fn(|r| sums[r][c]);
-                            scales.store_run(sums, out.wrapping_offset(c as isize * d.col_stride));
+                            let out = out.wrapping_offset(c as isize * d.col_stride);
+                            scales.store_run(sums, old.at(0, c).start, out);
                         }
                     } else {
-                        store_each(scales, &sums, target, tile);
+                        store_each(scales, &sums, old, target, tile);
                     }
                 }
             }
@@ -154,14 +161,21 @@ impl<T: Real> PartByDots<'_, T> {
 /// Stores a tile element by element. Not inlined: no instruction set speeds it up.
 ///
 /// # Safety
-/// The positions of `tile`, which is no larger than `sums`, must be valid for reads and writes.
+/// The positions of `tile`, which is no larger than `sums`, must be valid for writes, and their `old` elements
+/// for reads.
 #[inline(never)]
-unsafe fn store_each<T: Real>(scales: Scales<T>, sums: &[[T; COLS]], target: *mut T, tile: MatLayout) {
+unsafe fn store_each<T: Real>(
+    scales: Scales<T>,
+    sums: &[[T; COLS]],
+    old: OldElements<T>,
+    target: *mut T,
+    tile: MatLayout,
+) {
     // One loop, since the compiler would repeat the inner one of two.
     for at in 0..tile.rows * tile.cols {
         let (i, j) = (at / tile.cols, at % tile.cols);
         // SAFETY: as the caller vouches.
-        unsafe { scales.store(sums[i][j], target.wrapping_add(tile.position(i, j))) };
+        unsafe { scales.store(sums[i][j], old.at(i, j).start, target.wrapping_add(tile.position(i, j))) };
     }
 }
 

@@ -10,7 +10,7 @@
 use super::blocks::pack_panels;
 use super::dots;
 use super::tile;
-use super::{MatLayout, MatRef, ProductPart, Right, Scales, multiply_by_dots};
+use super::{MatLayout, MatRef, OldElements, ProductPart, Right, Scales, multiply_by_dots};
 use crate::float::Real;
 use core::ops::Range;
 use flex_math::simd::SQUARE;
@@ -95,8 +95,10 @@ pub(super) fn multiply<T: Real>(
     }
     // Rows and columns change places: tiles of dot products have four columns, and may have fewer rows.
     let (left, right) = (MatRef::new(packed, MatLayout::row_major(few, a.layout().cols)), a.transposed());
+    let d = part.d.part(&rows, &cols).transposed();
     let strip = ProductPart {
-        d: part.d.part(&rows, &cols).transposed(),
+        d,
+        old: OldElements::of(part.target, d),
         a: left,
         b: Right::Matrix(right),
         scales: Scales { alpha: T::ONE, beta: T::ONE },

@@ -3,8 +3,8 @@
 //! The kernel of a tile multiplies numbers of the left operand, which it broadcasts, by vectors of the right
 //! operand. The sum of an element begins with zero and adds its terms in order, whatever the tile it lies in.
 
-use super::Scales;
 use super::blocks::panel_vectors;
+use super::{OldElements, Scales};
 use crate::float::Real;
 use flex_math::simd::{CACHE_LINE, Simd, Vector, WIDEST, apart, has_vectors, prefetch, prefetch_far};
 
@@ -47,6 +47,24 @@ const TERMS: usize = 4;
 /// is not worth its machine code.
 const fn has_passes<T>() -> bool {
     size_of::<T>() == size_of::<f32>()
+}
+
+/// Where a tile is stored, and its old elements are: rows at some distance, of neighbours.
+#[derive(Clone, Copy)]
+struct TileOutput<T> {
+    out: *mut T,
+    out_row: isize,
+    old: *const T,
+    old_row: isize,
+}
+
+impl<T> TileOutput<T> {
+    /// Column `j` of row `i`, old and new.
+    #[inline(always)]
+    fn at(&self, i: usize, j: usize) -> (*const T, *mut T) {
+        let (old, out) = (self.old_row.wrapping_mul(i as isize), self.out_row.wrapping_mul(i as isize));
+        (self.old.wrapping_offset(old).wrapping_add(j), self.out.wrapping_offset(out).wrapping_add(j))
+    }
 }
 
 /// What a strip does besides its sums. Numbers, since const parameters cannot be enums.
@@ -106,8 +124,9 @@ pub(super) const fn has_32_registers<S: Simd>() -> bool {
     size_of::<S::Register>() == 64 || cfg!(target_arch = "aarch64")
 }
 
-/// Elements of the largest tile.
+/// Elements of the largest tile, and of its rows.
 pub(super) const STACK: usize = if ROWS * 4 > TALL * 2 { ROWS * 4 } else { TALL * 2 } * WIDEST;
+pub(super) const WIDTH: usize = 4 * WIDEST;
 
 /// Elements of a vector.
 #[inline(always)]
@@ -135,6 +154,8 @@ pub(super) struct StripProduct<T> {
     pub out: *mut T,
     pub out_row: isize,
     pub out_col: isize,
+    /// The old elements; if `beta` is zero, [`WIDTH`] zeros that stand for those of each row.
+    pub old: OldElements<T>,
     pub cols: usize,
     pub scales: Scales<T>,
     /// What the sums of each row begin with; null for zeros.
@@ -303,8 +324,8 @@ impl<T: Real> StripProduct<T> {
     /// also packs the right operand.
     ///
     /// # Safety
-    /// * `left` and `right` must be valid for reads of all elements that the fields describe, `out` for reads
-    ///   and writes. With `DO == KEEP`, `packed` must be valid for writes. `bias` must be null or valid for
+    /// * `left`, `right` and `old` must be valid for reads of all elements that the fields describe, `out` for
+    ///   reads and writes. With `DO == KEEP`, `packed` must be valid for writes. `bias` must be null or valid for
     ///   reads of `R` elements, and `stack` valid for writes and reads of [`STACK`].
     /// * If the panels are not padded, the last vector of a row ends at the last column and may begin before
     ///   the first column: this memory must be valid for reads.
@@ -326,16 +347,17 @@ impl<T: Real> StripProduct<T> {
     #[inline(always)]
     pub unsafe fn first_pass<S: Simd, const R: usize, const V: usize>(&self) {
         let width = V * lanes::<S, T>();
-        let whole = if self.out_col == 1 { self.cols / width * width } else { 0 };
+        let whole = if self.is_in_runs() { self.cols / width * width } else { 0 };
         apart::<S, _>(
             #[inline(always)]
             || {
                 let mut j = 0;
                 while j < whole {
-                    let (right, out) = (self.right.wrapping_add(j), self.out.wrapping_add(j));
+                    let right = self.right.wrapping_add(j);
                     let next = self.next_tile(right, self.cols - j, width);
+                    let to = self.in_output(j);
                     // SAFETY: as the caller vouches, for these columns.
-                    unsafe { self.tile::<S, R, V, FETCH_TILE>(right, self.packed, out, self.out_row, next) };
+                    unsafe { self.tile::<S, R, V, FETCH_TILE>(right, self.packed, to, next) };
                     j += width;
                 }
             },
@@ -344,11 +366,29 @@ impl<T: Real> StripProduct<T> {
             let rest = Self {
                 right: self.right.wrapping_add(whole),
                 out: self.out.wrapping_offset(whole as isize * self.out_col),
+                old: self.old.at(0, whole),
                 cols: self.cols - whole,
                 ..*self
             };
             // SAFETY: as the caller vouches, for these columns.
             unsafe { rest.columns::<S, R, V, FETCH_BLOCK>() };
+        }
+    }
+
+    /// Whether neighbouring columns of the output and of its old elements are neighbours in memory.
+    #[inline(always)]
+    fn is_in_runs(&self) -> bool {
+        self.out_col == 1 && self.scales.takes_runs(self.old.col_stride)
+    }
+
+    /// The output of a tile that begins with column `j`.
+    #[inline(always)]
+    fn in_output(&self, j: usize) -> TileOutput<T> {
+        TileOutput {
+            out: self.out.wrapping_offset(j as isize * self.out_col),
+            out_row: self.out_row,
+            old: self.old.at(0, j).start,
+            old_row: self.old.row_stride,
         }
     }
 
@@ -370,13 +410,12 @@ impl<T: Real> StripProduct<T> {
     #[inline(always)]
     pub unsafe fn tiles<S: Simd, const R: usize, const V: usize, const DO: u8>(&self) {
         let lanes = lanes::<S, T>();
-        // Where the columns of the output are not neighbours, all tiles go by way of the stack.
-        let direct = if self.out_col == 1 { self.cols } else { 0 };
+        // Otherwise all tiles go by way of the stack.
+        let direct = if self.is_in_runs() { self.cols } else { 0 };
         let mut j = 0;
         while j < self.cols {
             let right = self.right.wrapping_add(j / self.width * self.panel + j % self.width);
             let packed = self.packed.wrapping_add(j / self.width * self.width * self.terms + j % self.width);
-            let out = self.out.wrapping_offset(j as isize * self.out_col);
             let left = self.cols - j;
             let next = if const { DO == FETCH_BLOCK } {
                 self.next.after(j / self.width)
@@ -396,11 +435,11 @@ impl<T: Real> StripProduct<T> {
             unsafe {
                 if const { V == 4 } && fits(4) {
                     let cols = left.min(4 * lanes);
-                    self.part::<S, R, 4, DO>(right, packed, out, 0, cols, direct(4), next);
+                    self.part::<S, R, 4, DO>(right, packed, j, 0, cols, direct(4), next);
                     j += cols;
                 } else if const { V >= 2 } && fits(2) {
                     let cols = left.min(2 * lanes);
-                    self.part::<S, R, 2, DO>(right, packed, out, 0, cols, direct(2), next);
+                    self.part::<S, R, 2, DO>(right, packed, j, 0, cols, direct(2), next);
                     j += cols;
                 } else {
                     // Where a vector begins before column `j` for lack of padding, its first columns are
@@ -410,7 +449,7 @@ impl<T: Real> StripProduct<T> {
                     self.part::<S, R, 1, DO>(
                         right.wrapping_sub(skip),
                         packed,
-                        out,
+                        j,
                         skip,
                         cols,
                         direct(1),
@@ -423,7 +462,7 @@ impl<T: Real> StripProduct<T> {
     }
 
     /// Multiplies the strip by a part of a panel, `V` vectors of columns, of which `cols` from `skip` on are
-    /// columns of the output; `direct` tells that all are, and that they are neighbours in memory. Otherwise
+    /// columns of the output, from column `j` on; `direct` tells that all are, and that they are neighbours in memory. Otherwise
     /// the tile lies on the stack.
     ///
     /// # Safety
@@ -433,7 +472,7 @@ impl<T: Real> StripProduct<T> {
         &self,
         right: *const T,
         packed: *mut T,
-        out: *mut T,
+        j: usize,
         skip: usize,
         cols: usize,
         direct: bool,
@@ -441,25 +480,31 @@ impl<T: Real> StripProduct<T> {
     ) {
         let stacked = self.stack;
         let pitch = (V * WIDEST) as isize;
+        let output = self.in_output(j);
         // SAFETY: the positions of the output are valid, as the caller vouches; a row of `stack` has room for
-        // `V` of the widest vectors. A tile reads its old elements unless `beta` is zero, and writes all.
+        // `V` of the widest vectors, and is at most `WIDTH` long. A tile writes all of its elements.
         unsafe {
-            if !direct && self.scales.beta != T::ZERO {
-                stacked.write_bytes(0, R * V * WIDEST);
-                copy([R, cols], out, [self.out_row, self.out_col], stacked.add(skip), [pitch, 1]);
+            let mut to = output;
+            if !direct {
+                (to.out, to.out_row) = (stacked, pitch);
+                if self.scales.beta != T::ZERO {
+                    stacked.write_bytes(0, R * V * WIDEST);
+                    let strides = [self.old.row_stride, self.old.col_stride];
+                    copy([R, cols], output.old, strides, stacked.add(skip), [pitch, 1]);
+                    (to.old, to.old_row) = (stacked, pitch);
+                }
             }
-            let (to, to_row) = if direct { (out, self.out_row) } else { (stacked, pitch) };
-            self.tile::<S, R, V, DO>(right, packed, to, to_row, next);
+            self.tile::<S, R, V, DO>(right, packed, to, next);
             // Asked anew. The compiler would carry the first answer past the tile, by compiling the tile
             // twice: 70 KB of machine code.
             if core::hint::black_box(!direct) {
-                copy([R, cols], stacked.add(skip), [pitch, 1], out, [self.out_row, self.out_col]);
+                copy([R, cols], stacked.add(skip), [pitch, 1], output.out, [self.out_row, self.out_col]);
             }
         }
     }
 
-    /// Multiplies the strip by `V` vectors of columns, whose output lies in rows `out_row` apart. If it has
-    /// to `KEEP` the vectors, it also writes them to `packed`.
+    /// Multiplies the strip by `V` vectors of columns. If it has to `KEEP` the vectors, it also writes them to
+    /// `packed`.
     ///
     /// # Safety
     /// As for [`columns`](Self::columns).
@@ -468,16 +513,15 @@ impl<T: Real> StripProduct<T> {
         &self,
         right: *const T,
         packed: *mut T,
-        out: *mut T,
-        out_row: isize,
+        to: TileOutput<T>,
         next: Next<T>,
     ) {
         if const { !has_vectors::<S>() } {
             // SAFETY: as the caller vouches. A match on a constant: the other loop is not compiled.
             return unsafe {
                 match const { PLAIN_BYTES / size_of::<T>() } {
-                    4 => self.plain_tile::<R, V, 4>(right, out, out_row),
-                    _ => self.plain_tile::<R, V, 8>(right, out, out_row),
+                    4 => self.plain_tile::<R, V, 4>(right, to),
+                    _ => self.plain_tile::<R, V, 8>(right, to),
                 }
             };
         }
@@ -556,10 +600,8 @@ impl<T: Real> StripProduct<T> {
             let (by, keep): (Vector<S, T>, Vector<S, T>) = (alpha.splat(), beta.splat());
             for (i, sums) in sums.iter().enumerate() {
                 for (v, sum) in sums.iter().enumerate() {
-                    let out = out.offset(i as isize * out_row).add(v * lanes);
-                    let sum = *sum * by;
-                    let sum = if beta == T::ZERO { sum } else { keep.mul_add(T::vload_unaligned(out), sum) };
-                    T::vstore_unaligned(out, sum);
+                    let (old, out) = to.at(i, v * lanes);
+                    T::vstore_unaligned(out, keep.mul_add(T::vload_unaligned(old), *sum * by));
                 }
             }
         }
@@ -573,8 +615,7 @@ impl<T: Real> StripProduct<T> {
     unsafe fn plain_tile<const R: usize, const V: usize, const N: usize>(
         &self,
         right: *const T,
-        out: *mut T,
-        out_row: isize,
+        to: TileOutput<T>,
     ) {
         let mut sums = [[[T::ZERO; N]; V]; R];
         // SAFETY: as the caller vouches.
@@ -597,7 +638,8 @@ impl<T: Real> StripProduct<T> {
             }
             for (i, sums) in sums.iter().enumerate() {
                 for (j, sum) in sums.as_flattened().iter().enumerate() {
-                    self.scales.store(*sum, out.offset(i as isize * out_row).add(j));
+                    let (old, out) = to.at(i, j);
+                    self.scales.store(*sum, old, out);
                 }
             }
         }
