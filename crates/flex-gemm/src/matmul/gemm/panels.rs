@@ -9,7 +9,7 @@
 //! On one thread of Zen 3, whose other thread was busy, 128 rows by 768 x 3,072 in memory were multiplied at
 //! 54.3 GFLOP/s without the panels and at 64.6 with them, by 384 x 1,536 at 59.8 and 64.4; 16 rows by
 //! 384 x 1,536 at 24.6 and 32.7; 8 rows by a square of 256 at 56.0 and 66.6. For 1,024 rows panels gain
-//! nothing.
+//! little.
 
 use super::super::plan::Operand;
 use super::blocks::{PACK_BYTES, pack_panels, panel_vectors};
@@ -21,16 +21,23 @@ use crate::float::Real;
 use crate::parallel::{Work, for_each_chunk};
 use bytemuck::Pod;
 use core::marker::PhantomData;
-use core::ops::{Range, RangeInclusive};
+use core::ops::Range;
 use flex_math::simd::{Simd, WithSimd, dispatch, has_vectors};
 
-/// Numbers of rows of the products that a right operand is packed for. With more rows, packing takes little
-/// of the time, and the memory is saved.
+/// Least number of rows of the products that a right operand is packed for: one row is a product with a
+/// vector.
 ///
-/// Of 2 and 3 rows, panels are read as fast as memory delivers them. One thread of Zen 3 multiplied 2 rows by
-/// 384x384 in memory at 23.2 GFLOP/s by panels, and at 9.2 by an operand that is row-major; 3 rows at 31.8
-/// and 10.4, and 2 rows by a square of 768 in the cache at 30.0 and 25.9.
-const ROWS: RangeInclusive<usize> = 2..=512;
+/// Panels are read as fast as memory delivers them. One thread of Zen 3 multiplied 2 rows by 384x384 in memory
+/// at 23.2 GFLOP/s by panels, and at 9.2 by an operand that is row-major; 3 rows at 31.8 and 10.4, and 2 rows
+/// by a square of 768 in the cache at 30.0 and 25.9.
+const LEAST_ROWS: usize = 2;
+
+/// Most rows of such products. With more rows, packing takes little of the time, and the memory is saved.
+/// There may be more rows of a layer's weight, which is multiplied again and again: for 1,024 rows by
+/// 1,536x384 two threads of Zen 3 gain 9 % if the weight is transposed, and 2 % otherwise, for 2,048 rows by
+/// 384x384 2 % and 1 %.
+const MOST_ROWS: usize = 512;
+const MOST_ROWS_OF_LAYER: usize = 2048;
 
 /// Panels that a task packs. Rows of the operand are read in pieces of as many panels.
 const TASK_PANELS: usize = 8;
@@ -52,8 +59,10 @@ impl PanelShape {
         let MatLayout { rows: terms, cols, row_stride, col_stride, .. } = matrix;
         let expanded = row_stride == 0 || col_stride == 0;
         let large = terms.saturating_mul(cols).saturating_mul(size_of::<T>()) > PACK_BYTES;
-        let by_dots = || row_stride == 1 && dots::pay(rows, cols, terms, operand == Operand::Weight);
-        if !large || expanded || !ROWS.contains(&rows) || by_dots() {
+        let of_layer = operand == Operand::Weight;
+        let most = if of_layer { MOST_ROWS_OF_LAYER } else { MOST_ROWS };
+        let by_dots = || row_stride == 1 && dots::pay(rows, cols, terms, of_layer);
+        if !large || expanded || !(LEAST_ROWS..=most).contains(&rows) || by_dots() {
             return None;
         }
         let width = dispatch(PanelWidth::<T>(PhantomData));

@@ -45,7 +45,7 @@ fn panels_change_no_bits() {
     keep_forms();
     // Around the rows of strips, the widths of panels, and the terms of a block. The last weight does not fit
     // a block: up to 64 rows are multiplied by panel after panel.
-    let rows = [2, 3, 4, 5, 6, 7, 8, 13, 40, 64, 65, 96, 97, 130, 512, 513];
+    let rows = [2, 3, 4, 5, 6, 7, 8, 13, 40, 64, 65, 96, 97, 130, 512, 2049];
     let weights = [(130, 129), (512, 48), (513, 65), (1100, 33), (1100, 129)];
     let pools = [1, 2, 5].map(|n| rayon::ThreadPoolBuilder::new().num_threads(n).build().unwrap());
     let mut read = 0;
@@ -120,7 +120,8 @@ fn panels_are_kept_for_transposed_weights_of_layers() {
     for rows in [2, 16, 80] {
         assert_eq!(kept(rows, &weight(300, 300, 1)), prefers_panels(), "{rows} rows");
     }
-    assert_eq!(kept(512, &weight(300, 300, 1)), HasVectors::here().is_some());
+    assert_eq!(kept(2048, &weight(300, 300, 1)), HasVectors::here().is_some());
+    assert!(!kept(2049, &weight(300, 300, 1)));
     // A vector, and columns that would leave half a panel empty.
     assert!(!kept(1, &weight(300, 300, 1)) && !kept(64, &weight(20_000, 8, 1)));
 }
