@@ -3,7 +3,7 @@
 use super::gemm::{MatLayout, MatMut, MatRef, PanelShape, Threads, gemm_plus_row};
 use super::gemv::VectorKernel;
 use super::loops::Loops;
-use super::plan::Operand;
+use super::plan::RightOperand;
 use super::{bf16, half, int};
 use crate::error::{Error, Result};
 use crate::float::Real;
@@ -29,13 +29,13 @@ pub(crate) type Gemm = fn(&mut [u8], MatBytes<'_>, MatBytes<'_>, Option<&[u8]>, 
 pub(crate) trait PanelKernel: Sync {
     /// The panels that products of `rows` rows by this operand should read, from the second product on, and
     /// their bytes; `None` if panels gain nothing.
-    fn shape(&self, rows: usize, right: MatLayout, operand: Operand) -> Option<(PanelShape, usize)>;
+    fn shape(&self, rows: usize, right: MatLayout, operand: RightOperand) -> Option<(PanelShape, usize)>;
 
     /// Writes the panels of an operand.
     fn pack(&self, shape: PanelShape, right: MatBytes<'_>, to: &mut [u8]);
 
-    /// As [`Gemm`], for a right operand that is to be kept in panels. The bits do not depend on whether it was
-    /// packed already.
+    /// As [`Gemm`], for a right operand that is to be kept in panels. The bits do not depend on whether it
+    /// was packed already.
     fn multiply(
         &self,
         dst: &mut [u8],
@@ -47,7 +47,8 @@ pub(crate) trait PanelKernel: Sync {
     );
 }
 
-/// The shape of the panels in which a right operand is to be kept, and the panels, as soon as they are packed.
+/// The shape of the panels in which a right operand is to be kept, and the panels, as soon as they are
+/// packed.
 pub(crate) type KeptPanels<'a> = (PanelShape, Option<&'a [u8]>);
 
 /// A matrix of elements of any type.
@@ -69,13 +70,14 @@ impl<'a> MatBytes<'a> {
     }
 }
 
-/// The kernels of each dtype: `dtypes => type, product of matrices as [`Gemm`]`. Signed integers share the kernels of the
-/// unsigned type of their width: the low bits of sums and products do not depend on the sign.
+/// The kernels of each dtype: `dtypes => type, function(arguments)`. The function takes what a [`Gemm`] takes
+/// after these arguments. Signed integers share the kernels of the unsigned type of their width: the low bits
+/// of sums and products do not depend on the sign.
 macro_rules! table {
-    ($op:ident, $dtype:ident, $expected:literal; $($pattern:pat => $ty:ty, $gemm:expr;)*) => {
+    ($op:ident, $dtype:ident, $expected:literal; $($pattern:pat => $ty:ty, $by:ident($($gemm:path)?);)*) => {
         match $dtype {
             $($pattern => Ok(ProductKernels {
-                gemm: $gemm,
+                gemm: |dst, a, b, bias, threads| $by::<$ty>($($gemm,)? dst, a, b, bias, threads),
                 panels: None,
                 vectors: &Loops::<$ty>(PhantomData),
             }),)*
@@ -94,11 +96,11 @@ pub(crate) type KernelsOf = fn(&'static str, DType) -> Result<ProductKernels>;
 /// Other dtypes have none.
 pub(crate) fn float_kernels(op: &'static str, dtype: DType) -> Result<ProductKernels> {
     let kernels = table! { op, dtype, "a float dtype (f64, f32, f16, bf16)";
-        DType::F32 => f32, |dst, a, b, bias, threads| real::<f32>(dst, a, b, bias, None, threads);
-        DType::F64 => f64, |dst, a, b, bias, threads| real::<f64>(dst, a, b, bias, None, threads);
-        DType::F16 => f16, |dst, a, b, bias, threads| add(half::gemm::<f16>, dst, a, b, bias, threads);
+        DType::F32 => f32, real();
+        DType::F64 => f64, real();
+        DType::F16 => f16, add(half::gemm);
         // By the instruction for pairs of bf16, and by way of f32 where the machine lacks it.
-        DType::BF16 => crate::bf16, |dst, a, b, bias, threads| add(bf16::gemm, dst, a, b, bias, threads);
+        DType::BF16 => crate::bf16, add(bf16::gemm);
     };
     kernels.map(|kernels| match dtype {
         DType::F32 => ProductKernels { panels: Some(&F32Panels), ..kernels },
@@ -110,7 +112,7 @@ pub(crate) fn float_kernels(op: &'static str, dtype: DType) -> Result<ProductKer
 struct F32Panels;
 
 impl PanelKernel for F32Panels {
-    fn shape(&self, rows: usize, right: MatLayout, operand: Operand) -> Option<(PanelShape, usize)> {
+    fn shape(&self, rows: usize, right: MatLayout, operand: RightOperand) -> Option<(PanelShape, usize)> {
         let shape = PanelShape::of::<f32>(rows, right, operand)?;
         Some((shape, shape.len().saturating_mul(size_of::<f32>())))
     }
@@ -128,7 +130,7 @@ impl PanelKernel for F32Panels {
         panels: KeptPanels<'_>,
         threads: Threads,
     ) {
-        real::<f32>(dst, a, b, bias, Some(panels), threads);
+        real_by::<f32>(dst, a, b, bias, Some(panels), threads);
     }
 }
 
@@ -138,10 +140,10 @@ impl PanelKernel for F32Panels {
 /// Other dtypes have none.
 pub(crate) fn int_kernels(op: &'static str, dtype: DType) -> Result<ProductKernels> {
     table! { op, dtype, "an integer dtype";
-        DType::U8 | DType::I8 => u8, |dst, a, b, bias, threads| add(int::gemm::<u8>, dst, a, b, bias, threads);
-        DType::U16 | DType::I16 => u16, |dst, a, b, bias, threads| add(int::gemm::<u16>, dst, a, b, bias, threads);
-        DType::U32 | DType::I32 => u32, |dst, a, b, bias, threads| add(int::gemm::<u32>, dst, a, b, bias, threads);
-        DType::U64 | DType::I64 => u64, |dst, a, b, bias, threads| add(int::gemm::<u64>, dst, a, b, bias, threads);
+        DType::U8 | DType::I8 => u8, add(int::gemm);
+        DType::U16 | DType::I16 => u16, add(int::gemm);
+        DType::U32 | DType::I32 => u32, add(int::gemm);
+        DType::U64 | DType::I64 => u64, add(int::gemm);
     }
 }
 
@@ -157,8 +159,13 @@ pub(crate) fn number_kernels(op: &'static str, dtype: DType) -> Result<ProductKe
     }
 }
 
-/// [`Gemm`] of f32 and f64. The kernels read the bias in place of old elements.
-fn real<T: Real>(
+/// [`Gemm`] of f32 and f64.
+fn real<T: Real>(dst: &mut [u8], a: MatBytes<'_>, b: MatBytes<'_>, bias: Option<&[u8]>, threads: Threads) {
+    real_by::<T>(dst, a, b, bias, None, threads);
+}
+
+/// [`real`], by a right operand that may be kept in panels.
+fn real_by<T: Real>(
     dst: &mut [u8],
     a: MatBytes<'_>,
     b: MatBytes<'_>,

@@ -3,7 +3,7 @@
 use super::gemm::Threads;
 use super::gemv::{Elements, Matrix, gemv};
 use super::kernels::float_kernels;
-use super::plan::Operand;
+use super::plan::RightOperand;
 use super::product;
 use crate::error::{Error, Result, check_rank, check_same_dtype};
 use crate::{Blank, Tensor, storage};
@@ -18,7 +18,7 @@ use crate::{Blank, Tensor, storage};
 pub fn linear(x: Tensor, weight: Tensor, bias: Option<Tensor>) -> Result<Tensor> {
     let op = "linear";
     check_rank(op, weight.shape(), 2, "a weight of shape [d_in, d_out]")?;
-    rows_times(op, x, (weight, Operand::Weight), bias)
+    rows_times(op, x, (weight, RightOperand::Weight), bias)
 }
 
 /// Gradient of [`linear`] with respect to `x`: `grad @ weight^T`, `[.., d_out]` to `[.., d_in]`.
@@ -29,14 +29,14 @@ pub fn linear(x: Tensor, weight: Tensor, bias: Option<Tensor>) -> Result<Tensor>
 pub fn linear_x_backward(weight: Tensor, grad: Tensor) -> Result<Tensor> {
     let op = "linear_x_backward";
     check_rank(op, weight.shape(), 2, "a weight of shape [d_in, d_out]")?;
-    rows_times(op, grad, (weight.swap_axes(0, 1)?, Operand::Any), None)
+    rows_times(op, grad, (weight.swap_axes(0, 1)?, RightOperand::Any), None)
 }
 
 /// `x @ matrix + bias` for `x` of rank one or more.
 fn rows_times(
     op: &'static str,
     x: Tensor,
-    matrix: (Tensor, Operand),
+    matrix: (Tensor, RightOperand),
     bias: Option<Tensor>,
 ) -> Result<Tensor> {
     match x.rank() {
@@ -70,7 +70,7 @@ pub fn linear_weight_backward(x: Tensor, grad: Tensor) -> Result<Tensor> {
     }
     let rows: usize = x_lead.iter().product();
     let x = x.reshape([rows, d_in])?.swap_axes(0, 1)?;
-    product(op, float_kernels, x, (grad.reshape([rows, d_out])?, Operand::Any), None)
+    product(op, float_kernels, x, (grad.reshape([rows, d_out])?, RightOperand::Any), None)
 }
 
 /// Gradient of [`linear`] with respect to the bias: the sum over all axes except the last, `[.., d_out]` to

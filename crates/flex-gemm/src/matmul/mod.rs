@@ -39,7 +39,7 @@ pub use linear::{linear, linear_bias_backward, linear_weight_backward, linear_x_
 use crate::error::{Error, Result, check_same_dtype};
 use crate::{Blank, Shape, Tensor, parallel, storage};
 use kernels::{KernelsOf, float_kernels, int_kernels, number_kernels};
-use plan::{Operand, ProductPlan};
+use plan::{ProductPlan, RightOperand};
 
 /// `lhs @ rhs`: `[.., m, k]` times `[.., k, n]` gives `[.., m, n]`. The leading axes broadcast.
 ///
@@ -51,7 +51,7 @@ use plan::{Operand, ProductPlan};
 /// Different dtypes, booleans, a rank below two, different inner sizes, leading axes that do not broadcast,
 /// not enough memory.
 pub fn matmul(lhs: Tensor, rhs: Tensor) -> Result<Tensor> {
-    product("matmul", number_kernels, lhs, (rhs, Operand::Any), None)
+    product("matmul", number_kernels, lhs, (rhs, RightOperand::Any), None)
 }
 
 /// [`matmul`] of floats: a program that calls no other product links no product of integers.
@@ -59,7 +59,7 @@ pub fn matmul(lhs: Tensor, rhs: Tensor) -> Result<Tensor> {
 /// # Errors
 /// The errors of [`matmul`], and a dtype that is not a float.
 pub fn float_matmul(lhs: Tensor, rhs: Tensor) -> Result<Tensor> {
-    product("matmul", float_kernels, lhs, (rhs, Operand::Any), None)
+    product("matmul", float_kernels, lhs, (rhs, RightOperand::Any), None)
 }
 
 /// [`matmul`] of integers; see [`float_matmul`].
@@ -67,7 +67,7 @@ pub fn float_matmul(lhs: Tensor, rhs: Tensor) -> Result<Tensor> {
 /// # Errors
 /// The errors of [`matmul`], and a dtype that is not an integer.
 pub fn int_matmul(lhs: Tensor, rhs: Tensor) -> Result<Tensor> {
-    product("matmul", int_kernels, lhs, (rhs, Operand::Any), None)
+    product("matmul", int_kernels, lhs, (rhs, RightOperand::Any), None)
 }
 
 /// `lhs @ rhs`, plus `bias` on every row; `bias` has the length of the output's last axis.
@@ -75,7 +75,7 @@ fn product(
     op: &'static str,
     kernels: KernelsOf,
     mut lhs: Tensor,
-    (mut rhs, operand): (Tensor, Operand),
+    (mut rhs, operand): (Tensor, RightOperand),
     bias: Option<Tensor>,
 ) -> Result<Tensor> {
     let dtype = lhs.dtype();

@@ -35,7 +35,7 @@ impl Strides2 {
 
 /// What is known of the right operand of a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Operand {
+pub(crate) enum RightOperand {
     /// The weight of a layer: many products will read the same numbers.
     Weight,
     /// Nothing: it may be a weight, or a result that one product reads.
@@ -68,7 +68,7 @@ pub(crate) struct ProductPlan {
     pub lhs: Strides2,
     pub rhs: Strides2,
     /// What is known of the right operand.
-    pub operand: Operand,
+    pub operand: RightOperand,
     pub lhs_offset: usize,
     pub rhs_offset: usize,
     /// The batch axes, outermost first, without axes of size one.
@@ -125,7 +125,7 @@ impl ProductPlan {
             k,
             lhs: unit_strides(l[0], l[1], m, k),
             rhs: unit_strides(r[0], r[1], k, n),
-            operand: Operand::Any,
+            operand: RightOperand::Any,
             lhs_offset: lhs.offset(),
             rhs_offset: rhs.offset(),
             batch,

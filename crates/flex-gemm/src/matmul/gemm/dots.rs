@@ -35,10 +35,10 @@ const ROWS: usize = 128;
 /// rows are computed at 20.5 and 15.5 GFLOP/s.
 const ROWS_OF_AVX2: usize = 80;
 
-/// [`ROWS_OF_AVX2`] where the right operand is kept packed, so that tiles take no time for packing. One thread
-/// of Zen 3 multiplied 2 rows by 384x384 in memory twice as fast by panels, 4 rows 1.2, 8 rows 1.45 and 64
-/// rows 1.65 times as fast, and 16 rows by 384x128 in the cache 1.2 to 1.9 times, whatever the other thread
-/// of the core left; but 2 rows by a square of 768 in the cache at 0.85 of the speed.
+/// [`ROWS_OF_AVX2`] where the right operand is kept packed, so that tiles take no time for packing. One
+/// thread of Zen 3 multiplied 2 rows by 384x384 in memory twice as fast by panels, 4 rows 1.2, 8 rows 1.45
+/// and 64 rows 1.65 times as fast, and 16 rows by 384x128 in the cache 1.2 to 1.9 times, whatever the other
+/// thread of the core left; but 2 rows by a square of 768 in the cache at 0.85 of the speed.
 const ROWS_OF_AVX2_BY_KEPT: usize = 1;
 
 /// Most columns of a product that is computed as dot products whatever its rows: fewer than half a vector of
@@ -161,8 +161,8 @@ impl<T: Real> PartByDots<'_, T> {
 /// Stores a tile element by element. Not inlined: no instruction set speeds it up.
 ///
 /// # Safety
-/// The positions of `tile`, which is no larger than `sums`, must be valid for writes, and their `old` elements
-/// for reads.
+/// The positions of `tile`, which is no larger than `sums`, must be valid for writes, and their `old`
+/// elements for reads.
 #[inline(never)]
 unsafe fn store_each<T: Real>(
     scales: Scales<T>,

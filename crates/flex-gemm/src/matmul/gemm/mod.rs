@@ -65,9 +65,9 @@ pub fn gemm_into<T: Real>(
     GemmArgs { dst, a, b, kept: None, scales, row: None, completion: None, threads }.run();
 }
 
-/// `dst = a @ b`, plus `row` in each row, with the bits of a [`gemm_into`] that adds to such rows. If `b` is to
-/// be `kept` in panels, their shape, and its numbers in panels as soon as they are packed; the bits are the
-/// same before.
+/// `dst = a @ b`, plus `row` in each row, with the bits of a [`gemm_into`] that adds to such rows. If `b` is
+/// to be `kept` in panels, their shape, and its numbers in panels as soon as they are packed; the bits are
+/// the same before.
 ///
 /// # Panics
 /// When the shapes do not fit together.
@@ -191,7 +191,8 @@ fn real_into<'a, T: Real>(args: GemmArgs<'a, T>) {
             bias.len()
         );
     }
-    // Rows and columns may change places, if both operands are stored, neither in panels, and nothing follows.
+    // Rows and columns may change places, if both operands are stored, neither in panels, and nothing
+    // follows.
     let (d, old, a, b, dots) = match (b, completion) {
         (Right::Matrix(b), None) if kept.is_none() => {
             // Vectors lie along the axis of the output whose neighbours are close in memory.

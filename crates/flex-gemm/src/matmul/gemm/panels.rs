@@ -11,7 +11,7 @@
 //! 384 x 1,536 at 24.6 and 32.7; 8 rows by a square of 256 at 56.0 and 66.6. For 1,024 rows panels gain
 //! little.
 
-use super::super::plan::Operand;
+use super::super::plan::RightOperand;
 use super::blocks::{PACK_BYTES, pack_panels, panel_vectors};
 use super::dots;
 use super::grid::{self, Blocks};
@@ -27,9 +27,9 @@ use flex_math::simd::{Simd, WithSimd, dispatch, has_vectors};
 /// Least number of rows of the products that a right operand is packed for: one row is a product with a
 /// vector.
 ///
-/// Panels are read as fast as memory delivers them. One thread of Zen 3 multiplied 2 rows by 384x384 in memory
-/// at 23.2 GFLOP/s by panels, and at 9.2 by an operand that is row-major; 3 rows at 31.8 and 10.4, and 2 rows
-/// by a square of 768 in the cache at 30.0 and 25.9.
+/// Panels are read as fast as memory delivers them. One thread of Zen 3 multiplied 2 rows by 384x384 in
+/// memory at 23.2 GFLOP/s by panels, and at 9.2 by an operand that is row-major; 3 rows at 31.8 and 10.4, and
+/// 2 rows by a square of 768 in the cache at 30.0 and 25.9.
 const LEAST_ROWS: usize = 2;
 
 /// Most rows of such products. With more rows, packing takes little of the time, and the memory is saved.
@@ -55,11 +55,11 @@ pub(crate) struct PanelShape {
 impl PanelShape {
     /// The panels that products of this many rows by this operand should read, from the second product on;
     /// `None` if panels gain nothing.
-    pub fn of<T: Real>(rows: usize, matrix: MatLayout, operand: Operand) -> Option<Self> {
+    pub fn of<T: Real>(rows: usize, matrix: MatLayout, operand: RightOperand) -> Option<Self> {
         let MatLayout { rows: terms, cols, row_stride, col_stride, .. } = matrix;
         let expanded = row_stride == 0 || col_stride == 0;
         let large = terms.saturating_mul(cols).saturating_mul(size_of::<T>()) > PACK_BYTES;
-        let of_layer = operand == Operand::Weight;
+        let of_layer = operand == RightOperand::Weight;
         let most = if of_layer { MOST_ROWS_OF_LAYER } else { MOST_ROWS };
         let by_dots = || row_stride == 1 && dots::pay(rows, cols, terms, of_layer);
         if !large || expanded || !(LEAST_ROWS..=most).contains(&rows) || by_dots() {

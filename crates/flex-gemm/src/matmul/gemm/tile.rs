@@ -324,9 +324,9 @@ impl<T: Real> StripProduct<T> {
     /// also packs the right operand.
     ///
     /// # Safety
-    /// * `left`, `right` and `old` must be valid for reads of all elements that the fields describe, `out` for
-    ///   reads and writes. With `DO == KEEP`, `packed` must be valid for writes. `bias` must be null or valid for
-    ///   reads of `R` elements, and `stack` valid for writes and reads of [`STACK`].
+    /// * `left`, `right` and `old` must be valid for reads of all elements that the fields describe, `out`
+    ///   for reads and writes. With `DO == KEEP`, `packed` must be valid for writes. `bias` must be null or
+    ///   valid for reads of `R` elements, and `stack` valid for writes and reads of [`STACK`].
     /// * If the panels are not padded, the last vector of a row ends at the last column and may begin before
     ///   the first column: this memory must be valid for reads.
     /// * With `DO == KEEP`, the number of columns must be a multiple of a vector.
@@ -462,8 +462,8 @@ impl<T: Real> StripProduct<T> {
     }
 
     /// Multiplies the strip by a part of a panel, `V` vectors of columns, of which `cols` from `skip` on are
-    /// columns of the output, from column `j` on; `direct` tells that all are, and that they are neighbours in memory. Otherwise
-    /// the tile lies on the stack.
+    /// columns of the output, from column `j` on; `direct` tells that all are, and that they are neighbours
+    /// in memory. Otherwise the tile lies on the stack.
     ///
     /// # Safety
     /// As for [`columns`](Self::columns).
@@ -503,8 +503,8 @@ impl<T: Real> StripProduct<T> {
         }
     }
 
-    /// Multiplies the strip by `V` vectors of columns. If it has to `KEEP` the vectors, it also writes them to
-    /// `packed`.
+    /// Multiplies the strip by `V` vectors of columns. If it has to `KEEP` the vectors, it also writes them
+    /// to `packed`.
     ///
     /// # Safety
     /// As for [`columns`](Self::columns).

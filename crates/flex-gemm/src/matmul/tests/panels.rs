@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::matmul::gemm::PanelShape;
-use crate::matmul::plan::Operand;
+use crate::matmul::plan::RightOperand;
 use crate::storage::prepared;
 use flex_math::simd::{HasVectors, Level, level};
 
@@ -11,7 +11,7 @@ fn bits(tensor: Tensor) -> Vec<u32> {
 }
 
 /// Whether products by this operand read panels.
-fn has_panels(rows: usize, w: &Tensor, operand: Operand) -> bool {
+fn has_panels(rows: usize, w: &Tensor, operand: RightOperand) -> bool {
     let plan = ProductPlan::new("matmul", &Layout::contiguous([rows, w.shape()[0]].into()), w.layout());
     let [_, layout] = plan.unwrap().layouts(0);
     PanelShape::of::<f32>(rows, layout, operand).is_some_and(|shape| w.form(&shape).is_some())
@@ -57,7 +57,7 @@ fn panels_change_no_bits() {
                 let multiply = |x: &Tensor| bits(linear(x.clone(), w.clone(), Some(bias.clone())).unwrap());
                 // The first use of a weight reads it as it is, each later one may read panels.
                 let first = multiply(&x);
-                assert!(!has_panels(rows, &w, Operand::Weight));
+                assert!(!has_panels(rows, &w, RightOperand::Weight));
                 for (call, pool) in pools.iter().enumerate() {
                     let what = || std::format!("{rows} rows by {terms} x {cols}, order {order}: {call}");
                     assert!(pool.install(|| multiply(&x)) == first, "{}", what());
@@ -67,7 +67,7 @@ fn panels_change_no_bits() {
                         assert!(five == first[cols..6 * cols], "{}, five rows", what());
                     }
                 }
-                read += usize::from(has_panels(rows, &w, Operand::Weight));
+                read += usize::from(has_panels(rows, &w, RightOperand::Weight));
             }
         }
     }
@@ -89,7 +89,7 @@ fn panels_are_kept_for_weights_that_gain_by_them() {
         for _ in 0..3 {
             float_matmul(x.clone(), w.clone()).unwrap();
         }
-        has_panels(rows, w, Operand::Any)
+        has_panels(rows, w, RightOperand::Any)
     };
     assert!(kept(2, &weight(300, 300, 0)) && kept(512, &weight(300, 300, 1)));
     // One row and many, a small weight, a vector, and one row that stands for all.
@@ -105,7 +105,7 @@ fn panels_are_kept_for_weights_that_gain_by_them() {
         float_matmul(x.clone(), w.clone()).unwrap();
     }
     let first = w.narrow(0, 0, 1).unwrap().reshape([300, 300]).unwrap();
-    assert!(!has_panels(64, &first, Operand::Any));
+    assert!(!has_panels(64, &first, RightOperand::Any));
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn panels_are_kept_for_transposed_weights_of_layers() {
         let x = sample::<f32>(&[rows, w.shape()[0]], 1);
         let bits = [(); 3].map(|_| bits(linear(x.clone(), w.clone(), None).unwrap()));
         assert!(bits[0] == bits[1] && bits[0] == bits[2], "{rows} rows");
-        has_panels(rows, w, Operand::Weight)
+        has_panels(rows, w, RightOperand::Weight)
     };
     for rows in [2, 16, 80] {
         assert_eq!(kept(rows, &weight(300, 300, 1)), prefers_panels(), "{rows} rows");
@@ -138,7 +138,7 @@ fn a_weight_that_is_written_has_no_panels() {
         for call in 0..3 {
             assert!(bits(float_matmul(x.clone(), w.clone()).unwrap()) == want);
             assert_eq!(
-                has_panels(16, &w, Operand::Any),
+                has_panels(16, &w, RightOperand::Any),
                 call > 0 && HasVectors::here().is_some(),
                 "{change}, {call}"
             );

@@ -8,8 +8,9 @@ use super::{LANES, ROWS, points_pitch};
 use core::ops::Range;
 use flex_math::simd::{HasVectors, Scalar, Simd, WithSimd, load, prefetch_far, store};
 
-/// How far ahead the points of kernels are fetched, in elements, with vectors of 64 bytes. Layers of 512 channels at 7x7, of one image,
-/// take 1.42 ms (Zen 4, points from memory), and without, or with 512 elements, 1.47 to 1.58.
+/// How far ahead the points of kernels are fetched, in elements, with vectors of 64 bytes. Layers of 512
+/// channels at 7x7, of one image, take 1.42 ms (Zen 4, points from memory), and without, or with 512
+/// elements, 1.47 to 1.58.
 const AHEAD: usize = 1024;
 
 /// Number of kernels that are multiplied at a time with one vector of tiles, where there are 32 registers.
@@ -24,8 +25,9 @@ pub(super) const FEW: usize = 4;
 /// block of kernels and of tiles stays in the first-level cache for all passes, which fetch the next block of
 /// kernels, each an equal share.
 ///
-/// One image of 256 channels at 14x14 takes 0.81 of the time that all channels at a time take, of 512 channels
-/// at 7x7 0.72, and eight of these images 0.93 (one thread of Zen 3). Blocks of 64 and 256 channels gain less.
+/// One image of 256 channels at 14x14 takes 0.81 of the time that all channels at a time take, of 512
+/// channels at 7x7 0.72, and eight of these images 0.93 (one thread of Zen 3). Blocks of 64 and 256 channels
+/// gain less.
 const CHANNELS: usize = 128;
 
 /// Whether vectors are shorter than 64 bytes. Then they are multiplied by 4 kernels at a time.
