@@ -10,7 +10,8 @@ use crate::{Blank, Tensor, storage};
 
 /// `x @ weight + bias`: `[.., d_in]` times `[d_in, d_out]`, plus `[d_out]`, gives `[.., d_out]`.
 ///
-/// The sums start at the bias; there is no separate pass over the output.
+/// In f32 and f64 the bias is added where the sums of two and more rows are stored, without a pass of its
+/// own.
 ///
 /// # Errors
 /// Different dtypes, a dtype that is not a float, a weight without exactly two axes, sizes that do not fit

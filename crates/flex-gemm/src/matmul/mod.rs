@@ -14,8 +14,9 @@
 //! * [`int`], a kernel of [`blocked`]: integers, which wrap;
 //! * [`loops`]: products with a vector, for every type.
 //!
-//! The order of the sums depends on shapes and strides alone: results have the same bits for any number of
-//! threads. [`matrix`] has the views of slices that the kernels for floats take.
+//! The order of the sums depends on shapes and strides, and on whether the right operand is the weight of a
+//! layer ([`plan::RightOperand`]): results have the same bits for any number of threads. [`matrix`] has the
+//! views of slices that the kernels for floats take.
 
 mod bf16;
 mod blocked;

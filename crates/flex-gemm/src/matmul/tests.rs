@@ -370,6 +370,21 @@ fn linear_adds_the_bias_once() {
 }
 
 #[test]
+fn linear_adds_the_bias_to_each_product_of_a_batch() {
+    fn check<T: Sample + PartialEq>() {
+        let (w, b) = (sample::<T>(&[6, 4], 2), sample::<T>(&[4], 3));
+        // Rows of a part of an axis are no rows of one matrix.
+        let x = sample::<T>(&[3, 7, 6], 1).narrow(1, 2, 4).unwrap();
+        let plan = ProductPlan::new("linear", x.layout(), w.layout()).unwrap();
+        assert_eq!((plan.m, plan.batch_size()), (4, 3));
+        let want = linear(x.to_contiguous().unwrap(), w.clone(), Some(b.clone())).unwrap();
+        assert!(linear(x, w, Some(b)).unwrap().to_vec::<T>() == want.to_vec::<T>(), "{:?}", T::DTYPE);
+    }
+    check::<f32>();
+    check::<f16>();
+}
+
+#[test]
 fn linear_gradients_match_the_definition() {
     let x = in_layout::<f64>(&[2, 3, 5], 1, 1);
     let w = sample::<f64>(&[5, 4], 2);

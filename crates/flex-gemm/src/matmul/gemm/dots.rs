@@ -1,6 +1,7 @@
 //! Products whose operands are both contiguous along the terms, if the left operand has few rows or the right
 //! operand few columns: dot products of runs. Packing an operand would cost more than adding up the lanes of
-//! each dot product at its end.
+//! each dot product at its end. With AVX2 the weights of layers are multiplied by tiles instead: they are
+//! packed once for many products.
 //!
 //! The right operand is read once, a few columns at a time; the left operand has few rows, and stays in the
 //! second-level cache. The sum of an element has the same order wherever the element lies: in a block of
@@ -37,8 +38,8 @@ const ROWS_OF_AVX2: usize = 80;
 
 /// [`ROWS_OF_AVX2`] where the right operand is kept packed, so that tiles take no time for packing. One
 /// thread of Zen 3 multiplied 2 rows by 384x384 in memory twice as fast by panels, 4 rows 1.2, 8 rows 1.45
-/// and 64 rows 1.65 times as fast, and 16 rows by 384x128 in the cache 1.2 to 1.9 times, whatever the other
-/// thread of the core left; but 2 rows by a square of 768 in the cache at 0.85 of the speed.
+/// and 64 rows 1.65 times as fast, and 16 rows by 384x128 in the cache 1.2 to 1.9 times, with the core's
+/// other thread idle or busy; but 2 rows by a square of 768 in the cache at 0.85 of the speed.
 const ROWS_OF_AVX2_BY_KEPT: usize = 1;
 
 /// Most columns of a product that is computed as dot products whatever its rows: fewer than half a vector of

@@ -48,7 +48,7 @@ pub(crate) fn sizes<T>(dst: &[T], a: MatRef<'_, T>, b: MatRef<'_, T>) -> (usize,
 
 /// `dst = alpha * a @ b + beta * dst`. With `beta` zero, `dst` is not read: stale NaN in `dst` do not matter.
 ///
-/// The order in which products are summed depends on the number of terms alone, not on the number of threads.
+/// The order in which terms are summed depends on the shapes and strides alone, not on the number of threads.
 ///
 /// # Panics
 /// When the shapes do not fit together. Operations check the shapes of their tensors first.
@@ -61,13 +61,16 @@ pub fn gemm_into<T: Real>(
     threads: Threads,
 ) {
     let b = Right::Matrix(b);
-    let scales = Scales { alpha, beta };
+    // Not a negative zero, by which the zeros of `OldElements::none` would become positive.
+    let scales = Scales { alpha, beta: if beta == T::ZERO { T::ZERO } else { beta } };
     GemmArgs { dst, a, b, kept: None, scales, row: None, completion: None, threads }.run();
 }
 
-/// `dst = a @ b`, plus `row` in each row, with the bits of a [`gemm_into`] that adds to such rows. If `b` is
-/// to be `kept` in panels, their shape, and its numbers in panels as soon as they are packed; the bits are
-/// the same before.
+/// `dst = a @ b`, plus `row` in each row: `a @ b` is added to the row, as [`gemm_into`] adds it to `dst`.
+///
+/// If `b` is to be `kept` in panels, `kept` has the shape of the panels and, as soon as they are packed,
+/// their numbers. Then the order of the sums is always the order of [`tile`], whether or not they are packed
+/// yet. Otherwise it is the order of [`gemm_into`], which may compute [`dots`].
 ///
 /// # Panics
 /// When the shapes do not fit together.
@@ -232,8 +235,8 @@ fn real_into<'a, T: Real>(args: GemmArgs<'a, T>) {
         // SAFETY: all positions of `d` lie inside of `data`, as `MatMut` has checked, and `data` is borrowed
         // exclusively. The parts of a grid do not overlap, each is computed once, and the layout of the
         // output is injective: no two elements of a part lie at the same position, and none is in another
-        // part.
-        // `old` begins with the old elements of the part.
+        // part. `old` begins with the old elements of the part: its own, `none`, or the part's columns of
+        // `row`, which is as long as the output's rows, and borrowed, so that it does not overlap `data`.
         let part = unsafe { ProductPart::new(output.start(), (d, old), a, b, scales, bias) };
         let part = ProductPart { panels, few_apart, ..part };
         match b {
@@ -310,7 +313,8 @@ impl<T> OldElements<T> {
     }
 }
 
-/// How a product stores its sums: `alpha * sum + beta * old`. With `beta` zero the old value is not read.
+/// How a product stores its sums: `alpha * sum + beta * old`. With `beta` zero the old value is not used:
+/// tiles read the zeros of [`OldElements::none`] in its place, dot products nothing.
 #[derive(Clone, Copy)]
 struct Scales<T> {
     alpha: T,
@@ -362,11 +366,12 @@ impl<T: Real> Scales<T> {
     }
 }
 
-/// A part of a product, which has elements: `d = alpha * a @ b + beta * d`.
+/// A part of a product, which has elements: `d = alpha * a @ b + beta * old`.
 struct ProductPart<'a, T> {
     /// The positions of `d` count from here.
     target: *mut T,
     d: MatLayout,
+    /// The old elements of `d`.
     old: OldElements<T>,
     a: MatRef<'a, T>,
     b: Right<'a, T>,
@@ -385,7 +390,9 @@ impl<'a, T: Real> ProductPart<'a, T> {
     ///
     /// # Safety
     /// Every position of `d` may be read and written until the part is computed, and lies outside of the
-    /// operands. `old` must be the elements of `d`, or a row outside of `d` that may be read meanwhile.
+    /// operands. `old` must be the elements of `d`; or numbers outside of `d` that may be read meanwhile, as
+    /// many as `d` has columns if they stand for each row, or rows if they stand for each column; or, if
+    /// `beta` is zero, [`OldElements::none`].
     unsafe fn new(
         target: *mut T,
         (d, old): (MatLayout, OldElements<T>),
@@ -414,8 +421,8 @@ struct SharedOutput<'a, T> {
 }
 
 // SAFETY: what is shared is the addresses alone; `real_into` argues that no two threads use the same elements
-// behind them, unless all only read them. The elements may be sent to other threads.
-unsafe impl<T: Send> Sync for SharedOutput<'_, T> {}
+// behind them, unless all only read them. The elements may be sent to other threads, and read by several.
+unsafe impl<T: Send + Sync> Sync for SharedOutput<'_, T> {}
 
 impl<T: Copy> SharedOutput<'_, T> {
     fn start(&self) -> *mut T {
@@ -668,17 +675,27 @@ mod tests {
     fn a_row_is_added_as_if_every_row_held_it() {
         // Whole vectors and others, strips of all heights, several blocks of terms, and dot products of few
         // rows and of few columns.
-        for [m, n, k] in
-            [[1, 40, 30], [2, 32, 1100], [9, 37, 70], [30, 16, 513], [130, 7, 600], [200, 65, 40]]
-        {
-            let (a, b, row): (Vec<f32>, Vec<f32>, Vec<f32>) = (noise(m * k, 1), noise(k * n, 2), noise(n, 3));
-            let a = MatRef::new(&a, MatLayout::row_major(m, k));
-            for right in [MatLayout::row_major(k, n), MatLayout::col_major(k, n)] {
-                let (b, out) = (MatRef::new(&b, right), MatLayout::row_major(m, n));
-                let (mut got, mut want) = (vec![f32::NAN; m * n], row.repeat(m));
+        for shape in [[1, 40, 30], [2, 32, 1100], [9, 37, 70], [30, 16, 513], [130, 7, 600], [200, 65, 40]] {
+            adds_a_row::<f32>(shape);
+            adds_a_row::<f64>(shape);
+        }
+    }
+
+    fn adds_a_row<T: Real>([m, n, k]: [usize; 3]) {
+        let (a, b, row): (Vec<T>, Vec<T>, Vec<T>) = (noise(m * k, 1), noise(k * n, 2), noise(n, 3));
+        let a = MatRef::new(&a, MatLayout::row_major(m, k));
+        let gaps = MatLayout { row_stride: 2 * n as isize, col_stride: 2, ..MatLayout::row_major(m, n) };
+        for right in [MatLayout::row_major(k, n), MatLayout::col_major(k, n)] {
+            for out in [MatLayout::row_major(m, n), MatLayout::col_major(m, n), gaps] {
+                let (b, len) = (MatRef::new(&b, right), 2 * m * n);
+                let (mut got, mut want) = (vec![T::ONE; len], vec![T::ONE; len]);
+                for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
+                    want[out.position(i, j)] = row[j];
+                }
                 gemm_plus_row(MatMut::new(&mut got, out), a, b, Some(&row), None, Threads::Pool);
-                gemm_into(MatMut::new(&mut want, out), a, b, 1.0, 1.0, Threads::Pool);
-                assert!(got == want, "{m}x{n}x{k} {right:?}");
+                gemm_into(MatMut::new(&mut want, out), a, b, T::ONE, T::ONE, Threads::Pool);
+                let bytes = |v: &[T]| bytemuck::cast_slice::<T, u8>(v).to_vec();
+                assert!(bytes(&got) == bytes(&want), "{m}x{n}x{k} {right:?} {out:?}");
             }
         }
     }

@@ -29,14 +29,16 @@ use flex_math::simd::{Simd, WithSimd, dispatch, has_vectors};
 ///
 /// Panels are read as fast as memory delivers them. One thread of Zen 3 multiplied 2 rows by 384x384 in
 /// memory at 23.2 GFLOP/s by panels, and at 9.2 by an operand that is row-major; 3 rows at 31.8 and 10.4, and
-/// 2 rows by a square of 768 in the cache at 30.0 and 25.9.
+/// 2 rows by a square of 768 in the cache at 30.0 and 25.9. An operand that is used only twice is packed for
+/// nothing.
 const LEAST_ROWS: usize = 2;
 
 /// Most rows of such products. With more rows, packing takes little of the time, and the memory is saved.
-/// There may be more rows of a layer's weight, which is multiplied again and again: for 1,024 rows by
-/// 1,536x384 two threads of Zen 3 gain 9 % if the weight is transposed, and 2 % otherwise, for 2,048 rows by
-/// 384x384 2 % and 1 %.
 const MOST_ROWS: usize = 512;
+
+/// [`MOST_ROWS`] for the weight of a layer, which is multiplied again and again. For 1,024 rows by 1,536x384
+/// two threads of Zen 3 gain 9 % if the weight is transposed, and 2 % otherwise; for 2,048 rows by 384x384
+/// 2 % and 1 %.
 const MOST_ROWS_OF_LAYER: usize = 2048;
 
 /// Panels that a task packs. Rows of the operand are read in pieces of as many panels.

@@ -49,7 +49,8 @@ const fn has_passes<T>() -> bool {
     size_of::<T>() == size_of::<f32>()
 }
 
-/// Where a tile is stored, and its old elements are: rows at some distance, of neighbours.
+/// Where the rows of a tile are stored, and where their old elements are. The elements of a row are
+/// neighbours.
 #[derive(Clone, Copy)]
 struct TileOutput<T> {
     out: *mut T,
@@ -324,9 +325,10 @@ impl<T: Real> StripProduct<T> {
     /// also packs the right operand.
     ///
     /// # Safety
-    /// * `left`, `right` and `old` must be valid for reads of all elements that the fields describe, `out`
-    ///   for reads and writes. With `DO == KEEP`, `packed` must be valid for writes. `bias` must be null or
-    ///   valid for reads of `R` elements, and `stack` valid for writes and reads of [`STACK`].
+    /// * `left`, `right` and `old` must be valid for reads of all elements that the fields describe (`old` of
+    ///   [`WIDTH`] if `beta` is zero), `out` for reads and writes. With `DO == KEEP`, `packed` must be valid
+    ///   for writes. `bias` must be null or valid for reads of `R` elements, and `stack` valid for writes and
+    ///   reads of [`STACK`].
     /// * If the panels are not padded, the last vector of a row ends at the last column and may begin before
     ///   the first column: this memory must be valid for reads.
     /// * With `DO == KEEP`, the number of columns must be a multiple of a vector.
