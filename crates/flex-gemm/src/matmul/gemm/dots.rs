@@ -1,7 +1,7 @@
 //! Products whose operands are both contiguous along the terms, if the left operand has few rows or the right
 //! operand few columns: dot products of runs. Packing an operand would cost more than adding up the lanes of
-//! each dot product at its end. With AVX2 the weights of layers are multiplied by tiles instead: they are
-//! packed once for many products.
+//! each dot product at its end. With AVX2, 16 rows and more by the weight of a layer are multiplied by tiles
+//! instead: weights are packed once for many products.
 //!
 //! The right operand is read once, a few columns at a time; the left operand has few rows, and stays in the
 //! second-level cache. The sum of an element has the same order wherever the element lies: in a block of
@@ -36,18 +36,18 @@ const ROWS: usize = 128;
 /// rows are computed at 20.5 and 15.5 GFLOP/s.
 const ROWS_OF_AVX2: usize = 80;
 
-/// [`ROWS_OF_AVX2`] where the right operand is kept packed, so that tiles take no time for packing. One
-/// thread of Zen 3 multiplied 2 rows by 384x384 in memory twice as fast by panels, 4 rows 1.2, 8 rows 1.45
-/// and 64 rows 1.65 times as fast, and 16 rows by 384x128 in the cache 1.2 to 1.9 times, with the core's
-/// other thread idle or busy; but 2 rows by a square of 768 in the cache at 0.85 of the speed.
-const ROWS_OF_AVX2_BY_KEPT: usize = 1;
+/// [`ROWS_OF_AVX2`] where the right operand is to be kept packed. On one thread of Zen 3 panels multiply 8
+/// rows by 384x384 in memory 1.45 times as fast as dot products do, 16 rows 1.3 and 64 rows 1.65 times. But
+/// an operand that cannot be kept is packed at each call, since the order of the sums must not depend on
+/// that: then tiles reach 0.34 of the speed for 8 rows, 0.58 for 16 and 1.19 for 64.
+const ROWS_OF_AVX2_BY_KEPT: usize = 15;
 
 /// Most columns of a product that is computed as dot products whatever its rows: fewer than half a vector of
 /// f32. Panels have whole vectors of columns: 1000 rows by 384x8 took 112 us, as dot products 57.
 const NARROW: usize = 8;
 
 /// Whether dot products are faster than tiles where the terms of both operands are neighbours. `kept` tells
-/// that the right operand is packed once, and multiplied many times.
+/// that the right operand is to be packed once, and multiplied many times.
 pub(super) fn pay(rows: usize, cols: usize, terms: usize, kept: bool) -> bool {
     let most = match cfg!(target_arch = "x86_64") && level() == Level::Vectors {
         true if kept => ROWS_OF_AVX2_BY_KEPT,

@@ -22,7 +22,7 @@ fn keep_forms() {
     prepared::set_limit(usize::MAX);
 }
 
-/// Whether few rows by the transposed weight of a layer read panels.
+/// Whether 16 to 80 rows by the transposed weight of a layer read panels.
 fn prefers_panels() -> bool {
     cfg!(target_arch = "x86_64") && level() == Level::Vectors
 }
@@ -61,8 +61,8 @@ fn panels_change_no_bits() {
                 for (call, pool) in pools.iter().enumerate() {
                     let what = || std::format!("{rows} rows by {terms} x {cols}, order {order}: {call}");
                     assert!(pool.install(|| multiply(&x)) == first, "{}", what());
-                    // Fewer rows read the panels of many. Of a transposed weight they may be dot products.
-                    if rows > 5 && (order != 1 || prefers_panels()) {
+                    // Fewer rows read the panels of many. Of a transposed weight they are dot products.
+                    if rows > 5 && order != 1 {
                         let five = pool.install(|| multiply(&x.clone().narrow(0, 1, 5).unwrap()));
                         assert!(five == first[cols..6 * cols], "{}, five rows", what());
                     }
@@ -117,13 +117,13 @@ fn panels_are_kept_for_transposed_weights_of_layers() {
         assert!(bits[0] == bits[1] && bits[0] == bits[2], "{rows} rows");
         has_panels(rows, w, RightOperand::Weight)
     };
-    for rows in [2, 16, 80] {
+    for rows in [16, 80] {
         assert_eq!(kept(rows, &weight(300, 300, 1)), prefers_panels(), "{rows} rows");
     }
     assert_eq!(kept(2048, &weight(300, 300, 1)), HasVectors::here().is_some());
     assert!(!kept(2049, &weight(300, 300, 1)));
-    // A vector, and columns that would leave half a panel empty.
-    assert!(!kept(1, &weight(300, 300, 1)) && !kept(64, &weight(20_000, 8, 1)));
+    // Few rows, and columns that would leave half a panel empty.
+    assert!(!kept(15, &weight(300, 300, 1)) && !kept(64, &weight(20_000, 8, 1)));
 }
 
 #[test]
