@@ -70,14 +70,14 @@ impl<'a> MatBytes<'a> {
     }
 }
 
-/// The kernels of each dtype: `dtypes => type, function(arguments)`. The function takes what a [`Gemm`] takes
-/// after these arguments. Signed integers share the kernels of the unsigned type of their width: the low bits
+/// The kernels of each dtype: `dtypes => type, function(argument)`. The function takes what a [`Gemm`] takes
+/// after this argument. Signed integers share the kernels of the unsigned type of their width: the low bits
 /// of sums and products do not depend on the sign.
 macro_rules! table {
-    ($op:ident, $dtype:ident, $expected:literal; $($pattern:pat => $ty:ty, $by:ident($($gemm:path)?);)*) => {
+    ($op:ident, $dtype:ident, $expected:literal; $($pattern:pat => $ty:ty, $by:ident($how:expr);)*) => {
         match $dtype {
             $($pattern => Ok(ProductKernels {
-                gemm: |dst, a, b, bias, threads| $by::<$ty>($($gemm,)? dst, a, b, bias, threads),
+                gemm: |dst, a, b, bias, threads| $by::<$ty>($how, dst, a, b, bias, threads),
                 panels: None,
                 vectors: &Loops::<$ty>(PhantomData),
             }),)*
@@ -96,8 +96,8 @@ pub(crate) type KernelsOf = fn(&'static str, DType) -> Result<ProductKernels>;
 /// Other dtypes have none.
 pub(crate) fn float_kernels(op: &'static str, dtype: DType) -> Result<ProductKernels> {
     let kernels = table! { op, dtype, "a float dtype (f64, f32, f16, bf16)";
-        DType::F32 => f32, real();
-        DType::F64 => f64, real();
+        DType::F32 => f32, real(None);
+        DType::F64 => f64, real(None);
         DType::F16 => f16, add(half::gemm);
         // By the instruction for pairs of bf16, and by way of f32 where the machine lacks it.
         DType::BF16 => crate::bf16, add(bf16::gemm);
@@ -130,7 +130,7 @@ impl PanelKernel for F32Panels {
         panels: KeptPanels<'_>,
         threads: Threads,
     ) {
-        real_by::<f32>(dst, a, b, bias, Some(panels), threads);
+        real::<f32>(Some(panels), dst, a, b, bias, threads);
     }
 }
 
@@ -159,18 +159,13 @@ pub(crate) fn number_kernels(op: &'static str, dtype: DType) -> Result<ProductKe
     }
 }
 
-/// [`Gemm`] of f32 and f64.
-fn real<T: Real>(dst: &mut [u8], a: MatBytes<'_>, b: MatBytes<'_>, bias: Option<&[u8]>, threads: Threads) {
-    real_by::<T>(dst, a, b, bias, None, threads);
-}
-
-/// [`real`], by a right operand that may be kept in panels.
-fn real_by<T: Real>(
+/// [`Gemm`] of f32 and f64. The right operand may be kept in panels.
+fn real<T: Real>(
+    panels: Option<KeptPanels<'_>>,
     dst: &mut [u8],
     a: MatBytes<'_>,
     b: MatBytes<'_>,
     bias: Option<&[u8]>,
-    panels: Option<KeptPanels<'_>>,
     threads: Threads,
 ) {
     let layout = MatLayout::row_major(a.layout.rows, b.layout.cols);

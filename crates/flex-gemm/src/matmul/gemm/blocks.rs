@@ -15,7 +15,7 @@ use super::tile::{
     FETCH_BLOCK, FETCH_NEAR, FETCH_TILE, KEEP, LeftRows, Next, NextPanels, ROWS, STACK, SUM, StripProduct,
     TALL, fetches_apart, has_32_registers, lanes,
 };
-use super::{MatLayout, MatRef, OldElements, ProductPart, Right, Scales};
+use super::{MatLayout, MatRef, ProductPart, Right};
 use crate::float::Real;
 use crate::storage::Scratch;
 use core::mem::MaybeUninit;
@@ -87,7 +87,7 @@ impl<T: Real> PartByBlocks<'_, T> {
     /// Computes the product in panels of `V` vectors.
     #[inline(always)]
     fn by_blocks<S: Simd, const V: usize>(self) {
-        let ProductPart { target, d, old, a, b, panels, scales, bias, few_apart } = self.part;
+        let ProductPart { target, d, a, b, panels, bias, few_apart, .. } = self.part;
         let (l, r) = (a.layout(), b.layout());
         let (m, k) = (d.rows, l.cols);
         let few = if const { has_vectors::<S>() && few::serves::<T>() } && few_apart {
@@ -146,9 +146,7 @@ impl<T: Real> PartByBlocks<'_, T> {
                 if pack_left {
                     pack_strips(a.part(row..row + rows, term..term + terms), heights, left_packed);
                 }
-                // The sums of later terms are added to those of the first.
-                let (old, beta) =
-                    if index == 0 { (old, scales.beta) } else { (OldElements::of(target, d), T::ONE) };
+                let (old, scales) = self.part.old_of_block(index);
                 if few > 0 {
                     few::pack(b, term..term + terms, n..n + few, few_packed);
                 }
@@ -250,7 +248,7 @@ impl<T: Real> PartByBlocks<'_, T> {
                             out_col: d.col_stride,
                             old: old.at(at, col),
                             cols,
-                            scales: Scales { beta, ..scales },
+                            scales,
                             bias: match bias {
                                 Some(bias) if index == 0 => bias[at..].as_ptr(),
                                 _ => core::ptr::null(),

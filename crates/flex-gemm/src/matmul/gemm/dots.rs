@@ -96,7 +96,7 @@ impl<T: Real> PartByDots<'_, T> {
     /// the others.
     #[inline(always)]
     fn by_tiles<S: Simd, const R: usize>(self) {
-        let ProductPart { target, d, old, a, scales, .. } = self.part;
+        let ProductPart { target, d, a, .. } = self.part;
         let b = self.right.transposed();
         let (m, n, k) = (d.rows, d.cols, a.layout().cols);
         assert!(a.layout().col_stride == 1 && b.layout().col_stride == 1, "dots: the terms are neighbours");
@@ -115,11 +115,7 @@ impl<T: Real> PartByDots<'_, T> {
                 (false, _, true) => (j + COLS, index),
             };
             let (term, terms) = (blocks.start(index), blocks.len(index));
-            // The sums of later terms are added to those of the first.
-            let (old, scales) = match index {
-                0 => (old, scales),
-                _ => (OldElements::of(target, d), Scales { beta: T::ONE, ..scales }),
-            };
+            let (old, scales) = self.part.old_of_block(index);
             let right = lines::<T, COLS>(&b, j, term);
             let ahead = lines::<T, COLS>(&b, next_j + (tiles - 1) * COLS, blocks.start(next_index));
             for pass in 0..passes {

@@ -411,6 +411,16 @@ impl<'a, T: Real> ProductPart<'a, T> {
         );
         Self { target, d, old, a, b, panels: None, scales, bias, few_apart: false }
     }
+
+    /// What the sums of block `index` of the terms are added to, and how: those of later blocks are added to
+    /// the sums of the first one.
+    #[inline(always)]
+    fn old_of_block(&self, index: usize) -> (OldElements<T>, Scales<T>) {
+        match index {
+            0 => (self.old, self.scales),
+            _ => (OldElements::of(self.target, self.d), Scales { beta: T::ONE, ..self.scales }),
+        }
+    }
 }
 
 /// The memory of an output, which threads share. Each writes elements of its own.

@@ -113,10 +113,9 @@ impl Factors<'_> {
     /// their instructions at AVX2, where layers of 64 to 256 channels take 0.78 to 0.83 of the time (Zen 3).
     #[inline(always)]
     fn channels(&self, point: usize, channels: Range<usize>) -> impl Iterator<Item = (&[f32], &[f32])> {
-        let kernels = &self.kernels[point * self.kernel_pitch..][..self.channels * self.rows];
-        let (first, kernels) =
-            (channels.start, &kernels[channels.start * self.rows..channels.end * self.rows]);
-        let tiles = &self.tiles[first * self.channel_pitch..];
+        let kernels = &self.kernels[point * self.kernel_pitch..];
+        let kernels = &kernels[channels.start * self.rows..channels.end * self.rows];
+        let tiles = &self.tiles[channels.start * self.channel_pitch..];
         kernels.chunks_exact(self.rows).zip(tiles.chunks_exact(self.channel_pitch))
     }
 
