@@ -244,6 +244,26 @@ fn run_general<const N: usize>(op: Op<N>, inputs: &mut [Input; N], may_wait: boo
     if count == 0 {
         return Tensor::try_build_bytes(op.name, Layout::contiguous(shape), 0, op.dtype, |_| Ok(()));
     }
+    if count < LEAST_REPEATED || !narrow_repeated(op.light, op.dtype, inputs, &shape) {
+        return run_of_shape(op, inputs, shape, count, may_wait);
+    }
+    let distinct = common_shape(op.name, inputs)?;
+    let count = distinct.num_elements();
+    let output = run_of_shape(op, inputs, distinct, count, may_wait)?;
+    let (rank, from) = (shape.len(), output.layout());
+    let strides = (0..rank).map(|axis| stretched_stride(from, &shape, axis)).collect();
+    let layout = Layout::new(shape, strides, from.offset());
+    Ok(output.with_layout(layout))
+}
+
+/// [`run_general`] for an output of this shape, which has `count` elements.
+fn run_of_shape<const N: usize>(
+    op: Op<N>,
+    inputs: &mut [Input; N],
+    shape: Shape,
+    count: usize,
+    may_wait: bool,
+) -> Result<Tensor> {
     let (mut bytes, mut is_deferred) = (moved(op.dtype), false);
     for tensor in inputs.iter().filter_map(Input::tensor) {
         bytes += moved(tensor.dtype());
@@ -289,6 +309,54 @@ fn run_general<const N: usize>(op: Op<N>, inputs: &mut [Input; N], may_wait: boo
         Ok(())
     })?;
     Ok(out.with_layout(layout))
+}
+
+/// Least number of elements of an output of which repeated ones are computed once. Looking for them takes as
+/// long as a few dozen elements.
+const LEAST_REPEATED: usize = 1024;
+
+/// Narrows the operands to their distinct elements along the axes of `shape`, their common shape, along which
+/// all of them repeat theirs; returns whether there are any. The output then has size 1 along these axes, and
+/// may be expanded.
+///
+/// In Burn's gradient of a mean along an axis, a number is multiplied by an element of each row, expanded.
+/// The gradient of a batch norm wrote and read two such products.
+#[cold]
+#[inline(never)]
+fn narrow_repeated(light: Option<LightFn>, dtype: DType, inputs: &mut [Input], shape: &Shape) -> bool {
+    #[cfg(feature = "std")]
+    let is_constant = deferred::is_constant;
+    #[cfg(not(feature = "std"))]
+    let is_constant = |_: &Input| false;
+    let repeats = |input: &Input, axis| match input.tensor() {
+        Some(tensor) => is_constant(input) || stretched_stride(tensor.layout(), shape, axis) == 0,
+        None => true,
+    };
+    let is_repeated = |axis: usize| shape[axis] > 1 && inputs.iter().all(|input| repeats(input, axis));
+    let repeated: Strides = (0..shape.len()).map(|axis| isize::from(is_repeated(axis))).collect();
+    let varies = |input: &Input| input.tensor().is_some() && !is_constant(input);
+    if !repeated.contains(&1) || !inputs.iter().any(varies) {
+        return false;
+    }
+    #[cfg(feature = "std")]
+    {
+        // The result is the other operand, as a view.
+        if deferred::ones_of_product(light, dtype, inputs).is_some() {
+            return false;
+        }
+        deferred::as_numbers(inputs);
+    }
+    #[cfg(not(feature = "std"))]
+    let _ = (light, dtype);
+    for input in inputs {
+        let Input::Tensor(tensor) = input else { continue };
+        let (from, lead) = (tensor.layout(), shape.len() - tensor.shape().len());
+        let once = |(own, &size): (usize, &usize)| if repeated[lead + own] == 1 { 1 } else { size };
+        let own = from.shape().iter().enumerate().map(once).collect();
+        let layout = Layout::new(own, from.strides().into(), from.offset());
+        *tensor = tensor.clone().with_layout(layout);
+    }
+    true
 }
 
 /// Computes the output `out`, whose layout is `layout`, in memory order.

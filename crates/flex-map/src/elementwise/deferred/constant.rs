@@ -90,17 +90,33 @@ pub(super) fn is_one_element(tensor: &Tensor) -> bool {
 }
 
 /// Whether an operand is a tensor whose elements are known to be one number.
-pub(super) fn is_constant(input: &Input) -> bool {
+pub(in super::super) fn is_constant(input: &Input) -> bool {
     input.tensor().is_some_and(|tensor| number(tensor).is_some())
 }
 
 /// Replaces tensors of one number by the number.
-pub(super) fn as_numbers(inputs: &mut [Input]) {
+pub(in super::super) fn as_numbers(inputs: &mut [Input]) {
     for input in inputs {
         if let Some(number) = input.tensor().and_then(number) {
             *input = Input::Scalar(number);
         }
     }
+}
+
+/// Which operand of a product, of elements of `dtype`, is a tensor of ones. `None` for other operations.
+pub(in super::super) fn ones_of_product(
+    light: Option<LightFn>,
+    dtype: DType,
+    inputs: &[Input],
+) -> Option<usize> {
+    if light != Some(LightFn::Mul) {
+        return None;
+    }
+    let one = Tensor::full([1], Scalar::Int(1), dtype).ok()?;
+    inputs.iter().position(|input| {
+        let tensor = input.tensor().filter(|tensor| tensor.dtype() == dtype);
+        tensor.and_then(number).is_some_and(|number| number.as_slice() == one.storage_bytes())
+    })
 }
 
 /// The result of a product with a tensor of ones: the other operand, in the shape of the result. `None` for
@@ -113,15 +129,7 @@ pub(super) fn product_with_ones<const N: usize>(
     inputs: &mut [Input; N],
     shape: &Shape,
 ) -> Option<Tensor> {
-    if op.light != Some(LightFn::Mul) {
-        return None;
-    }
-    let one = Tensor::full([1], Scalar::Int(1), op.dtype).ok()?;
-    let is_one = |input: &Input| {
-        let tensor = input.tensor().filter(|tensor| tensor.dtype() == op.dtype);
-        tensor.and_then(number).is_some_and(|number| number.as_slice() == one.storage_bytes())
-    };
-    let other = 1 - inputs.iter().position(is_one)?;
+    let other = 1 - ones_of_product(op.light, op.dtype, inputs)?;
     let product = inputs[other].tensor()?.clone().expand(shape).ok()?;
     inputs[other] = Input::Output;
     Some(product)

@@ -46,7 +46,7 @@ use crate::storage::{Deferred, Producer, environment};
 use crate::walk::Walk;
 use crate::{DType, Shape, Tensor};
 use alloc::boxed::Box;
-pub(super) use constant::constant;
+pub(super) use constant::{as_numbers, constant, is_constant, ones_of_product};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use node::{Call, Node, Todo};
 pub use rows::operand_of_reduction;

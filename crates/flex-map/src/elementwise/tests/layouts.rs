@@ -25,6 +25,45 @@ fn scaled(n: usize) -> Tensor {
     Tensor::from_slice(&(0..n).map(|i| i as f32 * 1000.0).collect::<Vec<_>>(), [n]).unwrap()
 }
 
+/// Operands that repeat their elements along axes: the result has each distinct element once in memory.
+#[test]
+fn repeated_elements_are_computed_once() {
+    let expand = |sizes: [usize; 3]| {
+        let n = sizes.iter().product();
+        scaled(n).reshape(sizes).unwrap().expand(&[20, 30, 40]).unwrap()
+    };
+    let all = counted(24_000).reshape([20, 30, 40]).unwrap();
+    for (a, b, distinct) in [
+        (expand([20, 1, 1]), expand([20, 1, 40]), 800),
+        (expand([1, 30, 1]), expand([1, 30, 1]), 30),
+        (expand([20, 1, 1]), expand([1, 30, 1]), 600),
+        (expand([20, 30, 1]), expand([1, 1, 40]), 24_000),
+        (expand([20, 1, 1]), all.clone(), 24_000),
+        // Fewer axes, and axes of size 1.
+        (expand([20, 1, 40]), scaled(40), 800),
+        (scaled(20).reshape([20, 1, 1]).unwrap(), scaled(1).expand(&[30, 40]).unwrap(), 20),
+    ] {
+        check_sub(a.clone(), b.clone(), "repeated");
+        let got = binary(Binary::Sub, a, b).unwrap();
+        got.evaluate().unwrap();
+        assert_eq!(got.storage_len(), distinct * size_of::<f32>());
+    }
+    let halves = unary(Unary::Neg, expand([1, 30, 1])).unwrap();
+    assert_eq!((halves.shape().to_vec(), halves.storage_len()), (vec![20, 30, 40], 30 * size_of::<f32>()));
+}
+
+/// The gradient of a mean along an axis: a tensor of one number times an element of each row.
+#[test]
+fn one_number_times_expanded_elements() {
+    let (rows, row) = (300, 1000);
+    let number = full([rows, row], Scalar::Float(0.25), DType::F32).unwrap();
+    let each = scaled(rows).reshape([rows, 1]).unwrap();
+    let got = binary(Binary::Mul, number, each).unwrap();
+    let want: Vec<f32> = (0..rows * row).map(|i| (i / row) as f32 * 250.0).collect();
+    assert_eq!((got.shape().to_vec(), elements::<f32>(&got)), (vec![rows, row], want));
+    assert_eq!(got.storage_len(), rows * size_of::<f32>());
+}
+
 #[test]
 fn every_pair_of_layouts_shared_and_unique() {
     for (left, a) in views(counted) {
