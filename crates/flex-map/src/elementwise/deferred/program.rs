@@ -11,10 +11,11 @@ use super::constant::is_one_element;
 use super::node::{Claimed, provider};
 use super::pass::{LEAST_ROW, LEAST_SAME_ROW};
 use super::stages::Plan;
-use super::{AnyOp, Extent, Operands, is_in_order, walk};
+use super::{AnyOp, Extent, MAX_LEAVES, Operands, is_in_order, walk};
 use crate::elementwise::driver::{Input, ScalarBytes};
 use crate::elementwise::light::LightFn;
 use crate::error::{Error, Result};
+use crate::layout::Layout;
 use crate::parallel::Work;
 use crate::storage::{PieceReduction, Producer};
 use crate::walk::Walk;
@@ -203,8 +204,9 @@ pub(super) enum LeafForm {
     /// tile are gathered in a register, and once per task if they are the same for each tile.
     Rows { walk: Walk<1>, register: usize, repeats: bool },
     /// One element for each row that [passes read by row](ChainProgram::by_row): this many neighbours, over
-    /// and over.
-    PerRow { numbers: usize },
+    /// and over. If they are `apart`, or one of them serves several rows, they are copied next to each other
+    /// before the chain runs.
+    PerRow { numbers: usize, apart: Option<Walk<1>> },
     /// One row for all rows that [passes read by row](ChainProgram::by_row).
     SameRow,
     /// In an output that overwrites them too early: each tile is copied to a register first.
@@ -425,7 +427,7 @@ impl ChainProgram {
             let outer = &walk.axes()[..walk.axes().len() - 1];
             let is_line = walk.inner().strides[0] == 1 && outer.iter().all(|axis| axis.strides[0] == 0);
             if row_and_numbers(walk) == Some((unit, rows)) {
-                self.leaves[k].form = LeafForm::PerRow { numbers: rows };
+                self.leaves[k].form = LeafForm::PerRow { numbers: rows, apart: None };
             } else if is_line && is_line_long {
                 self.leaves[k].form = LeafForm::SameRow;
             }
@@ -437,23 +439,32 @@ impl ChainProgram {
     }
 
     /// [`read_by_row`](Self::read_by_row) where no rows are reduced: if all leaves in rows have one number
-    /// for each row, as the leaves of a batch norm, which has one for each channel.
+    /// for each row, as the leaves of a batch norm, which has one for each channel. If their rows differ, as
+    /// in a group norm, whose groups are several channels, the shortest are the rows.
     fn read_leaves_by_row(&mut self) -> usize {
-        let mut common = None;
+        let mut rows: SmallVec<[(usize, usize); MAX_LEAVES]> = SmallVec::new();
         for (k, leaf) in self.leaves.iter().enumerate() {
             let LeafForm::Rows { walk, .. } = &leaf.form else { continue };
-            let rows = row_and_numbers(walk);
-            let fits = rows.is_some() && leaf.size == size_of::<f32>() && self.passes_read_leaf(k);
-            if !fits || common.is_some_and(|common| Some(common) != rows) {
+            let inner = walk.inner();
+            let fits = inner.size >= LEAST_ROW && inner.strides[0] == 0;
+            if !fits || leaf.size != size_of::<f32>() || !self.passes_read_leaf(k) {
                 return usize::MAX;
             }
-            common = rows;
+            // No numbers: they are apart.
+            rows.push(row_and_numbers(walk).unwrap_or((inner.size, 0)));
         }
-        let Some((row, numbers)) = common else { return usize::MAX };
+        let Some(&(row, numbers)) = rows.iter().min() else { return usize::MAX };
+        let agree = numbers > 0 && rows.iter().all(|&other| other == (row, numbers));
+        let numbers = if agree { numbers } else { self.count / row };
+        if !rows.iter().all(|other| other.0.is_multiple_of(row)) {
+            return usize::MAX;
+        }
         self.by_row = Some(row);
         for leaf in &mut self.leaves {
-            if let LeafForm::Rows { .. } = &leaf.form {
-                leaf.form = LeafForm::PerRow { numbers };
+            if let LeafForm::Rows { walk, .. } = &leaf.form {
+                let are_neighbours = row_and_numbers(walk) == Some((row, numbers));
+                let apart = (!are_neighbours).then(|| walk.clone());
+                leaf.form = LeafForm::PerRow { numbers, apart };
             }
         }
         row * numbers
@@ -613,12 +624,23 @@ impl ChainProgram {
         (tile * self.widest).next_multiple_of(storage::ALIGN) + 5 * storage::ALIGN
     }
 
-    /// Computes the leaves that wait.
+    /// Computes the leaves that wait, and copies numbers of rows that are apart.
     ///
     /// # Errors
-    /// A leaf that could not be computed.
-    fn evaluate_leaves(&self) -> Result<()> {
-        self.leaves.iter().filter_map(|leaf| leaf.tensor.as_ref()).try_for_each(Tensor::evaluate)
+    /// A leaf that could not be computed; no room for the numbers.
+    fn evaluate_leaves(&mut self) -> Result<()> {
+        let (count, row) = (self.count, self.by_row);
+        let op = self.steps.last().expect("at least one step").op.name();
+        for leaf in &mut self.leaves {
+            let Some(tensor) = &mut leaf.tensor else { continue };
+            tensor.evaluate()?;
+            if let LeafForm::PerRow { apart, .. } = &mut leaf.form
+                && let (Some(walk), Some(row)) = (apart.take(), row)
+            {
+                *tensor = numbers_of_rows(op, tensor, &walk, row, count)?;
+            }
+        }
+        Ok(())
     }
 
     /// Computes the only output where a kernel's result lies, piece by piece: the result is leaf `k`.
@@ -707,6 +729,31 @@ fn row_and_numbers(walk: &Walk<1>) -> Option<(usize, usize)> {
     let (numbers, outer) = outer.split_last()?;
     let fits = inner.size >= LEAST_ROW && inner.strides[0] == 0 && numbers.strides[0] == 1;
     (fits && outer.iter().all(|axis| axis.strides[0] == 0)).then_some((inner.size, numbers.size))
+}
+
+/// The numbers of an operand, one for each row of `row` elements of a chain's `count`. The operand's own rows
+/// are as long, or several times.
+///
+/// # Errors
+/// [`Error::Memory`] under the name `op`.
+fn numbers_of_rows(
+    op: &'static str,
+    operand: &Tensor,
+    walk: &Walk<1>,
+    row: usize,
+    count: usize,
+) -> Result<Tensor> {
+    let from: &[f32] = bytemuck::cast_slice(operand.storage_bytes());
+    let (numbers, times) = (count / row, walk.inner().size / row);
+    let layout = Layout::contiguous(Shape::from([numbers]));
+    Tensor::try_build_bytes(op, layout, numbers, operand.dtype(), |out| {
+        let out: &mut [f32] = bytemuck::cast_slice_mut(out);
+        for (at, rows) in out.chunks_exact_mut(times).enumerate() {
+            let [at] = walk.row(at);
+            rows.fill(from[at]);
+        }
+        Ok(())
+    })
 }
 
 /// The operand that a step may overwrite: the only one that `lies` where the result would go, unless the

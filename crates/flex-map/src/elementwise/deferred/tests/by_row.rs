@@ -54,8 +54,9 @@ fn other_numbers_of_rows_have_the_same_bits() {
     let near = values(&[channels, 1], 2);
     let apart = values(&[channels, 2], 3).narrow(1, 1, 1).unwrap();
     let longer = values(&[2, 1, 1], 4);
+    let each = values(&[2, channels, 1], 6);
     let line = values(&[row], 5);
-    for (name, other) in [("apart", &apart), ("longer", &longer), ("line", &line)] {
+    for (name, other) in [("apart", &apart), ("longer", &longer), ("each", &each), ("line", &line)] {
         for function in [Binary::Add, Binary::Atan2] {
             let run = |read: &dyn Fn(&Tensor)| {
                 let first = binary(Binary::Mul, x.clone(), near.clone()).unwrap();
@@ -67,6 +68,29 @@ fn other_numbers_of_rows_have_the_same_bits() {
             let (waiting, at_once) = (run(&|_| ()), run(&|result| result.evaluate().unwrap()));
             assert!(bits(&waiting) == bits(&at_once), "{name}, {function:?}");
         }
+    }
+}
+
+/// A group norm: numbers of groups of channels, and of channels.
+#[test]
+fn numbers_of_groups_and_of_channels_have_the_same_bits() {
+    for (batch, groups, channels, row) in [(2, 3, 12, 1000), (1, 32, 320, 49), (3, 5, 10, 17), (2, 2, 6, 15)]
+    {
+        let x = values(&[batch, groups, channels / groups * row], 1);
+        let of_group = values(&[batch, groups, 1], 2);
+        let [scale, offset] = [3, 4].map(|seed| values(&[channels, 1], seed));
+        let run = |read: &dyn Fn(&Tensor)| {
+            let centred = binary(Binary::Sub, x.clone(), of_group.clone()).unwrap();
+            read(&centred);
+            let scaled = binary(Binary::Div, centred, of_group.clone()).unwrap();
+            read(&scaled);
+            let apart = scaled.reshape([batch, channels, row]).unwrap();
+            let scaled = binary(Binary::Mul, apart, scale.clone()).unwrap();
+            read(&scaled);
+            binary(Binary::Add, scaled, offset.clone()).unwrap()
+        };
+        let (waiting, at_once) = (run(&|_| ()), run(&|result| result.evaluate().unwrap()));
+        assert!(bits(&waiting) == bits(&at_once), "{batch} x {groups} x {channels} x {row}");
     }
 }
 
