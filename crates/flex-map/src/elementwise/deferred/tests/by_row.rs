@@ -74,7 +74,7 @@ fn other_numbers_of_rows_have_the_same_bits() {
 /// A group norm: numbers of groups of channels, and of channels.
 #[test]
 fn numbers_of_groups_and_of_channels_have_the_same_bits() {
-    for (batch, groups, channels, row) in [(2, 3, 12, 1000), (1, 32, 320, 49), (3, 5, 10, 17), (2, 2, 6, 15)]
+    for (batch, groups, channels, row) in [(2, 3, 12, 1000), (1, 8, 32, 256), (1, 32, 320, 49), (2, 2, 6, 15)]
     {
         let x = values(&[batch, groups, channels / groups * row], 1);
         let of_group = values(&[batch, groups, 1], 2);
