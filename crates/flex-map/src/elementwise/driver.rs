@@ -324,34 +324,36 @@ const LEAST_REPEATED: usize = 1024;
 #[cold]
 #[inline(never)]
 fn narrow_repeated(light: Option<LightFn>, dtype: DType, inputs: &mut [Input], shape: &Shape) -> bool {
+    // The answer must be the same at each question, also while another thread computes a tensor.
     #[cfg(feature = "std")]
-    let is_constant = deferred::is_constant;
+    let constant = |input: &Input| input.tensor().and_then(deferred::number_of_constant);
     #[cfg(not(feature = "std"))]
-    let is_constant = |_: &Input| false;
-    let repeats = |input: &Input, axis| match input.tensor() {
-        Some(tensor) => is_constant(input) || stretched_stride(tensor.layout(), shape, axis) == 0,
-        None => true,
+    let constant = |_: &Input| -> Option<ScalarBytes> { None };
+    let varying = || inputs.iter().filter(|input| constant(input).is_none()).filter_map(Input::tensor);
+    let is_repeated = |axis: usize| {
+        shape[axis] > 1 && varying().all(|tensor| stretched_stride(tensor.layout(), shape, axis) == 0)
     };
-    let is_repeated = |axis: usize| shape[axis] > 1 && inputs.iter().all(|input| repeats(input, axis));
-    let repeated: Strides = (0..shape.len()).map(|axis| isize::from(is_repeated(axis))).collect();
-    let varies = |input: &Input| input.tensor().is_some() && !is_constant(input);
-    if !repeated.contains(&1) || !inputs.iter().any(varies) {
+    // One bit for each axis. Nothing is repeated along further axes.
+    let axes = shape.len().min(u64::BITS as usize);
+    let repeated = (0..axes).fold(0u64, |bits, axis| bits | u64::from(is_repeated(axis)) << axis);
+    if repeated == 0 || varying().next().is_none() {
         return false;
     }
+    // The result is the other operand, as a view.
     #[cfg(feature = "std")]
-    {
-        // The result is the other operand, as a view.
-        if deferred::ones_of_product(light, dtype, inputs).is_some() {
-            return false;
-        }
-        deferred::as_numbers(inputs);
+    if deferred::ones_of_product(light, dtype, inputs).is_some() {
+        return false;
     }
     #[cfg(not(feature = "std"))]
     let _ = (light, dtype);
     for input in inputs {
+        if let Some(number) = constant(input) {
+            *input = Input::Scalar(number);
+        }
         let Input::Tensor(tensor) = input else { continue };
         let (from, lead) = (tensor.layout(), shape.len() - tensor.shape().len());
-        let once = |(own, &size): (usize, &usize)| if repeated[lead + own] == 1 { 1 } else { size };
+        let is_repeated = |own: usize| lead + own < axes && repeated >> (lead + own) & 1 == 1;
+        let once = |(own, &size): (usize, &usize)| if is_repeated(own) { 1 } else { size };
         let own = from.shape().iter().enumerate().map(once).collect();
         let layout = Layout::new(own, from.strides().into(), from.offset());
         *tensor = tensor.clone().with_layout(layout);

@@ -71,15 +71,22 @@ pub(in super::super) fn constant(shape: &Shape, value: Scalar, dtype: DType) -> 
 /// The number of which all elements of a tensor consist, if it is known; also if the tensor is a view. It is
 /// known too if one element that is computed stands for all, as in the gradient of a sum of all elements.
 fn number(tensor: &Tensor) -> Option<ScalarBytes> {
-    let size = tensor.dtype().size();
-    if let Some(constant) = tensor.computation::<Constant>() {
-        return (constant.dtype.size() == size).then_some(constant.element);
+    if tensor.computation::<Constant>().is_some() {
+        return number_of_constant(tensor);
     }
     if !is_one_element(tensor) || tensor.waits() {
         return None;
     }
+    let size = tensor.dtype().size();
     let start = tensor.layout().offset() * size;
     Some(ScalarBytes::of(&tensor.storage_bytes()[start..start + size]))
+}
+
+/// The number that a tensor, or the tensor that it is a view of, was [made](constant) of. Unlike the number of
+/// other tensors, it never changes from unknown to known.
+pub(in super::super) fn number_of_constant(tensor: &Tensor) -> Option<ScalarBytes> {
+    let constant = tensor.computation::<Constant>()?;
+    (constant.dtype.size() == tensor.dtype().size()).then_some(constant.element)
 }
 
 /// Whether one element of the buffer stands for all elements of a tensor that has some.
@@ -90,12 +97,12 @@ pub(super) fn is_one_element(tensor: &Tensor) -> bool {
 }
 
 /// Whether an operand is a tensor whose elements are known to be one number.
-pub(in super::super) fn is_constant(input: &Input) -> bool {
+pub(super) fn is_constant(input: &Input) -> bool {
     input.tensor().is_some_and(|tensor| number(tensor).is_some())
 }
 
 /// Replaces tensors of one number by the number.
-pub(in super::super) fn as_numbers(inputs: &mut [Input]) {
+pub(super) fn as_numbers(inputs: &mut [Input]) {
     for input in inputs {
         if let Some(number) = input.tensor().and_then(number) {
             *input = Input::Scalar(number);

@@ -46,7 +46,7 @@ use crate::storage::{Deferred, Producer, environment};
 use crate::walk::Walk;
 use crate::{DType, Shape, Tensor};
 use alloc::boxed::Box;
-pub(super) use constant::{as_numbers, constant, is_constant, ones_of_product};
+pub(super) use constant::{constant, number_of_constant, ones_of_product};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use node::{Call, Node, Todo};
 pub use rows::operand_of_reduction;
@@ -158,8 +158,8 @@ pub fn least_bytes() -> usize {
 /// Sets the number of bytes from which on operations wait for a reader of their results. A light operation on
 /// f32 waits if it reads and writes at least `bytes` bytes, another elementwise operation if it moves 128
 /// times as many. With 1 all operations wait, with `usize::MAX` all compute at once, including reductions of
-/// results that wait. For measurements and for finding faults; results have the same bits. Operations that
-/// already wait go on waiting.
+/// results that wait. For measurements and for finding faults; results have the same bits, apart from sums of
+/// elements that repeat, such as sums of tensors of one number. Operations that already wait go on waiting.
 pub fn set_least_bytes(bytes: usize) {
     LEAST.store(bytes.max(1), Ordering::Relaxed);
 }

@@ -251,7 +251,10 @@ impl Leaf {
             LeafForm::Flat if fetches => Some(LinkOperand::Fetched(elements(count))),
             LeafForm::Flat => Some(LinkOperand::Each(elements(count))),
             LeafForm::One => Some(LinkOperand::Same(elements(1)[0])),
-            LeafForm::PerRow { numbers, .. } => Some(LinkOperand::PerRow(elements(numbers))),
+            LeafForm::PerRow { numbers, ref apart } => {
+                debug_assert!(apart.is_none(), "copied before the chain runs");
+                Some(LinkOperand::PerRow(elements(numbers)))
+            }
             LeafForm::SameRow | LeafForm::Rows { .. } | LeafForm::Copied { .. } | LeafForm::Moved => None,
         }
     }

@@ -48,8 +48,18 @@ fn repeated_elements_are_computed_once() {
         got.evaluate().unwrap();
         assert_eq!(got.storage_len(), distinct * size_of::<f32>());
     }
-    let halves = unary(Unary::Neg, expand([1, 30, 1])).unwrap();
-    assert_eq!((halves.shape().to_vec(), halves.storage_len()), (vec![20, 30, 40], 30 * size_of::<f32>()));
+    let negated = unary(Unary::Neg, expand([1, 30, 1])).unwrap();
+    assert_eq!((negated.shape().to_vec(), negated.storage_len()), (vec![20, 30, 40], 30 * size_of::<f32>()));
+    let one = unary(Unary::Exp, expand([1, 1, 1]).flip(&[0]).unwrap()).unwrap();
+    assert_eq!((elements::<f32>(&one), one.storage_len()), (vec![1.0; 24_000], size_of::<f32>()));
+    let turned = expand([20, 1, 1]).flip(&[0]).unwrap();
+    let flags = compare(Compare::Lt, turned, expand([1, 1, 40]), BoolStore::Native).unwrap();
+    assert_eq!((flags.shape().to_vec(), flags.storage_len()), (vec![20, 30, 40], 800));
+    let halves = cast(expand([20, 1, 1]), DType::F16).unwrap();
+    let halves =
+        binary(Binary::Mul, full([20, 30, 40], Scalar::Float(0.5), DType::F16).unwrap(), halves).unwrap();
+    let want: Vec<f16> = (0..24_000).map(|i| f16::from_f32((i / 1200) as f32 * 500.0)).collect();
+    assert_eq!(elements::<f16>(&halves), want);
 }
 
 /// The gradient of a mean along an axis: a tensor of one number times an element of each row.
