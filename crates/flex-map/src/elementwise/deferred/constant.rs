@@ -82,8 +82,8 @@ fn number(tensor: &Tensor) -> Option<ScalarBytes> {
     Some(ScalarBytes::of(&tensor.storage_bytes()[start..start + size]))
 }
 
-/// The number that a tensor, or the tensor that it is a view of, was [made](constant) of. Unlike the number of
-/// other tensors, it never changes from unknown to known.
+/// The number that a tensor, or the tensor that it is a view of, was [made](constant) of. Unlike the number
+/// of other tensors, it never changes from unknown to known.
 pub(in super::super) fn number_of_constant(tensor: &Tensor) -> Option<ScalarBytes> {
     let constant = tensor.computation::<Constant>()?;
     (constant.dtype.size() == tensor.dtype().size()).then_some(constant.element)

@@ -23,7 +23,8 @@ const VECTORS: usize = 12;
 /// Vectors that go through the steps together where fewer are left.
 const FEW: usize = 4;
 
-/// Elements of the largest group. Vectors that are shorter than the [widest](WIDEST) are at most half as long.
+/// Elements of the largest group. Vectors that are shorter than the [widest](WIDEST) are at most half as
+/// long.
 const ROOM: usize = WIDE_VECTORS * WIDEST;
 const _: () = assert!(VECTORS * WIDEST / 2 <= ROOM, "a group of short vectors has room");
 

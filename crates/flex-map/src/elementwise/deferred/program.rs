@@ -53,8 +53,8 @@ pub(super) const MAX_ROW: usize = 16 * 1024;
 /// `exp` of its result take 0.75 and 0.59 on one thread, and 0.56 and 0.53 on two.
 pub(super) const LARGE: usize = if cfg!(test) { 256 * 1024 } else { 20 * 1024 * 1024 };
 
-/// Shortest rows whose numbers are copied next to each other. One thread copies them before the chain runs, so
-/// with short rows, the other threads would wait for it.
+/// Shortest rows whose numbers are copied next to each other. One thread copies them before the chain runs,
+/// so with short rows, the other threads would wait for it.
 const LEAST_APART: usize = 256;
 
 /// Where a step finds an operand.
@@ -444,7 +444,8 @@ impl ChainProgram {
 
     /// [`read_by_row`](Self::read_by_row) where no rows are reduced: if all leaves in rows have one number
     /// for each row, as the leaves of a batch norm, which has one for each channel. If their rows differ, as
-    /// in a group norm, whose groups are several channels, the shortest are the rows, if they are long enough.
+    /// in a group norm, whose groups are several channels, the shortest are the rows, if they are long
+    /// enough.
     fn read_leaves_by_row(&mut self) -> usize {
         let mut rows: SmallVec<[(usize, usize); MAX_LEAVES]> = SmallVec::new();
         for (k, leaf) in self.leaves.iter().enumerate() {
