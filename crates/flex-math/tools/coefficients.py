@@ -11,6 +11,10 @@ that maximum in bits, before the coefficients are rounded to the element type.
 
 LN_TABLE_F32 and LN_TABLE_F64 are the factors of the logarithm and minus their logarithms.
 
+An entry of RATIOS names a function that is fitted as a quotient of two polynomials, its end, and their degrees. The
+denominator's first coefficient is 1. The coefficients of f32 are then moved by single steps as long as that makes the
+largest error smaller, since rounding them to the nearest would more than double it.
+
 An entry of PIECES names a function that is fitted in sixteen pieces: its end, how many of the four bits that choose the
 piece of x come from the significand of 1 + scale x, the others being the lowest of the exponent, the degree, and a weight.
 With four bits the pieces are equally long; with fewer, they get longer as x grows. The polynomial of a piece is one of the
@@ -142,16 +146,6 @@ def erfcx(a):
     return mp.exp(a * a) * mp.erfc(a)
 
 
-ERFCX_C = mpf(1) / 2
-
-
-def erfcx_q(q):
-    """erfcx(a) / w with w = 1 / (1 + a/2) and q = 2 w - 1."""
-    w = (q + 1) / 2
-    a = (1 / w - 1) / ERFCX_C
-    return erfcx(a) / w
-
-
 def ln_erfc(a):
     return mp.log(mp.erfc(a))
 
@@ -190,8 +184,6 @@ FITS = {
     "ERF_F64": (erf_q, 0, 1, 11, one),
     # 1 - exp(p(a)) for a in [0.92, 4]: an error d of p moves erf by erfc(a) d.
     "LN_ERFC_F32": (ln_erfc, mpf("0.92"), 4, 6, lambda a: mp.erfc(a)),
-    "ERFCX_F32": (erfcx_q, 2 / (1 + mpf("10.5") / 2) - 1, 1, 10, one),
-    "ERFCX_F64": (erfcx_q, 2 / (1 + mpf("27.5") / 2) - 1, 1, 24, one),
 }
 
 
@@ -205,6 +197,11 @@ def gelu_missing(a):
     return a * mp.ncdf(-a)
 
 
+RATIOS = {
+    "TAIL_F32": (gauss_tail, mpf("14.5"), 4, 5),
+    "TAIL_F64": (gauss_tail, mpf(39), 11, 12),
+}
+
 PIECES = {
     "ERF_F32": (mp.erf, mpf(4), 3, 6, lambda a: 1 / mp.erf(a)),
     "ERF_F64": (mp.erf, mpf(6), 3, 12, lambda a: 1 / mp.erf(a)),
@@ -215,6 +212,92 @@ PIECES = {
     "TANH_F32": (mp.tanh, mpf("9.25"), 2, 6, lambda a: 1 / mp.tanh(a)),
     "TANH_F64": (mp.tanh, mpf("19.5"), 2, 14, lambda a: 1 / mp.tanh(a)),
 }
+
+
+def ratio(g, end, over, under):
+    """Minimax quotient of polynomials of degrees `over` and `under` for `g` over [0, end], lowest power first,
+    and its relative error. A Remez exchange whose equations are made linear around the last error."""
+    n = over + under + 2
+
+    def point(k, count):
+        # Chebyshev points of 1 / (1 + x/2), which are denser near zero.
+        least = 2 / (1 + end / 2) - 1
+        s = (least + 1) / 2 + (1 - least) / 2 * mp.cos(mp.pi * k / count)
+        return 2 * (2 / (s + 1) - 1)
+
+    points = [point(k, n - 1) for k in range(n)]
+    grid = [point(k + mpf(1) / 2, 60 * n) for k in range(60 * n)]
+    g_grid = [g(x) for x in grid]
+    level, bottom = mpf(0), [mpf(1)]
+    for _ in range(30):
+        for _ in range(15):
+            a, b = matrix(n, n), matrix(n, 1)
+            for i, x in enumerate(points):
+                y, sign = g(x), (-1) ** i
+                slope = y * sign * horner(bottom, x)
+                for j in range(over + 1):
+                    a[i, j] = x**j
+                for j in range(1, under + 1):
+                    a[i, over + j] = -y * (1 + sign * level) * x**j
+                a[i, n - 1] = -slope
+                b[i] = y * (1 + sign * level) - slope * level
+            solution = lu_solve(a, b)
+            top = [solution[j] for j in range(over + 1)]
+            bottom = [mpf(1)] + [solution[over + j] for j in range(1, under + 1)]
+            moved, level = abs(solution[n - 1] - level), solution[n - 1]
+            if moved < abs(level) * mpf(10) ** -12:
+                break
+        err = [horner(top, x) / horner(bottom, x) / y - 1 for x, y in zip(grid, g_grid)]
+        extrema, run = [], [0]
+        for i in range(1, len(grid)):
+            if (err[i] > 0) == (err[run[-1]] > 0):
+                run.append(i)
+            else:
+                extrema.append(max(run, key=lambda k: abs(err[k])))
+                run = [i]
+        extrema.append(max(run, key=lambda k: abs(err[k])))
+        if len(extrema) < n:
+            break
+        while len(extrema) > n:
+            extrema.pop(0 if abs(err[extrema[0]]) < abs(err[extrema[-1]]) else -1)
+        sizes = [abs(err[k]) for k in extrema]
+        points = [grid[k] for k in extrema]
+        if max(sizes) < min(sizes) * mpf("1.001"):
+            break
+    return top, bottom, max(abs(e) for e in err)
+
+
+def horner(coefficients, x):
+    r = 0 * x
+    for c in reversed(coefficients):
+        r = r * x + c
+    return r
+
+
+def settled(g, end, top, bottom):
+    """The coefficients as numbers of f32, and the largest relative error of the quotient."""
+    numbers = [float(round_to(c, 24)[0]) for c in top + bottom]
+    xs = [float(end) * k / 600 for k in range(601)]
+    ys = [float(g(mpf(x))) for x in xs]
+
+    def worst(c):
+        return max(abs(horner(c[: len(top)], x) / horner(c[len(top) :], x) / y - 1) for x, y in zip(xs, ys))
+
+    def steps():
+        free = [i for i in range(len(numbers)) if i not in (0, len(top))]
+        single = [[(i, k)] for i in free for k in (-1, 1)]
+        return single + [a + b for a in single for b in single if a[0][0] < b[0][0]]
+
+    best, improved = worst(numbers), True
+    while improved:
+        improved = False
+        for step in steps():
+            moved = list(numbers)
+            for i, k in step:
+                moved[i] += k * float(round_to(mpf(moved[i]), 24)[1])
+            if worst(moved) < best:
+                best, numbers, improved = worst(moved), moved, True
+    return numbers[: len(top)], numbers[len(top) :], mpf(best)
 
 
 def round_to(x, significand):
@@ -319,11 +402,26 @@ def print_fit(name):
     print("];", flush=True)
 
 
+def print_ratio(name):
+    g, end, over, under = RATIOS[name]
+    top, bottom, err = ratio(g, end, over, under)
+    ty = "f32" if name.endswith("F32") else "f64"
+    if ty == "f32":
+        top, bottom, err = settled(g, end, top, bottom)
+    print(f"/// Degrees {over} and {under}, relative error 2^{float(mp.log(err, 2)):.1f}.")
+    for part, coef in (("OVER", top), ("UNDER", bottom)):
+        print(f"const {name.replace('_', f'_{part}_')}: &[{ty}] = &[")
+        for c in coef:
+            print(f"    {number(mpf(c), ty)},")
+        print("];", flush=True)
+
+
 def main():
     tables = ["LN_TABLE_F32", "LN_TABLE_F64"]
-    names = [*PIECES] if sys.argv[1:] == ["PIECES"] else sys.argv[1:] or [*FITS, *PIECES, *tables]
+    names = [*PIECES] if sys.argv[1:] == ["PIECES"] else sys.argv[1:] or [*FITS, *RATIOS, *PIECES, *tables]
+    printers = [(FITS, print_fit), (RATIOS, print_ratio), (PIECES, print_pieces), (tables, print_ln_table)]
     for name in names:
-        (print_pieces if name in PIECES else print_ln_table if name in tables else print_fit)(name)
+        next(printer for table, printer in printers if name in table)(name)
 
 
 if __name__ == "__main__":

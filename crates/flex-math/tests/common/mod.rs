@@ -139,12 +139,12 @@ macro_rules! for_each_unary {
         $visit!("acosh", Acosh, |x: f64| if x < 1.0 { f64::NAN } else { libm::acosh(x) }, 3.0, 3.0);
         $visit!("atanh", Atanh, libm::atanh, 3.0, 3.0);
         $visit!("erf", Erf, libm::erf, 2.0, 2.0);
-        $visit!("erfc", Erfc, libm::erfc, 4.0, 4.0);
+        $visit!("erfc", Erfc, libm::erfc, 6.0, 6.0);
         $visit!("sigmoid", Sigmoid, $crate::common::sigmoid, 2.5, 2.5);
         $visit!("softplus", Softplus, $crate::common::softplus, 3.0, 3.0);
         $visit!("logsigmoid", LogSigmoid, |x: f64| -$crate::common::softplus(-x), 3.0, 3.0);
         $visit!("silu", Silu, |x: f64| x.max(-1e300) * $crate::common::sigmoid(x), 3.2, 3.2);
-        $visit!("gelu", Gelu, $crate::common::gelu, 5.0, 5.0);
+        $visit!("gelu", Gelu, $crate::common::gelu, 7.0, 7.0);
         $visit!("gelu_tanh", GeluTanh, $crate::common::gelu_tanh, 4.0, 4.0);
     };
 }
