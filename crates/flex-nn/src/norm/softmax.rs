@@ -18,7 +18,9 @@ use crate::stored::{Computing, Sink, Source};
 use crate::{Blank, DType, Tensor, storage};
 use alloc::vec::Vec;
 use flex_math::simd::{Simd, Vector, prefetch, vectorize, vectorize_lean};
-use flex_math::{BinaryFn, Exp, Ln, Recip, UnaryFn, eval_scalar, map, map_in_place, map2, map2_in_place};
+use flex_math::{
+    BinaryFn, ExpBelowOne, Ln, Recip, UnaryFn, eval_scalar, map, map_in_place, map2, map2_in_place,
+};
 
 /// Block length of a long row: the passes take turns block by block.
 const BLOCK: usize = 4096;
@@ -197,7 +199,7 @@ struct ExpAbove;
 impl<F: Real> BinaryFn<F> for ExpAbove {
     #[inline(always)]
     fn eval<S: Simd>(self, x: Vector<S, F>, max: Vector<S, F>) -> Vector<S, F> {
-        Exp.eval(x - max)
+        ExpBelowOne.eval(x - max)
     }
 }
 
@@ -262,7 +264,7 @@ fn along_rows<F: Real>(data: &mut [F], width: usize, kind: SoftmaxKind) {
     );
     if kind == SoftmaxKind::LogSoftmax {
         let mut exps = Scratch::<F>::for_task(data.len());
-        map(Exp, data, &mut exps);
+        map(ExpBelowOne, data, &mut exps);
         vectorize_lean(
             #[inline(always)]
             || {
@@ -274,7 +276,7 @@ fn along_rows<F: Real>(data: &mut [F], width: usize, kind: SoftmaxKind) {
         );
         return;
     }
-    map_in_place(Exp, data);
+    map_in_place(ExpBelowOne, data);
     vectorize_lean(
         #[inline(always)]
         || {
@@ -297,10 +299,10 @@ fn side_by_side<F: Real>(data: &mut [F], width: usize, kind: SoftmaxKind) {
     for rows in data.chunks_exact_mut(width * SIDE_BY_SIDE) {
         less_maxima(rows, columns);
         let exps: &[_] = if is_log {
-            map(Exp, columns.as_flattened(), exps.as_flattened_mut());
+            map(ExpBelowOne, columns.as_flattened(), exps.as_flattened_mut());
             exps
         } else {
-            map_in_place(Exp, columns.as_flattened_mut());
+            map_in_place(ExpBelowOne, columns.as_flattened_mut());
             columns
         };
         let mut numbers = sum_columns(exps, &mut lanes);
