@@ -382,6 +382,11 @@ fn strips(rows: usize, heights: Heights) -> impl Iterator<Item = (usize, usize)>
 /// stay in the first-level cache meanwhile.
 const PACK_TERMS: usize = 64;
 
+/// Numbers by which [`pack_strips`] prefetches each term ahead of a strip: two cache lines of f32. Terms lie too
+/// far apart for the processor to do it. 128 products of 128 x 128, transposed, and 128 x 32 from memory take
+/// 0.86 of the time, weights' gradients 0.97 to 1 (Zen 3, one thread; 16 and 64 are equal).
+const STRIPS_AHEAD: usize = 32;
+
 /// Packs the rows of `left`, [strip](strips) after strip: the numbers of a term become neighbours. Not
 /// inlined: no instruction set speeds it up.
 #[inline(never)]
@@ -393,14 +398,17 @@ fn pack_strips<T: Real>(left: MatRef<'_, T>, heights: Heights, to: &mut [T]) {
         for (first, height) in strips(rows, heights) {
             let to = &mut to[first * terms..][from * height..until * height];
             let mut at = left.layout().position(first, from);
-            for to in to.chunks_exact_mut(height) {
-                match <&mut [T; ROWS]>::try_from(&mut *to) {
-                    Ok(to) if row_stride == 1 => *to = *data[at..].first_chunk().expect("a strip of rows"),
-                    _ => {
-                        let each = (0..height).map(|i| data[at.wrapping_add_signed(i as isize * row_stride)]);
-                        to.iter_mut().zip(each).for_each(|(to, from)| *to = from);
-                    }
+            if row_stride == 1 && height == ROWS {
+                for to in to.as_chunks_mut::<ROWS>().0 {
+                    prefetch(data.as_ptr().wrapping_add(at + STRIPS_AHEAD).cast(), 1);
+                    *to = *data[at..].first_chunk().expect("a strip of rows");
+                    at = at.wrapping_add_signed(col_stride);
                 }
+                continue;
+            }
+            for to in to.chunks_exact_mut(height) {
+                let each = (0..height).map(|i| data[at.wrapping_add_signed(i as isize * row_stride)]);
+                to.iter_mut().zip(each).for_each(|(to, from)| *to = from);
                 at = at.wrapping_add_signed(col_stride);
             }
         }
