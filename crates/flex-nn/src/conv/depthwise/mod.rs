@@ -362,9 +362,10 @@ impl WithSimd for ChannelSums<'_> {
                 } else {
                     (&mut apart[start..], pass.count[0])
                 };
-                let sums = BandSums { pass, pitch: depthwise.pitch, planes, weight, bias, rows };
+                let [_, wide] = pass.count;
+                let sums = BandSums { pass, pitch: depthwise.pitch, planes, weight, bias, rows, wide };
                 sums.write::<S>(to);
-                start += pass.count[0] * pass.count[1];
+                start += pass.count[0] * wide;
             }
             if !apart.is_empty() {
                 depthwise.gather(apart, out);
@@ -417,23 +418,41 @@ struct BandSums<'a> {
     planes: &'a [f32],
     weight: &'a [f32],
     bias: f32,
+    /// Rows and columns of the outputs.
     rows: usize,
+    wide: usize,
 }
 
 impl BandSums<'_> {
     /// Writes the rows to the start of `out`.
     #[inline(always)]
-    fn write<S: Simd>(&self, out: &mut [f32]) {
+    fn write<S: Simd>(mut self, mut out: &mut [f32]) {
         let many_registers = const { size_of::<S::Register>() >= 64 };
-        let [_, wide] = self.pass.count;
-        let mut col = 0;
-        while col < wide {
-            col += match (wide - col).div_ceil(f32::lanes::<S>()) {
-                1 => self.column::<S, HIGH, 1>(col, out),
-                2..=3 if many_registers => self.column::<S, HIGH, 2>(col, out),
-                _ if many_registers => self.column::<S, LOW, 4>(col, out),
-                _ => self.column::<S, LOW, 2>(col, out),
-            };
+        let width = const { if size_of::<S::Register>() >= 64 { 4 } else { 2 } } * f32::lanes::<S>();
+        // A single row would leave the other rows of a tile without use. It is cut into rows that are as wide
+        // as a tile and follow each other in the planes, too, as long as no tap lies in another row.
+        let (mut left, pitch) = (self.rows * self.wide, self.pitch);
+        if self.rows == 1 && self.wide > width && self.pass.blocks.iter().all(|block| block.rows == 1) {
+            (self.rows, self.pitch, self.wide) = (self.wide / width, width, width);
+        }
+        loop {
+            let mut col = 0;
+            while col < self.wide {
+                col += match (self.wide - col).div_ceil(f32::lanes::<S>()) {
+                    1 => self.column::<S, HIGH, 1>(col, out),
+                    2..=3 if many_registers => self.column::<S, HIGH, 2>(col, out),
+                    _ if many_registers => self.column::<S, LOW, 4>(col, out),
+                    _ => self.column::<S, LOW, 2>(col, out),
+                };
+            }
+            let done = self.rows * self.wide;
+            left -= done;
+            if left == 0 {
+                return;
+            }
+            // The rest of a row that was cut.
+            (self.planes, out) = (&self.planes[done..], &mut out[done..]);
+            (self.rows, self.pitch, self.wide) = (1, pitch, left);
         }
     }
 
@@ -441,7 +460,7 @@ impl BandSums<'_> {
     /// columns.
     #[inline(always)]
     fn column<S: Simd, const R: usize, const V: usize>(&self, col: usize, out: &mut [f32]) -> usize {
-        let (pitch, [_, wide]) = (self.pitch, self.pass.count);
+        let &Self { pitch, wide, .. } = self;
         let width = V * f32::lanes::<S>();
         // Tiles end with the row, unless they are longer.
         let col = col.min(wide.saturating_sub(width));

@@ -95,10 +95,16 @@ fn strides() {
 
 #[test]
 fn one_axis() {
-    for len in [1, 7, 16, 40, 300] {
+    // Shorter and longer than a tile is wide at each level (16 and 64 columns), and than several.
+    for len in [1, 7, 16, 17, 40, 63, 64, 65, 131, 300] {
         check([len], [3], [[1], [1], [1]]);
         check([len], [4], [[2], [2], [1]]);
     }
+    check([200], [4], [[1], [3], [1]]);
+    check([150], [3], [[1], [4], [4]]);
+    // One row of outputs, with taps in three rows that are neighbours and that are not.
+    check([1, 150], [3, 3], [[1, 1], [1, 1], [1, 1]]);
+    check([1, 150], [3, 3], [[1, 1], [2, 1], [2, 1]]);
 }
 
 /// Planes of more rows than a task holds at a time.
