@@ -84,9 +84,9 @@ fn scaled_sigmoid<S: Simd, T: Float>(x: Vector<S, T>, e: Scaled<S, T>) -> Vector
 
 /// `x * Phi(x) = x/2 * (1 + erf(x / sqrt 2))`, with the relative accuracy of erfc for negative `x`.
 ///
-/// Error below 7 ULP for f32 and f64 over the whole range, subnormal results included; below 6 ULP on machines
-/// with a fused multiply-add, where every seventh f32 was tried (5.5). The value at minus infinity is the limit,
-/// -0.
+/// Error below 7 ULP for f32 and f64 over the whole range, subnormal results included; below 6 ULP on
+/// machines with a fused multiply-add, where every seventh f32 was tried (5.5). The value at minus infinity
+/// is the limit, -0.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Gelu;
 

@@ -28,8 +28,8 @@ pub trait ExpConsts: Scalar {
     const EXP2_MIN: Self;
     /// expm1 rounds to -1 at this argument.
     const EXPM1_MIN: Self;
-    /// A power of two such that its product with each `exp(x)` from [`EXP_MIN`](Self::EXP_MIN) to 0 is normal,
-    /// and its inverse.
+    /// A power of two such that its product with each `exp(x)` from [`EXP_MIN`](Self::EXP_MIN) to 0 is
+    /// normal, and its inverse.
     const RAISE: (Self, Self);
     /// q of `exp(r) = 1 + r + r^2 q(r)`.
     const EXP_POLY: &'static [Self];
@@ -174,9 +174,9 @@ fn expm1_reduced<S: Simd, T: Float>(r: Vector<S, T>) -> Vector<S, T> {
     madd(r * r, poly(r, T::EXP_POLY), r)
 }
 
-/// `exp(x + low)` in two factors `p` and `2^n`, without the rounding errors of its last steps, for `x` within the
-/// limits of exp and `low` far below `x`. Returns `p` and `MAGIC + n`, for [`Pow2::of`], or [`Pow2::below_one`]
-/// if `x` is not positive.
+/// `exp(x + low)` in two factors `p` and `2^n`, without the rounding errors of its last steps, for `x` within
+/// the limits of exp and `low` far below `x`. Returns `p` and `MAGIC + n`, for [`Pow2::of`], or
+/// [`Pow2::below_one`] if `x` is not positive.
 #[inline(always)]
 pub(crate) fn exp_with<S: Simd, T: Float>(
     x: Vector<S, T>,
@@ -197,8 +197,8 @@ pub(crate) fn exp_scaled_below_one<S: Simd, T: Float>(x: Vector<S, T>) -> Scaled
     Scaled { p: expm1_reduced(r) + splat(1.0), power: Pow2::below_one(t) }
 }
 
-/// `exp(x + low)` as a [`Scaled`], with the accuracy of [`exp`], in four instructions less than [`exp_with`]. `x`
-/// must be within the limits of exp and not positive, and `low` far below `x`.
+/// `exp(x + low)` as a [`Scaled`], with the accuracy of [`exp`], in four instructions less than [`exp_with`].
+/// `x` must be within the limits of exp and not positive, and `low` far below `x`.
 #[inline(always)]
 pub(crate) fn exp_scaled_near<S: Simd, T: Float>(x: Vector<S, T>, low: Vector<S, T>) -> Scaled<S, T> {
     let (t, r) = reduce(x);
@@ -248,8 +248,8 @@ impl<T: Float> UnaryFn<T> for Exp {
     }
 }
 
-/// [`Exp`] of numbers that are not positive, as softmax needs it, in seven instructions less. Of a positive number
-/// it is any number.
+/// [`Exp`] of numbers that are not positive, as softmax needs it, in seven instructions less. Of a positive
+/// number it is any number.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ExpBelowOne;
 

@@ -176,8 +176,8 @@ pub fn madd<S: Simd, T: Float>(a: Vector<S, T>, b: Vector<S, T>, c: Vector<S, T>
     if fused::<S, T>() { a.fma(b, c) } else { a * b + c }
 }
 
-/// A polynomial; `coefficients` from the lowest power up. A long one is [computed in halves](poly_of_halves): erf
-/// of f64 takes 0.85 of the time on Zen 3, tanh, asin, atan and exp 0.91 to 0.94.
+/// A polynomial; `coefficients` from the lowest power up. A long one is [computed in halves](poly_of_halves):
+/// erf of f64 takes 0.85 of the time on Zen 3, tanh, asin, atan and exp 0.91 to 0.94.
 #[inline(always)]
 pub(crate) fn poly<S: Simd, T: Float>(x: Vector<S, T>, coefficients: &'static [T]) -> Vector<S, T> {
     let degree = coefficients.len() - 1;

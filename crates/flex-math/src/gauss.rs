@@ -1,14 +1,14 @@
 //! The tail of the normal distribution, from which gelu and its derivative are computed.
 //!
-//! `Phi(-a) = exp(-a^2 / 2) r(a)`, where the ratio r is a smooth function that decays like `1/a`: Mills' ratio
-//! divided by `sqrt(2 pi)`. It is a quotient of two polynomials, all of whose coefficients are positive, so
-//! that neither loses bits to cancellation. On one thread of Zen 3 gelu takes 1.07 ns per f32, its derivative
-//! 1.2 and gelu of f64 3.6; with a polynomial of `1 / (1 + a/2)` and the corrections of its rounding errors they
-//! took 1.9, 2.1 and 6.6.
+//! `Phi(-a) = exp(-a^2 / 2) r(a)`, where the ratio r is a smooth function that decays like `1/a`: Mills'
+//! ratio divided by `sqrt(2 pi)`. It is a quotient of two polynomials, all of whose coefficients are
+//! positive, so that neither loses bits to cancellation. On one thread of Zen 3 gelu takes 1.07 ns per f32,
+//! its derivative 1.2 and gelu of f64 3.6; with a polynomial of `1 / (1 + a/2)` and the corrections of its
+//! rounding errors they took 1.9, 2.1 and 6.6.
 //!
-//! With AVX-512, [pieces](crate::pieces) take the quotient's place, and the product `a Phi(-a)` has pieces of its
-//! own near zero, where most arguments of gelu are: gelu of f32 went from 0.69 to 0.36 ns per element on one
-//! thread of Zen 5.
+//! With AVX-512, [pieces](crate::pieces) take the quotient's place, and the product `a Phi(-a)` has pieces of
+//! its own near zero, where most arguments of gelu are: gelu of f32 went from 0.69 to 0.36 ns per element on
+//! one thread of Zen 5.
 
 use crate::Float;
 use crate::erf::{ErfConsts, exp_neg_prod};

@@ -1,10 +1,10 @@
 //! Functions as polynomials of low degree in each of sixteen pieces of their domain, whose coefficients are
 //! [looked up](Avx512::lookup) in registers.
 //!
-//! With AVX-512 the pieces take fewer instructions than one polynomial for the whole domain and its additional
-//! steps (an exponential, a division, another polynomial near zero). With AVX2 a look-up of an f32 takes two
-//! permutations, of two cycles each on Zen 3, and a choice: there the eight look-ups of erf alone took longer
-//! than erf does without them (1.2 against 1.14 ns per element).
+//! With AVX-512 the pieces take fewer instructions than one polynomial for the whole domain and its
+//! additional steps (an exponential, a division, another polynomial near zero). With AVX2 a look-up of an f32
+//! takes two permutations, of two cycles each on Zen 3, and a choice: there the eight look-ups of erf alone
+//! took longer than erf does without them (1.2 against 1.14 ns per element).
 
 mod tables;
 
