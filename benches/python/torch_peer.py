@@ -5,6 +5,7 @@ import re
 import sys
 
 import torch
+import torch.nn as nn
 import torch.nn.functional as F
 
 torch.set_num_threads(int(sys.argv[1]))
@@ -184,6 +185,8 @@ def special(name):
 
 def eager(name):
     """The calls of `special`, as they are written."""
+    if name in LAYERS:
+        return LAYERS[name]()
     match name:
         case "chain_add_8x256x56":
             x, y = values(8, 256, 56, 56), values(8, 256, 56, 56)
@@ -254,6 +257,129 @@ def eager(name):
         x = values(16, int(m[1]))
         return lambda: torch.fft.rfft(x, dim=1)
     return indexed(name)
+
+
+LAYERS = {
+    "group_norm_320x64x64": lambda: layer(nn.GroupNorm(32, 320), 1, 320, 64, 64),
+    "instance_norm_4x64x128x128": lambda: layer(nn.InstanceNorm2d(64, affine=True), 4, 64, 128, 128),
+    "rms_norm_128x2048": lambda: layer(nn.RMSNorm(2048), 1, 128, 2048),
+    "layer_norm_channels_96x56x56": lambda: layer(channel_norm(96), 1, 96, 56, 56),
+    "batch_norm_grad_16x64x56x56": lambda: gradients(nn.BatchNorm2d(64), values(16, 64, 56, 56)),
+    "hard_swish_3m": lambda: layer(F.hardswish, 4, 64, 112, 112),
+    "mish_3m": lambda: layer(F.mish, 4, 64, 112, 112),
+    "softplus_3m": lambda: layer(F.softplus, 4, 64, 112, 112),
+    "softmax_8x50257": lambda: layer(lambda x: torch.softmax(x, 1), 8, 50257),
+    "causal_softmax_12x512x512": lambda: causal_softmax(values(12, 512, 512)),
+    "cross_entropy_grad_256x32000": lambda: gradients(
+        lambda x: F.cross_entropy(x, CLASSES), values(256, 32000)
+    ),
+    "conv_dilated_64x56_k3_d2": lambda: convolution(F.conv2d, (1, 64, 56, 56), (64, 64, 3, 3), padding=2, dilation=2),
+    "conv_1x7_64x56": lambda: convolution(F.conv2d, (1, 64, 56, 56), (64, 64, 1, 7), padding=(0, 3)),
+    "conv_64x56_k5": lambda: convolution(F.conv2d, (1, 64, 56, 56), (64, 64, 5, 5), padding=2),
+    "conv_groups32_128x56_k3": lambda: convolution(
+        F.conv2d, (1, 128, 56, 56), (128, 4, 3, 3), padding=1, groups=32
+    ),
+    "conv_transpose_k4s2_128x64x64": lambda: convolution(
+        F.conv_transpose2d, (1, 128, 64, 64), (128, 64, 4, 4), stride=2, padding=1
+    ),
+    "conv_transpose_k2s2_128x64x64": lambda: convolution(
+        F.conv_transpose2d, (1, 128, 64, 64), (128, 64, 2, 2), stride=2
+    ),
+    "conv1d_80x3000_o384_k3": lambda: convolution(F.conv1d, (1, 80, 3000), (384, 80, 3), padding=1),
+    "conv1d_384x3000_o384_k3_s2": lambda: convolution(
+        F.conv1d, (1, 384, 3000), (384, 384, 3), stride=2, padding=1
+    ),
+    "dwconv1d_1536x512_k4": lambda: convolution(F.conv1d, (1, 1536, 512), (1536, 1, 4), padding=3, groups=1536),
+    "conv3d_16x16x56x56_o32_k3": lambda: convolution(F.conv3d, (1, 16, 16, 56, 56), (32, 16, 3, 3, 3), padding=1),
+    "nearest2_320x64x64": lambda: layer(lambda x: F.interpolate(x, scale_factor=2), 1, 320, 64, 64),
+    "bilinear2_320x64x64": lambda: layer(
+        lambda x: F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=True), 1, 320, 64, 64
+    ),
+    "gru_8x64x256": lambda: layer(nn.GRU(256, 256, batch_first=True), 8, 64, 256),
+    "lstm_grad_16x32x64": lambda: weights_gradients(nn.LSTM(64, 64, batch_first=True), lambda out: out[0], 16, 32, 64),
+    "mha_4x128x512": lambda: self_attention(nn.MultiheadAttention(512, 8, batch_first=True), 4, 128, 512),
+    "mha_16x128x256": lambda: self_attention(nn.MultiheadAttention(256, 8, batch_first=True), 16, 128, 256),
+    "mha_grad_16x128x256": lambda: self_attention_gradients(
+        nn.MultiheadAttention(256, 8, batch_first=True), 16, 128, 256
+    ),
+    "rope_32x128x64": lambda: rotary(values(1, 32, 128, 64), values(128, 32), values(128, 32)),
+    "swiglu_128x768x2048": lambda: swiglu(values(128, 768), values(2048, 768), values(2048, 768)),
+    "pixel_shuffle_256x64x64": lambda: layer(lambda x: F.pixel_shuffle(x, 2) + 1.0, 1, 256, 64, 64),
+    "windows_96x56x56": lambda: layer(windows, 1, 96, 56, 56),
+    "channels_last_8x3x224x224": lambda: layer(
+        lambda x: x.permute(0, 2, 3, 1).reshape(-1, 3) + 1.0, 8, 3, 224, 224
+    ),
+    "patches_8x3x224x224_k16_o384": lambda: patches(values(8, 3, 224, 224), values(384, 3, 16, 16)),
+}
+CLASSES = permutation(256)
+
+
+def layer(f, *shape):
+    """A forward pass, without gradients."""
+    x = values(*shape)
+
+    def call():
+        with torch.inference_mode():
+            return f(x)
+
+    return call
+
+
+def convolution(f, x, w, **options):
+    w = values(*w)
+    return layer(lambda x: f(x, w, **options), *x)
+
+
+def weights_gradients(module, result, *shape):
+    """Forward and backward pass of a module, into its weights."""
+    x = values(*shape)
+
+    def call():
+        module.zero_grad()
+        result(module(x)).sum().backward()
+
+    return call
+
+
+def self_attention(module, *shape):
+    module.eval()
+    return layer(lambda x: module(x, x, x, need_weights=False), *shape)
+
+
+def self_attention_gradients(module, *shape):
+    f = lambda x: module(x, x, x, need_weights=False)[0]
+    return gradients(f, values(*shape))
+
+
+def channel_norm(channels):
+    norm = nn.LayerNorm(channels)
+    return lambda x: norm(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+
+
+def causal_softmax(x):
+    hidden = torch.ones(x.shape[-2:], dtype=torch.bool).triu(1)
+    return lambda: torch.softmax(x.masked_fill(hidden, float("-inf")), -1)
+
+
+def rotary(x, cos, sin):
+    def call():
+        a, b = x[..., 0::2], x[..., 1::2]
+        return torch.stack((a * cos - b * sin, a * sin + b * cos), -1).flatten(-2)
+
+    return call
+
+
+def swiglu(x, gate, up):
+    return lambda: F.silu(F.linear(x, gate)) * F.linear(x, up)
+
+
+def windows(x):
+    parts = x.permute(0, 2, 3, 1).reshape(1, 8, 7, 8, 7, 96)
+    return parts.permute(0, 1, 3, 2, 4, 5).reshape(64, 49, 96) + 1.0
+
+
+def patches(x, w):
+    return lambda: F.conv2d(x, w, stride=16).flatten(2).transpose(1, 2) + 1.0
 
 
 def finish():

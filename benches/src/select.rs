@@ -3,13 +3,14 @@
 use crate::cases::Case;
 
 /// Positions of the cases to run: the cases of the short set (of all cases with `full`) whose name contains
-/// one of the `filters`, and any case whose full name is a filter.
+/// one of the `filters`, and any case whose full name, or whose family's [label](crate::cases::Family::label),
+/// is a filter.
 ///
 /// # Errors
 /// Fails if no case is left. The message says how to reach the cases that the filters find in the full set.
 pub fn select(cases: &[Case], filters: &[String], full: bool) -> Result<Vec<usize>, String> {
     let contains = |case: &Case| filters.is_empty() || filters.iter().any(|f| case.name.contains(f.as_str()));
-    let named = |case: &Case| filters.contains(&case.name);
+    let named = |case: &Case| filters.iter().any(|f| *f == case.name || f == case.family.label());
     let picked: Vec<usize> = (0..cases.len())
         .filter(|&k| named(&cases[k]) || (full || cases[k].short) && contains(&cases[k]))
         .collect();
@@ -54,6 +55,12 @@ mod tests {
     fn a_whole_name_is_always_found() {
         assert_eq!(picked(&["exp_64"], false), Ok(vec![0]));
         assert_eq!(picked(&["exp_64", "log"], false), Ok(vec![0, 2]));
+    }
+
+    #[test]
+    fn a_familys_label_finds_the_family() {
+        assert_eq!(picked(&["maths functions"], false), Ok(vec![0, 1, 2, 3]));
+        assert!(picked(&["maths"], true).is_err());
     }
 
     #[test]

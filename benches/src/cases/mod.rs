@@ -5,6 +5,7 @@
 mod chains;
 mod elementwise;
 mod index;
+mod layers;
 mod matmul;
 mod modules;
 mod order;
@@ -54,6 +55,8 @@ pub enum Family {
     Chains,
     /// Training of a model.
     Training,
+    /// Layers of models that are not among the benched ones.
+    Layers,
     /// Whole models, and their parts.
     Models,
 }
@@ -76,6 +79,7 @@ impl Family {
             Self::Module => "convolution, pooling, attention, FFT",
             Self::Chains => "chains of elementwise operations",
             Self::Training => "training",
+            Self::Layers => "layers",
             Self::Models => "models",
         }
     }
@@ -246,6 +250,7 @@ pub fn finished_cases<B: Backend>(finish: fn()) -> Vec<Case> {
     cases.modules();
     cases.chains();
     cases.training();
+    cases.layers();
     cases.list
 }
 
@@ -265,6 +270,6 @@ mod tests {
             assert!(matches!(loss.as_deref(), Some([loss]) if loss.is_finite()), "{}: {loss:?}", case.name);
             count += 1;
         }
-        assert_eq!(count, 10);
+        assert_eq!(count, 14);
     }
 }
