@@ -3,8 +3,8 @@
 use crate::cases::Case;
 
 /// Positions of the cases to run: the cases of the short set (of all cases with `full`) whose name contains
-/// one of the `filters`, and any case whose full name, or whose family's [label](crate::cases::Family::label),
-/// is a filter.
+/// one of the `filters`, and any case whose full name, or whose family's
+/// [label](crate::cases::Family::label), is a filter.
 ///
 /// # Errors
 /// Fails if no case is left. The message says how to reach the cases that the filters find in the full set.

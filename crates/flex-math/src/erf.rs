@@ -114,7 +114,7 @@ fn erfcx<S: Simd, T: Float>(x: Vector<S, T>) -> Vector<S, T> {
     tail_ratio(x * T::SQRT_2.splat()) * splat(2.0)
 }
 
-/// `exp(-a b)` as a [`Scaled`], without the rounding error of the product. `a b` must be positive.
+/// `exp(-a b)` as a [`Scaled`], without the rounding error of the product. `a b` must not be negative.
 #[inline(always)]
 pub(crate) fn exp_neg_prod<S: Simd, T: Float>(a: Vector<S, T>, b: Vector<S, T>) -> Scaled<S, T> {
     let (hi, lo) = two_prod(neg(a), b);

@@ -28,8 +28,7 @@ pub trait ExpConsts: Scalar {
     const EXP2_MIN: Self;
     /// expm1 rounds to -1 at this argument.
     const EXPM1_MIN: Self;
-    /// A power of two such that its product with each `exp(x)` from [`EXP_MIN`](Self::EXP_MIN) to 0 is
-    /// normal, and its inverse.
+    /// `2^64` or `2^512`, by which [`Pow2::of_non_positive`] keeps powers of two normal, and its inverse.
     const RAISE: (Self, Self);
     /// q of `exp(r) = 1 + r + r^2 q(r)`.
     const EXP_POLY: &'static [Self];
@@ -113,13 +112,15 @@ impl<S: Simd, T: Float> Pow2<S, T> {
         Self { factors: [pow2(t1), pow2(t2)] }
     }
 
-    /// [`of`](Self::of) for `n` that are not positive, in six instructions less.
+    /// [`of`](Self::of) for `n` from -190 (f32) or -1534 (f64) to 0, with six instructions fewer. The first
+    /// factor is [raised](ExpConsts::RAISE), so what it is multiplied with has to stay below `2^63` or
+    /// `2^511`.
     #[inline(always)]
-    pub fn below_one(t: Vector<S, T>) -> Self {
+    pub fn of_non_positive(t: Vector<S, T>) -> Self {
         if Avx512::<S>::proof().is_some() {
             return Self::of(t);
         }
-        Self { factors: [pow2_times(T::RAISE.0, t), T::RAISE.1.splat()] }
+        Self { factors: [scaled_pow2(T::RAISE.0, t), T::RAISE.1.splat()] }
     }
 
     #[inline(always)]
@@ -149,12 +150,13 @@ fn reduce<S: Simd, T: Float>(x: Vector<S, T>) -> (Vector<S, T>, Vector<S, T>) {
 /// `2^n` for the `n` in the low bits of `t = MAGIC + n`; it must be normal.
 #[inline(always)]
 pub(crate) fn pow2<S: Simd, T: Float>(t: Vector<S, T>) -> Vector<S, T> {
-    pow2_times(num(1.0), t)
+    scaled_pow2(num(1.0), t)
 }
 
-/// `x * 2^n` for the `n` in the low bits of `t = MAGIC + n`; it must be normal.
+/// `x * 2^n` for the `n` in the low bits of `t = MAGIC + n` and a power of two `x`; the product must be
+/// normal.
 #[inline(always)]
-fn pow2_times<S: Simd, T: Float>(x: T, t: Vector<S, T>) -> Vector<S, T> {
+fn scaled_pow2<S: Simd, T: Float>(x: T, t: Vector<S, T>) -> Vector<S, T> {
     // The shift drops the bits of MAGIC itself.
     float((bits(t) << T::MANTISSA) + bits(x.splat::<S>()))
 }
@@ -174,9 +176,9 @@ fn expm1_reduced<S: Simd, T: Float>(r: Vector<S, T>) -> Vector<S, T> {
     madd(r * r, poly(r, T::EXP_POLY), r)
 }
 
-/// `exp(x + low)` in two factors `p` and `2^n`, without the rounding errors of its last steps, for `x` within
-/// the limits of exp and `low` far below `x`. Returns `p` and `MAGIC + n`, for [`Pow2::of`], or
-/// [`Pow2::below_one`] if `x` is not positive.
+/// `exp(x + low)` in two factors `p` and `2^n`, without the rounding errors of its last steps, for `x` that
+/// [`Pow2`] allows and `low` far below `x`. Returns `p` and `MAGIC + n`, for [`Pow2::of`], or
+/// [`Pow2::of_non_positive`] if `x` is not positive.
 #[inline(always)]
 pub(crate) fn exp_with<S: Simd, T: Float>(
     x: Vector<S, T>,
@@ -192,17 +194,17 @@ pub(crate) fn exp_with<S: Simd, T: Float>(
 
 /// `exp(x)` for an `x` that is not positive, as a [`Scaled`].
 #[inline(always)]
-pub(crate) fn exp_scaled_below_one<S: Simd, T: Float>(x: Vector<S, T>) -> Scaled<S, T> {
+pub(crate) fn exp_scaled_non_positive<S: Simd, T: Float>(x: Vector<S, T>) -> Scaled<S, T> {
     let (t, r) = reduce(at_least(x, T::EXP_MIN));
-    Scaled { p: expm1_reduced(r) + splat(1.0), power: Pow2::below_one(t) }
+    Scaled { p: expm1_reduced(r) + splat(1.0), power: Pow2::of_non_positive(t) }
 }
 
-/// `exp(x + low)` as a [`Scaled`], with the accuracy of [`exp`], in four instructions less than [`exp_with`].
-/// `x` must be within the limits of exp and not positive, and `low` far below `x`.
+/// `exp(x + low)` as a [`Scaled`], with the accuracy of [`exp`], with four instructions fewer than
+/// [`exp_with`]. `x` must not be positive, and `low` must be far below `x`.
 #[inline(always)]
 pub(crate) fn exp_scaled_near<S: Simd, T: Float>(x: Vector<S, T>, low: Vector<S, T>) -> Scaled<S, T> {
     let (t, r) = reduce(x);
-    Scaled { p: expm1_reduced(r + low) + splat(1.0), power: Pow2::below_one(t) }
+    Scaled { p: expm1_reduced(r + low) + splat(1.0), power: Pow2::of_non_positive(t) }
 }
 
 /// `exp(x)` for any `x`, as a [`Scaled`].
@@ -248,15 +250,15 @@ impl<T: Float> UnaryFn<T> for Exp {
     }
 }
 
-/// [`Exp`] of numbers that are not positive, as softmax needs it, in seven instructions less. Of a positive
-/// number it is any number.
+/// [`Exp`] of numbers that are not positive, as softmax needs it, with seven instructions fewer. NaN stays
+/// NaN. The result for a positive number is unspecified.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct ExpBelowOne;
+pub struct ExpNonPositive;
 
-impl<T: Float> UnaryFn<T> for ExpBelowOne {
+impl<T: Float> UnaryFn<T> for ExpNonPositive {
     #[inline(always)]
     fn eval<S: Simd>(self, x: Vector<S, T>) -> Vector<S, T> {
-        exp_scaled_below_one(x).value()
+        exp_scaled_non_positive(x).value()
     }
 }
 

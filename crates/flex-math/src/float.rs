@@ -184,12 +184,14 @@ pub(crate) fn poly<S: Simd, T: Float>(x: Vector<S, T>, coefficients: &'static [T
     if degree >= 9 { poly_of_halves(x, coefficients) } else { horner(x, coefficients, degree, 0, 1) }
 }
 
-/// A polynomial as `c + x (O(x^2) + x E(x^2))`, the odd powers and the even ones by Horner's scheme, side by
-/// side. It takes half as long to the result as one scheme, an element passes half as many roundings, and the
-/// first coefficient is rounded once, as there. `x^2` is one multiplication more.
+/// A polynomial of degree 2 or more as `c + x (O(x^2) + x E(x^2))`, where O has the odd powers' coefficients
+/// and E those of the even powers from 2 on, each by Horner's scheme. The chain of dependent steps is half as
+/// long as that of one scheme, with half as many roundings; `c` is still added last. `x^2` is one
+/// multiplication more.
 #[inline(always)]
 pub(crate) fn poly_of_halves<S: Simd, T: Float>(x: Vector<S, T>, coefficients: &'static [T]) -> Vector<S, T> {
     let degree = coefficients.len() - 1;
+    debug_assert!(degree >= 2, "both halves have coefficients");
     let square = x * x;
     // From the largest odd power and the largest even power down.
     let odd = horner(square, coefficients, (degree - 1) | 1, 1, 2);

@@ -3,8 +3,8 @@
 //! `Phi(-a) = exp(-a^2 / 2) r(a)`, where the ratio r is a smooth function that decays like `1/a`: Mills'
 //! ratio divided by `sqrt(2 pi)`. It is a quotient of two polynomials, all of whose coefficients are
 //! positive, so that neither loses bits to cancellation. On one thread of Zen 3 gelu takes 1.07 ns per f32,
-//! its derivative 1.2 and gelu of f64 3.6; with a polynomial of `1 / (1 + a/2)` and the corrections of its
-//! rounding errors they took 1.9, 2.1 and 6.6.
+//! its derivative 1.2 and gelu of f64 3.6; with a polynomial of `1 / (1 + a / sqrt 8)` and the corrections of
+//! its rounding errors they took 1.9, 2.1 and 6.6.
 //!
 //! With AVX-512, [pieces](crate::pieces) take the quotient's place, and the product `a Phi(-a)` has pieces of
 //! its own near zero, where most arguments of gelu are: gelu of f32 went from 0.69 to 0.36 ns per element on
@@ -44,7 +44,7 @@ impl GaussConsts for f32 {
     const GELU_IS_X: f32 = 5.6;
     const FRAC_1_SQRT_TAU: f32 = 0.398_942_28;
     const TAIL_PIECES: Pieces<f32> = GAUSS_TAIL_F32;
-    /// Relative error 2^-26.2.
+    /// Degree 4, over degree 5: relative error 2^-26.2, with coefficients of f32.
     const TAIL_OVER: &'static [f32] = &[0.5, 0.4382945299, 0.1832348257, 0.04063312337, 0.004116293974];
     const TAIL_UNDER: &'static [f32] =
         &[1.0, 1.674474001, 1.202501893, 0.4694698155, 0.1018585786, 0.01031789929];
@@ -57,7 +57,7 @@ impl GaussConsts for f64 {
     const GELU_IS_X: f64 = f64::INFINITY;
     const FRAC_1_SQRT_TAU: f64 = 0.398_942_280_401_432_68;
     const TAIL_PIECES: Pieces<f64> = GAUSS_TAIL_F64;
-    /// Relative error 2^-58.5.
+    /// Degree 11, over degree 12: relative error 2^-58.5, and 2^-55.4 with coefficients of f64.
     const TAIL_OVER: &'static [f64] = &[
         0.5,
         0.8465994454482395971,

@@ -52,7 +52,7 @@ mod trig;
 
 pub use activation::{Gelu, GeluGrad, GeluTanh, LogSigmoid, Sigmoid, Silu, Softplus};
 pub use erf::{Erf, Erfc};
-pub use exp::{Exp, Exp2, ExpBelowOne, Expm1};
+pub use exp::{Exp, Exp2, ExpNonPositive, Expm1};
 pub use float::Float;
 pub use fold::{fold_halves, max, product, sum, sum_in, sum_with, sum_with_in};
 pub use half::Half;

@@ -25,23 +25,26 @@ const INF: f64 = f64::INFINITY;
 const NAN: f64 = f64::NAN;
 const PI: f64 = std::f64::consts::PI;
 
-/// Over all numbers that are not positive, from -0 to minus infinity and NaN.
+/// Over all numbers that are not positive, NaN, and where results become subnormal, zero and clamped.
 #[test]
-fn exp_below_one_has_the_bits_of_exp() {
+fn exp_of_non_positive_numbers_has_the_bits_of_exp() {
     const COUNT: u32 = 200_000;
-    let single: Vec<f32> =
+    let ends = [-f64::INFINITY, -f64::MAX, -760.5, -760.0, -745.2, -708.4, -125.0, -104.0, -87.4, -1e-300];
+    let mut single: Vec<f32> =
         (0..COUNT).map(|i| f32::from_bits((1 << 31) + i * (0x7fff_ffff / COUNT))).collect();
-    let double: Vec<f64> =
+    single.extend(ends.map(|x| x as f32));
+    let mut double: Vec<f64> =
         (0..COUNT as u64).map(|i| f64::from_bits((1 << 63) + i * ((1 << 63) / COUNT as u64))).collect();
+    double.extend(ends);
     fn check<T: Float>(x: &[T])
     where
         Exp: UnaryFn<T>,
-        ExpBelowOne: UnaryFn<T>,
+        ExpNonPositive: UnaryFn<T>,
     {
         let mut want = Vec::new();
         on_each_isa(Exp, x, |_, y| want.push(y));
         let mut want = want.into_iter();
-        on_each_isa(ExpBelowOne, x, |isa, y| {
+        on_each_isa(ExpNonPositive, x, |isa, y| {
             for ((x, y), want) in x.iter().zip(y).zip(want.next().unwrap()) {
                 assert!(same(y, want), "exp({x}) is {y} on {isa}, and {want} by Exp");
             }

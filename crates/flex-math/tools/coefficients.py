@@ -11,9 +11,9 @@ that maximum in bits, before the coefficients are rounded to the element type.
 
 LN_TABLE_F32 and LN_TABLE_F64 are the factors of the logarithm and minus their logarithms.
 
-An entry of RATIOS names a function that is fitted as a quotient of two polynomials, its end, and their degrees. The
-denominator's first coefficient is 1. The coefficients of f32 are then moved by single steps as long as that makes the
-largest error smaller, since rounding them to the nearest would more than double it.
+An entry of RATIOS names a function that is fitted as a quotient of two polynomials, its end, and the polynomials'
+degrees. The denominator's first coefficient is 1. For f32 one or two coefficients at a time are then moved to neighbouring
+numbers as long as that makes the largest error smaller, since rounding them to the nearest would more than double it.
 
 An entry of PIECES names a function that is fitted in sixteen pieces: its end, how many of the four bits that choose the
 piece of x come from the significand of 1 + scale x, the others being the lowest of the exponent, the degree, and a weight.

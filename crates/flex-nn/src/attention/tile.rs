@@ -9,7 +9,7 @@ use crate::stored::{Computing, Sink, Source};
 use crate::walk::gather_row;
 use alloc::vec;
 use flex_math::simd::vectorize;
-use flex_math::{ExpBelowOne, Tanh, map_in_place};
+use flex_math::{ExpNonPositive, Tanh, map_in_place};
 
 /// Buffers of a task, allocated once and used for all its tiles.
 pub(super) struct TileScratch<F> {
@@ -294,8 +294,8 @@ fn exponentials<F: Real>(
             }
         },
     );
-    map_in_place(ExpBelowOne, scores);
-    map_in_place(ExpBelowOne, &mut shrink[..]);
+    map_in_place(ExpNonPositive, scores);
+    map_in_place(ExpNonPositive, &mut shrink[..]);
     vectorize(
         #[inline(always)]
         || {

@@ -19,7 +19,7 @@ use crate::{Blank, DType, Tensor, storage};
 use alloc::vec::Vec;
 use flex_math::simd::{Simd, Vector, prefetch, vectorize, vectorize_lean};
 use flex_math::{
-    BinaryFn, ExpBelowOne, Ln, Recip, UnaryFn, eval_scalar, map, map_in_place, map2, map2_in_place,
+    BinaryFn, ExpNonPositive, Ln, Recip, UnaryFn, eval_scalar, map, map_in_place, map2, map2_in_place,
 };
 
 /// Block length of a long row: the passes take turns block by block.
@@ -199,7 +199,7 @@ struct ExpAbove;
 impl<F: Real> BinaryFn<F> for ExpAbove {
     #[inline(always)]
     fn eval<S: Simd>(self, x: Vector<S, F>, max: Vector<S, F>) -> Vector<S, F> {
-        ExpBelowOne.eval(x - max)
+        ExpNonPositive.eval(x - max)
     }
 }
 
@@ -264,7 +264,7 @@ fn along_rows<F: Real>(data: &mut [F], width: usize, kind: SoftmaxKind) {
     );
     if kind == SoftmaxKind::LogSoftmax {
         let mut exps = Scratch::<F>::for_task(data.len());
-        map(ExpBelowOne, data, &mut exps);
+        map(ExpNonPositive, data, &mut exps);
         vectorize_lean(
             #[inline(always)]
             || {
@@ -276,7 +276,7 @@ fn along_rows<F: Real>(data: &mut [F], width: usize, kind: SoftmaxKind) {
         );
         return;
     }
-    map_in_place(ExpBelowOne, data);
+    map_in_place(ExpNonPositive, data);
     vectorize_lean(
         #[inline(always)]
         || {
@@ -299,10 +299,10 @@ fn side_by_side<F: Real>(data: &mut [F], width: usize, kind: SoftmaxKind) {
     for rows in data.chunks_exact_mut(width * SIDE_BY_SIDE) {
         less_maxima(rows, columns);
         let exps: &[_] = if is_log {
-            map(ExpBelowOne, columns.as_flattened(), exps.as_flattened_mut());
+            map(ExpNonPositive, columns.as_flattened(), exps.as_flattened_mut());
             exps
         } else {
-            map_in_place(ExpBelowOne, columns.as_flattened_mut());
+            map_in_place(ExpNonPositive, columns.as_flattened_mut());
             columns
         };
         let mut numbers = sum_columns(exps, &mut lanes);

@@ -382,9 +382,10 @@ fn strips(rows: usize, heights: Heights) -> impl Iterator<Item = (usize, usize)>
 /// stay in the first-level cache meanwhile.
 const PACK_TERMS: usize = 64;
 
-/// Numbers by which [`pack_strips`] prefetches each term ahead of a strip: two cache lines of f32. Terms lie
-/// too far apart for the processor to do it. 128 products of 128 x 128, transposed, and 128 x 32 from memory
-/// take 0.86 of the time, weights' gradients 0.97 to 1 (Zen 3, one thread; 16 and 64 are equal).
+/// How many numbers ahead of a strip [`pack_strips`] prefetches in each term: two cache lines of f32. Terms
+/// lie too far apart for the processor to do it. 128 products of a transposed matrix of 128 x 128 by one of
+/// 128 x 32, both in memory, take 0.86 of the time, gradients of weights 0.97 to 1 (Zen 3, one thread; 16 and
+/// 64 are equal).
 const STRIPS_AHEAD: usize = 32;
 
 /// Packs the rows of `left`, [strip](strips) after strip: the numbers of a term become neighbours. Not

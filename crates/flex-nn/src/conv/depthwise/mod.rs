@@ -362,10 +362,10 @@ impl WithSimd for ChannelSums<'_> {
                 } else {
                     (&mut apart[start..], pass.count[0])
                 };
-                let [_, wide] = pass.count;
+                let [high, wide] = pass.count;
                 let sums = BandSums { pass, pitch: depthwise.pitch, planes, weight, bias, rows, wide };
                 sums.write::<S>(to);
-                start += pass.count[0] * wide;
+                start += high * wide;
             }
             if !apart.is_empty() {
                 depthwise.gather(apart, out);
@@ -412,14 +412,15 @@ impl Depthwise<'_> {
 /// The sums of some rows of outputs of a channel.
 struct BandSums<'a> {
     pass: &'a DepthwisePass,
-    /// Elements of a row of the planes.
+    /// Distance in the planes between the windows of neighbouring rows.
     pitch: usize,
     /// Windows of the first row lie where the pass says.
     planes: &'a [f32],
     weight: &'a [f32],
     bias: f32,
-    /// Rows and columns of the outputs.
+    /// Rows of outputs.
     rows: usize,
+    /// Columns of outputs.
     wide: usize,
 }
 
@@ -430,7 +431,8 @@ impl BandSums<'_> {
         let many_registers = const { size_of::<S::Register>() >= 64 };
         let width = const { if size_of::<S::Register>() >= 64 { 4 } else { 2 } } * f32::lanes::<S>();
         // A single row would leave the other rows of a tile without use. It is cut into rows that are as wide
-        // as a tile and follow each other in the planes, too, as long as no tap lies in another row.
+        // as a tile and follow each other in the planes, too. Taps of a block in several rows are a pitch
+        // apart.
         let (mut left, pitch) = (self.rows * self.wide, self.pitch);
         if self.rows == 1 && self.wide > width && self.pass.blocks.iter().all(|block| block.rows == 1) {
             (self.rows, self.pitch, self.wide) = (self.wide / width, width, width);

@@ -95,8 +95,9 @@ fn strides() {
 
 #[test]
 fn one_axis() {
-    // Shorter and longer than a tile is wide at each level (16 and 64 columns), and than several.
-    for len in [1, 7, 16, 17, 40, 63, 64, 65, 131, 300] {
+    // Shorter and longer than a tile is wide (8, 16 and 64 columns, by the size of vectors), and than
+    // several.
+    for len in [1, 7, 8, 9, 16, 17, 40, 63, 64, 65, 131, 300] {
         check([len], [3], [[1], [1], [1]]);
         check([len], [4], [[2], [2], [1]]);
     }
