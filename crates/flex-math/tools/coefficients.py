@@ -65,20 +65,9 @@ def remez(g, lo, hi, degree, weight):
             return r
 
         err = [w * (poly(x) - y) for x, y, w in zip(grid, g_grid, w_grid)]
-        # One extremum for each run of errors of the same sign.
-        extrema, run = [], [0]
-        for i in range(1, grid_size):
-            if (err[i] > 0) == (err[run[-1]] > 0):
-                run.append(i)
-            else:
-                extrema.append(max(run, key=lambda k: abs(err[k])))
-                run = [i]
-        extrema.append(max(run, key=lambda k: abs(err[k])))
+        extrema = alternating(err, n)
         if len(extrema) < n:
             break
-        while len(extrema) > n:
-            drop = 0 if abs(err[extrema[0]]) < abs(err[extrema[-1]]) else -1
-            extrema.pop(drop)
         top = max(abs(err[k]) for k in extrema)
         low = min(abs(err[k]) for k in extrema)
         points = [grid[k] for k in extrema]
@@ -96,6 +85,22 @@ def remez(g, lo, hi, degree, weight):
             nxt[k + 1] += v / half
         power = nxt
     return out, max(abs(e) for e in err)
+
+
+def alternating(err, count):
+    """Positions of the extrema of errors on a grid, one for each run of the same sign: `count` of them, or fewer if there
+    are fewer runs."""
+    extrema, run = [], [0]
+    for i in range(1, len(err)):
+        if (err[i] > 0) == (err[run[-1]] > 0):
+            run.append(i)
+        else:
+            extrema.append(max(run, key=lambda k: abs(err[k])))
+            run = [i]
+    extrema.append(max(run, key=lambda k: abs(err[k])))
+    while len(extrema) > count:
+        extrema.pop(0 if abs(err[extrema[0]]) < abs(err[extrema[-1]]) else -1)
+    return extrema
 
 
 def taylor_safe(exact, series, limit):
@@ -248,18 +253,9 @@ def ratio(g, end, over, under):
             if moved < abs(level) * mpf(10) ** -12:
                 break
         err = [horner(top, x) / horner(bottom, x) / y - 1 for x, y in zip(grid, g_grid)]
-        extrema, run = [], [0]
-        for i in range(1, len(grid)):
-            if (err[i] > 0) == (err[run[-1]] > 0):
-                run.append(i)
-            else:
-                extrema.append(max(run, key=lambda k: abs(err[k])))
-                run = [i]
-        extrema.append(max(run, key=lambda k: abs(err[k])))
+        extrema = alternating(err, n)
         if len(extrema) < n:
             break
-        while len(extrema) > n:
-            extrema.pop(0 if abs(err[extrema[0]]) < abs(err[extrema[-1]]) else -1)
         sizes = [abs(err[k]) for k in extrema]
         points = [grid[k] for k in extrema]
         if max(sizes) < min(sizes) * mpf("1.001"):
