@@ -296,11 +296,11 @@ LAYERS = {
         lambda x: F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=True), 1, 320, 64, 64
     ),
     "gru_8x64x256": lambda: layer(nn.GRU(256, 256, batch_first=True), 8, 64, 256),
-    "lstm_grad_16x32x64": lambda: weights_gradients(nn.LSTM(64, 64, batch_first=True), lambda out: out[0], 16, 32, 64),
-    "mha_4x128x512": lambda: self_attention(nn.MultiheadAttention(512, 8, batch_first=True), 4, 128, 512),
-    "mha_16x128x256": lambda: self_attention(nn.MultiheadAttention(256, 8, batch_first=True), 16, 128, 256),
-    "mha_grad_16x128x256": lambda: self_attention_gradients(
-        nn.MultiheadAttention(256, 8, batch_first=True), 16, 128, 256
+    "lstm_grad_16x32x64": lambda: lstm_gradients(nn.LSTM(64, 64, batch_first=True), values(16, 32, 64)),
+    "mha_4x128x512": lambda: layer(self_attention(nn.MultiheadAttention(512, 8, batch_first=True).eval()), 4, 128, 512),
+    "mha_16x128x256": lambda: layer(self_attention(nn.MultiheadAttention(256, 8, batch_first=True).eval()), 16, 128, 256),
+    "mha_grad_16x128x256": lambda: gradients(
+        self_attention(nn.MultiheadAttention(256, 8, batch_first=True)), values(16, 128, 256)
     ),
     "rope_32x128x64": lambda: rotary(values(1, 32, 128, 64), values(128, 32), values(128, 32)),
     "swiglu_128x768x2048": lambda: swiglu(values(128, 768), values(2048, 768), values(2048, 768)),
@@ -330,25 +330,13 @@ def convolution(f, x, w, **options):
     return layer(lambda x: f(x, w, **options), *x)
 
 
-def weights_gradients(module, result, *shape):
-    """Forward and backward pass of a module, into its weights."""
-    x = values(*shape)
-
-    def call():
-        module.zero_grad()
-        result(module(x)).sum().backward()
-
-    return call
+def lstm_gradients(module, x):
+    """Forward and backward pass, into the weights."""
+    return gradients(lambda *weights: module(x)[0], *module.parameters())
 
 
-def self_attention(module, *shape):
-    module.eval()
-    return layer(lambda x: module(x, x, x, need_weights=False), *shape)
-
-
-def self_attention_gradients(module, *shape):
-    f = lambda x: module(x, x, x, need_weights=False)[0]
-    return gradients(f, values(*shape))
+def self_attention(module):
+    return lambda x: module(x, x, x, need_weights=False)[0]
 
 
 def channel_norm(channels):

@@ -179,17 +179,14 @@ impl<B: Backend> Cases<B> {
             |(layer, x)| backward(layer.forward(x.clone(), None).0),
         );
         for (name, batch, width) in [("mha_4x128x512", 4, 512), ("mha_16x128x256", 16, 256)] {
-            let config = MultiHeadAttentionConfig::new(width, 8).with_dropout(0.0).with_initializer(SAME);
-            let inputs = move |d: &B::Device| (config.init::<B>(d), tensor::<B, 3>([batch, 128, width], d));
+            let inputs =
+                move |d: &B::Device| (attention(width).init::<B>(d), tensor::<B, 3>([batch, 128, width], d));
             self.add(name, 0, inputs, |(layer, x)| layer.forward(MhaInput::self_attn(x.clone())).context);
         }
         self.add(
             "mha_grad_16x128x256",
             0,
-            |d| {
-                let config = MultiHeadAttentionConfig::new(256, 8).with_dropout(0.0).with_initializer(SAME);
-                (config.init::<Autodiff<B>>(d), tensor::<Autodiff<B>, 3>([16, 128, 256], d))
-            },
+            |d| (attention(256).init::<Autodiff<B>>(d), tensor::<Autodiff<B>, 3>([16, 128, 256], d)),
             |(layer, x)| backward(layer.forward(MhaInput::self_attn(x.clone().require_grad())).context),
         );
         self.add(
@@ -248,4 +245,9 @@ impl<B: Backend> Cases<B> {
         );
         self.flops(2 * 8 * 196 * 384 * 3 * 256);
     }
+}
+
+/// Attention over rows of `width` elements, with eight heads.
+fn attention(width: usize) -> MultiHeadAttentionConfig {
+    MultiHeadAttentionConfig::new(width, 8).with_dropout(0.0).with_initializer(SAME)
 }

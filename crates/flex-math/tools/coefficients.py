@@ -57,14 +57,7 @@ def remez(g, lo, hi, degree, weight):
         sol = lu_solve(a, b)
         coef = [sol[j] for j in range(degree + 1)]
 
-        def poly(x):
-            t = (x - mid) / half
-            r = mpf(0)
-            for c in reversed(coef):
-                r = r * t + c
-            return r
-
-        err = [w * (poly(x) - y) for x, y, w in zip(grid, g_grid, w_grid)]
+        err = [w * (horner(coef, (x - mid) / half) - y) for x, y, w in zip(grid, g_grid, w_grid)]
         extrema = alternating(err, n)
         if len(extrema) < n:
             break
