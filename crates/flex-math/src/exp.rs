@@ -45,7 +45,7 @@ impl ExpConsts for f32 {
     const EXP2_MAX: f32 = 128.5;
     const EXP2_MIN: f32 = -150.5;
     const EXPM1_MIN: f32 = -18.0;
-    const RAISE: (f32, f32) = (18446744073709551616.0, 1.0 / 18446744073709551616.0);
+    const RAISE: (f32, f32) = (f32::from_bits((127 + 64) << 23), f32::from_bits((127 - 64) << 23));
     /// Degree 4, error of exp 2^-28.3.
     const EXP_POLY: &'static [f32] =
         &[4.999999343e-1, 1.666652041e-1, 4.166839089e-2, 8.368744121e-3, 1.381453025e-3];

@@ -100,8 +100,7 @@ impl<S: Simd, T: Float> Tail<S, T> {
     #[inline(always)]
     pub fn of(x: Vector<S, T>) -> Self {
         let a = at_most(abs(x), T::GELU_MAX);
-        let half = splat(0.5);
-        let e = exp_neg_prod(a * half, a);
+        let e = exp_neg_prod(a * splat(0.5), a);
         let r = match Avx512::proof() {
             Some(avx512) => T::TAIL_PIECES.at(avx512, a),
             None => tail_ratio(a),

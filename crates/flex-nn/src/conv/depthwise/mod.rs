@@ -429,7 +429,7 @@ impl BandSums<'_> {
     #[inline(always)]
     fn write<S: Simd>(mut self, mut out: &mut [f32]) {
         let many_registers = const { size_of::<S::Register>() >= 64 };
-        let width = const { if size_of::<S::Register>() >= 64 { 4 } else { 2 } } * f32::lanes::<S>();
+        let width = if many_registers { 4 } else { 2 } * f32::lanes::<S>();
         // A single row would leave the other rows of a tile without use. It is cut into rows that are as wide
         // as a tile and follow each other in the planes, too. Taps of a block in several rows are a pitch
         // apart.
