@@ -15,13 +15,12 @@
 //! * `planes` lays out the padded input that the passes read;
 //! * `run` cuts a program into tasks and runs it; `weight` does the same for weight gradients that are sums
 //!   along rows; `winograd` computes some kernels with fewer multiplications;
-//! * `product` holds the two kernels that do most of the arithmetic; `lowering` computes convolutions with
-//!   many output channels by the products of matrices, and `depthwise` computes convolutions of single
-//!   channels.
+//! * `product` holds the two kernels of windows; `lowering` computes passes with many output channels by
+//!   products of matrices, and `depthwise` computes convolutions of single channels.
 //!
-//! No column matrix (im2col) is written: each tap of a window is a constant shift in the planes, so the
-//! kernels read the windows from the planes themselves. Pointwise convolutions read their input in place. The
-//! half types are computed in f32 and rounded once.
+//! No column matrix (im2col) is written as a whole: each tap of a window is a constant shift in the planes,
+//! so the kernels read the windows from the planes, or pack a block of them. Pointwise convolutions read
+//! their input in place. The half types are computed in f32 and rounded once.
 
 mod bias;
 mod choice;

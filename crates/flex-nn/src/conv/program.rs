@@ -175,6 +175,11 @@ impl Program {
         Ok(self)
     }
 
+    /// Coefficients of a row and channel: the taps of the kernel.
+    pub fn taps(&self) -> usize {
+        self.coefficients.row.min(self.coefficients.channel)
+    }
+
     /// Number of spatial elements of the output.
     pub fn out_len(&self) -> usize {
         self.out.iter().product()

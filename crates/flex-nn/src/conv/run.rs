@@ -50,6 +50,8 @@ pub(super) struct ConvOperands<'a, A> {
     /// One initial value per output channel of all groups.
     pub bias: &'a [A],
     pub groups: usize,
+    /// The products that passes are computed by, for which the coefficients are sorted.
+    pub passes: Option<Lowered<'a>>,
 }
 
 /// Computes the whole output, `[batch, groups, rows, spatial]`, from `src`, the source of the planes,
@@ -69,7 +71,6 @@ pub(super) fn run<A: Computing>(
     let units = shape.num_elements() / unit_out.max(1);
     let mut blank = Blank::new(op, shape, dtype)?;
     let out = blank.bytes();
-    let operands = ConvOperands { weight, bias, groups };
     if program.turned.is_some() {
         let rows = (2 * BLOCK_ROWS + 1).saturating_mul(program.out_len());
         storage::ensure_for_tasks(op, rows.saturating_mul(size_of::<A>()), usize::MAX)?;
@@ -82,7 +83,7 @@ pub(super) fn run<A: Computing>(
         && let Some(depthwise) = Depthwise::of(program, units, dtype != DType::F32)
     {
         let (weight, bias) = (bytemuck::cast_slice(weight), bytemuck::cast_slice(bias));
-        let operands = ConvOperands { weight, bias, groups };
+        let operands = ConvOperands { weight, bias, groups, passes: None };
         depthwise.run(op, &operands, src, (out, dtype), finish)?;
         return Ok(blank.finish());
     }
@@ -92,8 +93,17 @@ pub(super) fn run<A: Computing>(
     let planes = program.planes.len();
     let direct = program.planes.is_source().then(|| src.values::<A>()).flatten();
     let unit_bytes = unit_out * dtype.size();
-    // A product of matrices writes what it computes.
-    let lowered = Lowered::of(program).filter(|_| A::DTYPE == dtype && !weight.is_empty());
+    // Products of matrices; one that writes outputs where they belong writes what it computes.
+    let lowered = Lowered::of(program).filter(|_| !weight.is_empty());
+    let lowered = lowered.filter(|lowered| A::DTYPE == dtype || !lowered.is_in_order());
+    let sorted = lowered.map_or(Ok(None), |lowered| lowered.sorted(op, groups, weight))?;
+    let weight = sorted.as_deref().unwrap_or(weight);
+    let passes = lowered.filter(|lowered| !lowered.is_in_order());
+    if let Some(passes) = passes {
+        storage::ensure_for_tasks(op, passes.working_memory::<A>(), usize::MAX)?;
+    }
+    let operands = ConvOperands { weight, bias, groups, passes };
+    let lowered = lowered.filter(Lowered::is_in_order);
     let small = flops <= WHOLE_CONV_FLOPS && units >= WHOLE_CONV_UNITS || units >= MANY_CONV_UNITS;
     let kept = if direct.is_some() { 0 } else { planes * size_of::<A>() };
     if small || lowered.is_some() && is_by_unit(units) && kept <= PLANES_BYTES {
@@ -159,7 +169,7 @@ pub(super) fn run<A: Computing>(
             });
             continue;
         }
-        let mut tasks = split(program, first, out, dtype.size(), flops);
+        let mut tasks = split(program, first, out, dtype.size(), flops, passes.is_some());
         for_each_chunk(&mut tasks, 1, work, |_, task| {
             let mut temp = Scratch::for_task(BLOCK_ROWS * (MAX_RUN + slack::<A>()));
             for (part, pieces) in task {
@@ -224,24 +234,30 @@ struct ConvPart {
 /// each row.
 type Task<'a> = (ConvPart, Vec<&'a mut [u8]>);
 
-/// Cuts the output of consecutive units, with elements of `element` bytes, into tasks.
+/// Cuts the output of consecutive units, with elements of `element` bytes, into tasks. If passes are computed
+/// `by_products` of matrices, a task has all rows, for which windows are packed once, and outputs of all
+/// passes.
 fn split<'a>(
     program: &Program,
     first: usize,
     out: &'a mut [u8],
     element: usize,
     flops: usize,
+    by_products: bool,
 ) -> Vec<Task<'a>> {
     let rows = program.rows;
     let out_bytes = program.out_len() * element;
     let units = out.len() / (rows * out_bytes);
     // Blocks of rows first: they share only the planes.
-    let block = rows.div_ceil(CONV_TASKS).next_multiple_of(BLOCK_ROWS).min(TASK_CONV_ROWS);
+    let few = rows.div_ceil(CONV_TASKS).next_multiple_of(BLOCK_ROWS).min(TASK_CONV_ROWS);
+    let block = if by_products { rows } else { few };
     let tasks = units * rows.div_ceil(block);
-    let size = program.out[program.band_axis()];
+    let axis = program.band_axis();
+    let size = program.out[axis];
     let bands = CONV_TASKS.div_ceil(tasks).min(flops / tasks / TASK_CONV_FLOPS).clamp(1, size);
     let bands = if program.turned.is_some() { 1 } else { bands };
-    let band = size.div_ceil(bands);
+    let steps = program.passes.iter().map(|pass| pass.step[axis]).max().unwrap_or(1);
+    let band = size.div_ceil(bands).next_multiple_of(if by_products { steps } else { 1 });
     let inner = out_bytes / size;
     let mut list: Vec<Task<'a>> = storage::list(tasks * bands);
     for (k, unit) in out.chunks_mut(rows * out_bytes).enumerate() {
@@ -306,9 +322,13 @@ impl Program {
         let early = finish.filter(|_| {
             piece >= LONG_PIECE && self.turned.is_none() && self.is_in_order() && !operands.weight.is_empty()
         });
-        match self.turned {
-            Some(lanes) => self.multiply_turned(operands, p, part, &mut pieces, temp, lanes),
-            None => {
+        match (self.turned, operands.passes) {
+            (Some(lanes), _) => self.multiply_turned(operands, p, part, &mut pieces, temp, lanes),
+            (None, Some(passes)) => {
+                let band = (self.band_axis(), &part.band);
+                passes.multiply_passes(operands, part.unit, p, band, &mut pieces);
+            }
+            (None, None) => {
                 // Planes that stay in the cache are read again for each block of rows, so that the
                 // coefficients of a block are read once for all passes. Otherwise a run stays in the cache.
                 let by_rows = self.passes.len() > 1 && self.planes.len() <= RUN_ELEMENTS;
@@ -522,7 +542,7 @@ impl Program {
     }
 
     /// Position in the output of the pass's output `at`.
-    fn output(&self, pass: &Pass, at: [usize; 3]) -> usize {
+    pub(super) fn output(&self, pass: &Pass, at: [usize; 3]) -> usize {
         let index = |k: usize| pass.first[k] + at[k] * pass.step[k];
         (index(0) * self.out[1] + index(1)) * self.out[2] + index(2)
     }
@@ -558,8 +578,14 @@ impl Program {
 }
 
 impl Pass {
+    /// Whether the outputs of the next pass lie one after the outputs of this one.
+    pub(super) fn alternates_with(&self, next: &Self) -> bool {
+        let after = [self.first[0], self.first[1], self.first[2] + 1];
+        next.first == after && next.step == self.step && next.count == self.count && self.step[2] > 1
+    }
+
     /// The range of the pass's outputs along `axis` that lie in a band.
-    fn within(&self, axis: usize, band: &Range<usize>) -> Range<usize> {
+    pub(super) fn within(&self, axis: usize, band: &Range<usize>) -> Range<usize> {
         let below =
             |end: usize| end.saturating_sub(self.first[axis]).div_ceil(self.step[axis]).min(self.count[axis]);
         below(band.start)..below(band.end)
@@ -613,7 +639,7 @@ fn write_short<A: Copy>(values: &[A], dst: &mut [A]) -> bool {
 }
 
 /// `dst[i * step] = values[i]`.
-fn write<A: Copy>(values: &[A], dst: &mut [A], step: usize) {
+pub(super) fn write<A: Copy>(values: &[A], dst: &mut [A], step: usize) {
     if step == 1 {
         dst[..values.len()].copy_from_slice(values);
     } else {
@@ -624,7 +650,7 @@ fn write<A: Copy>(values: &[A], dst: &mut [A], step: usize) {
 }
 
 /// [`write`] from element `at` of `dst` on, for elements of 16 bits that are rounded.
-fn write_rounded<A: Computing>(values: &[A], dst: &mut Sink<'_>, at: usize, step: usize) {
+pub(super) fn write_rounded<A: Computing>(values: &[A], dst: &mut Sink<'_>, at: usize, step: usize) {
     if step == 1 {
         return dst.part(at..at + values.len()).write(values);
     }

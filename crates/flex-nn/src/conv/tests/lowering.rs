@@ -83,7 +83,64 @@ fn layers_with_many_channels_are_products() {
     assert!(choose([1, 512, 14, 14], [512, 512, 3, 3], 2, 1));
     // 49 positions fill three of the widest vectors, and not a panel; with shorter vectors they fill panels.
     assert_eq!(choose([1, 512, 7, 7], [2048, 512, 1, 1], 1, 0), level() != Level::WideVectors);
-    assert!(!choose([1, 64, 56, 56], [32, 64, 1, 1], 1, 0));
+    // Tiles of shorter vectors have fewer rows, so fewer output channels pay.
+    assert_eq!(choose([1, 64, 56, 56], [32, 64, 1, 1], 1, 0), level() != Level::WideVectors);
     // The same for a batch, whose images may be interleaved.
     assert_eq!(choose([8, 512, 14, 14], [512, 512, 3, 3], 2, 1), level() != Level::WideVectors);
+}
+
+/// Checks a transposed convolution of f32, f64 and bf16, and that its passes are computed as products where
+/// they pay.
+fn check_passes<const N: usize>(x: &[usize], w: &[usize], options: &ConvTransposeOptions<N>) {
+    let g = Geometry::conv_transpose("t", x, w, options).unwrap();
+    let choice = Choice::new("t", &g, Direction::Spread, true).unwrap();
+    let lowered = Lowered::of(&choice.program);
+    let spread = lowered.is_some_and(|lowered| !lowered.is_in_order());
+    assert_eq!(spread, level() != Level::WideVectors, "{x:?} {w:?}");
+    check_transpose::<f32, N>(x, w, options);
+    check_transpose::<f64, N>(x, w, options);
+    check_transpose::<bf16, N>(x, w, options);
+}
+
+fn transposed<const N: usize>(
+    stride: usize,
+    padding: usize,
+    padding_out: usize,
+    groups: usize,
+) -> ConvTransposeOptions<N> {
+    let (stride, padding, padding_out) = ([stride; N], [padding; N], [padding_out; N]);
+    ConvTransposeOptions { stride, padding, padding_out, dilation: [1; N], groups }
+}
+
+/// Passes whose outputs alternate, of equal numbers and not; outputs without a tap; several blocks of outputs
+/// and of channels; groups; one and three axes.
+#[test]
+fn passes_of_transposed_convolutions() {
+    check_passes::<2>(&[2, 9, 10, 9], &[9, 30, 4, 4], &transposed(2, 1, 0, 1));
+    check_passes::<2>(&[1, 20, 7, 6], &[20, 24, 2, 2], &transposed(2, 0, 0, 1));
+    check_passes::<2>(&[2, 18, 5, 8], &[18, 25, 3, 3], &transposed(2, 1, 1, 1));
+    check_passes::<2>(&[1, 17, 6, 7], &[17, 26, 3, 3], &transposed(2, 1, 0, 1));
+    check_passes::<2>(&[1, 16, 6, 7], &[16, 24, 1, 1], &transposed(2, 0, 1, 1));
+    check_passes::<2>(&[1, 16, 5, 5], &[16, 31, 6, 6], &transposed(3, 2, 0, 1));
+    check_passes::<2>(&[1, 32, 6, 5], &[32, 24, 4, 4], &transposed(2, 1, 0, 2));
+    check_passes::<2>(&[1, 16, 3, 4], &[16, 530, 2, 2], &transposed(2, 0, 0, 1));
+    check_passes::<2>(&[1, 16, 40, 41], &[16, 28, 2, 2], &transposed(2, 0, 0, 1));
+    check_passes::<1>(&[2, 17, 50], &[17, 24, 16], &transposed(8, 4, 0, 1));
+    check_passes::<3>(&[1, 16, 3, 4, 5], &[16, 24, 2, 2, 2], &transposed(2, 0, 0, 1));
+}
+
+/// Input gradients: of windows without padding, whose coefficients are sorted for one product, and of
+/// strides.
+#[test]
+fn gradients_of_inputs() {
+    for (x, w, stride, padding) in [
+        ([1, 25, 12, 13], [7, 25, 5, 5], 1, 2),
+        ([2, 50, 9, 8], [4, 50, 2, 3], 1, 1),
+        ([4, 48, 12, 12], [20, 48, 3, 3], 2, 1),
+        ([3, 26, 9, 9], [16, 26, 1, 1], 2, 0),
+    ] {
+        check_conv::<f32, 2>(&x, &w, &options(stride, padding, 1, 1));
+        check_conv::<f64, 2>(&x, &w, &options(stride, padding, 1, 1));
+        check_conv::<f16, 2>(&x, &w, &options(stride, padding, 1, 1));
+    }
 }
