@@ -6,6 +6,7 @@ use super::blocked::{Lines, Packing, Strips};
 use super::gemm::MatRef;
 use crate::bf16;
 use crate::parallel::thresholds::TASK_PACKED_STRIPS;
+use crate::walk::starts;
 use flex_math::dot::{Bf16Dot, TILE_COLS};
 use flex_math::simd::vectorize;
 
@@ -97,9 +98,9 @@ impl Lines for Pairs<'_> {
 /// transposed order.
 fn along_lines(dot: Bf16Dot, out: &mut [u32], width: usize, lines: MatRef<'_, bf16>) {
     let (count, terms) = (lines.layout().rows, lines.layout().cols);
-    for first in (0..width).step_by(SIDE) {
+    for first in starts(0..width, SIDE) {
         let columns = SIDE.min(width - first);
-        for start in (0..terms).step_by(2 * SIDE) {
+        for start in starts(0..terms, 2 * SIDE) {
             let len = (terms - start).min(2 * SIDE);
             let mut block = [[0u32; SIDE]; SIDE];
             for (i, to) in block.iter_mut().enumerate().take(count.saturating_sub(first)) {
@@ -141,7 +142,7 @@ fn across_lines(out: &mut [u32], stride: usize, width: usize, padded: usize, lin
         } else {
             (0..count).for_each(|i| row[i] = pair(lines.at(i, even), bf16::ZERO));
         }
-        for (out, first) in out.chunks_exact_mut(stride).zip((0..padded).step_by(width)) {
+        for (out, first) in out.chunks_exact_mut(stride).zip(starts(0..padded, width)) {
             let width = width.min(padded - first);
             copy_row(&mut out[..width * pairs], p * width, &row[first..], width);
         }
@@ -159,7 +160,7 @@ fn interleave(to: &mut [u32], low: &[bf16], high: &[bf16]) {
 /// to the next row, which is written later.
 #[inline(always)]
 fn copy_row(out: &mut [u32], at: usize, from: &[u32], width: usize) {
-    for i in (0..width).step_by(SIDE) {
+    for i in starts(0..width, SIDE) {
         match (out[at + i..].first_chunk_mut::<SIDE>(), from[i..].first_chunk::<SIDE>()) {
             (Some(to), Some(from)) => *to = *from,
             _ => out[at + i..at + width].copy_from_slice(&from[i..width]),

@@ -14,54 +14,79 @@ pub(super) fn memory() -> Option<u64> {
 
 /// [`memory`] of the system whose files `read` returns.
 fn memory_by(read: &dyn Fn(&str) -> Option<String>) -> Option<u64> {
-    let mut least = total(&read("/proc/meminfo").unwrap_or_default());
+    let mut least = None;
     let mut limit = |bytes: Option<u64>| {
         if let Some(bytes) = bytes {
-            least = Some(least.map_or(bytes, |least| least.min(bytes)));
+            least = Some(least.map_or(bytes, |least: u64| least.min(bytes)));
         }
     };
-    for line in read("/proc/self/limits").unwrap_or_default().lines() {
-        let rest = line.strip_prefix("Max address space").or_else(|| line.strip_prefix("Max data size"));
+    for_each_line(read("/proc/meminfo"), &mut |line| {
+        // `MemTotal:       24576 kB`
+        if let Some(size) = line.strip_prefix("MemTotal:") {
+            limit(number(size).and_then(|kilobytes| kilobytes.checked_mul(1024)));
+        }
+    });
+    for_each_line(read("/proc/self/limits"), &mut |line| {
+        let sizes = line.strip_prefix("Max address space").or_else(|| line.strip_prefix("Max data size"));
         // The soft limit comes first; it may be the word `unlimited`.
-        limit(rest.and_then(|rest| number(rest.split_whitespace().next()?)));
-    }
-    for line in read("/proc/self/cgroup").unwrap_or_default().lines() {
+        limit(sizes.and_then(number));
+    });
+    for_each_line(read("/proc/self/cgroup"), &mut |line| {
         // `0::/path` in version 2, `9:memory:/path` in version 1, which may have several controllers.
-        let mut parts = line.splitn(3, ':').skip(1);
-        let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
+        let rest = cut(line, b':').1;
+        let (mut controllers, mut path) = cut(rest, b':');
         let (root, files): (_, &[&str]) = match controllers {
             "" => ("/sys/fs/cgroup", &["memory.max", "memory.high"]),
-            _ if controllers.split(',').any(|name| name == "memory") => {
-                ("/sys/fs/cgroup/memory", &["memory.limit_in_bytes"])
-            }
-            _ => continue,
+            _ => ("/sys/fs/cgroup/memory", &["memory.limit_in_bytes"]),
         };
+        let mut names_memory = controllers.is_empty() && !rest.is_empty();
+        while !controllers.is_empty() {
+            let (name, others) = cut(controllers, b',');
+            names_memory |= name == "memory";
+            controllers = others;
+        }
         // A group is bound by the limits of the groups around it too. In a container, the path may be the
         // host's, and what is at the root is the container's own group.
-        let mut path = path.trim_end_matches('/');
-        loop {
+        while names_memory {
+            path = path.strip_suffix('/').unwrap_or(path);
             for file in files {
-                let text = read(&[root, path, "/", file].concat());
-                limit(text.and_then(|text| number(text.trim())));
+                limit(read(&[root, path, "/", file].concat()).as_deref().and_then(number));
             }
-            match path.rfind('/') {
+            match path.bytes().rposition(|byte| byte == b'/') {
                 Some(end) => path = &path[..end],
                 None => break,
             }
         }
-    }
+    });
     least
 }
 
-/// The machine's memory as `/proc/meminfo` tells it, in kilobytes.
-fn total(meminfo: &str) -> Option<u64> {
-    let rest = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    number(rest.trim().strip_suffix("kB")?.trim())?.checked_mul(1024)
+// Three of these functions are not inlined: they are called in several places, once in a process.
+
+/// Calls `f` with each line of a text.
+#[inline(never)]
+fn for_each_line(text: Option<String>, f: &mut dyn FnMut(&str)) {
+    let mut rest = text.as_deref().unwrap_or_default();
+    while !rest.is_empty() {
+        let (line, lines) = cut(rest, b'\n');
+        f(line);
+        rest = lines;
+    }
 }
 
-/// A number, unless it is a word such as `max`.
+/// The text before and after the first `at`. Without one, all of the text and nothing.
+#[inline(never)]
+fn cut(text: &str, at: u8) -> (&str, &str) {
+    match text.bytes().position(|byte| byte == at) {
+        Some(end) => (&text[..end], &text[end + 1..]),
+        None => (text, ""),
+    }
+}
+
+/// The first word of a text, if it is a number and not a word such as `max`.
+#[inline(never)]
 fn number(text: &str) -> Option<u64> {
-    text.parse().ok()
+    cut(text.trim_ascii(), b' ').0.parse().ok()
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ use super::tile::{
 use super::{MatLayout, MatRef, ProductPart, Right};
 use crate::float::Real;
 use crate::storage::Scratch;
+use crate::walk::starts;
 use core::mem::MaybeUninit;
 use flex_math::simd::{SQUARE, Simd, WithSimd, has_vectors, prefetch, transposed};
 
@@ -394,7 +395,7 @@ const STRIPS_AHEAD: usize = 32;
 fn pack_strips<T: Real>(left: MatRef<'_, T>, heights: Heights, to: &mut [T]) {
     let MatLayout { rows, cols: terms, row_stride, col_stride, .. } = left.layout();
     let data = left.data();
-    for from in (0..terms).step_by(PACK_TERMS) {
+    for from in starts(0..terms, PACK_TERMS) {
         let until = terms.min(from + PACK_TERMS);
         for (first, height) in strips(rows, heights) {
             let to = &mut to[first * terms..][from * height..until * height];
@@ -433,7 +434,7 @@ pub(super) fn pack_panels<T: Real>(right: MatRef<'_, T>, width: usize, to: &mut 
     // Term after term, so that a row is read from end to end.
     for p in 0..terms {
         let done = if p < square_terms { square_cols } else { 0 };
-        for first in (done / width * width..cols).step_by(width) {
+        for first in starts(done / width * width..cols, width) {
             let skip = done.saturating_sub(first);
             let cols = width.min(cols - first);
             let to = &mut to[first * terms + p * width..][..cols];
@@ -463,10 +464,10 @@ const SQUARE_TERMS: usize = 4 * SQUARE;
 fn pack_squares<T: Real>(columns: MatRef<'_, T>, width: usize, to: &mut [T], cols: usize, terms: usize) {
     let depth = columns.layout().cols;
     for (panel, to) in to.chunks_mut(width * depth).enumerate().take(cols.div_ceil(width)) {
-        let in_panel = (panel * width..cols.min((panel + 1) * width)).step_by(SQUARE);
-        for from in (0..terms).step_by(SQUARE_TERMS) {
-            for first in in_panel.clone() {
-                for term in (from..terms.min(from + SQUARE_TERMS)).step_by(SQUARE) {
+        let in_panel = panel * width..cols.min((panel + 1) * width);
+        for from in starts(0..terms, SQUARE_TERMS) {
+            for first in starts(in_panel.clone(), SQUARE) {
+                for term in starts(from..terms.min(from + SQUARE_TERMS), SQUARE) {
                     let square: [[T; SQUARE]; SQUARE] = core::array::from_fn(|i| {
                         let run = columns.row_run(first + i, term, SQUARE).expect("the terms are neighbours");
                         prefetch(run.as_ptr().wrapping_add(SQUARE_TERMS).cast(), 1);
