@@ -63,6 +63,11 @@ impl MatLayout {
         self.offset.wrapping_add_signed(step(i, self.row_stride).wrapping_add(step(j, self.col_stride)))
     }
 
+    /// Whether the rows lie one after the other, without gaps.
+    pub(super) fn is_row_major(&self) -> bool {
+        self.col_stride == 1 && self.row_stride == self.cols as isize
+    }
+
     /// Whether there are no elements.
     pub(super) fn is_empty(&self) -> bool {
         self.rows == 0 || self.cols == 0

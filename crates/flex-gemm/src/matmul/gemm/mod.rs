@@ -2,13 +2,14 @@
 //!
 //! The [`grid`] cuts a product into parts for threads. [`blocks`] computes a part by blocks, packs them and
 //! calls the kernels of [`tile`]; [`dots`] computes products that are too narrow for packing an operand, and
-//! the [`few`] columns after the last vector. The [`right`] operand may be made while it is packed, or be
-//! kept packed in [`panels`].
+//! the [`few`] columns after the last vector; [`narrow`] computes rows that are shorter than a vector. The
+//! [`right`] operand may be made while it is packed, or be kept packed in [`panels`].
 
 mod blocks;
 mod dots;
 mod few;
 mod grid;
+mod narrow;
 mod panels;
 mod right;
 mod tile;
@@ -23,6 +24,7 @@ use core::marker::PhantomData;
 use dots::PartByDots;
 use flex_math::simd::{SQUARE, WIDEST, dispatch, weighted};
 use grid::Grid;
+use narrow::NarrowRight;
 pub(crate) use panels::PanelShape;
 use panels::Panels;
 pub use right::{Columns, Right};
@@ -178,6 +180,12 @@ fn real_into<'a, T: Real>(args: GemmArgs<'a, T>) {
     if d.is_empty() {
         return;
     }
+    let plain = scales.alpha == T::ONE && (row.is_some() || scales.beta == T::ZERO) && d.is_row_major();
+    if let (Right::Matrix(b), None, None, true) = (b, completion, kept, plain)
+        && let Some(b) = NarrowRight::of(l, b, row)
+    {
+        return multiply_narrow(&mut data[d.offset..][..m * n], a, b, threads);
+    }
     let start = data.as_mut_ptr();
     let old = match row {
         Some(row) => {
@@ -254,6 +262,19 @@ fn real_into<'a, T: Real>(args: GemmArgs<'a, T>) {
             let run = unsafe { core::slice::from_raw_parts_mut(output.start().add(first), len) };
             finish(first, bytemuck::cast_slice_mut(run));
         }
+    });
+}
+
+/// Computes a [narrow] product, whose rows lie one after the other in `out`.
+#[inline(always)]
+fn multiply_narrow<T: Real>(out: &mut [T], a: MatRef<'_, T>, b: NarrowRight<T>, threads: Threads) {
+    let (l, cols) = (a.layout(), b.cols());
+    let bytes = (l.cols + cols) * size_of::<T>();
+    let rows = if threads == Threads::Pool { parallel::rows_per_task(bytes) } else { l.rows };
+    let work = Work::Bytes(bytes.saturating_mul(l.rows));
+    parallel::for_each_chunk(out, rows * cols, work, |task, out| {
+        let first = task * rows;
+        b.multiply(a, first..first + out.len() / cols, out);
     });
 }
 
@@ -677,6 +698,39 @@ mod tests {
                     };
                     assert!(close, "{m}x{n}x{k} {i},{j}: {got} {want}");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn narrow_products_match_the_definition() {
+        // Around groups of four rows, whole vectors, and the sizes from which other ways serve; with gaps
+        // between the rows of the left operand, and a right operand of any strides.
+        for m in [32, 33, 34, 35, 63, 10_000] {
+            for (n, k) in [(1, 1), (2, 3), (3, 3), (4, 2), (4, 16), (5, 7), (7, 4), (8, 2), (8, 16), (9, 17)]
+            {
+                narrow_product::<f32>([m, n, k], 1e-6);
+                narrow_product::<f64>([m, n, k], 1e-15);
+            }
+        }
+    }
+
+    fn narrow_product<T: Real>([m, n, k]: [usize; 3], tolerance: f64) {
+        let (a, b, row): (Vec<T>, Vec<T>, Vec<T>) = (noise(m * (k + 1), 1), noise(k * n, 2), noise(n, 3));
+        let left = MatLayout { row_stride: k as isize + 1, offset: 1, ..MatLayout::row_major(m, k) };
+        let wide = |v: T| Element::to_f64(v);
+        for right in [MatLayout::row_major(k, n), MatLayout::col_major(k, n)] {
+            let (left, right) = (MatRef::new(&a, left), MatRef::new(&b, right));
+            let (mut plain, mut added) = (vec![T::from_f64(f64::NAN); m * n], vec![T::ZERO; m * n]);
+            let layout = MatLayout::row_major(m, n);
+            gemm_into(MatMut::new(&mut plain, layout), left, right, T::ONE, T::ZERO, Threads::Pool);
+            gemm_plus_row(MatMut::new(&mut added, layout), left, right, Some(&row), None, Threads::Pool);
+            for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
+                let want: f64 = (0..k).map(|p| wide(left.at(i, p)) * wide(right.at(p, j))).sum();
+                let close = |got: T, want: f64| (wide(got) - want).abs() <= tolerance * (k + 1) as f64;
+                let (plain, added) = (plain[i * n + j], added[i * n + j]);
+                assert!(close(plain, want), "{m}x{n}x{k} {i},{j}: {plain:?} {want}");
+                assert!(close(added, want + wide(row[j])), "{m}x{n}x{k} {i},{j} plus a row: {added:?}");
             }
         }
     }
