@@ -58,7 +58,8 @@ pub fn leaky_relu(tensor: Tensor, slope: f64) -> Result<Tensor> {
     let dtype = tensor.dtype();
     let kernel = PRELU.get("leaky_relu", dtype)?;
     let slope = number("leaky_relu", dtype, slope.into())?;
-    let op = Op { name: "leaky_relu", kernel, dtype, cost: Cost::Memory, reuse: [true, false], light: None };
+    let light = Some(LightFn::Prelu);
+    let op = Op { name: "leaky_relu", kernel, dtype, cost: Cost::Memory, reuse: [true, false], light };
     run(op, [Input::Tensor(tensor), Input::Scalar(slope)])
 }
 
@@ -75,7 +76,8 @@ pub fn prelu(tensor: Tensor, alpha: Tensor) -> Result<Tensor> {
         let expected = "a slope that broadcasts to the shape of the input";
         return Err(Error::shapes("prelu", tensor.shape(), alpha.shape(), expected));
     }
-    let op = Op { name: "prelu", kernel, dtype, cost: Cost::Memory, reuse: [true; 2], light: None };
+    let light = Some(LightFn::Prelu);
+    let op = Op { name: "prelu", kernel, dtype, cost: Cost::Memory, reuse: [true; 2], light };
     run(op, [Input::Tensor(tensor), Input::Tensor(alpha)])
 }
 
@@ -88,7 +90,8 @@ pub fn hard_sigmoid(tensor: Tensor, alpha: f64, beta: f64) -> Result<Tensor> {
     let dtype = tensor.dtype();
     let kernel = HARD_SIGMOID.get(name, dtype)?;
     let (alpha, beta) = (number(name, dtype, alpha.into())?, number(name, dtype, beta.into())?);
-    let op = Op { name, kernel, dtype, cost: Cost::Memory, reuse: [true, false, false], light: None };
+    let light = Some(LightFn::HardSigmoid);
+    let op = Op { name, kernel, dtype, cost: Cost::Memory, reuse: [true, false, false], light };
     run(op, [Input::Tensor(tensor), Input::Scalar(alpha), Input::Scalar(beta)])
 }
 

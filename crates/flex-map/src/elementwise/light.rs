@@ -4,7 +4,9 @@
 #[cfg(feature = "std")]
 use super::float::FloatFn3;
 #[cfg(feature = "std")]
-use super::functions::{Abs, Add, Clamp, Div, Max, Min, Mul, Neg, Relu, ReluGrad, Square, Sub};
+use super::functions::{
+    Abs, Add, Clamp, Div, HardSigmoid, Max, Min, Mul, Neg, Prelu, Relu, ReluGrad, Square, Sub,
+};
 #[cfg(feature = "std")]
 use flex_math::simd::{Simd, Vector};
 #[cfg(feature = "std")]
@@ -20,6 +22,7 @@ pub(crate) enum LightFn {
     Max,
     Min,
     ReluGrad,
+    Prelu,
     Abs,
     Neg,
     Recip,
@@ -28,6 +31,8 @@ pub(crate) enum LightFn {
     Square,
     /// The bounds are constants.
     Clamp,
+    /// The factor and the addend are constants.
+    HardSigmoid,
 }
 
 #[cfg(feature = "std")]
@@ -56,6 +61,7 @@ impl LightFn {
             Self::Max => each!(|n| BinaryFn::eval(Max, a[n], b(n))),
             Self::Min => each!(|n| BinaryFn::eval(Min, a[n], b(n))),
             Self::ReluGrad => each!(|n| BinaryFn::eval(ReluGrad, a[n], b(n))),
+            Self::Prelu => each!(|n| BinaryFn::eval(Prelu, a[n], b(n))),
             Self::Abs => each!(|n| UnaryFn::eval(Abs, a[n])),
             Self::Neg => each!(|n| UnaryFn::eval(Neg, a[n])),
             Self::Recip => each!(|n| UnaryFn::eval(Recip, a[n])),
@@ -63,6 +69,7 @@ impl LightFn {
             Self::Relu => each!(|n| UnaryFn::eval(Relu, a[n])),
             Self::Square => each!(|n| UnaryFn::eval(Square, a[n])),
             Self::Clamp => each!(|n| FloatFn3::eval(Clamp, a[n], b(n), c)),
+            Self::HardSigmoid => each!(|n| FloatFn3::eval(HardSigmoid, a[n], b(n), c)),
         }
     }
 }

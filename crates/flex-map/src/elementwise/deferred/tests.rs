@@ -7,8 +7,8 @@ use super::program::LARGE;
 use super::rows::{MAX_REDUCTIONS, MAX_REDUCTIONS_OF_READY};
 use super::*;
 use crate::elementwise::{
-    Binary, Compare, Unary, binary, binary_scalar, cast, clamp, compare, compare_scalar, full, mask_fill,
-    mask_where, unary,
+    Binary, Compare, Unary, binary, binary_scalar, cast, clamp, compare, compare_scalar, full, hard_sigmoid,
+    leaky_relu, mask_fill, mask_where, prelu, unary,
 };
 use crate::error::Error;
 use crate::storage::{Finish, PieceReduction, RowReducer, RowReduction};
@@ -468,8 +468,11 @@ fn light(which: usize, x: Tensor) -> Tensor {
         0 => binary_scalar(Binary::Pow, x, Scalar::Float(2.0)).unwrap(),
         1 => clamp(x, Some(Scalar::Float(-0.5)), Some(Scalar::Float(1.5))).unwrap(),
         2 => binary(Binary::Mul, x.clone(), x).unwrap(),
+        3 => hard_sigmoid(x, 0.2, 0.5).unwrap(),
+        4 => leaky_relu(x, 0.1).unwrap(),
+        5 => prelu(x, values(&[1, 4, 1, 1], 7)).unwrap(),
         k => {
-            let (op, way) = (BINARY[(k - 3) / 5], (k - 3) % 5);
+            let (op, way) = (BINARY[(k - 6) / 5], (k - 6) % 5);
             match way {
                 0 => binary(op, x, values(&shape, 3)).unwrap(),
                 1 => binary(op, values(&shape, 4), x).unwrap(),
@@ -483,7 +486,7 @@ fn light(which: usize, x: Tensor) -> Tensor {
 
 #[test]
 fn functions_in_one_pass_have_the_bits_of_single_ones() {
-    const FUNCTIONS: usize = 5 + 3 + 7 * 5;
+    const FUNCTIONS: usize = 5 + 6 + 7 * 5;
     let special = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.0, 0.0, 1e-40, f32::MAX];
     let mut start = values(&ODD, 1).to_vec::<f32>();
     start.iter_mut().step_by(5).zip(special.iter().cycle()).for_each(|(x, &value)| *x = value);

@@ -83,20 +83,32 @@ impl RowTile {
         let spread = core::mem::take(&mut registers[place.spread]);
         let values = self.values(place, outs, registers);
         match place.size {
-            1 => repeat::<u8>(values, unit, spread),
-            2 => repeat::<u16>(values, unit, spread),
-            4 => repeat::<u32>(values, unit, spread),
-            _ => repeat::<u64>(values, unit, spread),
+            4 => repeat(bytemuck::cast_slice::<_, u32>(values), unit, bytemuck::cast_slice_mut(spread)),
+            size => repeat_bytes(values, size, unit, spread),
         }
         registers[place.spread] = spread;
     }
 }
 
 /// Writes each value `unit` times.
-fn repeat<T: Pod>(values: &[u8], unit: usize, out: &mut [u8]) {
-    let (values, out): (&[T], &mut [T]) = (bytemuck::cast_slice(values), bytemuck::cast_slice_mut(out));
+fn repeat(values: &[u32], unit: usize, out: &mut [u32]) {
     for (row, &value) in out.chunks_exact_mut(unit).zip(values) {
         fill(row, value);
+    }
+}
+
+/// [`repeat`] for values of any size, which are rare: a loop for each size would be half of its caller.
+#[inline(never)]
+fn repeat_bytes(values: &[u8], size: usize, unit: usize, out: &mut [u8]) {
+    for (row, value) in out.chunks_exact_mut(unit * size).zip(values.chunks_exact(size)) {
+        row[..size].copy_from_slice(value);
+        // What is written doubles with each copy.
+        let mut done = size;
+        while done < row.len() {
+            let len = done.min(row.len() - done);
+            row.copy_within(..len, done);
+            done += len;
+        }
     }
 }
 
