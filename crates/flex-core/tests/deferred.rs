@@ -68,6 +68,11 @@ fn reductions_of_what_waits() {
         [20, 9000],
         [5, 20_000],
         [2, 140_000],
+        // Rows of whole blocks: of a power of two, of other numbers, and so long that tasks share them.
+        [20, 8192],
+        [7, 12_288],
+        [3, 40_960],
+        [2, 163_840],
     ];
     for shape in shapes {
         for dtype in [DType::F32, DType::F64, DType::F16, DType::I32] {

@@ -194,6 +194,9 @@ pub(super) fn reduce_axis(
         if let Some(result) = reduce_when_computed(op, &tensor, axis, kernel, dtype) {
             return Ok(result);
         }
+        if let Some(result) = long_rows_when_computed(op, &mut tensor, axis, kernel, dtype)? {
+            return Ok(result);
+        }
         let [before, after] = [&tensor.shape()[..axis], &tensor.shape()[axis + 1..]];
         let sizes = [tensor.shape()[axis], after.iter().product()];
         if before.iter().all(|&size| size == 1)
@@ -256,6 +259,48 @@ fn reduce_when_computed(
     shape[axis] = 1;
     let reducer = Box::new(AlongRows { op, axis, n, kernel: kernel.shared(), dtype });
     tensor.reduce_when_computed(RowReduction { name: op, row: n, shape, dtype, reducer })
+}
+
+/// Most elements of a piece of a long row that is reduced while it is computed: 64 KiB of f32.
+const PIECE: usize = 16 * 1024;
+
+/// The reduction of the rows of a tensor that waits, where rows are so long that they are reduced in blocks:
+/// pieces of rows are reduced while they are computed, in the order of [`fold_run`]. `None` if the axis is
+/// not the last, if whole blocks do not make up a row, or if the tensor has to be computed first.
+fn long_rows_when_computed(
+    op: &'static str,
+    tensor: &mut Tensor,
+    axis: usize,
+    kernel: &dyn ReduceKernel,
+    dtype: DType,
+) -> Result<Option<Tensor>> {
+    let (n, facts) = (tensor.shape()[axis], kernel.facts());
+    let is_last = tensor.shape()[axis + 1..].iter().all(|&size| size == 1);
+    if !is_last || n <= facts.longest || !n.is_multiple_of(facts.longest) {
+        return Ok(None);
+    }
+    // Blocks are merged pairwise. A piece is a power of two of blocks, so it is one operand of a merge.
+    let mut len = facts.longest;
+    while 2 * len <= PIECE && n.is_multiple_of(2 * len) {
+        len *= 2;
+    }
+    let (each, result) = (facts.accumulator, facts.result);
+    with_scratch(tensor.num_elements() / len * each, &mut |partials| {
+        let fold = |piece: &[u8], acc: &mut [u8]| fold_run(kernel, piece, 0, len, acc);
+        let pieces = PieceReduction { len, partials: &mut *partials, partial: each, fold: &fold };
+        if !tensor.fold_when_computed(pieces)? {
+            return Ok(None);
+        }
+        let mut shape = tensor.shape().clone();
+        shape[axis] = 1;
+        let write = &mut |out: &mut [u8]| {
+            for (row, out) in partials.chunks_exact_mut(n / len * each).zip(out.chunks_exact_mut(result)) {
+                kernel.merge(row);
+                kernel.finish(&row[..each], n, 1, out);
+            }
+        };
+        build_bytes(op, shape, dtype, write).map(Some)
+    })
 }
 
 /// A reduction along the last axis that has more than one element, which waits for its reader.
