@@ -154,7 +154,7 @@ impl Choice {
 fn lowered_cost(g: &Geometry, program: &Program, images: usize) -> f64 {
     let cost = cost(g, program, images);
     let factors = if simd::level() == Level::WideVectors { LOWERED } else { LOWERED_SHORT };
-    match Lowered::of(program) {
+    match Lowered::of(program, g.batch / images) {
         Some(lowered) => cost * factors[usize::from(images > 1)] + SORT * lowered.sorted_len(g.groups) as f64,
         None => cost,
     }

@@ -1,4 +1,5 @@
-//! The two matrix products that every convolution here is made of.
+//! The two matrix products of windows that convolutions are made of, where they are not
+//! [products of matrices](super::lowering).
 //!
 //! Both multiply a matrix with *windows* of one flat buffer `p`: row `k` of the other factor is not stored,
 //! it begins at some position of `p`. In an image that carries its zero padding, the tap at `(dy, dx)` of

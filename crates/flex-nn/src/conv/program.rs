@@ -175,7 +175,7 @@ impl Program {
         Ok(self)
     }
 
-    /// Coefficients of a row and channel: the taps of the kernel.
+    /// Coefficients of an output channel for a channel of the planes: the taps of the kernel.
     pub fn taps(&self) -> usize {
         self.coefficients.row.min(self.coefficients.channel)
     }
@@ -291,6 +291,8 @@ fn spread_axis(g: &Geometry, k: usize, skip: bool) -> (PlaneAxis, Vec<AxisPass>)
             passes.push((AxisPass { taps, first, step, count }, residue));
         }
     }
+    // Passes whose outputs alternate follow each other.
+    passes.sort_by_key(|(pass, _)| pass.first);
     // Grid positions that a tap reads for a pass's first and last output.
     let ends = |pass: &AxisPass, residue: usize, shift: usize| {
         let start = padding.saturating_sub(residue).div_ceil(stride) as isize - shift as isize;

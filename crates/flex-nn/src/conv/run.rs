@@ -3,7 +3,8 @@
 //! Outputs are computed in *runs*: stretches of consecutive positions in the planes, for [`BLOCK_ROWS`]
 //! channels at a time. A run may span several output rows: the positions between them (the padding at the end
 //! of a row of the planes) are computed and dropped if that takes fewer vectors than a new run for each row.
-//! Every output is summed over channels and taps in one fixed order, independent of runs, tasks and threads.
+//! Every output is summed over channels and taps in an order that follows from the shapes, whatever the
+//! number of threads.
 
 use super::depthwise::Depthwise;
 use super::lowering::Lowered;
@@ -50,8 +51,8 @@ pub(super) struct ConvOperands<'a, A> {
     /// One initial value per output channel of all groups.
     pub bias: &'a [A],
     pub groups: usize,
-    /// The products that passes are computed by, for which the coefficients are sorted.
-    pub passes: Option<Lowered<'a>>,
+    /// The products of matrices that compute the passes; their coefficients are [sorted](Lowered::sorted).
+    pub products: Option<Lowered<'a>>,
 }
 
 /// Computes the whole output, `[batch, groups, rows, spatial]`, from `src`, the source of the planes,
@@ -83,7 +84,7 @@ pub(super) fn run<A: Computing>(
         && let Some(depthwise) = Depthwise::of(program, units, dtype != DType::F32)
     {
         let (weight, bias) = (bytemuck::cast_slice(weight), bytemuck::cast_slice(bias));
-        let operands = ConvOperands { weight, bias, groups, passes: None };
+        let operands = ConvOperands { weight, bias, groups, products: None };
         depthwise.run(op, &operands, src, (out, dtype), finish)?;
         return Ok(blank.finish());
     }
@@ -93,16 +94,16 @@ pub(super) fn run<A: Computing>(
     let planes = program.planes.len();
     let direct = program.planes.is_source().then(|| src.values::<A>()).flatten();
     let unit_bytes = unit_out * dtype.size();
-    // Products of matrices; one that writes outputs where they belong writes what it computes.
-    let lowered = Lowered::of(program).filter(|_| !weight.is_empty());
+    // A product that writes outputs where they belong writes elements of the computing type alone.
+    let lowered = Lowered::of(program, units / groups).filter(|_| !weight.is_empty());
     let lowered = lowered.filter(|lowered| A::DTYPE == dtype || !lowered.is_in_order());
     let sorted = lowered.map_or(Ok(None), |lowered| lowered.sorted(op, groups, weight))?;
     let weight = sorted.as_deref().unwrap_or(weight);
-    let passes = lowered.filter(|lowered| !lowered.is_in_order());
-    if let Some(passes) = passes {
-        storage::ensure_for_tasks(op, passes.working_memory::<A>(), usize::MAX)?;
+    let products = lowered.filter(|lowered| !lowered.is_in_order());
+    if let Some(products) = products {
+        storage::ensure_for_tasks(op, products.working_memory::<A>(), usize::MAX)?;
     }
-    let operands = ConvOperands { weight, bias, groups, passes };
+    let operands = ConvOperands { weight, bias, groups, products };
     let lowered = lowered.filter(Lowered::is_in_order);
     let small = flops <= WHOLE_CONV_FLOPS && units >= WHOLE_CONV_UNITS || units >= MANY_CONV_UNITS;
     let kept = if direct.is_some() { 0 } else { planes * size_of::<A>() };
@@ -147,7 +148,8 @@ pub(super) fn run<A: Computing>(
     let mut scratch = Scratch::new(op, if direct.is_some() { 0 } else { at_once * planes + slack::<A>() })?;
     check_packing::<A>(op, &program.planes, src)?;
     // The lists of `split`: at most one band per row for each task that there is too few.
-    let pieces = at_once.saturating_mul(program.rows).saturating_add(TASK_CONV_ROWS * CONV_TASKS);
+    let more = CONV_TASKS.saturating_mul(program.rows.max(TASK_CONV_ROWS));
+    let pieces = at_once.saturating_mul(program.rows).saturating_add(more);
     storage::ensure(op, pieces.saturating_mul(2 * size_of::<&[u8]>()))?;
     for first in (0..units).step_by(at_once) {
         let count = at_once.min(units - first);
@@ -169,7 +171,7 @@ pub(super) fn run<A: Computing>(
             });
             continue;
         }
-        let mut tasks = split(program, first, out, dtype.size(), flops, passes.is_some());
+        let mut tasks = split(program, first, out, dtype.size(), flops, products);
         for_each_chunk(&mut tasks, 1, work, |_, task| {
             let mut temp = Scratch::for_task(BLOCK_ROWS * (MAX_RUN + slack::<A>()));
             for (part, pieces) in task {
@@ -234,30 +236,34 @@ struct ConvPart {
 /// each row.
 type Task<'a> = (ConvPart, Vec<&'a mut [u8]>);
 
-/// Cuts the output of consecutive units, with elements of `element` bytes, into tasks. If passes are computed
-/// `by_products` of matrices, a task has all rows, for which windows are packed once, and outputs of all
-/// passes.
+/// Cuts the output of consecutive units, with elements of `element` bytes, into tasks.
 fn split<'a>(
     program: &Program,
     first: usize,
     out: &'a mut [u8],
     element: usize,
     flops: usize,
-    by_products: bool,
+    products: Option<Lowered<'_>>,
 ) -> Vec<Task<'a>> {
     let rows = program.rows;
-    let out_bytes = program.out_len() * element;
+    let axis = program.band_axis();
+    let (out_bytes, size) = (program.out_len() * element, program.out[axis]);
     let units = out.len() / (rows * out_bytes);
     // Blocks of rows first: they share only the planes.
     let few = rows.div_ceil(CONV_TASKS).next_multiple_of(BLOCK_ROWS).min(TASK_CONV_ROWS);
-    let block = if by_products { rows } else { few };
-    let tasks = units * rows.div_ceil(block);
-    let axis = program.band_axis();
-    let size = program.out[axis];
-    let bands = CONV_TASKS.div_ceil(tasks).min(flops / tasks / TASK_CONV_FLOPS).clamp(1, size);
-    let bands = if program.turned.is_some() { 1 } else { bands };
-    let steps = program.passes.iter().map(|pass| pass.step[axis]).max().unwrap_or(1);
-    let band = size.div_ceil(bands).next_multiple_of(if by_products { steps } else { 1 });
+    let most = |tasks: usize| CONV_TASKS.div_ceil(tasks).min(flops / tasks / TASK_CONV_FLOPS).max(1);
+    let (block, band) = match products {
+        // Bands first: windows are packed for all rows. A band has outputs of all passes.
+        Some(products) => {
+            let bands = most(units).min(products.most_bands());
+            let blocks = most(units * bands).min(rows / TASK_CONV_ROWS).max(1);
+            let steps = program.passes.iter().map(|pass| pass.step[axis]).max().unwrap_or(1);
+            (rows.div_ceil(blocks), size.div_ceil(bands).next_multiple_of(steps))
+        }
+        None => (few, size.div_ceil(most(units * rows.div_ceil(few)).min(size))),
+    };
+    let band = if program.turned.is_some() { size } else { band };
+    let (bands, tasks) = (size.div_ceil(band), units * rows.div_ceil(block));
     let inner = out_bytes / size;
     let mut list: Vec<Task<'a>> = storage::list(tasks * bands);
     for (k, unit) in out.chunks_mut(rows * out_bytes).enumerate() {
@@ -322,11 +328,11 @@ impl Program {
         let early = finish.filter(|_| {
             piece >= LONG_PIECE && self.turned.is_none() && self.is_in_order() && !operands.weight.is_empty()
         });
-        match (self.turned, operands.passes) {
+        match (self.turned, operands.products) {
             (Some(lanes), _) => self.multiply_turned(operands, p, part, &mut pieces, temp, lanes),
-            (None, Some(passes)) => {
+            (None, Some(products)) => {
                 let band = (self.band_axis(), &part.band);
-                passes.multiply_passes(operands, part.unit, p, band, &mut pieces);
+                products.multiply_passes(operands, (part.unit, part.row), p, band, &mut pieces);
             }
             (None, None) => {
                 // Planes that stay in the cache are read again for each block of rows, so that the

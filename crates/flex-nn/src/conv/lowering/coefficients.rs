@@ -11,8 +11,8 @@ use crate::storage::Scratch;
 use crate::stored::Computing;
 use core::ops::Range;
 
-/// Whether the coefficients of a pass are a matrix where they lie; of a pass that is one product, in any
-/// strides. Several products would pack the matrix again and again.
+/// Whether the coefficients of a pass are a matrix where they lie. The columns of the matrix need to be
+/// neighbours, unless it is an operand of `one_product`: several products would each pack it.
 pub(super) fn are_matrix(program: &Program, pass: &Pass, one_product: bool) -> bool {
     let taps = &pass.taps[..];
     one_product && taps.len() == 1
@@ -21,8 +21,8 @@ pub(super) fn are_matrix(program: &Program, pass: &Pass, one_product: bool) -> b
 
 /// Rows and channels that are sorted together: with kernels of 3x3 18 KiB of the first-level cache.
 /// Neighbours along either axis share cache lines.
-const ROWS: usize = 16;
-const CHANNELS: usize = 32;
+const ROWS_TOGETHER: usize = 16;
+const CHANNELS_TOGETHER: usize = 32;
 
 impl Lowered<'_> {
     /// The coefficients of a pass for some rows of a group.
@@ -72,11 +72,14 @@ impl Lowered<'_> {
         let mut sorted = Scratch::new(op, self.sorted_len(groups))?;
         let work = Work::Bytes(2 * size_of_val(&sorted[..]));
         let channels = program.planes.channels;
-        for_each_chunk(&mut sorted, ROWS * row_len, work, |task, out| {
-            for first in (0..channels).step_by(CHANNELS) {
-                let block = first..channels.min(first + CHANNELS);
+        for_each_chunk(&mut sorted, ROWS_TOGETHER * row_len, work, |task, out| {
+            for first in (0..channels).step_by(CHANNELS_TOGETHER) {
+                let block = first..channels.min(first + CHANNELS_TOGETHER);
                 for (r, out) in out.chunks_exact_mut(row_len).enumerate() {
-                    let (group, row) = ((task * ROWS + r) / program.rows, (task * ROWS + r) % program.rows);
+                    let (group, row) = (
+                        (task * ROWS_TOGETHER + r) / program.rows,
+                        (task * ROWS_TOGETHER + r) % program.rows,
+                    );
                     let from = &weight[group * at.group + row * at.row + first * at.channel..];
                     let mut out = out;
                     for pass in &program.passes {

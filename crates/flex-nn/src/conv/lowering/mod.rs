@@ -7,8 +7,8 @@
 //!
 //! A program whose one pass computes all outputs in order is one product, which writes them where they belong
 //! ([`Lowered::multiply`]). Other passes, such as the four of a transposed convolution with a stride of 2,
-//! are products that a task computes block by block in working memory, and spreads over the output
-//! ([`Lowered::multiply_passes`]).
+//! are products that a task computes block by block in working memory, and writes to every second output or
+//! so ([`Lowered::multiply_passes`]).
 
 mod coefficients;
 mod windows;
@@ -44,6 +44,9 @@ const TERMS: usize = 16;
 /// 4.2 (one thread of Zen 3); most others take as long.
 const BLOCK: usize = 64 * 1024;
 
+/// Least number of positions of a band of a pass, on average: two panels of AVX2.
+const BAND: usize = 32;
+
 /// The most output channels of such a block.
 const BLOCK_CHANNELS: usize = 512;
 
@@ -62,8 +65,8 @@ pub(super) struct Lowered<'a> {
 }
 
 impl<'a> Lowered<'a> {
-    /// The products, if they pay.
-    pub fn of(program: &'a Program) -> Option<Self> {
+    /// The products, if they pay for this number of images, each with a product for each group.
+    pub fn of(program: &'a Program, images: usize) -> Option<Self> {
         let in_order = program.is_in_order();
         let in_place = program.passes.iter().all(|pass| coefficients::are_matrix(program, pass, in_order));
         let lowered = Self { program, in_order, in_place };
@@ -77,7 +80,11 @@ impl<'a> Lowered<'a> {
         let large = |pass: &Pass| {
             let positions: usize = pass.count.iter().product();
             let (rows, least) = lowered.least(pass);
-            program.rows >= rows && channels * pass.taps.len() >= TERMS && positions >= least
+            let all = positions.saturating_mul(images);
+            program.rows >= rows
+                && channels * pass.taps.len() >= TERMS
+                && positions >= least
+                && (in_place || all >= lowered.least_sorted())
         };
         (whole && fit && program.passes.iter().all(large)).then_some(lowered)
     }
@@ -98,6 +105,12 @@ impl<'a> Lowered<'a> {
         }
     }
 
+    /// Least number of positions of all images for which coefficients are sorted, which takes as long as the
+    /// sums for some of them: see the costs in `choice.rs`.
+    fn least_sorted(&self) -> usize {
+        if simd::level() == Level::WideVectors { 384 } else { 64 }
+    }
+
     /// Whether one product writes all outputs where they belong: [`multiply`](Self::multiply).
     pub fn is_in_order(&self) -> bool {
         self.in_order
@@ -109,8 +122,8 @@ impl<'a> Lowered<'a> {
         pass.taps.len() == 1 && pass.count[2] == wide && (pass.count[0] == 1 || pass.count[1] == high)
     }
 
-    /// The product for the outputs `cols` of a pass, in `out`: the channels `rows` of the group of image and
-    /// group number `unit`.
+    /// Writes to `out` some outputs of pass `number` for unit `unit`, a group of an image: the channels
+    /// `rows` at the positions `cols`.
     fn product<A: Computing>(
         &self,
         operands: &ConvOperands<'_, A>,
@@ -140,8 +153,8 @@ impl<'a> Lowered<'a> {
         gemm_completed(out, MatRef::new(weight, left), right, Completion { bias, finish }, threads);
     }
 
-    /// Computes the outputs of image and group number `unit`, `[rows, positions]`, from its planes. Passes
-    /// the elements to `finish`. For a program [in order](Self::is_in_order).
+    /// Computes the outputs of unit `unit`, `[rows, positions]`, from its planes. Passes the elements to
+    /// `finish`. For a program [in order](Self::is_in_order).
     pub fn multiply<A: Computing>(
         &self,
         operands: &ConvOperands<'_, A>,
@@ -158,73 +171,74 @@ impl<'a> Lowered<'a> {
         self.product(operands, planes, (0, unit), (0..rows, 0..len), out, finish, threads);
     }
 
-    /// Bytes that [`multiply_passes`](Self::multiply_passes) takes at most.
-    pub fn working_memory<A>(&self) -> usize {
-        let groups = self.program.passes.chunk_by(Pass::alternates_with);
-        let widest = groups.map(<[Pass]>::len).max().unwrap_or(0);
-        let rounded_up = self.program.rows.min(BLOCK_CHANNELS) * widest * LINE / size_of::<A>();
-        (BLOCK + rounded_up) * size_of::<A>()
+    /// The most bands of positions that tasks compute, so that a pass has two panels of positions in each.
+    pub fn most_bands(&self) -> usize {
+        let positions = self.program.passes.iter().map(|pass| pass.count.iter().product::<usize>());
+        (positions.min().unwrap_or(0) / BAND).max(1)
     }
 
-    /// Computes the outputs of all rows of image and group number `unit`, limited to a band of the axis
-    /// `axis`, the outermost one with more than one output. `pieces` has the memory of each row's outputs.
+    /// Bytes that [`multiply_passes`](Self::multiply_passes) takes at most, beside what products take.
+    pub fn working_memory<A>(&self) -> usize {
+        let alternating = self.program.passes.chunk_by(Pass::alternates_with);
+        let most = alternating.map(<[Pass]>::len).max().unwrap_or(0);
+        let rounded_up = self.program.rows.min(BLOCK_CHANNELS) * most * LINE / size_of::<A>();
+        let runs = self.program.out_len() * size_of::<(usize, usize)>();
+        (BLOCK + rounded_up) * size_of::<A>() + runs
+    }
+
+    /// Computes outputs of unit `unit` from its planes: of the channels from `row` on, for which `pieces` has
+    /// the memory, in a band of the axis `axis`, the outermost one with more than one output.
     pub fn multiply_passes<A: Computing>(
         &self,
         operands: &ConvOperands<'_, A>,
-        unit: usize,
+        (unit, row): (usize, usize),
         planes: &[A],
         (axis, band): (usize, &Range<usize>),
         pieces: &mut [Sink<'_>],
     ) {
         let program = self.program;
         if !program.is_complete() {
-            let bias = &operands.bias[unit % operands.groups * program.rows..];
+            let bias = &operands.bias[unit % operands.groups * program.rows + row..];
             pieces.iter_mut().zip(bias).for_each(|(piece, &bias)| piece.fill(bias));
         }
         let band_start = band.start * program.out[axis + 1..].iter().product::<usize>();
-        let mut block = Scratch::<A>::default();
+        let mut memory = Scratch::<A>::default();
         let mut runs = Vec::new();
         let mut number = 0;
-        for group in program.passes.chunk_by(Pass::alternates_with) {
-            let inner: usize = group[0].count[axis + 1..].iter().product();
-            let range = group[0].within(axis, band);
+        // No band divides outputs that alternate: it is a multiple of the step, from which no pass is
+        // further.
+        for alternating in program.passes.chunk_by(Pass::alternates_with) {
+            let inner: usize = alternating[0].count[axis + 1..].iter().product();
+            let range = alternating[0].within(axis, band);
             let positions = range.start * inner..range.end * inner;
-            for (k, pieces) in pieces.chunks_mut(BLOCK_CHANNELS).enumerate() {
-                let first = k * BLOCK_CHANNELS;
-                let rows = first..first + pieces.len();
+            for (k, channels) in pieces.chunks_mut(BLOCK_CHANNELS).enumerate() {
+                let first = row + k * BLOCK_CHANNELS;
+                let rows = first..first + channels.len();
                 // Blocks of equal lengths, up to whole cache lines.
-                let blocks = (positions.len() * rows.len() * group.len()).div_ceil(BLOCK).max(1);
+                let blocks = (positions.len() * rows.len() * alternating.len()).div_ceil(BLOCK).max(1);
                 let together = positions.len().div_ceil(blocks).next_multiple_of(LINE / size_of::<A>());
                 let mut from = positions.start;
                 while from < positions.end {
                     let cols = from..positions.end.min(from + together);
-                    let (len, product) = (cols.len(), rows.len() * cols.len());
-                    let block = &mut block.elements(group.len() * product)[..group.len() * product];
-                    for (k, block) in block.chunks_exact_mut(product).enumerate() {
-                        let operand = (rows.clone(), cols.clone());
-                        self.product(
-                            operands,
-                            planes,
-                            (number + k, unit),
-                            operand,
-                            block,
-                            None,
-                            Threads::One,
-                        );
+                    let (len, size) = (cols.len(), rows.len() * cols.len());
+                    let block = &mut memory.elements(alternating.len() * size)[..alternating.len() * size];
+                    for (n, out) in block.chunks_exact_mut(size).enumerate() {
+                        let part = (rows.clone(), cols.clone());
+                        self.product(operands, planes, (number + n, unit), part, out, None, Threads::One);
                     }
-                    self.list_runs(&group[0], cols, band_start, &mut runs);
-                    for (r, piece) in pieces.iter_mut().enumerate() {
-                        spread(&runs, &block[r * len..], product, piece, group);
+                    self.list_runs(&alternating[0], cols, band_start, &mut runs);
+                    for (r, piece) in channels.iter_mut().enumerate() {
+                        write_runs(&runs, &block[r * len..], size, piece, alternating);
                     }
                     from += len;
                 }
             }
-            number += group.len();
+            number += alternating.len();
         }
     }
 
-    /// The rows that some outputs of a pass belong to: the place of the first output of each, counted from
-    /// `start`, and the number of outputs.
+    /// The runs of pixels that some outputs of a pass belong to: the place of the first output of each,
+    /// counted from `start`, and the number of outputs.
     fn list_runs(&self, pass: &Pass, outputs: Range<usize>, start: usize, runs: &mut Vec<(usize, usize)>) {
         let [_, high, wide] = pass.count;
         runs.clear();
@@ -240,7 +254,7 @@ impl<'a> Lowered<'a> {
 
 /// Writes a row of the products of some passes that alternate, `product` elements apart in `values`, to
 /// [runs](Lowered::list_runs) of outputs.
-fn spread<A: Computing>(
+fn write_runs<A: Computing>(
     runs: &[(usize, usize)],
     values: &[A],
     product: usize,
