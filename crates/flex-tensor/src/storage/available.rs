@@ -47,7 +47,10 @@ fn memory_by(read: &dyn Fn(&str) -> Option<String>) -> Option<u64> {
         }
         // A group is bound by the limits of the groups around it too. In a container, the path may be the
         // host's, and what is at the root is the container's own group.
-        while names_memory {
+        if !names_memory {
+            return;
+        }
+        loop {
             path = path.strip_suffix('/').unwrap_or(path);
             for file in files {
                 limit(read(&[root, path, "/", file].concat()).as_deref().and_then(number));
@@ -61,7 +64,8 @@ fn memory_by(read: &dyn Fn(&str) -> Option<String>) -> Option<u64> {
     least
 }
 
-// Three of these functions are not inlined: they are called in several places, once in a process.
+// The functions below are not inlined: each is called in several places, and all of this runs once in a
+// process.
 
 /// Calls `f` with each line of a text.
 #[inline(never)]

@@ -309,8 +309,8 @@ fn gather_elements<T: Copy>(src: &[T], start: usize, stride: isize, out: &mut [T
     }
 }
 
-/// The numbers of a range from its start on, `step` apart: the starts of blocks. `step_by` counts them first,
-/// by a division: some 200 bytes of machine code in each loop.
+/// The numbers of a range from its start on, `step` apart, which is not zero: the starts of blocks. `step_by`
+/// counts them first, by a division: some 200 bytes of machine code in each loop.
 #[inline(always)]
 pub fn starts(range: Range<usize>, step: usize) -> impl Iterator<Item = usize> {
     let mut next = range.start;
@@ -342,6 +342,16 @@ mod tests {
     use crate::Shape;
     use alloc::vec;
     use alloc::vec::Vec;
+
+    #[test]
+    fn starts_are_a_step_apart() {
+        for (range, step) in [(0..0, 3), (5..5, 1), (0..1, 4), (2..14, 4), (2..15, 4), (3..9, 100)] {
+            let want: Vec<usize> = range.clone().step_by(step).collect();
+            assert_eq!(starts(range.clone(), step).collect::<Vec<_>>(), want, "{range:?} by {step}");
+        }
+        let end = usize::MAX;
+        assert_eq!(starts(end - 5..end, 3).collect::<Vec<_>>(), [end - 5, end - 2]);
+    }
 
     fn visited(layout: &Layout) -> Vec<usize> {
         let out = Layout::contiguous(layout.shape().clone());

@@ -86,10 +86,10 @@ fn copy_transposed<T: bytemuck::Pod + Send + Sync>(
     };
     let outer: usize = before.iter().map(|a| a.size).product();
     if outer >= parallel::threads()
-        && let Ok(mut starts) = crate::storage::try_list("contiguous", outer)
+        && let Ok(mut positions) = crate::storage::try_list("contiguous", outer)
     {
-        for_each_index(before, &mut |[_, s]| starts.push(walk.offsets()[1].wrapping_add_signed(s)));
-        parallel::for_each_chunk(out, block, work, |k, out| run(starts[k], 0, out));
+        for_each_index(before, &mut |[_, s]| positions.push(walk.offsets()[1].wrapping_add_signed(s)));
+        parallel::for_each_chunk(out, block, work, |k, out| run(positions[k], 0, out));
     } else {
         let rows = parallel::rows_per_task(2 * unit_step * size_of::<T>()).next_multiple_of(TILE);
         let mut chunks = out.chunks_exact_mut(block);
@@ -165,8 +165,8 @@ fn transpose_block<T: bytemuck::Pod>(
             for i in starts(0..side, SQUARE) {
                 let rows = &mut out[(r + i) * out_stride + c..];
                 for j in 0..TILE / SQUARE {
-                    let line = |k: usize| tile[j * SQUARE + k][i..].first_chunk().expect("in a tile");
-                    for (k, row) in transposed([*line(0), *line(1), *line(2), *line(3)]).iter().enumerate() {
+                    let side = |k: usize| *tile[j * SQUARE + k][i..].first_chunk().expect("in a tile");
+                    for (k, row) in transposed([side(0), side(1), side(2), side(3)]).iter().enumerate() {
                         let to = rows[k * out_stride + j * SQUARE..].first_chunk_mut::<SQUARE>();
                         *to.expect("a row of the tile") = *row;
                     }

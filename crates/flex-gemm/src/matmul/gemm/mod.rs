@@ -2,7 +2,7 @@
 //!
 //! The [`grid`] cuts a product into parts for threads. [`blocks`] computes a part by blocks, packs them and
 //! calls the kernels of [`tile`]; [`dots`] computes products that are too narrow for packing an operand, and
-//! the [`few`] columns after the last vector; [`narrow`] computes rows that are shorter than a vector. The
+//! the [`few`] columns after the last vector; [`narrow`] computes rows of eight columns at most. The
 //! [`right`] operand may be made while it is packed, or be kept packed in [`panels`].
 
 mod blocks;
@@ -180,6 +180,9 @@ fn real_into<'a, T: Real>(args: GemmArgs<'a, T>) {
     if d.is_empty() {
         return;
     }
+    if let Some(row) = row {
+        assert!(row.len() == n, "gemm: cannot add {} numbers to each row of {m}x{n}", row.len());
+    }
     let plain = scales.alpha == T::ONE && (row.is_some() || scales.beta == T::ZERO) && d.is_row_major();
     if let (Right::Matrix(b), None, None, true) = (b, completion, kept, plain)
         && let Some(b) = NarrowRight::of(l, b, row)
@@ -188,10 +191,7 @@ fn real_into<'a, T: Real>(args: GemmArgs<'a, T>) {
     }
     let start = data.as_mut_ptr();
     let old = match row {
-        Some(row) => {
-            assert!(row.len() == n, "gemm: cannot add {} numbers to each row of {m}x{n}", row.len());
-            OldElements { start: row.as_ptr(), row_stride: 0, col_stride: 1 }
-        }
+        Some(row) => OldElements { start: row.as_ptr(), row_stride: 0, col_stride: 1 },
         None if scales.beta == T::ZERO => OldElements::none(),
         None => OldElements::of(start, d),
     };
@@ -705,8 +705,9 @@ mod tests {
     #[test]
     fn narrow_products_match_the_definition() {
         // Around groups of four rows, whole vectors, and the sizes from which other ways serve; with gaps
-        // between the rows of the left operand, and a right operand of any strides.
-        for m in [32, 33, 34, 35, 63, 10_000] {
+        // between the rows of the left operand, from the last row to the first, and one row for all; and a
+        // right operand of any strides.
+        for m in [31, 32, 33, 34, 35, 63, 10_000] {
             for (n, k) in [(1, 1), (2, 3), (3, 3), (4, 2), (4, 16), (5, 7), (7, 4), (8, 2), (8, 16), (9, 17)]
             {
                 narrow_product::<f32>([m, n, k], 1e-6);
@@ -717,9 +718,13 @@ mod tests {
 
     fn narrow_product<T: Real>([m, n, k]: [usize; 3], tolerance: f64) {
         let (a, b, row): (Vec<T>, Vec<T>, Vec<T>) = (noise(m * (k + 1), 1), noise(k * n, 2), noise(n, 3));
-        let left = MatLayout { row_stride: k as isize + 1, offset: 1, ..MatLayout::row_major(m, k) };
+        let gaps = MatLayout { row_stride: k as isize + 1, offset: 1, ..MatLayout::row_major(m, k) };
+        let back = MatLayout { row_stride: -gaps.row_stride, offset: (m - 1) * (k + 1), ..gaps };
+        let one = MatLayout { row_stride: 0, ..gaps };
         let wide = |v: T| Element::to_f64(v);
-        for right in [MatLayout::row_major(k, n), MatLayout::col_major(k, n)] {
+        let rights = [MatLayout::row_major(k, n), MatLayout::col_major(k, n)];
+        for (left, right) in rights.into_iter().flat_map(|right| [gaps, back, one].map(|left| (left, right)))
+        {
             let (left, right) = (MatRef::new(&a, left), MatRef::new(&b, right));
             let (mut plain, mut added) = (vec![T::from_f64(f64::NAN); m * n], vec![T::ZERO; m * n]);
             let layout = MatLayout::row_major(m, n);
@@ -731,6 +736,29 @@ mod tests {
                 let (plain, added) = (plain[i * n + j], added[i * n + j]);
                 assert!(close(plain, want), "{m}x{n}x{k} {i},{j}: {plain:?} {want}");
                 assert!(close(added, want + wide(row[j])), "{m}x{n}x{k} {i},{j} plus a row: {added:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn rows_of_narrow_products_do_not_touch_each_other() {
+        // Numbers that are not finite stay in their rows, and sums that are negative zeros keep their sign.
+        let (m, n, k) = (40, 3, 2);
+        let mut a = vec![-0.0f32; m * k];
+        (a[2 * k], a[7 * k + 1], a[39 * k]) = (f32::NAN, f32::INFINITY, f32::NEG_INFINITY);
+        let (left, right) = (MatLayout::row_major(m, k), MatLayout::row_major(k, n));
+        let (b, row) = (vec![1.0f32; k * n], [-0.0f32; 3]);
+        let mut got = vec![1.0f32; m * n];
+        let out = MatMut::new(&mut got, MatLayout::row_major(m, n));
+        let (a, b) = (MatRef::new(&a, left), MatRef::new(&b, right));
+        gemm_plus_row(out, a, b, Some(&row), None, Threads::Pool);
+        for (i, got) in got.chunks(n).enumerate() {
+            match i {
+                2 => assert!(got.iter().all(|v| v.is_nan())),
+                7 => assert_eq!(got, [f32::INFINITY; 3]),
+                39 => assert_eq!(got, [f32::NEG_INFINITY; 3]),
+                // Sums begin with a positive zero.
+                _ => assert_eq!(got, [0.0; 3]),
             }
         }
     }

@@ -333,7 +333,7 @@ impl<'p> Route<'p> {
                 Some(Place::Leaf(leaf)) => Origin::Leaf(*leaf),
                 Some(Place::Row(row)) => Origin::Row(*row),
             };
-            let Origin::Same(third) = origin(2) else { unreachable!("bounds are constants") };
+            let Origin::Same(third) = origin(2) else { unreachable!("third operands are constants") };
             Waypoint {
                 light: step.light().expect("the functions of a pass are light"),
                 operands: [origin(0), origin(1)],

@@ -97,7 +97,8 @@ fn repeat(values: &[u32], unit: usize, out: &mut [u32]) {
     }
 }
 
-/// [`repeat`] for values of any size, which are rare: a loop for each size would be half of its caller.
+/// [`repeat`] for values of other sizes than four bytes, which are rare: a loop for each size would be half
+/// of its caller.
 #[inline(never)]
 fn repeat_bytes(values: &[u8], size: usize, unit: usize, out: &mut [u8]) {
     for (row, value) in out.chunks_exact_mut(unit * size).zip(values.chunks_exact(size)) {
