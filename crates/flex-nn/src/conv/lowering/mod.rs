@@ -44,11 +44,11 @@ const TERMS: usize = 16;
 /// 4.2 (one thread of Zen 3); most others take as long.
 const BLOCK: usize = 64 * 1024;
 
-/// Least number of positions of a band of a pass, on average: two panels of AVX2.
-const BAND: usize = 32;
-
 /// The most output channels of such a block.
 const BLOCK_CHANNELS: usize = 512;
+
+/// Least number of positions of a band of a pass, on average: two panels of AVX2.
+const BAND: usize = 32;
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
@@ -75,7 +75,8 @@ impl<'a> Lowered<'a> {
         let taps: usize = program.passes.iter().map(|pass| pass.taps.len()).sum();
         // Passes that share taps, because they skip padding, would need a copy of coefficients for each.
         let few_taps = taps <= program.taps();
-        // Sums over windows are as fast with the widest vectors.
+        // With the widest vectors, sums over windows have tiles of 8 rows by three vectors, and products of
+        // several passes have not been timed.
         let fit = in_order || few_taps && simd::level() != Level::WideVectors;
         let large = |pass: &Pass| {
             let positions: usize = pass.count.iter().product();
