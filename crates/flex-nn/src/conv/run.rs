@@ -645,7 +645,7 @@ fn write_short<A: Copy>(values: &[A], dst: &mut [A]) -> bool {
 }
 
 /// `dst[i * step] = values[i]`.
-pub(super) fn write<A: Copy>(values: &[A], dst: &mut [A], step: usize) {
+fn write<A: Copy>(values: &[A], dst: &mut [A], step: usize) {
     if step == 1 {
         dst[..values.len()].copy_from_slice(values);
     } else {
@@ -655,8 +655,16 @@ pub(super) fn write<A: Copy>(values: &[A], dst: &mut [A], step: usize) {
     }
 }
 
-/// [`write`] from element `at` of `dst` on, for elements of 16 bits that are rounded.
-pub(super) fn write_rounded<A: Computing>(values: &[A], dst: &mut Sink<'_>, at: usize, step: usize) {
+/// [`write`] from element `at` of `dst` on. Elements of 16 bits are rounded.
+pub(super) fn write_at<A: Computing>(values: &[A], dst: &mut Sink<'_>, at: usize, step: usize) {
+    match dst.values::<A>() {
+        Some(dst) => write(values, &mut dst[at..], step),
+        None => write_rounded(values, dst, at, step),
+    }
+}
+
+/// [`write_at`] for elements of 16 bits.
+fn write_rounded<A: Computing>(values: &[A], dst: &mut Sink<'_>, at: usize, step: usize) {
     if step == 1 {
         return dst.part(at..at + values.len()).write(values);
     }

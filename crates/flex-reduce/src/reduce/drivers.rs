@@ -251,14 +251,18 @@ fn reduce_when_computed(
     dtype: DType,
 ) -> Option<Tensor> {
     let (n, longest) = (tensor.shape()[axis], kernel.facts().longest);
-    let is_last = tensor.shape()[axis + 1..].iter().all(|&size| size == 1);
-    if !is_last || n < 2 || n > longest || n >= LONG_ROW {
+    if !is_last(tensor, axis) || n < 2 || n > longest || n >= LONG_ROW {
         return None;
     }
     let mut shape = tensor.shape().clone();
     shape[axis] = 1;
     let reducer = Box::new(AlongRows { op, axis, n, kernel: kernel.shared(), dtype });
     tensor.reduce_when_computed(RowReduction { name: op, row: n, shape, dtype, reducer })
+}
+
+/// Whether no axis after this one has more than one element.
+fn is_last(tensor: &Tensor, axis: usize) -> bool {
+    tensor.shape()[axis + 1..].iter().all(|&size| size == 1)
 }
 
 /// Most elements of a piece of a long row that is reduced while it is computed: 64 KiB of f32.
@@ -275,8 +279,7 @@ fn long_rows_when_computed(
     dtype: DType,
 ) -> Result<Option<Tensor>> {
     let (n, facts) = (tensor.shape()[axis], kernel.facts());
-    let is_last = tensor.shape()[axis + 1..].iter().all(|&size| size == 1);
-    if !is_last || n <= facts.longest || !n.is_multiple_of(facts.longest) {
+    if !is_last(tensor, axis) || n <= facts.longest || !n.is_multiple_of(facts.longest) {
         return Ok(None);
     }
     // Blocks are merged pairwise. A piece is a power of two of blocks, so it is one operand of a merge.

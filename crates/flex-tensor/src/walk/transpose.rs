@@ -165,8 +165,8 @@ fn transpose_block<T: bytemuck::Pod>(
             for i in starts(0..side, SQUARE) {
                 let rows = &mut out[(r + i) * out_stride + c..];
                 for j in 0..TILE / SQUARE {
-                    let side = |k: usize| *tile[j * SQUARE + k][i..].first_chunk().expect("in a tile");
-                    for (k, row) in transposed([side(0), side(1), side(2), side(3)]).iter().enumerate() {
+                    let part = |k: usize| *tile[j * SQUARE + k][i..].first_chunk().expect("in a tile");
+                    for (k, row) in transposed([part(0), part(1), part(2), part(3)]).iter().enumerate() {
                         let to = rows[k * out_stride + j * SQUARE..].first_chunk_mut::<SQUARE>();
                         *to.expect("a row of the tile") = *row;
                     }

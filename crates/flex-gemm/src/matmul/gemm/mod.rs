@@ -742,7 +742,7 @@ mod tests {
 
     #[test]
     fn rows_of_narrow_products_do_not_touch_each_other() {
-        // Numbers that are not finite stay in their rows, and sums that are negative zeros keep their sign.
+        // Numbers that are not finite stay in their rows.
         let (m, n, k) = (40, 3, 2);
         let mut a = vec![-0.0f32; m * k];
         (a[2 * k], a[7 * k + 1], a[39 * k]) = (f32::NAN, f32::INFINITY, f32::NEG_INFINITY);
@@ -757,7 +757,6 @@ mod tests {
                 2 => assert!(got.iter().all(|v| v.is_nan())),
                 7 => assert_eq!(got, [f32::INFINITY; 3]),
                 39 => assert_eq!(got, [f32::NEG_INFINITY; 3]),
-                // Sums begin with a positive zero.
                 _ => assert_eq!(got, [0.0; 3]),
             }
         }

@@ -1,8 +1,8 @@
 //! Products with few columns and few terms, such as rotations of points: the right operand is a few vectors,
-//! which stay in the first-level cache, and so is a row of the output.
+//! which stay in the first-level cache, and a row of the output is one or two vectors.
 //!
 //! Whole tiles would be mostly empty, and a strip of six rows would cost more than its sums. The rows are
-//! written one after the other, each as a whole vector; the next row overwrites what lies after its end. Sums
+//! written one after the other, each as whole vectors; the next row overwrites what lies after its end. Sums
 //! have the order of [tiles](super::tile).
 
 use super::{MatLayout, MatRef};

@@ -9,6 +9,7 @@ use crate::matmul::gemm::MatLayout;
 use crate::parallel::{Work, for_each_chunk};
 use crate::storage::Scratch;
 use crate::stored::Computing;
+use crate::walk::starts;
 use core::ops::Range;
 
 /// Whether the coefficients of a pass are a matrix where they lie. The columns of the matrix need to be
@@ -43,7 +44,7 @@ impl Lowered<'_> {
     }
 
     /// Coefficients of a row in the order of [`sorted`](Self::sorted).
-    fn row_len(&self) -> usize {
+    pub(super) fn row_len(&self) -> usize {
         let taps: usize = self.program.passes.iter().map(|pass| pass.taps.len()).sum();
         self.program.planes.channels * taps
     }
@@ -73,13 +74,11 @@ impl Lowered<'_> {
         let work = Work::Bytes(2 * size_of_val(&sorted[..]));
         let channels = program.planes.channels;
         for_each_chunk(&mut sorted, ROWS_TOGETHER * row_len, work, |task, out| {
-            for first in (0..channels).step_by(CHANNELS_TOGETHER) {
+            for first in starts(0..channels, CHANNELS_TOGETHER) {
                 let block = first..channels.min(first + CHANNELS_TOGETHER);
                 for (r, out) in out.chunks_exact_mut(row_len).enumerate() {
-                    let (group, row) = (
-                        (task * ROWS_TOGETHER + r) / program.rows,
-                        (task * ROWS_TOGETHER + r) % program.rows,
-                    );
+                    let row = task * ROWS_TOGETHER + r;
+                    let (group, row) = (row / program.rows, row % program.rows);
                     let from = &weight[group * at.group + row * at.row + first * at.channel..];
                     let mut out = out;
                     for pass in &program.passes {

@@ -14,7 +14,7 @@ mod coefficients;
 mod windows;
 
 use super::program::{Pass, Program};
-use super::run::{ConvOperands, write, write_rounded};
+use super::run::{ConvOperands, write_at};
 use crate::matmul::gemm::{Completion, MatLayout, MatMut, MatRef, Right, Threads, gemm_completed};
 use crate::storage::{Finish, Scratch};
 use crate::stored::{Computing, Sink};
@@ -72,9 +72,8 @@ impl<'a> Lowered<'a> {
         let lowered = Self { program, in_order, in_place };
         let channels = program.planes.channels;
         let whole = program.turned.is_none() && program.summed == channels && !program.passes.is_empty();
-        let taps: usize = program.passes.iter().map(|pass| pass.taps.len()).sum();
         // Passes that share taps, because they skip padding, would need a copy of coefficients for each.
-        let few_taps = taps <= program.taps();
+        let few_taps = lowered.row_len() <= channels * program.taps();
         // With the widest vectors, sums over windows have tiles of 8 rows by three vectors, and products of
         // several passes have not been timed.
         let fit = in_order || few_taps && simd::level() != Level::WideVectors;
@@ -266,21 +265,14 @@ fn write_runs<A: Computing>(
     let mut from = 0;
     for &(at, len) in runs {
         let row = |k: usize| &values[k * product + from..][..len];
-        match piece.values::<A>() {
-            Some(piece) if passes.len() == 2 && step == 2 => {
-                let pairs = piece[at..][..2 * len].as_chunks_mut().0;
-                pairs.iter_mut().zip(row(0).iter().zip(row(1))).for_each(|(to, (a, b))| *to = [*a, *b]);
-            }
-            Some(piece) => {
-                for k in 0..passes.len() {
-                    write(row(k), &mut piece[at + k..], step);
-                }
-            }
-            None => {
-                for k in 0..passes.len() {
-                    write_rounded(row(k), piece, at + k, step);
-                }
-            }
+        if passes.len() == 2
+            && step == 2
+            && let Some(piece) = piece.values::<A>()
+        {
+            let pairs = piece[at..][..2 * len].as_chunks_mut().0;
+            pairs.iter_mut().zip(row(0).iter().zip(row(1))).for_each(|(to, (a, b))| *to = [*a, *b]);
+        } else {
+            (0..passes.len()).for_each(|k| write_at(row(k), piece, at + k, step));
         }
         from += len;
     }

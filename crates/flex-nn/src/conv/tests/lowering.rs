@@ -102,33 +102,23 @@ fn check_passes<const N: usize>(x: &[usize], w: &[usize], options: &ConvTranspos
     check_transpose::<bf16, N>(x, w, options);
 }
 
-fn transposed<const N: usize>(
-    stride: usize,
-    padding: usize,
-    padding_out: usize,
-    groups: usize,
-) -> ConvTransposeOptions<N> {
-    let (stride, padding, padding_out) = ([stride; N], [padding; N], [padding_out; N]);
-    ConvTransposeOptions { stride, padding, padding_out, dilation: [1; N], groups }
-}
-
 /// Passes whose outputs alternate, of equal numbers and not; outputs without a tap; several blocks of outputs
 /// and of channels; groups; one and three axes.
 #[test]
 fn passes_of_transposed_convolutions() {
-    check_passes::<2>(&[2, 9, 10, 9], &[9, 30, 4, 4], &transposed(2, 1, 0, 1));
-    check_passes::<2>(&[2, 20, 7, 6], &[20, 24, 2, 2], &transposed(2, 0, 0, 1));
-    check_passes::<2>(&[2, 18, 5, 8], &[18, 25, 3, 3], &transposed(2, 1, 1, 1));
-    check_passes::<2>(&[3, 17, 6, 7], &[17, 26, 3, 3], &transposed(2, 1, 0, 1));
-    check_passes::<2>(&[2, 16, 6, 7], &[16, 24, 1, 1], &transposed(2, 0, 1, 1));
-    check_passes::<2>(&[5, 16, 5, 5], &[16, 31, 6, 6], &transposed(3, 2, 0, 1));
-    check_passes::<2>(&[3, 32, 6, 5], &[32, 24, 4, 4], &transposed(2, 1, 0, 2));
-    check_passes::<2>(&[6, 16, 3, 4], &[16, 530, 2, 2], &transposed(2, 0, 0, 1));
-    check_passes::<2>(&[8, 16, 40, 41], &[16, 28, 2, 2], &transposed(2, 0, 0, 1));
-    check_passes::<2>(&[8, 16, 8, 7], &[16, 130, 2, 2], &transposed(2, 0, 0, 1));
-    check_passes::<1>(&[2, 17, 50], &[17, 24, 16], &transposed(8, 4, 0, 1));
-    check_passes::<1>(&[1, 40, 3000], &[40, 25, 4], &transposed(2, 1, 0, 1));
-    check_passes::<3>(&[2, 16, 3, 4, 5], &[16, 24, 2, 2, 2], &transposed(2, 0, 0, 1));
+    check_passes::<2>(&[2, 9, 10, 9], &[9, 30, 4, 4], &transposed_options(2, 1, 0, 1));
+    check_passes::<2>(&[2, 20, 7, 6], &[20, 24, 2, 2], &transposed_options(2, 0, 0, 1));
+    check_passes::<2>(&[2, 18, 5, 8], &[18, 25, 3, 3], &transposed_options(2, 1, 1, 1));
+    check_passes::<2>(&[3, 17, 6, 7], &[17, 26, 3, 3], &transposed_options(2, 1, 0, 1));
+    check_passes::<2>(&[2, 16, 6, 7], &[16, 24, 1, 1], &transposed_options(2, 0, 1, 1));
+    check_passes::<2>(&[5, 16, 5, 5], &[16, 31, 6, 6], &transposed_options(3, 2, 0, 1));
+    check_passes::<2>(&[3, 32, 6, 5], &[32, 24, 4, 4], &transposed_options(2, 1, 0, 2));
+    check_passes::<2>(&[6, 16, 3, 4], &[16, 530, 2, 2], &transposed_options(2, 0, 0, 1));
+    check_passes::<2>(&[8, 16, 40, 41], &[16, 28, 2, 2], &transposed_options(2, 0, 0, 1));
+    check_passes::<2>(&[8, 16, 8, 7], &[16, 130, 2, 2], &transposed_options(2, 0, 0, 1));
+    check_passes::<1>(&[2, 17, 50], &[17, 24, 16], &transposed_options(8, 4, 0, 1));
+    check_passes::<1>(&[1, 40, 3000], &[40, 25, 4], &transposed_options(2, 1, 0, 1));
+    check_passes::<3>(&[2, 16, 3, 4, 5], &[16, 24, 2, 2, 2], &transposed_options(2, 0, 0, 1));
 }
 
 /// Input gradients: with a stride of 1, whose coefficients are sorted for one product, and with a stride of

@@ -210,6 +210,16 @@ fn options<const N: usize>(stride: usize, padding: usize, dilation: usize, group
     ConvOptions { stride: [stride; N], padding: [padding; N], dilation: [dilation; N], groups }
 }
 
+fn transposed_options<const N: usize>(
+    stride: usize,
+    padding: usize,
+    padding_out: usize,
+    groups: usize,
+) -> ConvTransposeOptions<N> {
+    let (stride, padding, padding_out) = ([stride; N], [padding; N], [padding_out; N]);
+    ConvTransposeOptions { stride, padding, padding_out, dilation: [1; N], groups }
+}
+
 #[test]
 fn every_kind_of_conv2d() {
     for (x, w, o) in [
@@ -474,13 +484,7 @@ fn results_do_not_depend_on_the_number_of_threads() {
             let dw = conv_weight_backward(x, w, y.clone(), &o).unwrap();
             let db = conv_bias_backward::<2>(random::<f32>(&[16], 1), y.clone()).unwrap();
             // Of passes that are products, whose last columns are not a whole vector.
-            let o = ConvTransposeOptions {
-                stride: [2; 2],
-                padding: [1; 2],
-                padding_out: [0; 2],
-                dilation: [1; 2],
-                groups: 1,
-            };
+            let o = transposed_options::<2>(2, 1, 0, 1);
             let (x, w) = (random::<f32>(&[3, 16, 33, 31], 3), random::<f32>(&[16, 50, 4, 4], 4));
             let wide = conv_transpose(x, w, None, &o).unwrap();
             [y, dx, dw, db, wide].map(|t| t.to_vec::<f32>())
@@ -628,13 +632,7 @@ fn operands_that_do_not_fit_are_refused() {
     starts(conv_weight_backward(x.clone(), w.clone(), grad, &o), "conv_weight_backward", "[1, 4, 3, 3]");
     let bias = random::<f32>(&[2], 1);
     starts(conv_bias_backward::<2>(bias, x.clone()), "conv_bias_backward", "per channel");
-    let t = ConvTransposeOptions {
-        stride: [2; 2],
-        padding: [0; 2],
-        padding_out: [0; 2],
-        dilation: [1; 2],
-        groups: 1,
-    };
+    let t = transposed_options::<2>(2, 0, 0, 1);
     starts(conv_transpose(x.clone(), w.clone(), None, &t), "conv_transpose", "channels_in");
     let small = random::<f32>(&[1, 3, 2, 2], 1);
     starts(conv_transpose_x_backward(w.clone(), small, &t), "conv_transpose_x_backward", "at least 1");
