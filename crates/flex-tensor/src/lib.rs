@@ -13,6 +13,7 @@ pub mod float;
 pub mod layout;
 mod materialise;
 pub mod parallel;
+pub mod small;
 pub mod storage;
 mod tensor;
 pub mod walk;

@@ -23,6 +23,7 @@ mod standby;
 mod sync;
 pub mod thresholds;
 
+use crate::small::collected;
 use core::ops::Range;
 use parts::Parts;
 use smallvec::SmallVec;
@@ -178,19 +179,17 @@ pub fn for_each_chunks(
     work: Work,
     f: impl Fn(usize, &mut [&mut [u8]]) + Sync,
 ) {
-    let parts: SmallVec<[Parts<'_, u8>; 4]> = outs
-        .iter_mut()
-        .map(|(out, chunk)| {
-            assert!(*chunk > 0, "for_each_chunks: a chunk size is zero");
-            Parts::new(out, *chunk)
-        })
-        .collect();
+    let parts: SmallVec<[Parts<'_, u8>; 4]> = collected(outs.iter_mut().map(|(out, chunk)| {
+        assert!(*chunk > 0, "for_each_chunks: a chunk size is zero");
+        Parts::new(out, *chunk)
+    }));
     let count = parts.first().map_or(0, Parts::count);
     let equal = parts.iter().all(|part| part.count() == count);
     assert!(equal, "for_each_chunks: the outputs have different numbers of chunks");
     each_task(count, work, &|k: usize| {
         // SAFETY: as in `for_each_chunk`, for every output.
-        let mut chunks: SmallVec<[&mut [u8]; 4]> = parts.iter().map(|part| unsafe { part.take(k) }).collect();
+        let mut chunks: SmallVec<[&mut [u8]; 4]> =
+            collected(parts.iter().map(|part| unsafe { part.take(k) }));
         f(k, &mut chunks);
     });
 }

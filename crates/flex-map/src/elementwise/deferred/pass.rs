@@ -5,6 +5,7 @@
 //! through all of them. A result that another step than the next one reads is stored on the way.
 
 use super::super::light::LightFn;
+use crate::small::collected;
 use flex_math::simd::{
     self, Scalar, Simd, Streamed, Vector, WIDEST, WithSimd, dispatch, has_vectors, prefetch_far,
 };
@@ -145,7 +146,7 @@ fn run_end(links: &[Link<'_>], first: usize, targets: &mut [&mut [f32]], row: us
         LinkOperand::Each(from) | LinkOperand::Fetched(from) => Some(from),
         _ => None,
     });
-    let sources: PaddedEnds = slices.map(|from| block(&from[first + done..])).collect();
+    let sources: PaddedEnds = collected(slices.map(|from| block(&from[first + done..])));
     let mut next = sources.iter();
     let mut padded = |operand| match operand {
         LinkOperand::Each(_) | LinkOperand::Fetched(_) => {
@@ -153,17 +154,14 @@ fn run_end(links: &[Link<'_>], first: usize, targets: &mut [&mut [f32]], row: us
         }
         other => other,
     };
-    let links: SmallVec<[Link<'_>; 8]> = links
-        .iter()
-        .map(|link| Link {
-            operands: [padded(link.operands[0]), padded(link.operands[1])],
-            fetches: false,
-            ..*link
-        })
-        .collect();
-    let mut ends: PaddedEnds = targets.iter().map(|target| block(&target[done..])).collect();
+    let links: SmallVec<[Link<'_>; 8]> = collected(links.iter().map(|link| Link {
+        operands: [padded(link.operands[0]), padded(link.operands[1])],
+        fetches: false,
+        ..*link
+    }));
+    let mut ends: PaddedEnds = collected(targets.iter().map(|target| block(&target[done..])));
     {
-        let mut blocks: SmallVec<[&mut [f32]; 4]> = ends.iter_mut().map(|end| &mut end[..]).collect();
+        let mut blocks: SmallVec<[&mut [f32]; 4]> = collected(ends.iter_mut().map(|end| &mut end[..]));
         let (place, len) = (Position { at: 0, ..place }, WIDEST);
         let (links, targets) = (&links, &mut blocks);
         dispatch(Whole { links, first: 0, row, place, ahead: 0, targets, streamed: None, len });

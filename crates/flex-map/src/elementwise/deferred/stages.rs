@@ -10,6 +10,7 @@ use super::tiles::{LeafTile, RowNumbers, RowTile};
 use crate::Tensor;
 use crate::elementwise::light::LightFn;
 use crate::parallel::thresholds::TASK_CHAIN_ELEMENTS;
+use crate::small::collected;
 use alloc::vec::Vec;
 use core::ops::Range;
 use flex_math::simd::WIDEST;
@@ -95,7 +96,8 @@ impl<'p> Plan<'p> {
     /// The plan of a program whose leaves have their final forms.
     pub(super) fn new(program: &'p ChainProgram) -> Self {
         let bytes = |tensor: &'p Tensor| tensor.storage_bytes();
-        let buffers = program.leaves.iter().map(|leaf| leaf.tensor.as_ref().map_or(&[][..], bytes)).collect();
+        let buffers =
+            collected(program.leaves.iter().map(|leaf| leaf.tensor.as_ref().map_or(&[][..], bytes)));
         let mut stages: SmallVec<[Stage<'_>; 8]> = SmallVec::new();
         let mut steps = &program.steps[..];
         while !steps.is_empty() {
@@ -296,7 +298,8 @@ impl<'p> Route<'p> {
             }
             fetches[2] = target.is_some_and(|target| self.targets[target].output().is_some());
         }
-        fetched.outputs.extend(self.targets.iter().filter_map(|target| target.output()));
+        let outputs = self.targets.iter().filter_map(|target| target.output());
+        outputs.for_each(|output| fetched.outputs.push(output));
     }
 
     /// Whether the last result may be written past the caches: it is an output that no function reads.
@@ -440,6 +443,6 @@ impl<'p> Route<'p> {
             let [first, second] = waypoint.operands;
             waypoint.link([resolve(first, waypoint.fetches[0]), resolve(second, waypoint.fetches[1])])
         };
-        self.waypoints.iter().map(link).collect()
+        collected(self.waypoints.iter().map(link))
     }
 }

@@ -6,6 +6,7 @@ use super::program::{Folding, Leaf, LeafForm, Place, RowPlace, Step, Target};
 use super::stages::{PassPlace, Plan, Stage};
 use crate::elementwise::kernel::Src;
 use crate::parallel::thresholds::TASK_CHAIN_ELEMENTS;
+use crate::small::collected;
 use crate::storage::PieceReduction;
 use crate::walk::Walk;
 use crate::{Bytes, parallel, storage};
@@ -124,7 +125,7 @@ impl Plan<'_> {
         };
         let outs = outputs.iter_mut().zip(&program.outputs);
         let mut outs: SmallVec<[(&mut [u8], usize); 4]> =
-            outs.map(|(out, form)| (&mut out[..], chunk / form.scale * form.size)).collect();
+            collected(outs.map(|(out, form)| (&mut out[..], chunk / form.scale * form.size)));
         let range = |k: usize| k * chunk..((k + 1) * chunk).min(program.count);
         let Some(Folding { pieces: PieceReduction { partials, partial, fold, .. }, held }) = folding else {
             return parallel::for_each_chunks(&mut outs, program.work(), |k, outs| {
@@ -140,7 +141,7 @@ impl Plan<'_> {
                 return fold(outs.last().expect("what is read"), partial);
             }
             let mut piece = storage::alloc(range(k).len() * size);
-            let mut all: SmallVec<[&mut [u8]; 4]> = outs.iter_mut().map(|out| &mut **out).collect();
+            let mut all: SmallVec<[&mut [u8]; 4]> = collected(outs.iter_mut().map(|out| &mut **out));
             all.push(&mut piece);
             self.run_range(range(k), &mut all);
             drop(all);
@@ -184,7 +185,7 @@ impl Plan<'_> {
             block.iter_mut().for_each(|block| block.fill(0xA5));
         }
         let mut registers: SmallVec<[&mut [u8]; 8]> =
-            block.iter_mut().flat_map(|block| block.chunks_exact_mut(register)).collect();
+            collected(block.iter_mut().flat_map(|block| block.chunks_exact_mut(register)));
         let mut next = range.start;
         while next < range.end {
             let tile = next..self.tile_end(next, range.end);
