@@ -76,7 +76,7 @@ impl Cost {
 }
 
 /// An operand of [`run`].
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Input {
     Tensor(Tensor),
     /// A number that stands for every element.

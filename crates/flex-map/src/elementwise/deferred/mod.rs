@@ -20,6 +20,7 @@
 //!
 //! * `constant.rs`: tensors of one number;
 //! * `node.rs`: operations that wait, and the thread that computes them;
+//! * `postpone.rs`: results that go on waiting after a chain has computed them;
 //! * `program.rs`: from a chain to a list of steps over registers;
 //! * `stages.rs`: the stages and buffers that all tiles of a program share, found once;
 //! * `tiles.rs`: runs the stages, tile by tile;
@@ -29,6 +30,7 @@
 mod constant;
 mod node;
 mod pass;
+mod postpone;
 mod program;
 mod rows;
 mod stages;
@@ -42,10 +44,12 @@ use super::kernel::Src;
 use super::light::LightFn;
 use crate::error::Result;
 use crate::layout::{Layout, stretched_stride};
+use crate::small::collected;
 use crate::storage::{Deferred, Producer, environment};
 use crate::walk::Walk;
 use crate::{DType, Shape, Tensor};
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 pub(super) use constant::{constant, number_of_constant, ones_of_product};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use node::{Call, Node, Todo};
@@ -251,11 +255,12 @@ fn pays_or_joins(is_light: bool, inputs: &[Input], bytes: usize) -> bool {
     // With 1, all operations wait, whatever they cost.
     let like_light = is_light || least == 1;
     let enough = if like_light { least } else { least.saturating_mul(HEAVY) };
-    // Operations of any size follow a kernel, whose result they complete, and a reduction, with which they
-    // read their operands from the first-level cache; light ones follow any operation.
+    // Operations of any size follow a kernel, whose result they complete, a reduction, with which they read
+    // their operands from the first-level cache, and a postponed result, which would have to be stored for
+    // them; light ones follow any operation.
     let joins = |node: &Node| {
         let Extent { producers, row, .. } = node.extent();
-        node.waits() && (like_light || producers > 0 || row > 0)
+        node.waits() && (like_light || producers > 0 || row > 0 || node.is_postponed())
     };
     let mut nodes = inputs.iter().filter_map(Input::tensor).filter_map(|t| t.computation::<Node>());
     bytes >= enough || least != usize::MAX && nodes.any(joins)
@@ -293,8 +298,8 @@ pub(super) fn wait<const N: usize>(
     }
     constant::as_numbers(inputs);
     let extent = extent(inputs, &shape, count);
-    let operands = inputs.iter_mut().map(|input| core::mem::replace(input, Input::Output)).collect();
-    let call = Box::new(Call { op: Box::new(*op), operands, shape: shape.clone() });
+    let operands = collected(inputs.iter_mut().map(|input| core::mem::replace(input, Input::Output)));
+    let call = Box::new(Call { op: Arc::new(*op), operands, shape: shape.clone(), postponed: 0 });
     Some(Tensor::deferred(shape, count, op.dtype, Node::new(Todo::Call(call), count, extent)))
 }
 

@@ -8,6 +8,7 @@
 use super::program::{ChainProgram, LARGE};
 use super::{AnyOp, Extent, MAX_LEAVES, MAX_NODES, Operands, rows};
 use crate::error::{Error, Result};
+use crate::small::collected;
 use crate::storage::{Deferred, Lock, PieceReduction, Producer, RowReduction, process};
 use crate::{Bytes, DType, Shape, Tensor};
 use alloc::boxed::Box;
@@ -48,10 +49,12 @@ impl Todo {
 
 /// An operation and its operands.
 pub(super) struct Call {
-    pub op: Box<dyn AnyOp>,
+    pub op: Arc<dyn AnyOp>,
     pub operands: Operands,
     /// The shape of the output, or of the rows that are reduced.
     pub shape: Shape,
+    /// How often the result was [postponed](super::postpone).
+    pub postponed: u8,
 }
 
 /// A result that waits, or has been computed.
@@ -61,7 +64,10 @@ pub(super) struct Node {
     result: OnceLock<Result<Bytes>>,
     /// Number of elements.
     count: usize,
+    /// The chain at the call.
     extent: Extent,
+    /// The chain since the result was first [postponed](super::postpone).
+    postponed: OnceLock<Extent>,
     /// The process that claimed the node; 0 before that.
     process: AtomicU32,
     this: Weak<Node>,
@@ -129,6 +135,7 @@ impl Node {
             result: OnceLock::new(),
             count,
             extent,
+            postponed: OnceLock::new(),
             process: AtomicU32::new(0),
             this: this.clone(),
         });
@@ -165,7 +172,12 @@ impl Node {
     }
 
     pub(super) fn extent(&self) -> Extent {
-        self.extent
+        self.postponed.get().copied().unwrap_or(self.extent)
+    }
+
+    /// Whether the result was [postponed](super::postpone).
+    pub(super) fn is_postponed(&self) -> bool {
+        self.postponed.get().is_some()
     }
 
     /// Takes the node's work. `None` if a thread has taken it before. `process` is the
@@ -176,6 +188,20 @@ impl Node {
             self.process.store(process, Ordering::Relaxed);
         }
         todo.take()
+    }
+
+    /// Lets a node that was claimed wait again, for the same call, as a chain of this extent. For a thread
+    /// that holds `CLAIMS`.
+    fn put_back(&self, call: &Call, extent: Extent) {
+        let Call { op, operands, shape, postponed } = call;
+        let operands = collected(operands.iter().cloned());
+        let (op, shape) = (op.clone(), shape.clone());
+        let call = Box::new(Call { op, operands, shape, postponed: postponed + 1 });
+        // Later it may only have become smaller: operands are computed meanwhile.
+        let _ = self.postponed.set(extent);
+        if let Some(mut todo) = self.todo.lock() {
+            *todo = Some(Todo::Call(call));
+        }
     }
 
     /// Waits for the thread that claimed the node.
@@ -197,7 +223,7 @@ impl Node {
         let _claims = CLAIMS.lock();
         let process = process::current();
         let todo = self.take(process)?;
-        let mut chain = Chain(Vec::with_capacity(self.extent.nodes));
+        let mut chain = Chain(Vec::with_capacity(self.extent().nodes));
         chain.claim(self.this.upgrade()?, todo, process);
         chain.find_holders();
         Some(chain)
@@ -267,9 +293,9 @@ impl Deferred for Node {
     }
 
     fn fold_pieces(&self, held: bool, pieces: PieceReduction<'_>) -> Result<bool> {
-        let Extent { producers, row, .. } = self.extent;
-        let fits =
-            producers == 0 && !self.extent.is_by_row(self.count) && pieces.len.is_multiple_of(row.max(1));
+        let extent = self.extent();
+        let Extent { producers, row, .. } = extent;
+        let fits = producers == 0 && !extent.is_by_row(self.count) && pieces.len.is_multiple_of(row.max(1));
         match fits.then(|| self.claim()).flatten() {
             Some(chain) => chain.fold_pieces(held, pieces),
             None => Ok(false),
@@ -282,8 +308,10 @@ pub(super) struct Claimed {
     node: Arc<Node>,
     /// Until the program is made of it.
     todo: Option<Todo>,
-    /// Whether a tensor outside of the chain holds the result, so that it has to be stored.
+    /// Whether the result is stored, since a tensor outside of the chain holds it.
     pub is_held: bool,
+    /// Whether a tensor outside of the chain holds the result, which is [postponed](super::postpone).
+    is_postponed: bool,
 }
 
 impl Claimed {
@@ -292,7 +320,12 @@ impl Claimed {
     }
 
     pub(super) fn extent(&self) -> Extent {
-        self.node.extent
+        self.node.extent()
+    }
+
+    /// The node's work, until the program is made of it.
+    pub(super) fn todo(&self) -> Option<&Todo> {
+        self.todo.as_ref()
     }
 
     /// Takes the operation of a node that waits for one.
@@ -329,7 +362,7 @@ pub(super) fn provider(claimed: &[Claimed], tensor: &Tensor) -> Option<usize> {
 
 /// The nodes that a thread computes, operands before their users; the last node is the one being read. Every
 /// node has a result afterwards, also after a panic, since other threads may wait for it.
-struct Chain(Vec<Claimed>);
+pub(super) struct Chain(pub Vec<Claimed>);
 
 impl Chain {
     /// Claims a node, whose work was taken, after the nodes below it. Operands that still wait are all part
@@ -343,7 +376,7 @@ impl Chain {
                 self.claim(below, todo, process);
             }
         }
-        self.0.push(Claimed { node, todo: Some(todo), is_held: false });
+        self.0.push(Claimed { node, todo: Some(todo), is_held: false, is_postponed: false });
     }
 
     /// Finds the nodes whose results are held by tensors outside of the chain. No result gets its first such
@@ -352,14 +385,25 @@ impl Chain {
     fn find_holders(&mut self) {
         // How many operands of the chain each result is, and how many tensors hold it.
         let mut counts: SmallVec<[(usize, usize); MAX_NODES]> = smallvec![(0, 0); self.0.len()];
-        for tensor in self.0.iter().filter_map(|claimed| claimed.todo.as_ref()).flat_map(Todo::tensors) {
-            if let Some(k) = provider(&self.0, tensor) {
-                counts[k] = (counts[k].0 + 1, tensor.holders());
-            }
-        }
-        for (claimed, (uses, holders)) in self.0.iter_mut().zip(counts) {
+        for k in (0..self.0.len()).rev() {
+            let (uses, holders) = counts[k];
             // The result that is being read is no operand.
-            claimed.is_held = uses == 0 || holders > uses;
+            let is_read = k + 1 == self.0.len();
+            let is_held = is_read || holders > uses;
+            let postponed = (is_held && !is_read).then(|| self.postponed(k)).flatten();
+            self.0[k].is_held = is_held && postponed.is_none();
+            let Some(todo) = &self.0[k].todo else { continue };
+            for tensor in todo.tensors() {
+                if let Some(below) = provider(&self.0, tensor) {
+                    // The call of a postponed result goes on holding its operands.
+                    let uses = counts[below].0 + usize::from(postponed.is_none());
+                    counts[below] = (uses, tensor.holders());
+                }
+            }
+            if let (Some(extent), Todo::Call(call)) = (postponed, todo) {
+                self.0[k].node.put_back(call, extent);
+                self.0[k].is_postponed = true;
+            }
         }
     }
 
@@ -368,7 +412,7 @@ impl Chain {
         if let Some(k) = self.0.iter().position(Claimed::is_producer) {
             // A chain of its own, which leaves nobody waiting either if the kernel panics.
             let mut kernel = Chain(alloc::vec![self.0.remove(k)]);
-            let [Claimed { node, todo, is_held }] = &mut kernel.0[..] else { unreachable!("one node") };
+            let [Claimed { node, todo, is_held, .. }] = &mut kernel.0[..] else { unreachable!("one node") };
             let Some(Todo::Produce(producer, dtype)) = todo.take() else {
                 unreachable!("found for its kernel")
             };
@@ -433,7 +477,7 @@ impl Chain {
     /// the node that is being read.
     fn finish(&self, results: Result<Vec<Result<Bytes>>>) -> Result<()> {
         let results = results.inspect_err(|error| {
-            for claimed in &self.0 {
+            for claimed in self.0.iter().filter(|claimed| !claimed.is_postponed) {
                 let _ = claimed.node.result.set(Err(error.clone()));
             }
         })?;
@@ -451,7 +495,7 @@ impl Drop for Chain {
         for claimed in &self.0 {
             // Nobody holds a result that was not stored, unless its computation panicked, or `evaluate_all`
             // of another thread found the node meanwhile and waits for it.
-            if claimed.node.waits() {
+            if !claimed.is_postponed && claimed.node.waits() {
                 let error = Error::argument("deferred", "result", "lost in a panic", "a result");
                 let _ = claimed.node.result.set(Err(error));
             }

@@ -17,10 +17,11 @@ use crate::elementwise::light::LightFn;
 use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::parallel::Work;
+use crate::small::collected;
 use crate::storage::{PieceReduction, Producer};
 use crate::walk::Walk;
 use crate::{Bytes, Shape, Tensor, storage};
-use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use flex_math::simd::WIDEST;
@@ -132,7 +133,7 @@ impl Target {
 }
 
 pub(super) struct Step {
-    pub op: Box<dyn AnyOp>,
+    pub op: Arc<dyn AnyOp>,
     pub src: SmallVec<[Place; 3]>,
     pub target: Target,
     /// The size of an element of the result.
@@ -300,13 +301,12 @@ impl ChainProgram {
             let scale = whole / claimed[k].count();
             let operand_scale = operand_scale(&*op, scale);
             let mut src: SmallVec<[Place; 3]> =
-                operands.iter().map(|operand| program.place(operand, operand_scale)).collect();
+                collected(operands.iter().map(|operand| program.place(operand, operand_scale)));
             // Row results that are read along rows keep their registers: the last result of a pass, which may
             // overwrite what its steps read, has another order.
-            let mut dying: SmallVec<[usize; 3]> = (0..k)
-                .filter(|&step| last_use[step] == k && program.steps[step].spread.is_none())
-                .filter_map(|step| program.steps[step].target.register())
-                .collect();
+            let dying = (0..k).filter(|&step| last_use[step] == k && program.steps[step].spread.is_none());
+            let mut dying: SmallVec<[usize; 3]> =
+                collected(dying.filter_map(|step| program.steps[step].target.register()));
             let target = if claimed[k].is_held {
                 program.outputs.push(OutputForm { size, scale });
                 Target::Output(program.outputs.len() - 1)
@@ -494,7 +494,7 @@ impl ChainProgram {
         };
         let stored = (0..self.steps.len()).filter(is_stored);
         let mut registers: SmallVec<[usize; 16]> =
-            stored.filter_map(|k| self.steps[k].target.register()).collect();
+            collected(stored.filter_map(|k| self.steps[k].target.register()));
         registers.sort_unstable();
         registers.dedup();
         let gathered = self.leaves.iter().filter(|leaf| matches!(leaf.form, LeafForm::Rows { .. })).count();
@@ -584,7 +584,7 @@ impl ChainProgram {
             };
             for (step, (src, was)) in self.steps.iter_mut().zip(&places) {
                 step.target = target(*was);
-                step.src = src.iter().map(|place| place.moved(target)).collect();
+                step.src = collected(src.iter().map(|place| place.moved(target)));
             }
             self.outputs = vec![forms[output]];
             let mut result = [self.try_alloc(0)?];
@@ -796,7 +796,7 @@ fn operands_of(
             None => StepOperand::Leaf(leaf(tensor, shape, scale, leaves)),
         },
     };
-    operands.into_iter().map(operand).collect()
+    collected(operands.into_iter().map(operand))
 }
 
 /// The number of the leaf that reads `tensor` as an operand of an output of this shape, or of a reduction.

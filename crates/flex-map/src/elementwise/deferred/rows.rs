@@ -107,8 +107,8 @@ fn reduce_each(
         return None;
     }
     let operands: Operands = smallvec![Input::Tensor(operand.clone())];
-    let op = Box::new(ReduceRows { name, dtype, reducer });
-    let call = Call { op, operands, shape: operand.shape().clone() };
+    let op = Arc::new(ReduceRows { name, dtype, reducer });
+    let call = Call { op, operands, shape: operand.shape().clone(), postponed: 0 };
     let rows = count / row;
     let node = Node::new(Todo::Call(Box::new(call)), rows, extent);
     reductions.add(&node);

@@ -66,8 +66,8 @@ fn scaled(x: Tensor, by: f64) -> Tensor {
 #[cfg_attr(target_family = "wasm", ignore = "catches a panic")]
 fn what_is_lost_in_a_panic_is_an_error() {
     let x = values(&IMAGES, 1);
-    let y = scaled(x, 3.0);
-    let z = unary(Unary::Relu, y.clone()).unwrap();
+    let y = binary(Binary::Add, x, values(&IMAGES, 2)).unwrap();
+    let z = unary(Unary::Exp, y.clone()).unwrap();
     assert!(waits(&z));
     let sums = z.reduce_when_computed(row_reduction(&z, Panics)).unwrap();
     assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| sums.evaluate())).is_err());
@@ -161,8 +161,8 @@ fn reductions_of_rows_are_part_of_the_chain() {
         assert_eq!((node(&top).whole, node(&top).row), (shape[0] * row, row));
         drop((product, e, halved));
         top.evaluate().unwrap();
-        // By the same pass.
-        assert!(!waits(&sums) && !waits(&held));
+        // By the same pass; the product with a number is postponed.
+        assert!(!waits(&sums) && waits(&held));
         let (x, sums, top) = (x.to_vec::<f32>(), sums.to_vec::<f32>(), top.to_vec::<f32>());
         for (r, x) in x.chunks_exact(row).enumerate() {
             let sum = x.iter().map(|x| f64::from(x * 0.5 * (x * 3.0))).sum::<f64>() as f32;
@@ -234,9 +234,10 @@ fn few_reductions_keep_their_operands() {
 #[test]
 fn results_have_the_same_bits_one_by_one() {
     for row in [60, 101, 3000] {
-        let x = values(&[120_000 / row, row], 1);
+        let [x, y] = [1, 2].map(|seed| values(&[120_000 / row, row], seed));
         let chain = || {
-            let (first, e) = (scaled(x.clone(), 0.5), unary(Unary::Exp, x.clone()).unwrap());
+            let first = binary(Binary::Mul, x.clone(), y.clone()).unwrap();
+            let e = unary(Unary::Exp, x.clone()).unwrap();
             let product = binary(Binary::Mul, first.clone(), e.clone()).unwrap();
             let sums = row_sums(&product);
             let difference = binary(Binary::Sub, first.clone(), sums.clone()).unwrap();
@@ -428,14 +429,63 @@ fn small_tensors_do_not_wait() {
 #[test]
 fn results_that_somebody_holds_are_stored_by_the_same_pass() {
     let x = values(&IMAGES, 1);
-    let held = scaled(x.clone(), 3.0);
+    let held = binary(Binary::Mul, x.clone(), values(&IMAGES, 2)).unwrap();
     let dropped = scaled(held.clone(), 0.5);
     let top = unary(Unary::Neg, dropped.clone()).unwrap();
     drop(dropped);
     top.evaluate().unwrap();
     assert!(!waits(&held));
-    let want: Vec<f32> = x.to_vec::<f32>().iter().map(|x| x * 3.0).collect();
+    let factors = values(&IMAGES, 2).to_vec::<f32>();
+    let want: Vec<f32> = x.to_vec::<f32>().iter().zip(factors).map(|(x, y)| x * y).collect();
     assert_eq!(held.to_vec::<f32>(), want);
+}
+
+/// A norm's centred and scaled elements, held as gradients hold them.
+#[test]
+fn results_that_cost_little_are_computed_again() {
+    let shape = [300, 400];
+    let x = values(&shape, 1);
+    let sums = row_sums(&operand_of_reduction(x.clone(), 1));
+    let centred = binary(Binary::Sub, x.clone(), sums.clone()).unwrap();
+    let squares = row_sums(&binary(Binary::Mul, centred.clone(), centred.clone()).unwrap());
+    let quotient = binary(Binary::Div, centred.clone(), squares.clone()).unwrap();
+    let read = |seed: f64| {
+        let top = unary(Unary::Exp, scaled(quotient.clone(), seed)).unwrap();
+        assert!(waits(&top));
+        top.evaluate().unwrap();
+    };
+    read(0.5);
+    assert!(waits(&centred) && waits(&quotient) && !waits(&sums) && !waits(&squares));
+    // The chain of the quotient: the two operations, of `x` and the results of rows.
+    let extent = quotient.computation::<Node>().unwrap().extent();
+    assert_eq!((extent.nodes, extent.leaves, extent.row), (2, 3, 0));
+    read(0.25);
+    read(2.0);
+    assert!(waits(&centred) && waits(&quotient));
+    read(3.0);
+    assert!(!waits(&quotient), "stored at last");
+    let row = x.to_vec::<f32>()[400..800].to_vec();
+    let (sum, square) = (sums.to_vec::<f32>()[1], squares.to_vec::<f32>()[1]);
+    let want: Vec<f32> = row.iter().map(|x| x - sum).collect();
+    assert_eq!(centred.to_vec::<f32>()[400..800], want);
+    let want: Vec<f32> = want.iter().map(|x| x / square).collect();
+    assert_eq!(quotient.to_vec::<f32>()[400..800], want);
+}
+
+#[test]
+fn what_takes_more_memory_to_compute_again_is_stored() {
+    let shape = [300, 400];
+    let held = |f: &dyn Fn(Tensor) -> Tensor| {
+        let held = f(values(&shape, 1));
+        binary(Binary::Mul, held.clone(), values(&shape, 3)).unwrap().evaluate().unwrap();
+        !waits(&held)
+    };
+    assert!(held(&|x| binary(Binary::Add, x, values(&shape, 2)).unwrap()), "two operands");
+    assert!(held(&|x| binary(Binary::Add, x, values(&[400, 300], 2).swap_axes(0, 1).unwrap()).unwrap()));
+    assert!(held(&|x| unary(Unary::Exp, x).unwrap()), "not light");
+    assert!(held(&|x| scaled(scaled(scaled(scaled(x, 2.0), 3.0), 4.0), 5.0)), "many operations");
+    assert!(!held(&|x| scaled(x, 2.0)));
+    assert!(!held(&|x| binary(Binary::Mul, x.clone(), x).unwrap()));
 }
 
 #[test]
