@@ -17,6 +17,7 @@ use crate::layout::{
     Layout, Strides, broadcast_shapes, checked_num_elements, contiguous_strides, stretched_stride,
 };
 use crate::parallel::Work;
+use crate::small::collected;
 use crate::{DType, Element, Scalar, Shape, Tensor};
 use smallvec::SmallVec;
 
@@ -252,7 +253,7 @@ fn run_general<const N: usize>(op: Op<N>, inputs: &mut [Input; N], may_wait: boo
     let output = run_of_shape(op, inputs, distinct, count, may_wait)?;
     // Not `expand`: its errors, which cannot occur here, would be 2 KB more of each program.
     let (rank, from) = (shape.len(), output.layout());
-    let strides = (0..rank).map(|axis| stretched_stride(from, &shape, axis)).collect();
+    let strides = collected((0..rank).map(|axis| stretched_stride(from, &shape, axis)));
     let layout = Layout::new(shape, strides, from.offset());
     Ok(output.with_layout(layout))
 }
@@ -428,12 +429,10 @@ fn output_layout(shape: Shape, inputs: &[Input]) -> Layout {
     }
     // Axes from the fastest to the slowest.
     let rank = shape.len();
-    let strides: SmallVec<[Strides; 3]> = inputs
-        .iter()
-        .filter_map(Input::tensor)
-        .map(|t| (0..rank).map(|axis| stretched_stride(t.layout(), &shape, axis)).collect())
-        .collect();
-    let mut order: SmallVec<[usize; 6]> = (0..rank).rev().collect();
+    let tensors = inputs.iter().filter_map(Input::tensor);
+    let stretched = |t: &Tensor| collected((0..rank).map(|axis| stretched_stride(t.layout(), &shape, axis)));
+    let strides: SmallVec<[Strides; 3]> = collected(tensors.map(stretched));
+    let mut order: SmallVec<[usize; 6]> = collected((0..rank).rev());
     for i in 1..rank {
         let mut at = i;
         for k in (0..i).rev() {

@@ -8,6 +8,7 @@ use super::kernel::{self, Kernel, RowBatch, RowSrc, Src};
 use crate::layout::{Layout, Strides, stretched_stride};
 use crate::parallel::thresholds::TASK_ELEMENTWISE_BYTES;
 use crate::parallel::{self, Work};
+use crate::small::collected;
 use crate::storage;
 use crate::walk::{Axis, Walk, copy_to_contiguous};
 use crate::{Bytes, Element};
@@ -282,7 +283,7 @@ impl Nest {
     fn of<const N: usize>(walk: &Walk<N>, n: usize) -> Self {
         Self {
             sizes: walk.axes().iter().map(|a| a.size).collect(),
-            strides: walk.axes().iter().map(|a| a.strides[n]).collect(),
+            strides: collected(walk.axes().iter().map(|a| a.strides[n])),
             offset: walk.offsets()[n],
         }
     }

@@ -1,5 +1,6 @@
 //! The size of each axis.
 
+use crate::small::collected;
 use core::fmt;
 use core::ops::{Deref, DerefMut};
 use smallvec::SmallVec;
@@ -128,7 +129,7 @@ impl From<&Shape> for Shape {
 
 impl FromIterator<usize> for Shape {
     fn from_iter<I: IntoIterator<Item = usize>>(sizes: I) -> Self {
-        Self { axes: sizes.into_iter().collect() }
+        Self { axes: collected(sizes.into_iter()) }
     }
 }
 

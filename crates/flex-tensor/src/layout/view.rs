@@ -2,6 +2,7 @@
 
 use super::{Layout, Shape, Slice, Strides, checked_num_elements, contiguous_strides};
 use crate::error::{Error, Result, check_axis};
+use crate::small::collected;
 use alloc::vec;
 
 impl Layout {
@@ -30,7 +31,7 @@ impl Layout {
         }
         Ok(Self {
             shape: axes.iter().map(|&a| self.shape[a]).collect(),
-            strides: axes.iter().map(|&a| self.strides[a]).collect(),
+            strides: collected(axes.iter().map(|&a| self.strides[a])),
             offset: self.offset,
         })
     }
