@@ -8,7 +8,7 @@
 mod common;
 
 use flex_core::elementwise::{Binary, Unary, binary, binary_scalar, cast, deferred, unary};
-use flex_core::{DType, Result, Scalar, Tensor, reduce};
+use flex_core::{DType, Result, Scalar, Tensor, movement, reduce};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Held by each test: the switch, and computing on demand, are the whole process's.
@@ -32,28 +32,29 @@ fn bits(tensor: Tensor) -> Vec<u8> {
     tensor.into_bytes().unwrap().to_vec()
 }
 
+/// Reductions of a matrix.
+const REDUCTIONS: [(&str, fn(Tensor) -> Result<Tensor>); 14] = [
+    ("sums of rows", |x| reduce::sum_dim(x, 1)),
+    ("means of rows", |x| reduce::mean_dim(x, 1)),
+    ("maxima of rows", |x| reduce::max_dim(x, 1)),
+    ("minima of rows", |x| reduce::min_dim(x, 1)),
+    ("products of rows", |x| reduce::prod_dim(x, 1)),
+    ("sums of columns", |x| reduce::sum_dim(x, 0)),
+    ("means of columns", |x| reduce::mean_dim(x, 0)),
+    ("maxima of columns", |x| reduce::max_dim(x, 0)),
+    ("products of columns", |x| reduce::prod_dim(x, 0)),
+    ("sum", reduce::sum),
+    ("mean", reduce::mean),
+    ("maximum", reduce::max),
+    ("minimum", reduce::min),
+    ("product", reduce::prod),
+];
+
 #[test]
 fn reductions_of_what_waits() {
     let _alone = alone();
     // Operations of every dtype.
     deferred::set_least_bytes(1);
-    type Reduction = fn(Tensor) -> Result<Tensor>;
-    let reductions: [(&str, Reduction); 14] = [
-        ("sums of rows", |x| reduce::sum_dim(x, 1)),
-        ("means of rows", |x| reduce::mean_dim(x, 1)),
-        ("maxima of rows", |x| reduce::max_dim(x, 1)),
-        ("minima of rows", |x| reduce::min_dim(x, 1)),
-        ("products of rows", |x| reduce::prod_dim(x, 1)),
-        ("sums of columns", |x| reduce::sum_dim(x, 0)),
-        ("means of columns", |x| reduce::mean_dim(x, 0)),
-        ("maxima of columns", |x| reduce::max_dim(x, 0)),
-        ("products of columns", |x| reduce::prod_dim(x, 0)),
-        ("sum", reduce::sum),
-        ("mean", reduce::mean),
-        ("maximum", reduce::max),
-        ("minimum", reduce::min),
-        ("product", reduce::prod),
-    ];
     // Rows shorter and longer than a tile, than an accumulator's block, and than a fold takes; columns that
     // are split among tasks and that are not; fewer elements than several tasks have.
     let shapes = [
@@ -73,6 +74,12 @@ fn reductions_of_what_waits() {
         [7, 12_288],
         [3, 40_960],
         [2, 163_840],
+        [2, 262_144],
+        // Rows of halves and doubles that end within a block, and columns in tiles.
+        [6, 20_481],
+        [3, 9000],
+        [16, 8200],
+        [70, 8200],
     ];
     for shape in shapes {
         for dtype in [DType::F32, DType::F64, DType::F16, DType::I32] {
@@ -87,7 +94,7 @@ fn reductions_of_what_waits() {
                 let sums = reduce::max_dim(binary_scalar(Binary::Add, x.clone(), Scalar::Int(1)).unwrap(), 1);
                 binary(Binary::Sub, x.clone(), sums.unwrap()).unwrap()
             };
-            for (name, reduce) in reductions {
+            for (name, reduce) in REDUCTIONS {
                 for chain in [&chain as &dyn Fn() -> Tensor, &of_rows] {
                     let ready = chain();
                     ready.evaluate().unwrap();
@@ -104,6 +111,78 @@ fn reductions_of_what_waits() {
         }
     }
     deferred::set_least_bytes(deferred::LEAST_BYTES);
+}
+
+#[test]
+fn reductions_of_copies_that_wait() {
+    let _alone = alone();
+    deferred::set_least_bytes(1);
+    // Channels are moved to the front, as batch norm's are.
+    for [n, c, len] in [[4, 6, 2100], [3, 5, 64], [2, 3, 70_001], [70, 3, 100], [1, 8, 100], [5, 1, 100]] {
+        for dtype in [DType::F32, DType::F64, DType::F16, DType::I32] {
+            let x = cast(values(&[n, c, len]), dtype).unwrap();
+            x.evaluate().unwrap();
+            let chain = || binary(Binary::Mul, x.clone(), x.clone()).unwrap();
+            let turned = |x: Tensor| x.swap_axes(0, 1).unwrap();
+            for (name, reduce) in REDUCTIONS {
+                let what = format!("{name} of {:?} {dtype:?}", [n, c, len]);
+                for waits in [false, true] {
+                    let source = || {
+                        let source = chain();
+                        if !waits {
+                            source.evaluate().unwrap();
+                        }
+                        source
+                    };
+                    let eager = source();
+                    eager.evaluate().unwrap();
+                    let eager = turned(eager).to_contiguous().unwrap().reshape([c, n * len]).unwrap();
+                    let want = bits(reduce(eager.clone()).unwrap());
+                    let copy =
+                        |source: Tensor| movement::reshape(turned(source), [c, n * len].into()).unwrap();
+                    let unheld = copy(source());
+                    assert_eq!(unheld.waits(), n > 1 && c > 1 || waits, "{what}");
+                    assert!(bits(reduce(unheld).unwrap()) == want, "{what}");
+                    let (held, held_source) = (copy(source()), source());
+                    assert!(bits(reduce(held.clone()).unwrap()) == want, "{what}, held");
+                    assert!(bits(held) == bits(eager), "{what}: the copy");
+                    assert!(bits(reduce(copy(held_source.clone())).unwrap()) == want, "{what}, held source");
+                    assert!(bits(held_source) == bits(chain()), "{what}: the source");
+                }
+            }
+        }
+    }
+    deferred::set_least_bytes(deferred::LEAST_BYTES);
+}
+
+#[test]
+fn copies_that_wait_are_read_by_several_threads() {
+    let _alone = alone();
+    let x = values(&[30, 40, 700]);
+    let want = bits(x.clone().swap_axes(0, 1).unwrap().to_contiguous().unwrap());
+    for _ in 0..10 {
+        let turned = times(x.clone(), 1.0).swap_axes(0, 1).unwrap();
+        let copy = movement::reshape(turned, [40, 21_000].into()).unwrap();
+        assert!(copy.waits());
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| copy.evaluate().unwrap());
+            }
+        });
+        assert!(!copy.waits());
+        let mut written = copy.clone();
+        drop(copy);
+        assert!(written.dense_bytes_mut().is_some(), "the copy is a plain buffer");
+        assert!(bits(written) == want);
+    }
+    let [short, small] = [[30, 700, 40], [30, 40, 7]].map(|shape| values(&shape));
+    for x in [short, small] {
+        let [a, b, c] = x.shape()[..] else { unreachable!("three axes") };
+        let copy = movement::reshape(x.swap_axes(0, 2).unwrap(), [c, a * b].into()).unwrap();
+        assert!(!copy.waits(), "short runs, or few elements");
+    }
+    let wrong = movement::reshape(x.swap_axes(0, 1).unwrap(), [40, 7].into());
+    assert!(wrong.unwrap_err().to_string().contains("reshape"));
 }
 
 #[test]

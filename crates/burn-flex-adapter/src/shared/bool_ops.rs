@@ -27,7 +27,7 @@ macro_rules! bool_ops {
 
         // Views.
         ops! {
-            bool_reshape(tensor: T, shape: Shape) => tensor.0.reshape(shape);
+            bool_reshape(tensor: T, shape: Shape) => movement::reshape(tensor.0, shape.into());
             bool_slice(tensor: T, slices: &[Slice]) => tensor.0.slice(&convert::slices(slices));
             bool_transpose(tensor: T) => transpose(tensor);
             bool_swap_dims(tensor: T, dim1: usize, dim2: usize) => tensor.0.swap_axes(dim1, dim2);

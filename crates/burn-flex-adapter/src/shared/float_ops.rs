@@ -35,7 +35,7 @@ macro_rules! float_ops {
 
         // Views.
         ops! {
-            float_reshape(tensor: T, shape: Shape) => tensor.0.reshape(shape);
+            float_reshape(tensor: T, shape: Shape) => movement::reshape(tensor.0, shape.into());
             float_slice(tensor: T, slices: &[Slice]) => tensor.0.slice(&convert::slices(slices));
             float_transpose(tensor: T) => transpose(tensor);
             float_swap_dims(tensor: T, dim1: usize, dim2: usize) => tensor.0.swap_axes(dim1, dim2);

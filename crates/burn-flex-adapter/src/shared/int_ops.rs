@@ -39,7 +39,7 @@ macro_rules! int_ops {
 
         // Views.
         ops! {
-            int_reshape(tensor: T, shape: Shape) => tensor.0.reshape(shape);
+            int_reshape(tensor: T, shape: Shape) => movement::reshape(tensor.0, shape.into());
             int_slice(tensor: T, slices: &[Slice]) => tensor.0.slice(&convert::slices(slices));
             int_transpose(tensor: T) => transpose(tensor);
             int_swap_dims(tensor: T, dim1: usize, dim2: usize) => tensor.0.swap_axes(dim1, dim2);

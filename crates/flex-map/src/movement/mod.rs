@@ -1,7 +1,7 @@
 //! Data movement: copies that change the positions of elements, never their values. Every dtype is moved as
 //! the unsigned integer of its width.
 //!
-//! * [`cat`] and [`repeat`] build larger tensors, [`slice_assign`] overwrites a part of one, [`arange`]
+//! * [`cat`] and [`repeat`] build larger tensors, [`reshape`] copies only where it has to, [`slice_assign`] overwrites a part of one, [`arange`]
 //!   counts.
 //! * Other operations are built from two copies: `Tensor::materialise` copies any layout to row-major order,
 //!   and `region` copies any layout into a strided region of a buffer.
@@ -19,13 +19,26 @@ pub use repeat::repeat;
 use crate::error::{Error, Result, integer_range};
 use crate::parallel::thresholds::TASK_ARANGE_ELEMENTS;
 use crate::parallel::{self, Work};
-use crate::{DType, Element, Slice, Tensor};
+use crate::{DType, Element, Shape, Slice, Tensor};
 use region::copy_into_view;
 
 /// The tensor in row-major order over a buffer that nothing else shares: the tensor itself if possible,
 /// otherwise a copy.
 pub fn into_writable(tensor: Tensor) -> Result<Tensor> {
     if tensor.is_contiguous() && tensor.is_unique() { Ok(tensor) } else { tensor.materialise() }
+}
+
+/// The same elements in the same row-major order under another shape: a view where strides can express the
+/// shape, otherwise a copy, which waits for its reader if it is large.
+///
+/// # Errors
+/// The element counts differ, or the system has no room for a copy that does not wait.
+pub fn reshape(tensor: Tensor, shape: Shape) -> Result<Tensor> {
+    #[cfg(feature = "std")]
+    if let Some(copy) = crate::elementwise::deferred::row_major(&tensor, &shape) {
+        return Ok(copy);
+    }
+    tensor.reshape(shape)
 }
 
 /// `tensor` with the elements that `slices` select (see [`Layout::slice`](crate::Layout::slice)) replaced by

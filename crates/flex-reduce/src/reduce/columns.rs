@@ -8,7 +8,7 @@ use super::traversal::MIN_COLUMNS;
 use crate::Tensor;
 use crate::error::Result;
 use crate::parallel::{self, Work};
-use crate::storage::{PieceReduction, Scratch};
+use crate::storage::{PieceReduction, Pieces, Scratch};
 use crate::walk::Walk;
 use alloc::vec::Vec;
 use core::ops::{Range, RangeInclusive};
@@ -135,9 +135,12 @@ pub(super) fn columns_when_computed(
     kernel: &dyn ReduceKernel,
 ) -> Result<Option<ColumnPartials>> {
     let facts = kernel.facts();
+    if width.div_ceil(TILE) >= ENOUGH_TASKS {
+        return wide_columns_when_computed(tensor, [n, width], kernel);
+    }
     let block = rows_of_a_task(n, width * facts.element);
     // Otherwise the rows are not split.
-    if width < MIN_COLUMNS || width.div_ceil(TILE) >= ENOUGH_TASKS || block >= n {
+    if width < MIN_COLUMNS || block >= n {
         return Ok(None);
     }
     let size = width.min(TILE) * facts.accumulator;
@@ -152,13 +155,54 @@ pub(super) fn columns_when_computed(
             columns.fold(t * TILE, 0..rows, width, partial, &mut Scratch::default());
         }
     };
-    let pieces = PieceReduction {
-        len: block * width,
+    let reduction = PieceReduction {
+        pieces: Pieces::Even(block * width),
         partials: bytemuck::cast_slice_mut(&mut partials.words),
         partial: tiles * each * WORD,
         fold: &fold,
     };
-    Ok(tensor.fold_when_computed(pieces)?.then_some(partials))
+    Ok(tensor.fold_when_computed(reduction)?.then_some(partials))
+}
+
+/// Most bytes of the columns that are reduced together while they are computed: a part of a second-level cache.
+const PIECE_BYTES: usize = 256 * 1024;
+
+/// [`columns_when_computed`] where tasks are tiles of columns. A piece has several tiles, so that memory is read
+/// in long runs.
+fn wide_columns_when_computed(
+    tensor: &mut Tensor,
+    [n, width]: [usize; 2],
+    kernel: &dyn ReduceKernel,
+) -> Result<Option<ColumnPartials>> {
+    let facts = kernel.facts();
+    let tiles = PIECE_BYTES / (n * TILE * facts.element);
+    if tiles == 0 {
+        return Ok(None);
+    }
+    let len = tiles * TILE;
+    let room = [width.next_multiple_of(len), 1];
+    let mut partials = ColumnPartials::new(room, facts.result, TILE * facts.accumulator);
+    let each = partials.each * WORD;
+    let fold = |piece: &[u8], partial: &mut [u8]| {
+        let width = piece.len() / (n * facts.element);
+        let columns = ReduceColumns::contiguous(kernel, piece, [n, width]);
+        for (t, partial) in partial.chunks_exact_mut(each).take(width.div_ceil(TILE)).enumerate() {
+            let width = TILE.min(width - t * TILE);
+            let partial = &mut partial[..columns.partial_size(width)];
+            columns.fold(t * TILE, 0..n, width, partial, &mut Scratch::default());
+        }
+    };
+    let runs = |k: usize, run: &mut dyn FnMut(Range<usize>)| {
+        let columns = k * len..((k + 1) * len).min(width);
+        (0..n).for_each(|row| run(row * width + columns.start..row * width + columns.end));
+    };
+    let reduction = PieceReduction {
+        pieces: Pieces::Runs { of: &runs, longest: n * len },
+        partials: bytemuck::cast_slice_mut(&mut partials.words),
+        partial: tiles * each,
+        fold: &fold,
+    };
+    Ok(tensor.fold_when_computed(reduction)?.then_some(partials))
 }
 
 /// The partial results of blocks of rows of a matrix: for each block, one for each tile of columns.

@@ -9,7 +9,7 @@ use super::traversal::{AccessPath, Traversal, unordered_elements};
 use crate::error::Result;
 use crate::layout::{Layout, checked_num_elements};
 use crate::parallel::{self, Work};
-use crate::storage::{PieceReduction, RowReducer, RowReduction};
+use crate::storage::{PieceReduction, Pieces, RowReducer, RowReduction};
 use crate::walk::Walk;
 use crate::{DType, Shape, Tensor};
 use alloc::boxed::Box;
@@ -69,8 +69,9 @@ fn reduce_all_when_computed(
     let (each, element) = (facts.accumulator, facts.element);
     with_scratch(n.div_ceil(TASK) * each, &mut |partials| {
         let fold = |piece: &[u8], acc: &mut [u8]| fold_run(kernel, piece, 0, piece.len() / element, acc);
-        let pieces = PieceReduction { len: TASK, partials: &mut *partials, partial: each, fold: &fold };
-        let folded = tensor.fold_when_computed(pieces)?;
+        let pieces = Pieces::Even(TASK);
+        let reduction = PieceReduction { pieces, partials: &mut *partials, partial: each, fold: &fold };
+        let folded = tensor.fold_when_computed(reduction)?;
         Ok(folded.then(|| {
             kernel.merge(partials);
             result_of_all(kernel, &partials[..each], n, 1, dtype)
@@ -194,7 +195,7 @@ pub(super) fn reduce_axis(
         if let Some(result) = reduce_when_computed(op, &tensor, axis, kernel, dtype) {
             return Ok(result);
         }
-        if let Some(result) = long_rows_when_computed(op, &mut tensor, axis, kernel, dtype)? {
+        if let Some(result) = rows_when_computed(op, &mut tensor, axis, kernel, dtype)? {
             return Ok(result);
         }
         let [before, after] = [&tensor.shape()[..axis], &tensor.shape()[axis + 1..]];
@@ -265,13 +266,14 @@ fn is_last(tensor: &Tensor, axis: usize) -> bool {
     tensor.shape()[axis + 1..].iter().all(|&size| size == 1)
 }
 
-/// Most elements of a piece of a long row that is reduced while it is computed: 64 KiB of f32.
+/// Most elements of a piece that is reduced while it is computed, unless a row that is not reduced in blocks is
+/// longer: 64 KiB of f32.
 const PIECE: usize = 16 * 1024;
 
-/// The reduction of the rows of a tensor that waits, where rows are so long that they are reduced in blocks:
-/// pieces of rows are reduced while they are computed, in the order of [`fold_run`]. `None` if the axis is
-/// not the last, if whole blocks do not make up a row, or if the tensor has to be computed first.
-fn long_rows_when_computed(
+/// The reduction of the rows of a tensor that waits, in pieces that are reduced while they are computed: some
+/// rows, or blocks of a row that is reduced in blocks, in the order of [`fold_run`]. `None` if the axis is not
+/// the last, or if the tensor has to be computed first.
+fn rows_when_computed(
     op: &'static str,
     tensor: &mut Tensor,
     axis: usize,
@@ -279,25 +281,45 @@ fn long_rows_when_computed(
     dtype: DType,
 ) -> Result<Option<Tensor>> {
     let (n, facts) = (tensor.shape()[axis], kernel.facts());
-    if !is_last(tensor, axis) || n <= facts.longest || !n.is_multiple_of(facts.longest) {
+    if !is_last(tensor, axis) || n < 2 {
         return Ok(None);
     }
-    // Blocks are merged pairwise. A piece is a power of two of blocks, so it is one operand of a merge.
-    let mut len = facts.longest;
-    while 2 * len <= PIECE && n.is_multiple_of(2 * len) {
+    let (each, result, count) = (facts.accumulator, facts.result, tensor.num_elements());
+    // Rows that are split among tasks have blocks, too.
+    let block = if n >= LONG_ROW { facts.longest.min(TASK) } else { facts.longest };
+    let has_blocks = n > block;
+    // Elements of a piece. Blocks are merged pairwise. A piece is a power of two of blocks, or ends with the
+    // row, so it is one operand of a merge.
+    let mut len = if has_blocks { block } else { n * (PIECE / n).max(1) };
+    let is_even = !has_blocks || n.is_multiple_of(len);
+    while has_blocks && 2 * len <= PIECE && (!is_even || n.is_multiple_of(2 * len)) {
         len *= 2;
     }
-    let (each, result) = (facts.accumulator, facts.result);
-    with_scratch(tensor.num_elements() / len * each, &mut |partials| {
-        let fold = |piece: &[u8], acc: &mut [u8]| fold_run(kernel, piece, 0, len, acc);
-        let pieces = PieceReduction { len, partials: &mut *partials, partial: each, fold: &fold };
-        if !tensor.fold_when_computed(pieces)? {
+    // Partial results of a row, and of a piece.
+    let (of_row, of_piece) = if has_blocks { (n.div_ceil(len), 1) } else { (1, len / n) };
+    let runs = |k: usize, run: &mut dyn FnMut(Range<usize>)| {
+        let (row, first) = (k / of_row * n, k % of_row * len);
+        run(row + first..row + (first + len).min(n));
+    };
+    let pieces = if is_even { Pieces::Even(len) } else { Pieces::Runs { of: &runs, longest: len } };
+    with_scratch((count / n * of_row).next_multiple_of(of_piece) * each, &mut |partials| {
+        let fold = |piece: &[u8], acc: &mut [u8]| {
+            let len = piece.len() / facts.element;
+            if has_blocks {
+                return fold_run(kernel, piece, 0, len, acc);
+            }
+            let starts = RowStarts { first: 0, stride: n as isize };
+            kernel.fold_rows(piece, starts, n, &mut acc[..len / n * each]);
+        };
+        let partial = of_piece * each;
+        let reduction = PieceReduction { pieces, partials: &mut *partials, partial, fold: &fold };
+        if !tensor.fold_when_computed(reduction)? {
             return Ok(None);
         }
         let mut shape = tensor.shape().clone();
         shape[axis] = 1;
         let write = &mut |out: &mut [u8]| {
-            for (row, out) in partials.chunks_exact_mut(n / len * each).zip(out.chunks_exact_mut(result)) {
+            for (row, out) in partials.chunks_exact_mut(of_row * each).zip(out.chunks_exact_mut(result)) {
                 kernel.merge(row);
                 kernel.finish(&row[..each], n, 1, out);
             }

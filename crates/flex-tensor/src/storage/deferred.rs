@@ -6,6 +6,7 @@ use crate::{DType, Shape, Tensor};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::any::Any;
+use core::ops::Range;
 
 /// A computation whose result is the bytes of a tensor. It runs when somebody first reads the bytes, and
 /// never if nobody does. [`Tensor::deferred`](crate::Tensor::deferred) makes a tensor of it.
@@ -51,14 +52,41 @@ pub trait Deferred: Any + Send + Sync {
 
 /// A reduction of pieces of a tensor, each to a partial result.
 pub struct PieceReduction<'a> {
-    /// Elements of a piece; the last may have fewer.
-    pub len: usize,
-    /// The partial results, one after the other.
+    /// How the elements are cut into pieces.
+    pub pieces: Pieces<'a>,
+    /// The partial results of the pieces, one after the other.
     pub partials: &'a mut [u8],
     /// Bytes of a partial result.
     pub partial: usize,
     /// Writes the partial result of a piece.
     pub fold: &'a (dyn Fn(&[u8], &mut [u8]) + Sync),
+}
+
+/// How the elements of a tensor are cut into pieces. Each element belongs to one piece.
+#[derive(Clone, Copy)]
+pub enum Pieces<'a> {
+    /// Pieces of this many consecutive elements; the last may have fewer.
+    Even(usize),
+    /// Pieces that consist of several runs, such as a few columns of a matrix.
+    Runs {
+        /// The runs of a piece, given its number.
+        of: &'a RunsOfPiece<'a>,
+        /// Elements of the longest piece.
+        longest: usize,
+    },
+}
+
+/// Hands over the runs of consecutive elements of a piece, given its number.
+pub type RunsOfPiece<'a> = dyn Fn(usize, &mut dyn FnMut(Range<usize>)) + Sync + 'a;
+
+impl Pieces<'_> {
+    /// Elements of the longest piece of `count` elements.
+    pub fn longest(&self, count: usize) -> usize {
+        match *self {
+            Self::Even(len) => len.min(count),
+            Self::Runs { longest, .. } => longest,
+        }
+    }
 }
 
 /// A reduction of rows, each to one element.

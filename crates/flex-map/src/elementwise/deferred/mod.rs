@@ -19,6 +19,7 @@
 //! operation checks its arguments at its call; only memory can turn out to be missing later.
 //!
 //! * `constant.rs`: tensors of one number;
+//! * `copy.rs`: row-major copies of views;
 //! * `node.rs`: operations that wait, and the thread that computes them;
 //! * `postpone.rs`: results that go on waiting after a chain has computed them;
 //! * `program.rs`: from a chain to a list of steps over registers;
@@ -28,6 +29,7 @@
 //! * `rows.rs`: reductions of rows.
 
 mod constant;
+mod copy;
 mod node;
 mod pass;
 mod postpone;
@@ -51,6 +53,7 @@ use crate::{DType, Shape, Tensor};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 pub(super) use constant::{constant, number_of_constant, ones_of_product};
+pub(crate) use copy::row_major;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use node::{Call, Node, Todo};
 pub use rows::operand_of_reduction;

@@ -9,14 +9,14 @@ use super::program::{ChainProgram, LARGE};
 use super::{AnyOp, Extent, MAX_LEAVES, MAX_NODES, Operands, rows};
 use crate::error::{Error, Result};
 use crate::small::collected;
-use crate::storage::{Deferred, Lock, PieceReduction, Producer, RowReduction, process};
+use crate::storage::{Deferred, Lock, PieceReduction, Pieces, Producer, RowReduction, process};
 use crate::{Bytes, DType, Shape, Tensor};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 use std::sync::OnceLock;
 
 /// The work that a node has to do.
@@ -292,12 +292,16 @@ impl Deferred for Node {
         rows::reduce(self, operand, reduction)
     }
 
-    fn fold_pieces(&self, held: bool, pieces: PieceReduction<'_>) -> Result<bool> {
+    fn fold_pieces(&self, held: bool, reduction: PieceReduction<'_>) -> Result<bool> {
         let extent = self.extent();
         let Extent { producers, row, .. } = extent;
-        let fits = producers == 0 && !extent.is_by_row(self.count) && pieces.len.is_multiple_of(row.max(1));
+        let whole_rows = match reduction.pieces {
+            Pieces::Even(len) => len.is_multiple_of(row.max(1)),
+            Pieces::Runs { .. } => row == 0,
+        };
+        let fits = producers == 0 && !extent.is_by_row(self.count) && whole_rows;
         match fits.then(|| self.claim()).flatten() {
-            Some(chain) => chain.fold_pieces(held, pieces),
+            Some(chain) => chain.fold_pieces(held, reduction),
             None => Ok(false),
         }
     }
@@ -384,7 +388,7 @@ impl Chain {
     /// meanwhile, the result is stored although nobody will read it.
     fn find_holders(&mut self) {
         // How many operands of the chain each result is, and how many tensors hold it.
-        let mut counts: SmallVec<[(usize, usize); MAX_NODES]> = smallvec![(0, 0); self.0.len()];
+        let mut counts = alloc::vec![(0, 0); self.0.len()];
         for k in (0..self.0.len()).rev() {
             let (uses, holders) = counts[k];
             // The result that is being read is no operand.
@@ -448,8 +452,14 @@ impl Chain {
     /// Computes the chain, and folds pieces of the result that is being read, which is stored if it is
     /// `held`. Returns whether they were folded: where there is too little memory for all results, the
     /// results are computed singly.
-    fn fold_pieces(mut self, held: bool, pieces: PieceReduction<'_>) -> Result<bool> {
-        let (results, folded) = match ChainProgram::new(&mut self.0).fold_pieces(held, pieces) {
+    fn fold_pieces(mut self, held: bool, reduction: PieceReduction<'_>) -> Result<bool> {
+        let is_stored = |claimed: &Claimed| claimed.is_held;
+        let stores = held || self.0.split_last().is_some_and(|(_, before)| before.iter().any(is_stored));
+        if stores && matches!(reduction.pieces, Pieces::Runs { .. }) {
+            self.compute()?;
+            return Ok(false);
+        }
+        let (results, folded) = match ChainProgram::new(&mut self.0).fold_pieces(held, reduction) {
             Ok((results, folded)) => (Ok(results), folded),
             Err(error) => (Err(error), false),
         };

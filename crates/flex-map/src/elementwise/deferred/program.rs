@@ -247,7 +247,7 @@ pub(super) struct ChainProgram {
 
 /// How pieces of the last output are folded while they are in the cache.
 pub(super) struct Folding<'a> {
-    pub pieces: PieceReduction<'a>,
+    pub reduction: PieceReduction<'a>,
     /// Whether the output is stored.
     pub held: bool,
 }
@@ -305,7 +305,7 @@ impl ChainProgram {
             // Row results that are read along rows keep their registers: the last result of a pass, which may
             // overwrite what its steps read, has another order.
             let dying = (0..k).filter(|&step| last_use[step] == k && program.steps[step].spread.is_none());
-            let mut dying: SmallVec<[usize; 3]> =
+            let mut dying: SmallVec<[usize; MAX_LEAVES]> =
                 collected(dying.filter_map(|step| program.steps[step].target.register()));
             let target = if claimed[k].is_held {
                 program.outputs.push(OutputForm { size, scale });
@@ -493,7 +493,7 @@ impl ChainProgram {
             self.steps[*k].scale == 1 && self.steps[*k].is_stored(is_last)
         };
         let stored = (0..self.steps.len()).filter(is_stored);
-        let mut registers: SmallVec<[usize; 16]> =
+        let mut registers: SmallVec<[usize; MAX_LEAVES]> =
             collected(stored.filter_map(|k| self.steps[k].target.register()));
         registers.sort_unstable();
         registers.dedup();
@@ -523,9 +523,9 @@ impl ChainProgram {
     pub(super) fn fold_pieces(
         mut self,
         held: bool,
-        pieces: PieceReduction<'_>,
+        reduction: PieceReduction<'_>,
     ) -> Result<(Vec<Result<Bytes>>, bool)> {
-        match self.run_together(Some(Folding { pieces, held }))? {
+        match self.run_together(Some(Folding { reduction, held }))? {
             Some(results) => Ok((results.into_iter().map(Ok).collect(), true)),
             None => Ok((self.run_singly(), false)),
         }
@@ -540,7 +540,7 @@ impl ChainProgram {
         self.evaluate_leaves()?;
         self.ensure_working_memory(folding.as_ref())?;
         let lost = usize::from(folding.as_ref().is_some_and(|folding| !folding.held));
-        let mut taken: SmallVec<[Option<usize>; 4]> = SmallVec::new();
+        let mut taken = Vec::new();
         for output in 0..self.outputs.len() - lost {
             let leaf = self.leaf_to_take_over(output, &taken);
             taken.push(leaf);
@@ -614,7 +614,7 @@ impl ChainProgram {
     fn ensure_working_memory(&self, folding: Option<&Folding<'_>>) -> Result<()> {
         let step = self.steps.last().expect("at least one step");
         let registers = self.registers + self.outputs.len();
-        let piece = folding.map_or(0, |folding| folding.pieces.len.min(self.count) * step.size);
+        let piece = folding.map_or(0, |folding| folding.reduction.pieces.longest(self.count) * step.size);
         storage::ensure_for_tasks(
             step.op.name(),
             registers * self.register_bytes(self.tile) + piece,

@@ -368,8 +368,8 @@ impl<'p> Route<'p> {
         let PassPlace { range, here, rows } = place;
         let tile = 0..range.len() * size_of::<f32>();
         // Targets are taken out of their lists while the steps run, since the operands are in these lists.
-        let mut to_outs: SmallVec<[&mut [u8]; 4]> = SmallVec::new();
-        let mut to_registers: SmallVec<[&mut [u8]; 4]> = SmallVec::new();
+        let mut to_outs: SmallVec<[&mut [u8]; 8]> = SmallVec::new();
+        let mut to_registers: SmallVec<[&mut [u8]; 8]> = SmallVec::new();
         for target in &self.targets {
             match *target {
                 Target::Output(k) => to_outs.push(core::mem::take(&mut outs[k])),

@@ -7,10 +7,9 @@ use super::stages::{PassPlace, Plan, Stage};
 use crate::elementwise::kernel::Src;
 use crate::parallel::thresholds::TASK_CHAIN_ELEMENTS;
 use crate::small::collected;
-use crate::storage::PieceReduction;
+use crate::storage::{PieceReduction, Pieces, RunsOfPiece};
 use crate::walk::Walk;
 use crate::{Bytes, parallel, storage};
-use bytemuck::Pod;
 use core::ops::Range;
 use flex_math::simd::prefetch_far;
 use smallvec::SmallVec;
@@ -83,34 +82,10 @@ impl RowTile {
         let unit = self.unit;
         let spread = core::mem::take(&mut registers[place.spread]);
         let values = self.values(place, outs, registers);
-        match place.size {
-            4 => repeat(bytemuck::cast_slice::<_, u32>(values), unit, bytemuck::cast_slice_mut(spread)),
-            size => repeat_bytes(values, size, unit, spread),
+        for (row, value) in spread.chunks_exact_mut(unit * place.size).zip(values.chunks_exact(place.size)) {
+            fill_bytes(row, value);
         }
         registers[place.spread] = spread;
-    }
-}
-
-/// Writes each value `unit` times.
-fn repeat(values: &[u32], unit: usize, out: &mut [u32]) {
-    for (row, &value) in out.chunks_exact_mut(unit).zip(values) {
-        fill(row, value);
-    }
-}
-
-/// [`repeat`] for values of other sizes than four bytes, which are rare: a loop for each size would be half
-/// of its caller.
-#[inline(never)]
-fn repeat_bytes(values: &[u8], size: usize, unit: usize, out: &mut [u8]) {
-    for (row, value) in out.chunks_exact_mut(unit * size).zip(values.chunks_exact(size)) {
-        row[..size].copy_from_slice(value);
-        // What is written doubles with each copy.
-        let mut done = size;
-        while done < row.len() {
-            let len = done.min(row.len() - done);
-            row.copy_within(..len, done);
-            done += len;
-        }
     }
 }
 
@@ -120,14 +95,20 @@ impl Plan<'_> {
     pub(super) fn run_tiles(&self, outputs: &mut [Bytes], folding: Option<Folding<'_>>) {
         let program = self.program;
         let chunk = match &folding {
-            Some(folding) => folding.pieces.len,
+            Some(Folding { reduction, .. }) => match reduction.pieces {
+                Pieces::Even(len) => len,
+                Pieces::Runs { of, longest } => {
+                    return self.run_runs(folding.expect("it folds").reduction, of, longest);
+                }
+            },
             None => TASK_CHAIN_ELEMENTS.div_ceil(self.tile) * self.tile,
         };
         let outs = outputs.iter_mut().zip(&program.outputs);
         let mut outs: SmallVec<[(&mut [u8], usize); 4]> =
             collected(outs.map(|(out, form)| (&mut out[..], chunk / form.scale * form.size)));
         let range = |k: usize| k * chunk..((k + 1) * chunk).min(program.count);
-        let Some(Folding { pieces: PieceReduction { partials, partial, fold, .. }, held }) = folding else {
+        let Some(Folding { reduction: PieceReduction { partials, partial, fold, .. }, held }) = folding
+        else {
             return parallel::for_each_chunks(&mut outs, program.work(), |k, outs| {
                 self.run_range(range(k), outs);
             });
@@ -141,11 +122,28 @@ impl Plan<'_> {
                 return fold(outs.last().expect("what is read"), partial);
             }
             let mut piece = storage::alloc(range(k).len() * size);
-            let mut all: SmallVec<[&mut [u8]; 4]> = collected(outs.iter_mut().map(|out| &mut **out));
+            let mut all: SmallVec<[&mut [u8]; 8]> = collected(outs.iter_mut().map(|out| &mut **out));
             all.push(&mut piece);
             self.run_range(range(k), &mut all);
             drop(all);
             fold(&piece, partial);
+        });
+    }
+
+    /// [`run_tiles`](Self::run_tiles) for pieces that consist of several runs, of the only output, which is not
+    /// stored.
+    fn run_runs(&self, reduction: PieceReduction<'_>, of: &RunsOfPiece<'_>, longest: usize) {
+        let PieceReduction { partials, partial, fold, .. } = reduction;
+        let size = self.program.outputs[0].size;
+        parallel::for_each_chunk(partials, partial, self.program.work(), |k, partial| {
+            let mut piece = storage::alloc(longest * size);
+            let mut end = 0;
+            of(k, &mut |run| {
+                let start = end;
+                end += run.len() * size;
+                self.run_range(run, &mut [&mut piece[start..end]]);
+            });
+            fold(&piece[..end], partial);
         });
     }
 
@@ -374,12 +372,7 @@ impl Leaf {
                 }
                 if is_first || !repeats {
                     let out = &mut registers[*register][..range.len() * size];
-                    match size {
-                        1 => gather::<u8>(buffer, walk, range, out),
-                        2 => gather::<u16>(buffer, walk, range, out),
-                        4 => gather::<u32>(buffer, walk, range, out),
-                        _ => gather::<u64>(buffer, walk, range, out),
-                    }
+                    gather(buffer, size, walk, range, out);
                 }
                 LeafTile::Register(*register, size)
             }
@@ -387,29 +380,43 @@ impl Leaf {
     }
 }
 
-/// Copies the elements `range` of an operand in rows.
-fn gather<T: Pod>(buffer: &[u8], walk: &Walk<1>, range: Range<usize>, out: &mut [u8]) {
-    let (buffer, mut out): (&[T], &mut [T]) = (bytemuck::cast_slice(buffer), bytemuck::cast_slice_mut(out));
+/// Copies the elements `range` of an operand in rows, of `size` bytes each.
+fn gather(buffer: &[u8], size: usize, walk: &Walk<1>, range: Range<usize>, mut out: &mut [u8]) {
     let inner = walk.inner();
     let mut row = range.start / inner.size;
     walk.for_each_row(row..range.end.div_ceil(inner.size), |[at]| {
         // The tile may begin and end inside of a row.
         let skip = range.start.saturating_sub(row * inner.size);
-        let len = (inner.size - skip).min(out.len());
+        let len = ((inner.size - skip) * size).min(out.len());
         let (piece, rest) = core::mem::take(&mut out).split_at_mut(len);
         if inner.strides[0] == 0 {
-            fill(piece, buffer[at]);
+            fill_bytes(piece, &buffer[at * size..][..size]);
         } else {
-            piece.copy_from_slice(&buffer[at + skip..][..len]);
+            piece.copy_from_slice(&buffer[(at + skip) * size..][..len]);
         }
         out = rest;
         row += 1;
     });
 }
 
+/// Fills a row with an element. Elements of other sizes than four bytes are rare, and have one loop.
+fn fill_bytes(row: &mut [u8], element: &[u8]) {
+    if let Ok(element) = element.try_into() {
+        return fill(bytemuck::cast_slice_mut(row), u32::from_ne_bytes(element));
+    }
+    row[..element.len()].copy_from_slice(element);
+    // What is written doubles with each copy.
+    let mut done = element.len();
+    while done < row.len() {
+        let len = done.min(row.len() - done);
+        row.copy_within(..len, done);
+        done += len;
+    }
+}
+
 /// Fills a row, short or long, by chunks of a constant length. A loop for any length takes 10 ns for 49 f32
 /// and 30 for 196; this takes 3 and 8.
-fn fill<T: Pod>(row: &mut [T], value: T) {
+fn fill(row: &mut [u32], value: u32) {
     let (chunks, rest) = row.as_chunks_mut::<16>();
     chunks.fill([value; 16]);
     rest.fill(value);

@@ -1,0 +1,130 @@
+//! Row-major copies that wait. A reduction that folds pieces of a copy gathers them from the tensor, or lets a
+//! chain compute them in the order of the copy, so that no copy is stored: batch norm's means over images whose
+//! channels were moved to the front.
+
+use super::{MOST_PRODUCED, pays, walk};
+use crate::error::{Error, Result};
+use crate::storage::{self, Deferred, Lock, PieceReduction, Pieces, copy_of};
+use crate::walk::Walk;
+use crate::{Bytes, Layout, Shape, Tensor, parallel};
+use alloc::sync::Arc;
+use core::ops::Range;
+use parallel::Work;
+use std::sync::OnceLock;
+
+/// Shortest runs of a view that are gathered one by one, in elements.
+const LEAST_RUN: usize = 64;
+
+/// Shortest runs that a chain computes one by one: each costs some 0.3 us. Otherwise the tensor is computed
+/// first.
+const LEAST_COMPUTED: usize = 512;
+
+/// The row-major copy of a tensor.
+struct RowMajor {
+    /// The tensor; `None` once the copy is made or folded.
+    source: Lock<Option<Tensor>>,
+    /// The tensor's elements in row-major order.
+    walk: Walk<1>,
+    bytes: OnceLock<Result<Bytes>>,
+}
+
+/// The row-major copy of a tensor as a tensor of this shape, which waits for its reader. `None` if strides can
+/// express the shape, if the copy is small, or if its elements are not long runs of the whole buffer.
+pub(crate) fn row_major(tensor: &Tensor, shape: &Shape) -> Option<Tensor> {
+    let (count, dtype) = (tensor.num_elements(), tensor.dtype());
+    let bytes = count * dtype.size();
+    let is_whole = || tensor.layout().is_dense() && tensor.storage_len() == bytes && bytes <= MOST_PRODUCED;
+    if tensor.is_contiguous() || !pays(count, dtype.size()) || !is_whole() {
+        return None;
+    }
+    // A view, or an error.
+    let Ok(None) = tensor.layout().reshape(shape.clone()) else { return None };
+    let walk = walk(tensor.layout(), tensor.shape());
+    let inner = walk.inner();
+    if inner.strides[0] != 1 || inner.size < LEAST_RUN {
+        return None;
+    }
+    let source = Lock::new(Some(tensor.clone()));
+    let copy = RowMajor { source, walk, bytes: OnceLock::new() };
+    Some(Tensor::deferred(shape.clone(), count, dtype, Arc::new(copy)))
+}
+
+impl RowMajor {
+    /// Hands over where the elements `range` of the copy lie in the tensor's buffer.
+    fn runs(&self, range: Range<usize>, run: &mut dyn FnMut(Range<usize>)) {
+        let width = self.walk.inner().size;
+        let mut at = range.start;
+        while at < range.end {
+            let row = at / width;
+            let end = ((row + 1) * width).min(range.end);
+            let [start] = self.walk.row(row);
+            let first = start + (at - row * width);
+            run(first..first + (end - at));
+            at = end;
+        }
+    }
+}
+
+impl Deferred for RowMajor {
+    fn waits(&self) -> bool {
+        self.bytes.get().is_none()
+    }
+
+    fn bytes(&self) -> Result<&[u8]> {
+        // Nothing is copied under the lock. Threads that come at the same time make a copy each, of which one is
+        // kept.
+        let source = self.source.lock().and_then(|source| source.clone());
+        if let Some(source) = source {
+            let _ = self.bytes.set(source.materialise().and_then(Tensor::into_bytes));
+            let source = self.source.lock().and_then(|mut source| source.take());
+            drop(source);
+        }
+        let lost = || Err(Error::argument("reshape", "copy", "lost in a fork", "a copy"));
+        self.bytes.get_or_init(lost).as_ref().map(|bytes| &bytes[..]).map_err(Error::clone)
+    }
+
+    fn into_bytes(self: Arc<Self>) -> Result<Bytes> {
+        self.bytes()?;
+        match Arc::try_unwrap(self) {
+            Ok(copy) => copy.bytes.into_inner().expect("computed"),
+            Err(shared) => copy_of("into_data", shared.bytes()?),
+        }
+    }
+
+    fn fold_pieces(&self, held: bool, reduction: PieceReduction<'_>) -> Result<bool> {
+        // Somebody reads the copy later.
+        if held {
+            return Ok(false);
+        }
+        let Some(source) = self.source.lock().and_then(|mut source| source.take()) else { return Ok(false) };
+        let PieceReduction { pieces, partials, partial, fold } = reduction;
+        let (count, size) = (source.num_elements(), source.dtype().size());
+        let of = |k: usize, run: &mut dyn FnMut(Range<usize>)| match pieces {
+            Pieces::Even(len) => self.runs(k * len..((k + 1) * len).min(count), run),
+            Pieces::Runs { of, .. } => of(k, &mut |range| self.runs(range, run)),
+        };
+        let longest = pieces.longest(count);
+        let mut source = source.with_layout(Layout::contiguous(Shape::from([count])));
+        if source.waits() && self.walk.inner().size >= LEAST_COMPUTED {
+            let pieces = Pieces::Runs { of: &of, longest };
+            let reduction = PieceReduction { pieces, partials: &mut *partials, partial, fold };
+            if source.fold_when_computed(reduction)? {
+                return Ok(true);
+            }
+        }
+        source.evaluate()?;
+        storage::ensure_for_tasks("reshape", longest * size, partials.len() / partial)?;
+        let from = source.storage_bytes();
+        parallel::for_each_chunk(partials, partial, Work::Bytes(count * size), |k, partial| {
+            let mut piece = storage::alloc(longest * size);
+            let mut len = 0;
+            of(k, &mut |run| {
+                let run = &from[run.start * size..run.end * size];
+                piece[len..len + run.len()].copy_from_slice(run);
+                len += run.len();
+            });
+            fold(&piece[..len], partial);
+        });
+        Ok(true)
+    }
+}
