@@ -156,6 +156,26 @@ fn reductions_of_copies_that_wait() {
 }
 
 #[test]
+fn a_copy_of_a_chain_that_stores_another_result() {
+    let _alone = alone();
+    let [x, y] = [1.0, 0.5].map(|by| times(values(&[6, 5, 6000]), by));
+    y.evaluate().unwrap();
+    let chain = || {
+        let middle = binary(Binary::Add, x.clone(), y.clone()).unwrap();
+        let top = times(middle.clone(), 2.0).swap_axes(0, 1).unwrap();
+        (middle, movement::reshape(top, [5, 36_000].into()).unwrap())
+    };
+    let (want_middle, want) = chain();
+    want_middle.evaluate().unwrap();
+    want.evaluate().unwrap();
+    let (middle, copy) = chain();
+    assert!(middle.waits() && copy.waits());
+    let sums = reduce::sum_dim(copy, 1).unwrap();
+    assert!(bits(sums) == bits(reduce::sum_dim(want, 1).unwrap()));
+    assert!(!middle.waits() && bits(middle) == bits(want_middle));
+}
+
+#[test]
 fn copies_that_wait_are_read_by_several_threads() {
     let _alone = alone();
     let x = values(&[30, 40, 700]);

@@ -1,8 +1,8 @@
 //! Data movement: copies that change the positions of elements, never their values. Every dtype is moved as
 //! the unsigned integer of its width.
 //!
-//! * [`cat`] and [`repeat`] build larger tensors, [`reshape`] copies only where it has to, [`slice_assign`] overwrites a part of one, [`arange`]
-//!   counts.
+//! * [`cat`] and [`repeat`] build larger tensors, [`slice_assign`] overwrites a part of one, [`reshape`]
+//!   copies only where it has to, [`arange`] counts.
 //! * Other operations are built from two copies: `Tensor::materialise` copies any layout to row-major order,
 //!   and `region` copies any layout into a strided region of a buffer.
 

@@ -8,7 +8,7 @@ use super::traversal::MIN_COLUMNS;
 use crate::Tensor;
 use crate::error::Result;
 use crate::parallel::{self, Work};
-use crate::storage::{PieceReduction, Pieces, Scratch};
+use crate::storage::{Cut, PieceReduction, Scratch};
 use crate::walk::Walk;
 use alloc::vec::Vec;
 use core::ops::{Range, RangeInclusive};
@@ -156,7 +156,7 @@ pub(super) fn columns_when_computed(
         }
     };
     let reduction = PieceReduction {
-        pieces: Pieces::Even(block * width),
+        cut: Cut::Even(block * width),
         partials: bytemuck::cast_slice_mut(&mut partials.words),
         partial: tiles * each * WORD,
         fold: &fold,
@@ -164,11 +164,12 @@ pub(super) fn columns_when_computed(
     Ok(tensor.fold_when_computed(reduction)?.then_some(partials))
 }
 
-/// Most bytes of the columns that are reduced together while they are computed: a part of a second-level cache.
+/// Most bytes of the columns that are reduced together while they are computed: a part of a second-level
+/// cache.
 const PIECE_BYTES: usize = 256 * 1024;
 
-/// [`columns_when_computed`] where tasks are tiles of columns. A piece has several tiles, so that memory is read
-/// in long runs.
+/// [`columns_when_computed`] where tasks are tiles of columns. A piece has several tiles, so that memory is
+/// read in long runs.
 fn wide_columns_when_computed(
     tensor: &mut Tensor,
     [n, width]: [usize; 2],
@@ -197,7 +198,7 @@ fn wide_columns_when_computed(
         (0..n).for_each(|row| run(row * width + columns.start..row * width + columns.end));
     };
     let reduction = PieceReduction {
-        pieces: Pieces::Runs { of: &runs, longest: n * len },
+        cut: Cut::Runs { of: &runs, longest: n * len },
         partials: bytemuck::cast_slice_mut(&mut partials.words),
         partial: tiles * each,
         fold: &fold,

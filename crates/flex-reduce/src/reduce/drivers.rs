@@ -9,7 +9,7 @@ use super::traversal::{AccessPath, Traversal, unordered_elements};
 use crate::error::Result;
 use crate::layout::{Layout, checked_num_elements};
 use crate::parallel::{self, Work};
-use crate::storage::{PieceReduction, Pieces, RowReducer, RowReduction};
+use crate::storage::{Cut, PieceReduction, RowReducer, RowReduction};
 use crate::walk::Walk;
 use crate::{DType, Shape, Tensor};
 use alloc::boxed::Box;
@@ -69,8 +69,8 @@ fn reduce_all_when_computed(
     let (each, element) = (facts.accumulator, facts.element);
     with_scratch(n.div_ceil(TASK) * each, &mut |partials| {
         let fold = |piece: &[u8], acc: &mut [u8]| fold_run(kernel, piece, 0, piece.len() / element, acc);
-        let pieces = Pieces::Even(TASK);
-        let reduction = PieceReduction { pieces, partials: &mut *partials, partial: each, fold: &fold };
+        let cut = Cut::Even(TASK);
+        let reduction = PieceReduction { cut, partials: &mut *partials, partial: each, fold: &fold };
         let folded = tensor.fold_when_computed(reduction)?;
         Ok(folded.then(|| {
             kernel.merge(partials);
@@ -266,13 +266,13 @@ fn is_last(tensor: &Tensor, axis: usize) -> bool {
     tensor.shape()[axis + 1..].iter().all(|&size| size == 1)
 }
 
-/// Most elements of a piece that is reduced while it is computed, unless a row that is not reduced in blocks is
-/// longer: 64 KiB of f32.
+/// Most elements of a piece that is reduced while it is computed, unless a row that is not reduced in blocks
+/// is longer: 64 KiB of f32.
 const PIECE: usize = 16 * 1024;
 
 /// The reduction of the rows of a tensor that waits, in pieces that are reduced while they are computed: some
-/// rows, or blocks of a row that is reduced in blocks, in the order of [`fold_run`]. `None` if the axis is not
-/// the last, or if the tensor has to be computed first.
+/// rows, or blocks of a row that is reduced in blocks, in the order of [`fold_run`]. `None` if the axis is
+/// not the last, or if the tensor has to be computed first.
 fn rows_when_computed(
     op: &'static str,
     tensor: &mut Tensor,
@@ -301,7 +301,7 @@ fn rows_when_computed(
         let (row, first) = (k / of_row * n, k % of_row * len);
         run(row + first..row + (first + len).min(n));
     };
-    let pieces = if is_even { Pieces::Even(len) } else { Pieces::Runs { of: &runs, longest: len } };
+    let cut = if is_even { Cut::Even(len) } else { Cut::Runs { of: &runs, longest: len } };
     with_scratch((count / n * of_row).next_multiple_of(of_piece) * each, &mut |partials| {
         let fold = |piece: &[u8], acc: &mut [u8]| {
             let len = piece.len() / facts.element;
@@ -312,7 +312,7 @@ fn rows_when_computed(
             kernel.fold_rows(piece, starts, n, &mut acc[..len / n * each]);
         };
         let partial = of_piece * each;
-        let reduction = PieceReduction { pieces, partials: &mut *partials, partial, fold: &fold };
+        let reduction = PieceReduction { cut, partials: &mut *partials, partial, fold: &fold };
         if !tensor.fold_when_computed(reduction)? {
             return Ok(None);
         }

@@ -53,7 +53,7 @@ pub trait Deferred: Any + Send + Sync {
 /// A reduction of pieces of a tensor, each to a partial result.
 pub struct PieceReduction<'a> {
     /// How the elements are cut into pieces.
-    pub pieces: Pieces<'a>,
+    pub cut: Cut<'a>,
     /// The partial results of the pieces, one after the other.
     pub partials: &'a mut [u8],
     /// Bytes of a partial result.
@@ -64,7 +64,7 @@ pub struct PieceReduction<'a> {
 
 /// How the elements of a tensor are cut into pieces. Each element belongs to one piece.
 #[derive(Clone, Copy)]
-pub enum Pieces<'a> {
+pub enum Cut<'a> {
     /// Pieces of this many consecutive elements; the last may have fewer.
     Even(usize),
     /// Pieces that consist of several runs, such as a few columns of a matrix.
@@ -79,7 +79,7 @@ pub enum Pieces<'a> {
 /// Hands over the runs of consecutive elements of a piece, given its number.
 pub type RunsOfPiece<'a> = dyn Fn(usize, &mut dyn FnMut(Range<usize>)) + Sync + 'a;
 
-impl Pieces<'_> {
+impl Cut<'_> {
     /// Elements of the longest piece of `count` elements.
     pub fn longest(&self, count: usize) -> usize {
         match *self {

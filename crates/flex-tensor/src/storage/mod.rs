@@ -33,9 +33,7 @@ mod sync {
 
 pub(crate) use buffer::Buffer;
 pub use bytes::{Adopted, Bytes};
-pub use deferred::{
-    Deferred, Finish, PieceReduction, Pieces, Producer, RowReducer, RowReduction, RunsOfPiece,
-};
+pub use deferred::{Cut, Deferred, Finish, PieceReduction, Producer, RowReducer, RowReduction, RunsOfPiece};
 pub use lock::Lock;
 pub use room::{
     ensure, ensure_for_tasks, grow, list, reserve, room, scratch, try_collect, try_list, try_room,

@@ -1,10 +1,10 @@
-//! Row-major copies that wait. A reduction that folds pieces of a copy gathers them from the tensor, or lets a
-//! chain compute them in the order of the copy, so that no copy is stored: batch norm's means over images whose
-//! channels were moved to the front.
+//! Row-major copies that wait. A reduction that folds pieces of a copy gathers them from the tensor, or lets
+//! a chain compute them in the order of the copy, so that no copy is stored: batch norm's means over images
+//! whose channels were moved to the front.
 
 use super::{MOST_PRODUCED, pays, walk};
 use crate::error::{Error, Result};
-use crate::storage::{self, Deferred, Lock, PieceReduction, Pieces, copy_of};
+use crate::storage::{self, Cut, Deferred, Lock, PieceReduction, copy_of};
 use crate::walk::Walk;
 use crate::{Bytes, Layout, Shape, Tensor, parallel};
 use alloc::sync::Arc;
@@ -28,8 +28,8 @@ struct RowMajor {
     bytes: OnceLock<Result<Bytes>>,
 }
 
-/// The row-major copy of a tensor as a tensor of this shape, which waits for its reader. `None` if strides can
-/// express the shape, if the copy is small, or if its elements are not long runs of the whole buffer.
+/// The row-major copy of a tensor as a tensor of this shape, which waits for its reader. `None` if strides
+/// can express the shape, if the copy is small, or if its elements are not long runs of the whole buffer.
 pub(crate) fn row_major(tensor: &Tensor, shape: &Shape) -> Option<Tensor> {
     let (count, dtype) = (tensor.num_elements(), tensor.dtype());
     let bytes = count * dtype.size();
@@ -71,8 +71,8 @@ impl Deferred for RowMajor {
     }
 
     fn bytes(&self) -> Result<&[u8]> {
-        // Nothing is copied under the lock. Threads that come at the same time make a copy each, of which one is
-        // kept.
+        // Nothing is copied under the lock. Threads that come at the same time make a copy each, of which one
+        // is kept.
         let source = self.source.lock().and_then(|source| source.clone());
         if let Some(source) = source {
             let _ = self.bytes.set(source.materialise().and_then(Tensor::into_bytes));
@@ -97,17 +97,17 @@ impl Deferred for RowMajor {
             return Ok(false);
         }
         let Some(source) = self.source.lock().and_then(|mut source| source.take()) else { return Ok(false) };
-        let PieceReduction { pieces, partials, partial, fold } = reduction;
+        let PieceReduction { cut, partials, partial, fold } = reduction;
         let (count, size) = (source.num_elements(), source.dtype().size());
-        let of = |k: usize, run: &mut dyn FnMut(Range<usize>)| match pieces {
-            Pieces::Even(len) => self.runs(k * len..((k + 1) * len).min(count), run),
-            Pieces::Runs { of, .. } => of(k, &mut |range| self.runs(range, run)),
+        let of = |k: usize, run: &mut dyn FnMut(Range<usize>)| match cut {
+            Cut::Even(len) => self.runs(k * len..((k + 1) * len).min(count), run),
+            Cut::Runs { of, .. } => of(k, &mut |range| self.runs(range, run)),
         };
-        let longest = pieces.longest(count);
+        let longest = cut.longest(count);
         let mut source = source.with_layout(Layout::contiguous(Shape::from([count])));
         if source.waits() && self.walk.inner().size >= LEAST_COMPUTED {
-            let pieces = Pieces::Runs { of: &of, longest };
-            let reduction = PieceReduction { pieces, partials: &mut *partials, partial, fold };
+            let cut = Cut::Runs { of: &of, longest };
+            let reduction = PieceReduction { cut, partials: &mut *partials, partial, fold };
             if source.fold_when_computed(reduction)? {
                 return Ok(true);
             }

@@ -9,7 +9,7 @@ use super::program::{ChainProgram, LARGE};
 use super::{AnyOp, Extent, MAX_LEAVES, MAX_NODES, Operands, rows};
 use crate::error::{Error, Result};
 use crate::small::collected;
-use crate::storage::{Deferred, Lock, PieceReduction, Pieces, Producer, RowReduction, process};
+use crate::storage::{Cut, Deferred, Lock, PieceReduction, Producer, RowReduction, process};
 use crate::{Bytes, DType, Shape, Tensor};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -295,9 +295,9 @@ impl Deferred for Node {
     fn fold_pieces(&self, held: bool, reduction: PieceReduction<'_>) -> Result<bool> {
         let extent = self.extent();
         let Extent { producers, row, .. } = extent;
-        let whole_rows = match reduction.pieces {
-            Pieces::Even(len) => len.is_multiple_of(row.max(1)),
-            Pieces::Runs { .. } => row == 0,
+        let whole_rows = match reduction.cut {
+            Cut::Even(len) => len.is_multiple_of(row.max(1)),
+            Cut::Runs { .. } => row == 0,
         };
         let fits = producers == 0 && !extent.is_by_row(self.count) && whole_rows;
         match fits.then(|| self.claim()).flatten() {
@@ -455,7 +455,7 @@ impl Chain {
     fn fold_pieces(mut self, held: bool, reduction: PieceReduction<'_>) -> Result<bool> {
         let is_stored = |claimed: &Claimed| claimed.is_held;
         let stores = held || self.0.split_last().is_some_and(|(_, before)| before.iter().any(is_stored));
-        if stores && matches!(reduction.pieces, Pieces::Runs { .. }) {
+        if stores && matches!(reduction.cut, Cut::Runs { .. }) {
             self.compute()?;
             return Ok(false);
         }

@@ -1,9 +1,10 @@
 //! Results that go on waiting after a chain has computed them.
 //!
 //! A chain stores its results that tensors outside of it hold. Gradients and norms hold many that are a
-//! subtraction or a quotient away from a tensor that is in memory anyway, such as `x - mean`. To compute such a
-//! result again costs less than to write it once and read it. So it is *postponed*: the chain that meets it on
-//! the way computes it in its registers, and its node gets the call back. The next reader may be a chain too.
+//! subtraction or a quotient away from a tensor that is in memory anyway, such as `x - mean`. To compute such
+//! a result again costs less than to write it once and read it. So it is *postponed*: the chain that meets it
+//! on the way computes it in its registers, and its node gets the call back. The next reader may be a chain
+//! too.
 
 use super::node::{Chain, Todo, provider};
 use super::pass::LEAST_ROW;
@@ -16,13 +17,13 @@ const MOST_TIMES: u8 = 3;
 /// Most operations that compute a postponed result from tensors that are in memory.
 const MOST_STEPS: usize = 3;
 
-/// Least elements of a result that is postponed, for each byte from which on a light operation waits: results of
-/// 2 MiB. In unit tests every result is large enough, since their chains are small.
+/// Least elements of a result that is postponed, for each byte from which on a light operation waits: results
+/// of 2 MiB. In unit tests every result is large enough, since their chains are small.
 ///
-/// Times with postponed results, divided by times without, on one and two threads of Zen 3 (medians of nine runs):
-/// a layer norm with its gradients 1.03 and 1.04 with 2 MiB, 0.99 and 0.98 with 16 MiB; a softmax 1.01 and 1.04,
-/// 0.89 and 0.90; a batch norm 0.96 and 1.03 with 1.6 MB, 0.91 and 0.93 with 2.4 MB; a group norm's forward pass
-/// 0.6 and 0.7 with 5 MB.
+/// Times with postponed results, divided by times without, on one and two threads of Zen 3 (medians of nine
+/// runs): a layer norm with its gradients 1.03 and 1.04 with 2 MiB, 0.99 and 0.98 with 16 MiB; a softmax 1.01
+/// and 1.04, 0.89 and 0.90; a batch norm 0.96 and 1.03 with 1.6 MB, 0.91 and 0.93 with 2.4 MB; a group norm's
+/// forward pass 0.6 and 0.7 with 5 MB.
 const ELEMENTS_PER_BYTE: usize = 1;
 
 impl Chain {

@@ -614,7 +614,7 @@ impl ChainProgram {
     fn ensure_working_memory(&self, folding: Option<&Folding<'_>>) -> Result<()> {
         let step = self.steps.last().expect("at least one step");
         let registers = self.registers + self.outputs.len();
-        let piece = folding.map_or(0, |folding| folding.reduction.pieces.longest(self.count) * step.size);
+        let piece = folding.map_or(0, |folding| folding.reduction.cut.longest(self.count) * step.size);
         storage::ensure_for_tasks(
             step.op.name(),
             registers * self.register_bytes(self.tile) + piece,

@@ -11,7 +11,7 @@ use crate::elementwise::{
     leaky_relu, mask_fill, mask_where, prelu, unary,
 };
 use crate::error::Error;
-use crate::storage::{Finish, PieceReduction, Pieces, RowReducer, RowReduction};
+use crate::storage::{Cut, Finish, PieceReduction, RowReducer, RowReduction};
 use crate::{BoolStore, Element, Scalar, bf16, f16};
 use alloc::boxed::Box;
 use alloc::string::ToString;
@@ -345,7 +345,7 @@ fn an_operand_that_failed_is_an_error_of_its_readers() {
     let (mut top, mut partials) = (scaled(x.clone(), 5.0), vec![0; IMAGES.iter().product()]);
     assert!(waits(&top));
     let fold = |_: &[u8], _: &mut [u8]| panic!("nothing was computed");
-    let pieces = PieceReduction { pieces: Pieces::Even(1), partials: &mut partials, partial: 1, fold: &fold };
+    let pieces = PieceReduction { cut: Cut::Even(1), partials: &mut partials, partial: 1, fold: &fold };
     assert!(matches!(top.fold_when_computed(pieces), Err(Error::Memory { op: "kernel", .. })));
     for tensor in [&y, &z, &x] {
         for _ in 0..2 {

@@ -7,7 +7,7 @@ use super::stages::{PassPlace, Plan, Stage};
 use crate::elementwise::kernel::Src;
 use crate::parallel::thresholds::TASK_CHAIN_ELEMENTS;
 use crate::small::collected;
-use crate::storage::{PieceReduction, Pieces, RunsOfPiece};
+use crate::storage::{Cut, PieceReduction, RunsOfPiece};
 use crate::walk::Walk;
 use crate::{Bytes, parallel, storage};
 use core::ops::Range;
@@ -95,9 +95,9 @@ impl Plan<'_> {
     pub(super) fn run_tiles(&self, outputs: &mut [Bytes], folding: Option<Folding<'_>>) {
         let program = self.program;
         let chunk = match &folding {
-            Some(Folding { reduction, .. }) => match reduction.pieces {
-                Pieces::Even(len) => len,
-                Pieces::Runs { of, longest } => {
+            Some(Folding { reduction, .. }) => match reduction.cut {
+                Cut::Even(len) => len,
+                Cut::Runs { of, longest } => {
                     return self.run_runs(folding.expect("it folds").reduction, of, longest);
                 }
             },
@@ -130,8 +130,8 @@ impl Plan<'_> {
         });
     }
 
-    /// [`run_tiles`](Self::run_tiles) for pieces that consist of several runs, of the only output, which is not
-    /// stored.
+    /// [`run_tiles`](Self::run_tiles) for pieces that consist of several runs, of the only output, which is
+    /// not stored.
     fn run_runs(&self, reduction: PieceReduction<'_>, of: &RunsOfPiece<'_>, longest: usize) {
         let PieceReduction { partials, partial, fold, .. } = reduction;
         let size = self.program.outputs[0].size;
