@@ -74,8 +74,10 @@ fn reductions_of_what_waits() {
         [7, 12_288],
         [3, 40_960],
         [2, 163_840],
+        [2, 131_072],
+        [2, 131_071],
         [2, 262_144],
-        // Rows of halves and doubles that end within a block, and columns in tiles.
+        // Rows of halves that end within a block, and columns in tiles.
         [6, 20_481],
         [3, 9000],
         [16, 8200],

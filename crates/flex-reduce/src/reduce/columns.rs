@@ -168,6 +168,10 @@ pub(super) fn columns_when_computed(
 /// cache.
 const PIECE_BYTES: usize = 256 * 1024;
 
+/// Shortest columns that are folded in tiles: the accumulators of all columns take a part of the columns'
+/// memory.
+const LEAST_FOLDED: usize = 4;
+
 /// [`columns_when_computed`] where tasks are tiles of columns. A piece has several tiles, so that memory is
 /// read in long runs.
 fn wide_columns_when_computed(
@@ -177,7 +181,7 @@ fn wide_columns_when_computed(
 ) -> Result<Option<ColumnPartials>> {
     let facts = kernel.facts();
     let tiles = PIECE_BYTES / (n * TILE * facts.element);
-    if tiles == 0 {
+    if tiles == 0 || n < LEAST_FOLDED {
         return Ok(None);
     }
     let len = tiles * TILE;

@@ -192,25 +192,41 @@ pub(super) fn reduce_axis(
         return build_bytes(op, shape, dtype, &mut |out| fill_with_nothing(kernel, out));
     }
     if tensor.waits() {
-        if let Some(result) = reduce_when_computed(op, &tensor, axis, kernel, dtype) {
-            return Ok(result);
-        }
-        if let Some(result) = rows_when_computed(op, &mut tensor, axis, kernel, dtype)? {
-            return Ok(result);
-        }
-        let [before, after] = [&tensor.shape()[..axis], &tensor.shape()[axis + 1..]];
-        let sizes = [tensor.shape()[axis], after.iter().product()];
-        if before.iter().all(|&size| size == 1)
-            && let Some(mut partials) = columns_when_computed(&mut tensor, sizes, kernel)?
+        if tensor.fills_buffer()
+            && let Some(result) = reduce_waiting(op, &mut tensor, axis, kernel, dtype)?
         {
-            let mut shape = tensor.shape().clone();
-            shape[axis] = 1;
-            let columns = ReduceColumns::contiguous(kernel, &[], sizes);
-            return build_bytes(op, shape, dtype, &mut |out| partials.write(&columns, out));
+            return Ok(result);
         }
         tensor.evaluate()?;
     }
     reduce_computed(op, tensor, axis, kernel, dtype)
+}
+
+/// [`reduce_axis`] of a tensor that waits: a tensor that waits too, or the result of folding pieces while
+/// they are computed. `None` if the tensor has to be computed first.
+fn reduce_waiting(
+    op: &'static str,
+    tensor: &mut Tensor,
+    axis: usize,
+    kernel: &dyn ReduceKernel,
+    dtype: DType,
+) -> Result<Option<Tensor>> {
+    if let Some(result) = reduce_when_computed(op, tensor, axis, kernel, dtype) {
+        return Ok(Some(result));
+    }
+    if let Some(result) = rows_when_computed(op, tensor, axis, kernel, dtype)? {
+        return Ok(Some(result));
+    }
+    let [before, after] = [&tensor.shape()[..axis], &tensor.shape()[axis + 1..]];
+    let sizes = [tensor.shape()[axis], after.iter().product()];
+    if before.iter().any(|&size| size != 1) {
+        return Ok(None);
+    }
+    let Some(mut partials) = columns_when_computed(tensor, sizes, kernel)? else { return Ok(None) };
+    let mut shape = tensor.shape().clone();
+    shape[axis] = 1;
+    let columns = ReduceColumns::contiguous(kernel, &[], sizes);
+    build_bytes(op, shape, dtype, &mut |out| partials.write(&columns, out)).map(Some)
 }
 
 /// [`reduce_axis`] of a tensor that has elements, and does not wait.
@@ -266,13 +282,17 @@ fn is_last(tensor: &Tensor, axis: usize) -> bool {
     tensor.shape()[axis + 1..].iter().all(|&size| size == 1)
 }
 
-/// Most elements of a piece that is reduced while it is computed, unless a row that is not reduced in blocks
-/// is longer: 64 KiB of f32.
+/// Shortest rows that are reduced in pieces: the accumulators of all rows take a small part of the rows'
+/// memory.
+const LEAST_FOLDED: usize = 256;
+
+/// Most elements of a piece that is reduced while it is computed, unless a block or a row that is not reduced
+/// in blocks is longer: 64 KiB of f32.
 const PIECE: usize = 16 * 1024;
 
 /// The reduction of the rows of a tensor that waits, in pieces that are reduced while they are computed: some
 /// rows, or blocks of a row that is reduced in blocks, in the order of [`fold_run`]. `None` if the axis is
-/// not the last, or if the tensor has to be computed first.
+/// not the last, if rows are short, or if the tensor has to be computed first.
 fn rows_when_computed(
     op: &'static str,
     tensor: &mut Tensor,
@@ -281,7 +301,7 @@ fn rows_when_computed(
     dtype: DType,
 ) -> Result<Option<Tensor>> {
     let (n, facts) = (tensor.shape()[axis], kernel.facts());
-    if !is_last(tensor, axis) || n < 2 {
+    if !is_last(tensor, axis) || n < LEAST_FOLDED {
         return Ok(None);
     }
     let (each, result, count) = (facts.accumulator, facts.result, tensor.num_elements());

@@ -7,7 +7,8 @@ use crate::error::{Error, Result};
 use crate::storage::{self, Cut, Deferred, Lock, PieceReduction, copy_of};
 use crate::walk::Walk;
 use crate::{Bytes, Layout, Shape, Tensor, parallel};
-use alloc::sync::Arc;
+use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
 use core::ops::Range;
 use parallel::Work;
 use std::sync::OnceLock;
@@ -19,6 +20,9 @@ const LEAST_RUN: usize = 64;
 /// first.
 const LEAST_COMPUTED: usize = 512;
 
+/// Copies that may wait.
+static COPIES: Lock<Vec<Weak<RowMajor>>> = Lock::new(Vec::new());
+
 /// The row-major copy of a tensor.
 struct RowMajor {
     /// The tensor; `None` once the copy is made or folded.
@@ -29,7 +33,8 @@ struct RowMajor {
 }
 
 /// The row-major copy of a tensor as a tensor of this shape, which waits for its reader. `None` if strides
-/// can express the shape, if the copy is small, or if its elements are not long runs of the whole buffer.
+/// can express the shape or its elements are other than the tensor's, if the copy is small or exceeds 1 GiB,
+/// or if its elements are not long runs of the whole buffer.
 pub(crate) fn row_major(tensor: &Tensor, shape: &Shape) -> Option<Tensor> {
     let (count, dtype) = (tensor.num_elements(), tensor.dtype());
     let bytes = count * dtype.size();
@@ -45,11 +50,52 @@ pub(crate) fn row_major(tensor: &Tensor, shape: &Shape) -> Option<Tensor> {
         return None;
     }
     let source = Lock::new(Some(tensor.clone()));
-    let copy = RowMajor { source, walk, bytes: OnceLock::new() };
-    Some(Tensor::deferred(shape.clone(), count, dtype, Arc::new(copy)))
+    let copy = Arc::new(RowMajor { source, walk, bytes: OnceLock::new() });
+    if let Some(mut copies) = COPIES.lock() {
+        if copies.len() == copies.capacity() {
+            copies.retain(|copy| copy.strong_count() > 0);
+            let room = copies.len().max(16);
+            copies.reserve(room);
+        }
+        copies.push(Arc::downgrade(&copy));
+    }
+    Some(Tensor::deferred(shape.clone(), count, dtype, copy))
+}
+
+/// Whether the tensor is a copy that waits.
+pub(super) fn is_waiting_copy(tensor: &Tensor) -> bool {
+    tensor.computation::<RowMajor>().is_some_and(RowMajor::waits)
+}
+
+/// Makes the copies that wait.
+///
+/// # Errors
+/// The first error of a copy; its readers get it too.
+pub(super) fn evaluate_all() -> Result<()> {
+    let copies = COPIES.lock().map(|mut copies| core::mem::take(&mut *copies)).unwrap_or_default();
+    let mut result = Ok(());
+    for copy in copies.iter().filter_map(Weak::upgrade) {
+        copy.make();
+        // Without bytes, another thread folds the copy.
+        result = result
+            .and(copy.bytes.get().map_or(Ok(()), |bytes| bytes.as_ref().map(|_| ()).map_err(Error::clone)));
+    }
+    result
 }
 
 impl RowMajor {
+    /// Makes the copy, unless it was made or folded.
+    fn make(&self) {
+        // Nothing is copied under the lock. Threads that come at the same time make a copy each, of which one
+        // is kept.
+        let source = self.source.lock().and_then(|source| source.clone());
+        if let Some(source) = source {
+            let _ = self.bytes.set(source.materialise().and_then(Tensor::into_bytes));
+            let source = self.source.lock().and_then(|mut source| source.take());
+            drop(source);
+        }
+    }
+
     /// Hands over where the elements `range` of the copy lie in the tensor's buffer.
     fn runs(&self, range: Range<usize>, run: &mut dyn FnMut(Range<usize>)) {
         let width = self.walk.inner().size;
@@ -71,15 +117,8 @@ impl Deferred for RowMajor {
     }
 
     fn bytes(&self) -> Result<&[u8]> {
-        // Nothing is copied under the lock. Threads that come at the same time make a copy each, of which one
-        // is kept.
-        let source = self.source.lock().and_then(|source| source.clone());
-        if let Some(source) = source {
-            let _ = self.bytes.set(source.materialise().and_then(Tensor::into_bytes));
-            let source = self.source.lock().and_then(|mut source| source.take());
-            drop(source);
-        }
-        let lost = || Err(Error::argument("reshape", "copy", "lost in a fork", "a copy"));
+        self.make();
+        let lost = || Err(Error::argument("reshape", "copy", "lost in a fork or a panic", "a copy"));
         self.bytes.get_or_init(lost).as_ref().map(|bytes| &bytes[..]).map_err(Error::clone)
     }
 

@@ -176,7 +176,8 @@ pub fn set_least_bytes(bytes: usize) {
 /// # Errors
 /// The error of the first computation that fails; its readers get it too.
 pub fn evaluate_all() -> Result<()> {
-    node::evaluate_all()
+    // Before the results of operations, which copies may be made of.
+    copy::evaluate_all().and(node::evaluate_all())
 }
 
 /// An operation on any number of operands.
@@ -302,7 +303,7 @@ pub(super) fn wait<const N: usize>(
     constant::as_numbers(inputs);
     let extent = extent(inputs, &shape, count);
     let operands = collected(inputs.iter_mut().map(|input| core::mem::replace(input, Input::Output)));
-    let call = Box::new(Call { op: Arc::new(*op), operands, shape: shape.clone(), postponed: 0 });
+    let call = Box::new(Call { op: Arc::new(*op), operands, shape: shape.clone(), times_postponed: 0 });
     Some(Tensor::deferred(shape, count, op.dtype, Node::new(Todo::Call(call), count, extent)))
 }
 

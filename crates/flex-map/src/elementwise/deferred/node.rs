@@ -54,7 +54,7 @@ pub(super) struct Call {
     /// The shape of the output, or of the rows that are reduced.
     pub shape: Shape,
     /// How often the result was [postponed](super::postpone).
-    pub postponed: u8,
+    pub times_postponed: u8,
 }
 
 /// A result that waits, or has been computed.
@@ -156,14 +156,14 @@ impl Node {
     /// The number of passes of the chain below, which is not computed afterwards.
     #[cfg(test)]
     pub(super) fn passes(&self) -> usize {
-        let mut chain = self.claim().expect("nobody else claims it");
+        let mut chain = self.claim(true).expect("nobody else claims it");
         ChainProgram::new(&mut chain.0).steps.iter().filter(|step| !step.continues).count()
     }
 
     /// The results of the chain below that are held, computed one by one. The nodes do not get them.
     #[cfg(test)]
     pub(super) fn computed_singly(&self) -> Vec<Bytes> {
-        let mut chain = self.claim().expect("nobody else claims it");
+        let mut chain = self.claim(true).expect("nobody else claims it");
         ChainProgram::new(&mut chain.0).run_singly().into_iter().map(|result| result.unwrap()).collect()
     }
 
@@ -193,10 +193,9 @@ impl Node {
     /// Lets a node that was claimed wait again, for the same call, as a chain of this extent. For a thread
     /// that holds `CLAIMS`.
     fn put_back(&self, call: &Call, extent: Extent) {
-        let Call { op, operands, shape, postponed } = call;
-        let operands = collected(operands.iter().cloned());
-        let (op, shape) = (op.clone(), shape.clone());
-        let call = Box::new(Call { op, operands, shape, postponed: postponed + 1 });
+        let operands = collected(call.operands.iter().cloned());
+        let (op, shape, times_postponed) = (call.op.clone(), call.shape.clone(), call.times_postponed + 1);
+        let call = Box::new(Call { op, operands, shape, times_postponed });
         // Later it may only have become smaller: operands are computed meanwhile.
         let _ = self.postponed.set(extent);
         if let Some(mut todo) = self.todo.lock() {
@@ -217,15 +216,17 @@ impl Node {
         self.result.wait().as_ref().map_err(Error::clone)
     }
 
-    /// Claims the node's chain; `None` if another thread did so before.
-    fn claim(&self) -> Option<Chain> {
-        // In a forked process there may be no lock, and there is no other thread that it would keep out.
-        let _claims = CLAIMS.lock();
+    /// Claims the node's chain, which may [postpone](super::postpone) results. `None` if another thread did
+    /// so before.
+    fn claim(&self, may_postpone: bool) -> Option<Chain> {
+        // In a forked process there may be no lock. Then nothing is postponed: a thread that found no call
+        // would wait for a result, and the call would come back.
+        let claims = CLAIMS.lock();
         let process = process::current();
         let todo = self.take(process)?;
         let mut chain = Chain(Vec::with_capacity(self.extent().nodes));
         chain.claim(self.this.upgrade()?, todo, process);
-        chain.find_holders();
+        chain.find_holders(may_postpone && claims.is_some());
         Some(chain)
     }
 }
@@ -272,7 +273,7 @@ impl Deferred for Node {
 
     fn bytes(&self) -> Result<&[u8]> {
         if self.waits()
-            && let Some(chain) = self.claim()
+            && let Some(chain) = self.claim(true)
         {
             // The error is in the result.
             let _ = chain.compute();
@@ -300,7 +301,7 @@ impl Deferred for Node {
             Cut::Runs { .. } => row == 0,
         };
         let fits = producers == 0 && !extent.is_by_row(self.count) && whole_rows;
-        match fits.then(|| self.claim()).flatten() {
+        match fits.then(|| self.claim(true)).flatten() {
             Some(chain) => chain.fold_pieces(held, reduction),
             None => Ok(false),
         }
@@ -365,7 +366,8 @@ pub(super) fn provider(claimed: &[Claimed], tensor: &Tensor) -> Option<usize> {
 }
 
 /// The nodes that a thread computes, operands before their users; the last node is the one being read. Every
-/// node has a result afterwards, also after a panic, since other threads may wait for it.
+/// node has a result afterwards, also after a panic, since other threads may wait for it, or has its call
+/// back and waits for its next reader.
 pub(super) struct Chain(pub Vec<Claimed>);
 
 impl Chain {
@@ -386,7 +388,10 @@ impl Chain {
     /// Finds the nodes whose results are held by tensors outside of the chain. No result gets its first such
     /// holder meanwhile, since only a holder can pass a result on. If the last holder of a result is dropped
     /// meanwhile, the result is stored although nobody will read it.
-    fn find_holders(&mut self) {
+    ///
+    /// Results that [cost little](super::postpone) are not stored if the chain `may_postpone` them: their
+    /// nodes wait again.
+    fn find_holders(&mut self, may_postpone: bool) {
         // How many operands of the chain each result is, and how many tensors hold it.
         let mut counts = alloc::vec![(0, 0); self.0.len()];
         for k in (0..self.0.len()).rev() {
@@ -394,7 +399,8 @@ impl Chain {
             // The result that is being read is no operand.
             let is_read = k + 1 == self.0.len();
             let is_held = is_read || holders > uses;
-            let postponed = (is_held && !is_read).then(|| self.postponed(k)).flatten();
+            let postponed =
+                (is_held && !is_read && may_postpone).then(|| self.extent_if_postponed(k)).flatten();
             self.0[k].is_held = is_held && postponed.is_none();
             let Some(todo) = &self.0[k].todo else { continue };
             for tensor in todo.tensors() {
@@ -522,7 +528,7 @@ pub(super) fn evaluate_all() -> Result<()> {
     // The latest first: it is a user of the others, some of which nobody else holds.
     let mut result = Ok(());
     for node in nodes.iter().rev().filter_map(Weak::upgrade) {
-        match node.claim() {
+        match node.claim(false) {
             Some(chain) => result = result.and(chain.compute()),
             // Its error belongs to the thread that computes it.
             None => drop(node.wait()),

@@ -11,30 +11,33 @@ use super::pass::LEAST_ROW;
 use super::{Extent, is_in_order, pays};
 use crate::Tensor;
 
-/// A result is stored after it was postponed this many times.
+/// A result is stored by a chain after others postponed it this many times. Readers that are no chains store
+/// it at once.
 const MOST_TIMES: u8 = 3;
 
 /// Most operations that compute a postponed result from tensors that are in memory.
 const MOST_STEPS: usize = 3;
 
-/// Least elements of a result that is postponed, for each byte from which on a light operation waits: results
-/// of 2 MiB. In unit tests every result is large enough, since their chains are small.
+/// Whether a result has enough elements: as many as a light operation has to move bytes to wait, 512 Ki. That
+/// is 2 MiB. In unit tests every result is large enough, since their chains are small.
 ///
 /// Times with postponed results, divided by times without, on one and two threads of Zen 3 (medians of nine
 /// runs): a layer norm with its gradients 1.03 and 1.04 with 2 MiB, 0.99 and 0.98 with 16 MiB; a softmax 1.01
 /// and 1.04, 0.89 and 0.90; a batch norm 0.96 and 1.03 with 1.6 MB, 0.91 and 0.93 with 2.4 MB; a group norm's
 /// forward pass 0.6 and 0.7 with 5 MB.
-const ELEMENTS_PER_BYTE: usize = 1;
+fn is_large(count: usize) -> bool {
+    cfg!(test) || pays(count, 1)
+}
 
 impl Chain {
     /// The extent of the chain that computes the result of node `k` again, if the result should be postponed:
     /// if light functions compute it from one tensor of its size, and from numbers of rows and the like.
-    pub(super) fn postponed(&self, k: usize) -> Option<Extent> {
+    pub(super) fn extent_if_postponed(&self, k: usize) -> Option<Extent> {
         let claimed = &self.0[k];
         let Some(Todo::Call(call)) = claimed.todo() else { return None };
         let (count, whole) = (claimed.count(), claimed.extent().whole);
-        let is_large = cfg!(test) || pays(count, ELEMENTS_PER_BYTE);
-        if call.op.light().is_none() || count != whole || !is_large || call.postponed >= MOST_TIMES {
+        let is_done = call.times_postponed >= MOST_TIMES;
+        if call.op.light().is_none() || count != whole || !is_large(count) || is_done {
             return None;
         }
         let mut extent = Extent::alone(0, whole);
@@ -46,11 +49,14 @@ impl Chain {
                 if tensor.storage_len() > count * size_of::<f32>() / LEAST_ROW {
                     return None;
                 }
+            } else if !tensor.fills_buffer() {
+                // A part of a buffer would keep all of it in memory.
+                return None;
             } else if source.is_none() {
                 source = Some(tensor);
                 match provider(&self.0, tensor) {
                     Some(below) => {
-                        let below = self.postponed(below)?;
+                        let below = self.extent_if_postponed(below)?;
                         extent.nodes += below.nodes;
                         extent.leaves += below.leaves;
                     }

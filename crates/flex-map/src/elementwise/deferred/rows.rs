@@ -1,5 +1,6 @@
 //! Reductions of rows as operations of a chain.
 
+use super::copy::is_waiting_copy;
 use super::node::{Call, Node, Reductions, Todo};
 use super::program::MAX_ROW;
 use super::{AnyOp, Extent, MOST_KEPT, Operands, is_in_order, least_bytes, pays};
@@ -108,7 +109,7 @@ fn reduce_each(
     }
     let operands: Operands = smallvec![Input::Tensor(operand.clone())];
     let op = Arc::new(ReduceRows { name, dtype, reducer });
-    let call = Call { op, operands, shape: operand.shape().clone(), postponed: 0 };
+    let call = Call { op, operands, shape: operand.shape().clone(), times_postponed: 0 };
     let rows = count / row;
     let node = Node::new(Todo::Call(Box::new(call)), rows, extent);
     reductions.add(&node);
@@ -153,6 +154,10 @@ pub fn operand_of_reduction(tensor: Tensor, axis: usize) -> Tensor {
     let Some([row, within @ ..]) = tensor.shape().get(axis..) else { return tensor };
     let in_rows = (2..=MAX_ROW).contains(row) && within.iter().all(|&size| size == 1);
     let is_large = in_rows && pays(count, size.div_ceil(LARGER)) && count.saturating_mul(size) <= MOST_READY;
+    if is_large && tensor.holders() > 1 && is_waiting_copy(&tensor) {
+        // The reduction's reader gets the error, if there is one.
+        let _ = tensor.evaluate();
+    }
     // Without another holder nobody can read the operand but the reduction.
     let will_be_read = is_large && !tensor.waits() && tensor.holders() > 1;
     if will_be_read && tensor.is_contiguous() && tensor.storage_len() / MOST_KEPT <= count * size {

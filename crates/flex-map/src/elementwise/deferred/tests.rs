@@ -20,8 +20,12 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use proptest::prelude::*;
 use proptest::sample::Index;
+use std::sync::RwLock;
 
 const NATIVE: BoolStore = BoolStore::Native;
+
+/// Computing all results that wait is the whole process's: it would compute those of other tests.
+static EVALUATING_ALL: RwLock<()> = RwLock::new(());
 
 /// A tensor of values between -2 and 2 that repeat after 1,009 elements.
 fn values(shape: &[usize], seed: usize) -> Tensor {
@@ -144,6 +148,7 @@ fn row_sums(tensor: &Tensor) -> Tensor {
 
 #[test]
 fn reductions_of_rows_are_part_of_the_chain() {
+    let _others = EVALUATING_ALL.read();
     let node = |x: &Tensor| x.computation::<Node>().unwrap().extent();
     for row in [2, 60, 101, 1024, 3000] {
         let shape = [400_000 / row, row];
@@ -377,6 +382,7 @@ impl Producer for Slow {
 #[test]
 #[cfg_attr(target_family = "wasm", ignore = "starts threads")]
 fn nothing_waits_after_two_threads_have_evaluated_all() {
+    let _alone = EVALUATING_ALL.write();
     // The first thread computes the latest node, and has to come to the others then.
     let first = scaled(values(&IMAGES, 2), 3.0);
     let slow = produce(Slow, Shape::from(IMAGES), DType::F32).unwrap();
@@ -440,9 +446,66 @@ fn results_that_somebody_holds_are_stored_by_the_same_pass() {
     assert_eq!(held.to_vec::<f32>(), want);
 }
 
+#[test]
+fn evaluating_all_stores_what_costs_little_too() {
+    let _alone = EVALUATING_ALL.write();
+    let x = values(&[300, 400], 1);
+    let held = scaled(x, 2.0);
+    let top = unary(Unary::Exp, held.clone()).unwrap();
+    assert!(waits(&held) && waits(&top));
+    evaluate_all().unwrap();
+    assert!(!waits(&held) && !waits(&top));
+}
+
+/// The sums of pieces, counted, and whether they were folded.
+fn sums_of_pieces(mut tensor: Tensor, cut: Cut<'_>, pieces: usize) -> (Vec<f32>, bool) {
+    let mut partials = vec![0; 4 * pieces];
+    let fold = |piece: &[u8], partial: &mut [u8]| {
+        let sum: f32 = bytemuck::cast_slice::<_, f32>(piece).iter().sum();
+        partial.copy_from_slice(&sum.to_ne_bytes());
+    };
+    let reduction = PieceReduction { cut, partials: &mut partials, partial: 4, fold: &fold };
+    let folded = tensor.fold_when_computed(reduction).unwrap();
+    (partials.chunks_exact(4).map(|sum| f32::from_ne_bytes(sum.try_into().unwrap())).collect(), folded)
+}
+
+#[test]
+fn pieces_are_folded_without_being_stored() {
+    let _others = EVALUATING_ALL.read();
+    let x = values(&[200, 3, 1000], 1);
+    let turned = |x: &Tensor| x.clone().swap_axes(0, 1).unwrap();
+    let copy = |x: &Tensor| row_major(&turned(x), &Shape::from([3, 200_000])).expect("it waits");
+    let want: Vec<f32> = turned(&x).to_vec::<f32>().chunks(5000).map(|piece| piece.iter().sum()).collect();
+    // Of a tensor that is computed, and of a chain, whose own result is not stored.
+    assert_eq!(sums_of_pieces(copy(&x), Cut::Even(5000), 120), (want.clone(), true));
+    let chain = || scaled(x.clone(), 2.0);
+    let doubled = |sums: &[f32]| sums.iter().map(|sum| 2.0 * sum).collect::<Vec<f32>>();
+    assert_eq!(sums_of_pieces(copy(&chain()), Cut::Even(5000), 120), (doubled(&want), true));
+    // Where somebody holds the chain's result, it is stored, and gathered.
+    let held = chain();
+    assert_eq!(sums_of_pieces(copy(&held), Cut::Even(5000), 120), (doubled(&want), true));
+    assert!(!waits(&held));
+    let kept = copy(&x);
+    assert!(!sums_of_pieces(kept.clone(), Cut::Even(5000), 120).1, "the copy has another reader");
+    // Two runs for each piece.
+    let runs = |k: usize, run: &mut dyn FnMut(Range<usize>)| {
+        run(k * 1000..(k + 1) * 1000);
+        run(300_000 + k * 1000..300_000 + (k + 1) * 1000);
+    };
+    let cut = Cut::Runs { of: &runs, longest: 2000 };
+    let numbers = x.to_vec::<f32>();
+    let sum =
+        |k: usize| numbers[k * 1000..][..1000].iter().chain(&numbers[300_000 + k * 1000..][..1000]).sum();
+    let want: Vec<f32> = (0..300).map(sum).collect();
+    assert_eq!(sums_of_pieces(chain(), cut, 300), (doubled(&want), true));
+    let held = chain();
+    assert!(!sums_of_pieces(held.clone(), cut, 300).1 && !waits(&held), "computed for its other reader");
+}
+
 /// A norm's centred and scaled elements, held as gradients hold them.
 #[test]
 fn results_that_cost_little_are_computed_again() {
+    let _others = EVALUATING_ALL.read();
     let shape = [300, 400];
     let x = values(&shape, 1);
     let sums = row_sums(&operand_of_reduction(x.clone(), 1));
@@ -473,7 +536,8 @@ fn results_that_cost_little_are_computed_again() {
 }
 
 #[test]
-fn what_takes_more_memory_to_compute_again_is_stored() {
+fn what_costs_more_to_compute_again_is_stored() {
+    let _others = EVALUATING_ALL.read();
     let shape = [300, 400];
     let held = |f: &dyn Fn(Tensor) -> Tensor| {
         let held = f(values(&shape, 1));
@@ -481,7 +545,19 @@ fn what_takes_more_memory_to_compute_again_is_stored() {
         !waits(&held)
     };
     assert!(held(&|x| binary(Binary::Add, x, values(&shape, 2)).unwrap()), "two operands");
-    assert!(held(&|x| binary(Binary::Add, x, values(&[400, 300], 2).swap_axes(0, 1).unwrap()).unwrap()));
+    let other_order = values(&[20, 15, 400], 2).swap_axes(0, 1).unwrap();
+    let turned = |x: Tensor| {
+        let sum = binary(Binary::Add, x.reshape([15, 20, 400]).unwrap(), other_order.clone()).unwrap();
+        assert!(waits(&sum), "it is read in rows");
+        sum.reshape(shape).unwrap()
+    };
+    assert!(held(&turned), "an operand in another order");
+    let part = |x: Tensor| {
+        let both = values(&[600, 400], 2);
+        drop(x);
+        scaled(both.narrow(0, 0, 300).unwrap(), 2.0)
+    };
+    assert!(held(&part), "a part of a buffer");
     assert!(held(&|x| unary(Unary::Exp, x).unwrap()), "not light");
     assert!(held(&|x| scaled(scaled(scaled(scaled(x, 2.0), 3.0), 4.0), 5.0)), "many operations");
     assert!(!held(&|x| scaled(x, 2.0)));
