@@ -178,6 +178,7 @@ fn a_copy_of_a_chain_that_stores_another_result() {
 }
 
 #[test]
+#[cfg_attr(target_family = "wasm", ignore = "starts threads")]
 fn copies_that_wait_are_read_by_several_threads() {
     let _alone = alone();
     let x = values(&[30, 40, 700]);
