@@ -19,6 +19,7 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::parallel::for_each_chunk;
 use crate::parallel::thresholds::{CONV_TASKS, TASK_CONV_FLOPS, WHOLE_CONV_UNITS};
+use crate::small::collected;
 use crate::storage::{self, Finish, Scratch};
 use crate::stored::{Computing, Source};
 use core::ops::Range;
@@ -154,27 +155,27 @@ impl<'a> Depthwise<'a> {
             Tap { p: start + (plane * height + row) * pitch + tap.p % row_len, ..*tap }
         };
         let pass = |pass: &Pass| {
-            let mut taps: SmallVec<[Tap; 32]> = pass.taps.iter().copied().collect();
+            let mut taps: SmallVec<[Tap; 32]> = collected(pass.taps.iter().copied());
             taps.sort_unstable_by_key(|tap| tap.p);
             let lines = taps.chunk_by(|a, b| a.p / row_len == b.p / row_len);
             let lines: SmallVec<[SmallVec<[Tap; 8]>; 8]> =
-                lines.map(|line| line.iter().map(place).collect()).collect();
+                collected(lines.map(|line| collected(line.iter().map(place))));
             let follows = |above: &SmallVec<[Tap; 8]>, below: &SmallVec<[Tap; 8]>| {
                 above.len() == below.len() && above.iter().zip(below).all(|(a, b)| a.p + pitch == b.p)
             };
             let (mut blocks, mut coefficients) = (SmallVec::new(), SmallVec::new());
             for lines in lines.chunk_by(follows).flat_map(split) {
                 let at = lines[0][0].p;
-                let columns = lines[0].iter().map(|tap| tap.p - at).collect();
+                let columns = collected(lines[0].iter().map(|tap| tap.p - at));
                 blocks.push(TapBlock { at, rows: lines.len(), columns });
                 for column in 0..lines[0].len() {
-                    coefficients.extend(lines.iter().map(|line| line[column].a));
+                    lines.iter().for_each(|line| coefficients.push(line[column].a));
                 }
             }
             let [[_, count @ ..], [_, first @ ..], [_, step @ ..]] = [pass.count, pass.first, pass.step];
             DepthwisePass { blocks, coefficients, count, first, step }
         };
-        let passes = program.passes.iter().map(pass).collect();
+        let passes = collected(program.passes.iter().map(pass));
         let channels = if band == high { (BAND / (planes.phases() * height * pitch)).max(1) } else { 1 };
         Self { program, vectors, passes, pitch, height, out: [high, wide], band, channels, rows }
     }

@@ -1,6 +1,7 @@
 //! Rows of planes with their padding, written in whole vectors.
 
 use crate::conv::planes::Planes;
+use crate::small::collected;
 use core::ops::Range;
 use flex_math::simd::{Scalar, Simd, Vector, WIDEST, WithSimd, load, prefetch, store};
 use smallvec::SmallVec;
@@ -52,12 +53,12 @@ impl PaddedRows {
             let from = (start + (inside.start * w.step) as isize).max(0) as usize;
             ColumnRun { before: inside.start, from, len: inside.len() }
         };
-        let runs: SmallVec<[ColumnRun; 2]> = w.starts.iter().map(run).collect();
+        let runs: SmallVec<[ColumnRun; 2]> = collected(w.starts.iter().map(run));
         let len = runs.iter().map(|run| run.len).max()?;
         Some(Self {
             size: [high, wide],
             step: [h.step, w.step],
-            tops: h.starts.iter().copied().collect(),
+            tops: collected(h.starts.iter().copied()),
             runs,
             lead: gap.next_multiple_of(WIDEST),
             pitch: (len + gap).next_multiple_of(WIDEST),
