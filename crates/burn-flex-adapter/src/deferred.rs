@@ -4,7 +4,8 @@
 //! and more returns a tensor that waits for its reader. Any other elementwise operation does so if it moves
 //! 64 MiB and more. A chain of such operations is then one pass through memory, in which intermediate results
 //! never leave the cache. A convolution waits too: the operations that follow it run on each piece of its
-//! result while the piece is in the cache. Results have the same bits, and shapes and dtypes are checked at
+//! result while the piece is in the cache. So does the copy that a reshape of a large tensor may need, which
+//! reductions read without making it. Results have the same bits, and shapes and dtypes are checked at
 //! each call. Reading a tensor computes it; so does `Backend::sync`, which computes every result that a
 //! tensor still holds.
 //!
