@@ -14,6 +14,8 @@ mod repeat;
 mod tests;
 
 pub use cat::cat;
+#[cfg(feature = "std")]
+pub(crate) use repeat::double;
 pub use repeat::repeat;
 
 use crate::error::{Error, Result, integer_range};

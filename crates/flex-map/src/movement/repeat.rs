@@ -51,7 +51,7 @@ pub fn repeat(tensor: Tensor, axis: usize, times: usize) -> Result<Tensor> {
 }
 
 /// Fills `out` with repetitions of `src`, by copies that double in length.
-fn double<T: Copy>(out: &mut [T], src: &[T]) {
+pub(crate) fn double<T: Copy>(out: &mut [T], src: &[T]) {
     out[..src.len()].copy_from_slice(src);
     let mut done = src.len();
     while done < out.len() {

@@ -147,13 +147,8 @@ pub(super) fn columns_when_computed(
     let mut partials = ColumnPartials::new([width, n.div_ceil(block)], facts.result, size);
     let ColumnPartials { tiles, each, .. } = partials;
     let fold = |piece: &[u8], partial: &mut [u8]| {
-        let columns = ReduceColumns::contiguous(kernel, piece, [n, width]);
         let rows = piece.len() / (width * facts.element);
-        for (t, partial) in partial.chunks_exact_mut(each * WORD).enumerate() {
-            let width = TILE.min(width - t * TILE);
-            let partial = &mut partial[..columns.partial_size(width)];
-            columns.fold(t * TILE, 0..rows, width, partial, &mut Scratch::default());
-        }
+        fold_tiles(kernel, piece, [rows, width], partial, each * WORD);
     };
     let reduction = PieceReduction {
         cut: Cut::Even(block * width),
@@ -162,6 +157,23 @@ pub(super) fn columns_when_computed(
         fold: &fold,
     };
     Ok(tensor.fold_when_computed(reduction)?.then_some(partials))
+}
+
+/// Reduces a contiguous matrix of `rows` rows of `width` elements, each tile of columns to `each` bytes of
+/// `partial`.
+fn fold_tiles(
+    kernel: &dyn ReduceKernel,
+    matrix: &[u8],
+    [rows, width]: [usize; 2],
+    partial: &mut [u8],
+    each: usize,
+) {
+    let columns = ReduceColumns::contiguous(kernel, matrix, [rows, width]);
+    for (t, partial) in partial.chunks_exact_mut(each).take(width.div_ceil(TILE)).enumerate() {
+        let width = TILE.min(width - t * TILE);
+        let partial = &mut partial[..columns.partial_size(width)];
+        columns.fold(t * TILE, 0..rows, width, partial, &mut Scratch::default());
+    }
 }
 
 /// Most bytes of the columns that are reduced together while they are computed: a part of a second-level
@@ -190,12 +202,7 @@ fn wide_columns_when_computed(
     let each = partials.each * WORD;
     let fold = |piece: &[u8], partial: &mut [u8]| {
         let width = piece.len() / (n * facts.element);
-        let columns = ReduceColumns::contiguous(kernel, piece, [n, width]);
-        for (t, partial) in partial.chunks_exact_mut(each).take(width.div_ceil(TILE)).enumerate() {
-            let width = TILE.min(width - t * TILE);
-            let partial = &mut partial[..columns.partial_size(width)];
-            columns.fold(t * TILE, 0..n, width, partial, &mut Scratch::default());
-        }
+        fold_tiles(kernel, piece, [n, width], partial, each);
     };
     let runs = |k: usize, run: &mut dyn FnMut(Range<usize>)| {
         let columns = k * len..((k + 1) * len).min(width);

@@ -324,12 +324,12 @@ fn rows_when_computed(
     let cut = if is_even { Cut::Even(len) } else { Cut::Runs { of: &runs, longest: len } };
     with_scratch((count / n * of_row).next_multiple_of(of_piece) * each, &mut |partials| {
         let fold = |piece: &[u8], acc: &mut [u8]| {
-            let len = piece.len() / facts.element;
+            let elements = piece.len() / facts.element;
             if has_blocks {
-                return fold_run(kernel, piece, 0, len, acc);
+                return fold_run(kernel, piece, 0, elements, acc);
             }
             let starts = RowStarts { first: 0, stride: n as isize };
-            kernel.fold_rows(piece, starts, n, &mut acc[..len / n * each]);
+            kernel.fold_rows(piece, starts, n, &mut acc[..elements / n * each]);
         };
         let partial = of_piece * each;
         let reduction = PieceReduction { cut, partials: &mut *partials, partial, fold: &fold };

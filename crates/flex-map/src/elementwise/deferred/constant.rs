@@ -2,12 +2,12 @@
 //! takes the number instead. Burn's gradients are full of them: the gradient of a sum is a tensor of ones,
 //! times a number.
 
-use super::{MOST_PRODUCED, pays};
+use super::{MOST_PRODUCED, bytes_apart, pays};
 use crate::elementwise::driver::{Input, Op, ScalarBytes, run_now};
 use crate::elementwise::light::LightFn;
 use crate::error::Result;
 use crate::layout::checked_num_elements;
-use crate::storage::{Deferred, copy_of};
+use crate::storage::Deferred;
 use crate::{Bytes, DType, Scalar, Shape, Tensor};
 use alloc::sync::Arc;
 use std::sync::OnceLock;
@@ -46,11 +46,7 @@ impl Deferred for Constant {
     }
 
     fn into_bytes(self: Arc<Self>) -> Result<Bytes> {
-        self.bytes()?;
-        match Arc::try_unwrap(self) {
-            Ok(constant) => constant.bytes.into_inner().expect("computed"),
-            Err(shared) => copy_of("into_data", shared.bytes()?),
-        }
+        bytes_apart(self, |constant| constant.bytes)
     }
 }
 

@@ -2,9 +2,9 @@
 //! a chain compute them in the order of the copy, so that no copy is stored: batch norm's means over images
 //! whose channels were moved to the front.
 
-use super::{MOST_PRODUCED, pays, walk};
+use super::{MOST_PRODUCED, bytes_apart, enlist, pays, walk};
 use crate::error::{Error, Result};
-use crate::storage::{self, Cut, Deferred, Lock, PieceReduction, copy_of};
+use crate::storage::{self, Cut, Deferred, Lock, PieceReduction};
 use crate::walk::Walk;
 use crate::{Bytes, Layout, Shape, Tensor, parallel};
 use alloc::sync::{Arc, Weak};
@@ -37,7 +37,8 @@ struct RowMajor {
 /// or if its elements are not long runs of the whole buffer.
 pub(crate) fn row_major(tensor: &Tensor, shape: &Shape) -> Option<Tensor> {
     let (count, dtype) = (tensor.num_elements(), tensor.dtype());
-    let bytes = count * dtype.size();
+    // Of a view that repeats its elements, more than a number can count.
+    let bytes = count.saturating_mul(dtype.size());
     let is_whole = || tensor.layout().is_dense() && tensor.storage_len() == bytes && bytes <= MOST_PRODUCED;
     if tensor.is_contiguous() || !pays(count, dtype.size()) || !is_whole() {
         return None;
@@ -52,12 +53,7 @@ pub(crate) fn row_major(tensor: &Tensor, shape: &Shape) -> Option<Tensor> {
     let source = Lock::new(Some(tensor.clone()));
     let copy = Arc::new(RowMajor { source, walk, bytes: OnceLock::new() });
     if let Some(mut copies) = COPIES.lock() {
-        if copies.len() == copies.capacity() {
-            copies.retain(|copy| copy.strong_count() > 0);
-            let room = copies.len().max(16);
-            copies.reserve(room);
-        }
-        copies.push(Arc::downgrade(&copy));
+        enlist(&mut copies, &copy);
     }
     Some(Tensor::deferred(shape.clone(), count, dtype, copy))
 }
@@ -77,8 +73,9 @@ pub(super) fn evaluate_all() -> Result<()> {
     for copy in copies.iter().filter_map(Weak::upgrade) {
         copy.make();
         // Without bytes, another thread folds the copy.
-        result = result
-            .and(copy.bytes.get().map_or(Ok(()), |bytes| bytes.as_ref().map(|_| ()).map_err(Error::clone)));
+        if let Some(Err(error)) = copy.bytes.get() {
+            result = result.and(Err(error.clone()));
+        }
     }
     result
 }
@@ -123,11 +120,7 @@ impl Deferred for RowMajor {
     }
 
     fn into_bytes(self: Arc<Self>) -> Result<Bytes> {
-        self.bytes()?;
-        match Arc::try_unwrap(self) {
-            Ok(copy) => copy.bytes.into_inner().expect("computed"),
-            Err(shared) => copy_of("into_data", shared.bytes()?),
-        }
+        bytes_apart(self, |copy| copy.bytes)
     }
 
     fn fold_pieces(&self, held: bool, reduction: PieceReduction<'_>) -> Result<bool> {

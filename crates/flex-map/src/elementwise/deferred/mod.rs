@@ -47,17 +47,19 @@ use super::light::LightFn;
 use crate::error::Result;
 use crate::layout::{Layout, stretched_stride};
 use crate::small::collected;
-use crate::storage::{Deferred, Producer, environment};
+use crate::storage::{Deferred, Producer, copy_of, environment};
 use crate::walk::Walk;
-use crate::{DType, Shape, Tensor};
+use crate::{Bytes, DType, Shape, Tensor};
 use alloc::boxed::Box;
-use alloc::sync::Arc;
+use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
 pub(super) use constant::{constant, number_of_constant, ones_of_product};
 pub(crate) use copy::row_major;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use node::{Call, Node, Todo};
 pub use rows::operand_of_reduction;
 use smallvec::SmallVec;
+use std::sync::OnceLock;
 
 /// A light f32 operation waits if it reads and writes at least this many bytes; [`set_least_bytes`] sets
 /// another number.
@@ -178,6 +180,34 @@ pub fn set_least_bytes(bytes: usize) {
 pub fn evaluate_all() -> Result<()> {
     // Before the results of operations, which copies may be made of.
     copy::evaluate_all().and(node::evaluate_all())
+}
+
+/// Adds a computation to a list of those that may wait.
+fn enlist<D>(list: &mut Vec<Weak<D>>, computation: &Arc<D>) {
+    if list.len() == list.capacity() {
+        // Also those that are computed and held. To ask them, they would have to be held here, and the last
+        // holder runs destructors of operands, some of them a user's: not under the lock of the list.
+        list.retain(|computation| computation.strong_count() > 0);
+        let room = list.len().max(16);
+        list.reserve(room);
+    }
+    list.push(Arc::downgrade(computation));
+}
+
+/// The bytes of a computation, apart from it: its own where nothing else holds it, otherwise a copy. `result`
+/// takes the computation apart.
+///
+/// # Errors
+/// As [`Deferred::into_bytes`].
+fn bytes_apart<D: Deferred>(
+    computation: Arc<D>,
+    result: impl FnOnce(D) -> OnceLock<Result<Bytes>>,
+) -> Result<Bytes> {
+    computation.bytes()?;
+    match Arc::try_unwrap(computation) {
+        Ok(own) => result(own).into_inner().expect("computed"),
+        Err(shared) => copy_of("into_data", shared.bytes()?),
+    }
 }
 
 /// An operation on any number of operands.

@@ -6,7 +6,7 @@
 //! they never wait for each other. Nothing is computed under the lock.
 
 use super::program::{ChainProgram, LARGE};
-use super::{AnyOp, Extent, MAX_LEAVES, MAX_NODES, Operands, rows};
+use super::{AnyOp, Extent, MAX_LEAVES, MAX_NODES, Operands, bytes_apart, enlist, rows};
 use crate::error::{Error, Result};
 use crate::small::collected;
 use crate::storage::{Cut, Deferred, Lock, PieceReduction, Producer, RowReduction, process};
@@ -140,15 +140,7 @@ impl Node {
             this: this.clone(),
         });
         let Some(mut nodes) = NODES.lock() else { return node };
-        if nodes.len() == nodes.capacity() {
-            // Also those that are computed and held. To ask them, they would have to be held here, and the
-            // last holder of a node runs destructors of its operands, some of them a user's: not under a
-            // lock.
-            nodes.retain(|node| node.strong_count() > 0);
-            let room = nodes.len().max(16);
-            nodes.reserve(room);
-        }
-        nodes.push(Arc::downgrade(&node));
+        enlist(&mut nodes, &node);
         LISTED.store(nodes.len(), Ordering::Release);
         node
     }
@@ -250,7 +242,7 @@ impl Reductions {
             }
             core::mem::take(&mut *nodes)
         };
-        // Not under the lock, for the reason that `Node::new` gives.
+        // Not under the lock, for the reason that `enlist` gives.
         waiting.retain(|node| node.upgrade().is_some_and(|node| node.waits()));
         let oldest = if waiting.len() <= self.most { None } else { waiting.pop_front() };
         if let Some(mut nodes) = self.nodes.lock() {
@@ -282,11 +274,7 @@ impl Deferred for Node {
     }
 
     fn into_bytes(self: Arc<Self>) -> Result<Bytes> {
-        self.bytes()?;
-        match Arc::try_unwrap(self) {
-            Ok(node) => node.result.into_inner().expect("computed"),
-            Err(shared) => crate::storage::copy_of("into_data", shared.bytes()?),
-        }
+        bytes_apart(self, |node| node.result)
     }
 
     fn reduce(&self, operand: &Tensor, reduction: RowReduction) -> Option<Tensor> {
@@ -368,7 +356,7 @@ pub(super) fn provider(claimed: &[Claimed], tensor: &Tensor) -> Option<usize> {
 /// The nodes that a thread computes, operands before their users; the last node is the one being read. Every
 /// node has a result afterwards, also after a panic, since other threads may wait for it, or has its call
 /// back and waits for its next reader.
-pub(super) struct Chain(pub Vec<Claimed>);
+pub(super) struct Chain(pub(super) Vec<Claimed>);
 
 impl Chain {
     /// Claims a node, whose work was taken, after the nodes below it. Operands that still wait are all part
