@@ -615,13 +615,22 @@ impl Tensor {
     /// # Errors
     /// The element counts differ, or the system has no room for the copy.
     pub fn reshape(self, shape: impl Into<Shape>) -> Result<Self> {
-        let shape = shape.into();
-        match self.layout.reshape(shape.clone())? {
+        self.reshape_or(shape.into(), |tensor, shape| {
+            let copy = tensor.materialise()?;
+            Ok(Self { layout: Layout::contiguous(shape), ..copy })
+        })
+    }
+
+    /// The same elements in the same row-major order under another shape: a view where strides can express
+    /// the shape, otherwise the result of `copy` for this tensor and the shape.
+    ///
+    /// # Errors
+    /// The element counts differ, or an error of `copy`.
+    #[inline]
+    pub fn reshape_or(self, shape: Shape, copy: impl FnOnce(Self, Shape) -> Result<Self>) -> Result<Self> {
+        match self.layout.reshape(&shape)? {
             Some(layout) => Ok(Self { layout, ..self }),
-            None => {
-                let copy = self.materialise()?;
-                Ok(Self { layout: Layout::contiguous(shape), ..copy })
-            }
+            None => copy(self, shape),
         }
     }
 }

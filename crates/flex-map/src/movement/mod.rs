@@ -36,11 +36,13 @@ pub fn into_writable(tensor: Tensor) -> Result<Tensor> {
 /// # Errors
 /// The element counts differ, or the system has no room for a copy that does not wait.
 pub fn reshape(tensor: Tensor, shape: Shape) -> Result<Tensor> {
-    #[cfg(feature = "std")]
-    if let Some(copy) = crate::elementwise::deferred::row_major(&tensor, &shape) {
-        return Ok(copy);
-    }
-    tensor.reshape(shape)
+    tensor.reshape_or(shape, |tensor, shape| {
+        #[cfg(feature = "std")]
+        if let Some(copy) = crate::elementwise::deferred::row_major(&tensor, &shape) {
+            return Ok(copy);
+        }
+        tensor.reshape(shape)
+    })
 }
 
 /// `tensor` with the elements that `slices` select (see [`Layout::slice`](crate::Layout::slice)) replaced by

@@ -160,7 +160,7 @@ proptest! {
             if n % d == 0 { vec![d, n / d] } else { vec![n] }
         }];
         for target in targets {
-            if let Some(view) = layout.reshape(Shape::from(target.clone())).unwrap() {
+            if let Some(view) = layout.reshape(&Shape::from(target.clone())).unwrap() {
                 prop_assert_eq!(positions(&view), positions(&layout), "{:?} -> {:?}", layout, target);
             } else {
                 prop_assert!(!layout.is_contiguous());
@@ -172,13 +172,13 @@ proptest! {
 #[test]
 fn reshape_adds_and_removes_size_one_axes_of_any_layout() {
     let t = Layout::contiguous(Shape::from(vec![4, 6])).swap_axes(0, 1).unwrap();
-    let u = t.reshape(Shape::from(vec![6, 1, 4, 1])).unwrap().unwrap();
+    let u = t.reshape(&Shape::from(vec![6, 1, 4, 1])).unwrap().unwrap();
     assert_eq!(positions(&u), positions(&t));
-    let split = t.reshape(Shape::from(vec![2, 3, 2, 2])).unwrap().unwrap();
+    let split = t.reshape(&Shape::from(vec![2, 3, 2, 2])).unwrap().unwrap();
     assert_eq!(positions(&split), positions(&t));
-    assert!(t.reshape(Shape::from(vec![24])).unwrap().is_none());
+    assert!(t.reshape(&Shape::from(vec![24])).unwrap().is_none());
     let flipped = Layout::contiguous(Shape::from(vec![3, 4])).flip(&[0, 1]).unwrap();
-    let flat = flipped.reshape(Shape::from(vec![12])).unwrap().unwrap();
+    let flat = flipped.reshape(&Shape::from(vec![12])).unwrap().unwrap();
     assert_eq!(flat.strides(), &[-1]);
 }
 
@@ -194,7 +194,7 @@ fn bad_views_are_refused_by_name() {
     assert!(l().expand(&[usize::MAX, 2, 3]).is_err());
     assert!(l().unfold(1, usize::MAX, 1).unwrap_err().to_string().starts_with("unfold"));
     assert!(l().unfold(1, 1, 0).is_err());
-    assert!(l().reshape(Shape::from(vec![7])).unwrap_err().to_string().starts_with("reshape"));
+    assert!(l().reshape(&Shape::from(vec![7])).unwrap_err().to_string().starts_with("reshape"));
     assert!(matches!(
         checked_num_elements("zeros", &[usize::MAX, 2, 0]),
         Err(Error::Overflow { op: "zeros", .. })

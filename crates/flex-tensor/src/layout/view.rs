@@ -138,17 +138,17 @@ impl Layout {
     ///
     /// # Errors
     /// When the element counts differ.
-    pub fn reshape(&self, shape: Shape) -> Result<Option<Self>> {
-        let count = checked_num_elements("reshape", &shape)?;
+    pub fn reshape(&self, shape: &Shape) -> Result<Option<Self>> {
+        let count = checked_num_elements("reshape", shape)?;
         if count != self.num_elements() {
-            return Err(self.cannot_reshape(&shape));
+            return Err(self.cannot_reshape(shape));
         }
         let strides = if count == 0 || self.is_contiguous() {
-            Some(contiguous_strides(&shape))
+            Some(contiguous_strides(shape))
         } else {
-            self.reshape_strides(&shape)
+            self.reshape_strides(shape)
         };
-        Ok(strides.map(|strides| Self { shape, strides, offset: self.offset }))
+        Ok(strides.map(|strides| Self { shape: shape.clone(), strides, offset: self.offset }))
     }
 
     /// The error of [`reshape`](Self::reshape) to a shape of another number of elements. Not inlined into the

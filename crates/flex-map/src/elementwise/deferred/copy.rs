@@ -32,19 +32,17 @@ struct RowMajor {
     bytes: OnceLock<Result<Bytes>>,
 }
 
-/// The row-major copy of a tensor as a tensor of this shape, which waits for its reader. `None` if strides
-/// can express the shape or its elements are other than the tensor's, if the copy is small or exceeds 1 GiB,
-/// or if its elements are not long runs of the whole buffer.
+/// The row-major copy of a tensor that is not contiguous, as a tensor of this shape, which waits for its
+/// reader. `None` if the copy is small or exceeds 1 GiB, or if its elements are not long runs of the whole
+/// buffer.
 pub(crate) fn row_major(tensor: &Tensor, shape: &Shape) -> Option<Tensor> {
     let (count, dtype) = (tensor.num_elements(), tensor.dtype());
     // Of a view that repeats its elements, more than a number can count.
     let bytes = count.saturating_mul(dtype.size());
     let is_whole = || tensor.layout().is_dense() && tensor.storage_len() == bytes && bytes <= MOST_PRODUCED;
-    if tensor.is_contiguous() || !pays(count, dtype.size()) || !is_whole() {
+    if !pays(count, dtype.size()) || !is_whole() {
         return None;
     }
-    // A view, or an error.
-    let Ok(None) = tensor.layout().reshape(shape.clone()) else { return None };
     let walk = walk(tensor.layout(), tensor.shape());
     let inner = walk.inner();
     if inner.strides[0] != 1 || inner.size < LEAST_RUN {
