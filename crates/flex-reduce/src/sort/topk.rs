@@ -2,9 +2,9 @@
 //!
 //! A row is cut into groups. The k-th best of the groups' best keys bounds the k-th best key of the row,
 //! since k groups have an element at least as good. So one vectorised pass finds the best key of each group,
-//! a selection among these keys (a sixteenth of the row) finds the bound, and only groups whose best key
-//! meets the bound are read again. Unless many elements are equal, few more than k meet the bound; the k best
-//! are selected from these and sorted.
+//! a selection among these keys (a sixteenth of the row) finds the k best groups, and only these groups are
+//! read again; of groups with equal keys, the first ones. Few more than k of their elements meet the bound,
+//! unless many are equal; the k best are selected from these and sorted.
 
 use super::key::{KeyMap, SortKey};
 use super::radix;
@@ -97,15 +97,16 @@ struct Finder<B: SortKey> {
     k: usize,
     keys: Scratch<B>,
     bests: Scratch<B>,
-    selection: Scratch<B>,
+    /// The best key of each group, with the group's number.
+    groups: Scratch<B::Packed>,
     /// The best keys with their indices.
     pairs: Vec<B::Packed>,
 }
 
 impl<B: SortKey> Finder<B> {
     fn new(map: KeyMap<B>, k: usize) -> Self {
-        let [keys, bests, selection] = [(); 3].map(|()| Scratch::default());
-        Self { map, k, keys, bests, selection, pairs: Vec::new() }
+        let [keys, bests] = [(); 2].map(|()| Scratch::default());
+        Self { map, k, keys, bests, groups: Scratch::default(), pairs: Vec::new() }
     }
 
     /// Adds the `k` best pairs of `row` (all, if it is shorter); the first element of `row` has index
@@ -119,18 +120,18 @@ impl<B: SortKey> Finder<B> {
             storage::reserve(&mut self.pairs, row.len());
             self.pairs.extend((first..).zip(&*keys).map(|(i, &key)| key.pack(i as u32)));
         } else {
-            let (bests, selection) = (self.bests.elements(groups), self.selection.elements(groups));
+            let (bests, groups) = (self.bests.elements(groups), self.groups.elements(groups));
             keys_and_bests(&self.map, row, keys, bests);
-            selection.copy_from_slice(bests);
-            let bound = *selection.select_nth_unstable(k - 1).1;
-            for (g, &best) in bests.iter().enumerate() {
-                if best <= bound {
-                    let start = g * GROUP;
-                    let group = &keys[start..(start + GROUP).min(row.len())];
-                    let passing = (first + start..).zip(group).filter(|&(_, &key)| key <= bound);
-                    storage::reserve(&mut self.pairs, group.len());
-                    self.pairs.extend(passing.map(|(i, &key)| key.pack(i as u32)));
-                }
+            for (g, (pair, &best)) in groups.iter_mut().zip(&*bests).enumerate() {
+                *pair = best.pack(g as u32);
+            }
+            let (better, &mut bound, _) = groups.select_nth_unstable(k - 1);
+            storage::reserve(&mut self.pairs, k * GROUP);
+            for &group in better.iter().chain([&bound]) {
+                let start = B::index(group) as usize * GROUP;
+                let group = keys[start..].iter().take(GROUP);
+                let passing = (first + start..).zip(group).filter(|&(_, &key)| key <= B::key(bound));
+                self.pairs.extend(passing.map(|(i, &key)| key.pack(i as u32)));
             }
         }
         self.keep_best();
