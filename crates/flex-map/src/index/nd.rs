@@ -105,8 +105,10 @@ fn is_run(tensor: &Tensor, k: usize) -> bool {
 /// Checks each coordinate against its axis.
 fn positions(op: &'static str, tensor: &Tensor, indices: &Tensor, strides: &[isize]) -> Result<List> {
     let last = indices.rank() - 1;
-    let columns: Vec<Tensor> =
-        (0..strides.len()).map(|axis| indices.clone().narrow(last, axis, 1)).collect::<Result<_>>()?;
+    let mut columns: Vec<Tensor> = Vec::with_capacity(strides.len());
+    for axis in 0..strides.len() {
+        columns.push(indices.clone().narrow(last, axis, 1)?);
+    }
     let mut sums = List::new(op, indices.shape()[..last].iter().product())?;
     if columns.is_empty() {
         sums.as_mut().fill(0);

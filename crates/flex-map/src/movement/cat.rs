@@ -45,10 +45,10 @@ pub fn cat(tensors: Vec<Tensor>, axis: usize) -> Result<Tensor> {
             }
             if shape[..axis].iter().product::<usize>() == 1 {
                 copy_blocks::<T>(&parts, out);
-                Ok(())
             } else {
-                copy_rows::<T>(parts, axis, &shape, out)
+                copy_rows::<T>(&Runs::list(parts, axis)?, shape[axis..].iter().product(), out);
             }
+            Ok(())
         })
     })
 }
@@ -69,11 +69,10 @@ fn copy_blocks<T: Element>(parts: &[Tensor], out: &mut [T]) {
     });
 }
 
-/// Concatenates along an inner axis: each row of the output takes one run of elements from each tensor.
-fn copy_rows<T: Element>(parts: Vec<Tensor>, axis: usize, shape: &Shape, out: &mut [T]) -> Result<()> {
-    let runs = parts.into_iter().map(|tensor| Runs::new(tensor, axis)).collect::<Result<Vec<_>>>()?;
+/// Concatenates along an inner axis: each row of the output, of `row` elements, takes one run of elements
+/// from each tensor.
+fn copy_rows<T: Element>(runs: &[Runs], row: usize, out: &mut [T]) {
     let sources: Vec<(&[T], &Runs)> = runs.iter().map(|run| (run.tensor.storage::<T>(), run)).collect();
-    let row: usize = shape[axis..].iter().product();
     let rows = parallel::rows_per_task(2 * row * size_of::<T>());
     let work = Work::Bytes(2 * size_of_val(out));
     parallel::for_each_chunk(out, rows * row, work, |k, out| {
@@ -86,7 +85,6 @@ fn copy_rows<T: Element>(parts: Vec<Tensor>, axis: usize, shape: &Shape, out: &m
             }
         }
     });
-    Ok(())
 }
 
 /// `copy_from_slice`, without the call for lengths at which the call costs more than the copy.
@@ -114,6 +112,16 @@ enum Starts {
 }
 
 impl Runs {
+    /// The runs of each tensor. Not a part of the functions that are compiled for each width of elements.
+    #[inline(never)]
+    fn list(tensors: Vec<Tensor>, axis: usize) -> Result<Vec<Self>> {
+        let mut list = Vec::with_capacity(tensors.len());
+        for tensor in tensors {
+            list.push(Self::new(tensor, axis)?);
+        }
+        Ok(list)
+    }
+
     fn new(tensor: Tensor, axis: usize) -> Result<Self> {
         let part = |tensor: &Tensor, axes: core::ops::Range<usize>| {
             let layout = tensor.layout();

@@ -4,6 +4,20 @@ use crate::layout::Layout;
 use crate::parallel::{self, Work};
 use crate::walk::{Walk, gather_row};
 
+/// The positions of two layouts of one shape index by index, on axes whose strides are not negative in the
+/// first one. Its own function, since each width of elements has a copy of its own.
+#[inline(never)]
+fn forward(dst: &Layout, src: &Layout) -> Walk<2> {
+    let mut backward = alloc::vec::Vec::new();
+    for (axis, &stride) in dst.strides().iter().enumerate() {
+        if stride < 0 {
+            backward.push(axis);
+        }
+    }
+    let flip = |layout: &Layout| layout.clone().flip(&backward).expect("axes of the layout, each once");
+    Walk::new([&flip(dst), &flip(src)])
+}
+
 /// Copies the elements of `src_layout` over `src` to the positions of `dst_layout` over `dst`, index by
 /// index.
 ///
@@ -23,10 +37,7 @@ pub(crate) fn copy_into_view<T: bytemuck::Pod + Send + Sync>(
         return;
     }
     // The order of the copies does not matter, so negative strides of the destination are flipped.
-    let backward: alloc::vec::Vec<usize> =
-        (0..dst_layout.rank()).filter(|&axis| dst_layout.strides()[axis] < 0).collect();
-    let flip = |layout: &Layout| layout.clone().flip(&backward).expect("axes of the layout, each once");
-    let walk = Walk::new([&flip(dst_layout), &flip(src_layout)]);
+    let walk = forward(dst_layout, src_layout);
 
     let axes = walk.axes();
     let inner = walk.inner();

@@ -65,7 +65,9 @@ impl Images {
         let mut shape = source.shape().clone();
         shape[0] /= self.0;
         shape.insert(1, self.0);
-        let axes: Vec<usize> = [0].into_iter().chain(2..shape.rank()).chain([1]).collect();
+        let mut axes: Vec<usize> = (0..shape.rank()).collect();
+        let images = axes.remove(1);
+        axes.push(images);
         source.reshape(shape)?.permute(&axes)?.into_contiguous()
     }
 
@@ -88,7 +90,8 @@ impl Images {
             return Ok(source);
         }
         let last = source.rank() - 1;
-        let axes: Vec<usize> = [0, last].into_iter().chain(1..last).collect();
+        let mut axes: Vec<usize> = (0..last).collect();
+        axes.insert(1, last);
         source.permute(&axes)?.into_contiguous()?.reshape(shape)
     }
 }
@@ -101,7 +104,10 @@ pub(super) fn channels_inside(source: Tensor, groups: usize) -> Result<Tensor> {
     let mut shape = source.shape().clone();
     shape[1] /= groups;
     shape.insert(1, groups);
-    let axes: Vec<usize> = [1, 0].into_iter().chain(3..shape.rank()).chain([2]).collect();
+    let mut axes: Vec<usize> = (0..shape.rank()).collect();
+    axes.swap(0, 1);
+    let channels = axes.remove(2);
+    axes.push(channels);
     source.reshape(shape)?.permute(&axes)?.into_contiguous()
 }
 

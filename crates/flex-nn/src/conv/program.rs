@@ -13,6 +13,7 @@ use super::planes::{PlaneAxis, Planes};
 use super::product::{Tap, Terms};
 use crate::divisor::gcd;
 use crate::error::Result;
+use crate::small::sort_by_key;
 use crate::storage;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -264,7 +265,7 @@ fn gather_inside(g: &Geometry, k: usize) -> (PlaneAxis, Vec<AxisPass>) {
 fn pieces<'a>(len: usize, ranges: impl Iterator<Item = &'a Range<usize>>) -> Vec<Range<usize>> {
     let mut ends: Vec<usize> = ranges.flat_map(|range| [range.start, range.end]).collect();
     ends.extend([0, len]);
-    ends.sort_unstable();
+    sort_by_key(&mut ends, |&end| end);
     ends.dedup();
     ends.windows(2).map(|ends| ends[0]..ends[1]).collect()
 }
@@ -292,7 +293,7 @@ fn spread_axis(g: &Geometry, k: usize, skip: bool) -> (PlaneAxis, Vec<AxisPass>)
         }
     }
     // Passes whose outputs alternate follow each other.
-    passes.sort_by_key(|(pass, _)| pass.first);
+    sort_by_key(&mut passes, |(pass, _)| pass.first);
     // Grid positions that a tap reads for a pass's first and last output.
     let ends = |pass: &AxisPass, residue: usize, shift: usize| {
         let start = padding.saturating_sub(residue).div_ceil(stride) as isize - shift as isize;

@@ -12,6 +12,8 @@ pub use shape::Shape;
 pub use slice::Slice;
 
 use crate::error::{Error, Result};
+use crate::small::sort_by_key;
+use core::cmp::Reverse;
 use shape::{INLINE_AXES, copy_axes};
 use smallvec::SmallVec;
 
@@ -164,20 +166,12 @@ impl Layout {
     /// The axes from the largest absolute stride to the smallest: the order in which elements lie in memory.
     /// Axes of equal strides keep their order.
     pub fn axes_by_stride(&self) -> SmallVec<[usize; 6]> {
-        let distance = |axis: usize| self.strides[axis].unsigned_abs();
         let rank = self.rank();
         let few = [0, 1, 2, 3, 4, 5];
         // `collect` checks the room for every axis, half of the time of the whole function.
         let mut order: SmallVec<[usize; 6]> =
             if rank <= few.len() { SmallVec::from_buf_and_len(few, rank) } else { (0..rank).collect() };
-        // Insertion sort: there are few axes, and the library's sort is a page of code.
-        for end in 1..order.len() {
-            let mut at = end;
-            while at > 0 && distance(order[at - 1]) < distance(order[at]) {
-                order.swap(at - 1, at);
-                at -= 1;
-            }
-        }
+        sort_by_key(&mut order, |&axis| Reverse(self.strides[axis].unsigned_abs()));
         order
     }
 
@@ -187,17 +181,12 @@ impl Layout {
         if self.is_contiguous() {
             return true;
         }
-        let mut axes: SmallVec<[(usize, usize); 5]> = (self.shape.iter().zip(&self.strides))
-            .filter(|&(&size, _)| size != 1)
-            .map(|(&size, &stride)| (stride.unsigned_abs(), size))
-            .collect();
-        axes.sort_unstable();
         let mut step = 1usize;
-        for (stride, size) in axes {
-            if stride != step {
+        for &axis in self.axes_by_stride().iter().rev().filter(|&&axis| self.shape[axis] != 1) {
+            if self.strides[axis].unsigned_abs() != step {
                 return false;
             }
-            step *= size;
+            step *= self.shape[axis];
         }
         true
     }

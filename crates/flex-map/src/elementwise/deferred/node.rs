@@ -523,10 +523,11 @@ pub(super) fn evaluate_all() -> Result<()> {
         }
     }
     // Their addresses are not in use again, since `nodes` refers to them.
-    let mut computed: Vec<*const Node> = nodes.iter().map(Weak::as_ptr).collect();
+    let address = |node: &Weak<Node>| node.as_ptr().addr();
+    let mut computed: Vec<usize> = nodes.iter().map(address).collect();
     computed.sort_unstable();
     if let Some(mut nodes) = NODES.lock() {
-        nodes.retain(|node| computed.binary_search(&node.as_ptr()).is_err());
+        nodes.retain(|node| computed.binary_search(&address(node)).is_err());
         LISTED.store(nodes.len(), Ordering::Release);
     }
     result

@@ -17,7 +17,7 @@ use crate::elementwise::light::LightFn;
 use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::parallel::Work;
-use crate::small::collected;
+use crate::small::{collected, sort_by_key};
 use crate::storage::{PieceReduction, Producer};
 use crate::walk::Walk;
 use crate::{Bytes, Shape, Tensor, storage};
@@ -495,7 +495,7 @@ impl ChainProgram {
         let stored = (0..self.steps.len()).filter(is_stored);
         let mut registers: SmallVec<[usize; MAX_LEAVES]> =
             collected(stored.filter_map(|k| self.steps[k].target.register()));
-        registers.sort_unstable();
+        sort_by_key(&mut registers, |&register| register);
         registers.dedup();
         let gathered = self.leaves.iter().filter(|leaf| matches!(leaf.form, LeafForm::Rows { .. })).count();
         let registers = (registers.len() + gathered).max(1);

@@ -19,7 +19,7 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::parallel::for_each_chunk;
 use crate::parallel::thresholds::{CONV_TASKS, TASK_CONV_FLOPS, WHOLE_CONV_UNITS};
-use crate::small::collected;
+use crate::small::{collected, sort_by_key};
 use crate::storage::{self, Finish, Scratch};
 use crate::stored::{Computing, Source};
 use core::ops::Range;
@@ -156,7 +156,7 @@ impl<'a> Depthwise<'a> {
         };
         let pass = |pass: &Pass| {
             let mut taps: SmallVec<[Tap; 32]> = collected(pass.taps.iter().copied());
-            taps.sort_unstable_by_key(|tap| tap.p);
+            sort_by_key(&mut taps, |tap| tap.p);
             let lines = taps.chunk_by(|a, b| a.p / row_len == b.p / row_len);
             let lines: SmallVec<[SmallVec<[Tap; 8]>; 8]> =
                 collected(lines.map(|line| collected(line.iter().map(place))));
