@@ -100,10 +100,14 @@ fn distinct(n: usize, dtype: DType) -> Result<Tensor, Error> {
 }
 
 /// A result that a tensor holds, and a larger one that is computed from it by the same chain. What there is
-/// no room for does not take the first result with it.
-fn chain_with_a_held_result(n: usize) -> Result<(), Error> {
+/// no room for does not take the first result with it, also where an earlier chain has computed the first
+/// result and not stored it.
+fn chain_with_a_held_result(n: usize, is_postponed: bool) -> Result<(), Error> {
     let x = distinct(n, F32)?;
     let held = binary(Binary::Add, x.clone(), x)?;
+    if is_postponed {
+        binary(Binary::Add, held.clone(), held.clone())?.evaluate()?;
+    }
     let larger = cast(held.clone(), F64)?;
     let outcome = larger.evaluate();
     held.evaluate().expect("the smaller result");
@@ -182,6 +186,10 @@ const CASES: &[Case] = cases! {
     "into_bytes", ALL, |n| x([n], F32).into_bytes()?;
     "into_bytes of a clone", ALL, |n| { let t = Tensor::full([n], 1.0, U8)?; (t.clone().into_bytes()?, t) };
     "reshape", ALL, |n| x([n, 2], F32).reshape([2, n])?;
+    "reshape of a copy that waits", SOME, |n| {
+        let pairs = distinct(n - n % 512, F32)?.reshape([n / 512, 2, 256])?.permute(&[1, 0, 2])?;
+        movement::reshape(pairs, [n - n % 512].into())?.evaluate()?
+    };
     "arange", ALL, |n| movement::arange(0, n as i64, 1, I64)?;
     "repeat", ALL, |n| movement::repeat(x([2], F32), 0, n)?;
     "cat", ALL, |n| movement::cat(vec![x([n], F32), x([3], F32)], 0)?;
@@ -194,7 +202,8 @@ const CASES: &[Case] = cases! {
     "compare", ALL, |n| compare(Compare::Lt, x([n], F64), x([n], F64), NATIVE)?;
     "mask_fill", ALL, |n| mask_fill(x([n], F32), bools([n]), 1.0.into())?;
     "cast", ALL, |n| cast(x([n], U8), F64)?;
-    "chain", SOME, |n| chain_with_a_held_result(2 * n)?;
+    "chain", SOME, |n| chain_with_a_held_result(2 * n, false)?;
+    "chain of what is computed again", SOME, |n| chain_with_a_held_result(2 * n, true)?;
     "gather", ALL, |n| index::gather(0, x([4], F32), x([n], I32))?;
     "gather rows", ALL, |n| index::gather(1, x([n, 4], U8), x([n, 2], I64))?;
     "select", ALL, |n| index::select(x([4, 2], F32), 0, x([n], I32))?;
