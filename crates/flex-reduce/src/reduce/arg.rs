@@ -3,7 +3,7 @@
 
 use super::arg_kernel::{ArgKernel, ByOrder};
 use super::columns::{ColumnKernel, ReductionSizes, drive_columns};
-use super::drivers::{build_bytes, for_each_output};
+use super::drivers::{build_bytes, for_each_output, reduced};
 use super::indices::into_index_dtype;
 use super::kernel::RowStarts;
 use super::order::{self, FloatOrder, HalfOrder, IntOrder, Want};
@@ -28,8 +28,7 @@ pub(super) fn extreme(
     check_axis(op, axis, tensor.rank())?;
     check_index_dtype(op, index_dtype, tensor.shape()[axis])?;
     let dtype = tensor.dtype();
-    let mut shape = tensor.shape().clone();
-    shape[axis] = 1;
+    let shape = reduced(&tensor, axis);
     if tensor.num_elements() == 0 {
         if shape.num_elements() != 0 {
             return Err(Error::shape(op, tensor.shape(), "at least one element along the reduced axis"));

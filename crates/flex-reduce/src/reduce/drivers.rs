@@ -178,6 +178,13 @@ pub(super) fn fold_run(kernel: &dyn ReduceKernel, src: &[u8], start: usize, n: u
     });
 }
 
+/// The shape of the reduction of a tensor along `axis`, which is kept with size 1.
+pub(super) fn reduced(tensor: &Tensor, axis: usize) -> Shape {
+    let mut shape = tensor.shape().clone();
+    shape[axis] = 1;
+    shape
+}
+
 /// Reduces along `axis`, which is kept with size 1.
 pub(super) fn reduce_axis(
     op: &'static str,
@@ -187,8 +194,7 @@ pub(super) fn reduce_axis(
     dtype: DType,
 ) -> Result<Tensor> {
     if tensor.num_elements() == 0 {
-        let mut shape = tensor.shape().clone();
-        shape[axis] = 1;
+        let shape = reduced(&tensor, axis);
         return build_bytes(op, shape, dtype, &mut |out| fill_with_nothing(kernel, out));
     }
     if tensor.waits() {
@@ -223,8 +229,7 @@ fn reduce_waiting(
         return Ok(None);
     }
     let Some(mut partials) = columns_when_computed(tensor, sizes, kernel)? else { return Ok(None) };
-    let mut shape = tensor.shape().clone();
-    shape[axis] = 1;
+    let shape = reduced(tensor, axis);
     let columns = ReduceColumns::contiguous(kernel, &[], sizes);
     build_bytes(op, shape, dtype, &mut |out| partials.write(&columns, out)).map(Some)
 }
@@ -271,8 +276,7 @@ fn reduce_when_computed(
     if !is_last(tensor, axis) || n < 2 || n > longest || n >= LONG_ROW {
         return None;
     }
-    let mut shape = tensor.shape().clone();
-    shape[axis] = 1;
+    let shape = reduced(tensor, axis);
     let reducer = Box::new(AlongRows { op, axis, n, kernel: kernel.shared(), dtype });
     tensor.reduce_when_computed(RowReduction { name: op, row: n, shape, dtype, reducer })
 }
@@ -336,8 +340,7 @@ fn rows_when_computed(
         if !tensor.fold_when_computed(reduction)? {
             return Ok(None);
         }
-        let mut shape = tensor.shape().clone();
-        shape[axis] = 1;
+        let shape = reduced(tensor, axis);
         let write = &mut |out: &mut [u8]| {
             for (row, out) in partials.chunks_exact_mut(of_row * each).zip(out.chunks_exact_mut(result)) {
                 kernel.merge(row);
