@@ -56,7 +56,7 @@ pub fn measure<'a>(
     budget: Budget,
     threads: usize,
 ) -> Section {
-    let limits = Limits::measure(threads);
+    let mut limits = Limits::measure(threads);
     let bar = progress(cases.len());
     let mut rows = Vec::new();
     for case in cases {
@@ -72,6 +72,7 @@ pub fn measure<'a>(
         bar.inc(1);
     }
     bar.finish_and_clear();
+    limits.measure_peak_again(threads);
     Section { threads, limits, rows }
 }
 
