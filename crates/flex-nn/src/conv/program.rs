@@ -265,7 +265,7 @@ fn gather_inside(g: &Geometry, k: usize) -> (PlaneAxis, Vec<AxisPass>) {
 fn pieces<'a>(len: usize, ranges: impl Iterator<Item = &'a Range<usize>>) -> Vec<Range<usize>> {
     let mut ends: Vec<usize> = ranges.flat_map(|range| [range.start, range.end]).collect();
     ends.extend([0, len]);
-    sort_by_key(&mut ends, |&end| end);
+    ends.sort_unstable();
     ends.dedup();
     ends.windows(2).map(|ends| ends[0]..ends[1]).collect()
 }
