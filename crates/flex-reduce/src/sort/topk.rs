@@ -96,7 +96,6 @@ struct Finder<B: SortKey> {
     map: KeyMap<B>,
     k: usize,
     keys: Scratch<B>,
-    bests: Scratch<B>,
     /// The best key of each group, with the group's number.
     groups: Scratch<B::Packed>,
     /// The best keys with their indices.
@@ -105,8 +104,7 @@ struct Finder<B: SortKey> {
 
 impl<B: SortKey> Finder<B> {
     fn new(map: KeyMap<B>, k: usize) -> Self {
-        let [keys, bests] = [(); 2].map(|()| Scratch::default());
-        Self { map, k, keys, bests, groups: Scratch::default(), pairs: Vec::new() }
+        Self { map, k, keys: Scratch::default(), groups: Scratch::default(), pairs: Vec::new() }
     }
 
     /// Adds the `k` best pairs of `row` (all, if it is shorter); the first element of `row` has index
@@ -120,11 +118,8 @@ impl<B: SortKey> Finder<B> {
             storage::reserve(&mut self.pairs, row.len());
             self.pairs.extend((first..).zip(&*keys).map(|(i, &key)| key.pack(i as u32)));
         } else {
-            let (bests, groups) = (self.bests.elements(groups), self.groups.elements(groups));
-            keys_and_bests(&self.map, row, keys, bests);
-            for (g, (pair, &best)) in groups.iter_mut().zip(&*bests).enumerate() {
-                *pair = best.pack(g as u32);
-            }
+            let groups = self.groups.elements(groups);
+            keys_and_bests(&self.map, row, keys, groups);
             let (better, &mut bound, _) = groups.select_nth_unstable(k - 1);
             storage::reserve(&mut self.pairs, k * GROUP);
             for &group in better.iter().chain([&bound]) {
@@ -145,18 +140,18 @@ impl<B: SortKey> Finder<B> {
     }
 }
 
-/// Computes the keys of a row, and the least key, which is the best, of each group.
-fn keys_and_bests<B: SortKey>(map: &KeyMap<B>, row: &[B], keys: &mut [B], bests: &mut [B]) {
+/// Computes the keys of a row, and the least key, which is the best, of each group, with the group's number.
+fn keys_and_bests<B: SortKey>(map: &KeyMap<B>, row: &[B], keys: &mut [B], groups: &mut [B::Packed]) {
     vectorize(
         #[inline(always)]
         || {
             map.keys_inline(row, keys);
-            for (best, group) in bests.iter_mut().zip(keys.chunks(GROUP)) {
+            for (g, (best, group)) in groups.iter_mut().zip(keys.chunks(GROUP)).enumerate() {
                 let mut least = group[0];
                 for &key in group {
                     least = if key < least { key } else { least };
                 }
-                *best = least;
+                *best = least.pack(g as u32);
             }
         },
     );
