@@ -41,7 +41,7 @@ pub fn reshape(tensor: Tensor, shape: Shape) -> Result<Tensor> {
         if let Some(copy) = crate::elementwise::deferred::row_major(&tensor, &shape) {
             return Ok(copy);
         }
-        tensor.reshape(shape)
+        tensor.materialise()?.reshape(shape)
     })
 }
 

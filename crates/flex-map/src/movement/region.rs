@@ -5,7 +5,7 @@ use crate::parallel::{self, Work};
 use crate::walk::{Walk, gather_row};
 
 /// The positions of two layouts of one shape index by index, on axes whose strides are not negative in the
-/// first one. Its own function, since each width of elements has a copy of its own.
+/// first one. Not a part of [`copy_into_view`], which is compiled for each width of elements.
 #[inline(never)]
 fn forward(dst: &Layout, src: &Layout) -> Walk<2> {
     let mut backward = alloc::vec::Vec::new();
