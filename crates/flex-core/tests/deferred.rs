@@ -8,8 +8,9 @@
 mod common;
 
 use flex_core::elementwise::{Binary, Unary, binary, binary_scalar, cast, deferred, unary};
+use flex_core::storage::pool as blocks;
 use flex_core::{DType, Result, Scalar, Tensor, movement, reduce};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Barrier, Mutex, MutexGuard, PoisonError};
 
 /// Held by each test: the switch, and computing on demand, are the whole process's.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -30,6 +31,12 @@ fn times(x: Tensor, by: f64) -> Tensor {
 
 fn bits(tensor: Tensor) -> Vec<u8> {
     tensor.into_bytes().unwrap().to_vec()
+}
+
+/// How often the engine has allocated memory so far.
+fn allocations() -> u64 {
+    let stats = blocks::stats();
+    stats.hits + stats.misses
 }
 
 /// Reductions of a matrix.
@@ -183,15 +190,28 @@ fn copies_that_wait_are_read_by_several_threads() {
     let _alone = alone();
     let x = values(&[30, 40, 700]);
     let want = bits(x.clone().swap_axes(0, 1).unwrap().to_contiguous().unwrap());
-    for _ in 0..10 {
+    let waiting = || {
         let turned = times(x.clone(), 1.0).swap_axes(0, 1).unwrap();
         let copy = movement::reshape(turned, [40, 21_000].into()).unwrap();
         assert!(copy.waits());
-        std::thread::scope(|scope| {
-            for _ in 0..4 {
-                scope.spawn(|| copy.evaluate().unwrap());
-            }
-        });
+        copy
+    };
+    let allocations_of = |read: &dyn Fn()| {
+        let before = allocations();
+        read();
+        allocations() - before
+    };
+    let copy = waiting();
+    let of_one_reader = allocations_of(&|| copy.evaluate().unwrap());
+    for _ in 0..10 {
+        let (copy, start) = (waiting(), Barrier::new(4));
+        let read = || {
+            start.wait();
+            copy.evaluate().unwrap();
+        };
+        let of_readers =
+            allocations_of(&|| std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(read)))));
+        assert_eq!(of_readers, of_one_reader, "one reader makes the copy, the others wait for it");
         assert!(!copy.waits());
         let mut written = copy.clone();
         drop(copy);

@@ -46,7 +46,7 @@ impl Deferred for Constant {
     }
 
     fn into_bytes(self: Arc<Self>) -> Result<Bytes> {
-        bytes_apart(self, |constant| constant.bytes)
+        bytes_apart(self, |constant| constant.bytes.into_inner())
     }
 }
 

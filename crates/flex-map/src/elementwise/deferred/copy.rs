@@ -2,8 +2,9 @@
 //! a chain compute them in the order of the copy, so that no copy is stored: batch norm's means over images
 //! whose channels were moved to the front.
 
-use super::{MOST_PRODUCED, bytes_apart, enlist, pays, walk};
-use crate::error::{Error, Result};
+use super::outcome::{FOLDED, Outcome, no_result};
+use super::{MOST_PRODUCED, bytes_apart, enlist, pays, strike, walk};
+use crate::error::Result;
 use crate::storage::{self, Cut, Deferred, Lock, PieceReduction};
 use crate::walk::Walk;
 use crate::{Bytes, Layout, Shape, Tensor, parallel};
@@ -11,7 +12,6 @@ use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::ops::Range;
 use parallel::Work;
-use std::sync::OnceLock;
 
 /// Shortest runs of a view that are gathered one by one, in elements.
 const LEAST_RUN: usize = 64;
@@ -29,7 +29,7 @@ struct RowMajor {
     source: Lock<Option<Tensor>>,
     /// The tensor's elements in row-major order.
     walk: Walk<1>,
-    bytes: OnceLock<Result<Bytes>>,
+    outcome: Outcome,
 }
 
 /// The row-major copy of a tensor that is not contiguous, as a tensor of this shape, which waits for its
@@ -49,7 +49,7 @@ pub(crate) fn row_major(tensor: &Tensor, shape: &Shape) -> Option<Tensor> {
         return None;
     }
     let source = Lock::new(Some(tensor.clone()));
-    let copy = Arc::new(RowMajor { source, walk, bytes: OnceLock::new() });
+    let copy = Arc::new(RowMajor { source, walk, outcome: Outcome::new() });
     if let Some(mut copies) = COPIES.lock() {
         enlist(&mut copies, &copy);
     }
@@ -66,29 +66,72 @@ pub(super) fn is_waiting_copy(tensor: &Tensor) -> bool {
 /// # Errors
 /// The first error of a copy; its readers get it too.
 pub(super) fn evaluate_all() -> Result<()> {
-    let copies = COPIES.lock().map(|mut copies| core::mem::take(&mut *copies)).unwrap_or_default();
+    // They stay in the list until they are made: another thread that calls this meanwhile waits for them.
+    let copies = COPIES.lock().map(|copies| copies.clone()).unwrap_or_default();
     let mut result = Ok(());
     for copy in copies.iter().filter_map(Weak::upgrade) {
-        copy.make();
-        // Without bytes, another thread folds the copy.
-        if let Some(Err(error)) = copy.bytes.get() {
-            result = result.and(Err(error.clone()));
+        match copy.make() {
+            Some(made) => result = result.and(made),
+            // Its error belongs to the thread that makes or folds it.
+            None => drop(copy.outcome.wait()),
         }
+    }
+    if let Some(mut listed) = COPIES.lock() {
+        strike(&mut listed, &copies);
     }
     result
 }
 
 impl RowMajor {
-    /// Makes the copy, unless it was made or folded.
-    fn make(&self) {
-        // Nothing is copied under the lock. Threads that come at the same time make a copy each, of which one
-        // is kept.
+    /// Makes the copy. `None` if another thread makes or folds it, or did.
+    ///
+    /// Threads that wait for a copy cannot keep its maker waiting: the maker waits for operations alone, and
+    /// an operation waits for no copy, since copies among its operands were made at its call.
+    fn make(&self) -> Option<Result<()>> {
+        let claim = self.outcome.claim()?;
+        // Nothing is copied under the lock. The tensor stays for a process that is forked meanwhile, which
+        // makes a copy of its own.
         let source = self.source.lock().and_then(|source| source.clone());
-        if let Some(source) = source {
-            let _ = self.bytes.set(source.materialise().and_then(Tensor::into_bytes));
-            let source = self.source.lock().and_then(|mut source| source.take());
-            drop(source);
+        let Some(source) = source else { return Some(claim.finish(Err(no_result("lost in a fork")))) };
+        let made = claim.finish(source.materialise().and_then(Tensor::into_bytes));
+        let held = self.source.lock().and_then(|mut source| source.take());
+        drop(held);
+        Some(made)
+    }
+
+    /// Folds pieces of the copy, which is not stored.
+    fn fold(&self, reduction: PieceReduction<'_>) -> Result<()> {
+        let source = self.source.lock().and_then(|mut source| source.take());
+        let source = source.ok_or_else(|| no_result("lost in a fork"))?;
+        let PieceReduction { cut, partials, partial, fold } = reduction;
+        let (count, size) = (source.num_elements(), source.dtype().size());
+        let of = |k: usize, run: &mut dyn FnMut(Range<usize>)| match cut {
+            Cut::Even(len) => self.runs(k * len..((k + 1) * len).min(count), run),
+            Cut::Runs { of, .. } => of(k, &mut |range| self.runs(range, run)),
+        };
+        let longest = cut.longest(count);
+        let mut source = source.with_layout(Layout::contiguous(Shape::from([count])));
+        if source.waits() && self.walk.inner().size >= LEAST_COMPUTED {
+            let cut = Cut::Runs { of: &of, longest };
+            let reduction = PieceReduction { cut, partials: &mut *partials, partial, fold };
+            if source.fold_when_computed(reduction)? {
+                return Ok(());
+            }
         }
+        source.evaluate()?;
+        storage::ensure_for_tasks("reshape", longest * size, partials.len() / partial)?;
+        let from = source.storage_bytes();
+        parallel::for_each_chunk(partials, partial, Work::Bytes(count * size), |k, partial| {
+            let mut piece = storage::alloc(longest * size);
+            let mut len = 0;
+            of(k, &mut |run| {
+                let run = &from[run.start * size..run.end * size];
+                piece[len..len + run.len()].copy_from_slice(run);
+                len += run.len();
+            });
+            fold(&piece[..len], partial);
+        });
+        Ok(())
     }
 
     /// Hands over where the elements `range` of the copy lie in the tensor's buffer.
@@ -108,17 +151,17 @@ impl RowMajor {
 
 impl Deferred for RowMajor {
     fn waits(&self) -> bool {
-        self.bytes.get().is_none()
+        self.outcome.is_awaited()
     }
 
     fn bytes(&self) -> Result<&[u8]> {
-        self.make();
-        let lost = || Err(Error::argument("reshape", "copy", "lost in a fork or a panic", "a copy"));
-        self.bytes.get_or_init(lost).as_ref().map(|bytes| &bytes[..]).map_err(Error::clone)
+        // The error is in the outcome.
+        let _ = self.make();
+        self.outcome.wait().map(|bytes| &bytes[..])
     }
 
     fn into_bytes(self: Arc<Self>) -> Result<Bytes> {
-        bytes_apart(self, |copy| copy.bytes)
+        bytes_apart(self, |copy| copy.outcome.into_bytes())
     }
 
     fn fold_pieces(&self, held: bool, reduction: PieceReduction<'_>) -> Result<bool> {
@@ -126,35 +169,9 @@ impl Deferred for RowMajor {
         if held {
             return Ok(false);
         }
-        let Some(source) = self.source.lock().and_then(|mut source| source.take()) else { return Ok(false) };
-        let PieceReduction { cut, partials, partial, fold } = reduction;
-        let (count, size) = (source.num_elements(), source.dtype().size());
-        let of = |k: usize, run: &mut dyn FnMut(Range<usize>)| match cut {
-            Cut::Even(len) => self.runs(k * len..((k + 1) * len).min(count), run),
-            Cut::Runs { of, .. } => of(k, &mut |range| self.runs(range, run)),
-        };
-        let longest = cut.longest(count);
-        let mut source = source.with_layout(Layout::contiguous(Shape::from([count])));
-        if source.waits() && self.walk.inner().size >= LEAST_COMPUTED {
-            let cut = Cut::Runs { of: &of, longest };
-            let reduction = PieceReduction { cut, partials: &mut *partials, partial, fold };
-            if source.fold_when_computed(reduction)? {
-                return Ok(true);
-            }
-        }
-        source.evaluate()?;
-        storage::ensure_for_tasks("reshape", longest * size, partials.len() / partial)?;
-        let from = source.storage_bytes();
-        parallel::for_each_chunk(partials, partial, Work::Bytes(count * size), |k, partial| {
-            let mut piece = storage::alloc(longest * size);
-            let mut len = 0;
-            of(k, &mut |run| {
-                let run = &from[run.start * size..run.end * size];
-                piece[len..len + run.len()].copy_from_slice(run);
-                len += run.len();
-            });
-            fold(&piece[..len], partial);
-        });
-        Ok(true)
+        let Some(claim) = self.outcome.claim() else { return Ok(false) };
+        let folded = self.fold(reduction);
+        let _ = claim.finish(Err(folded.clone().err().unwrap_or_else(|| no_result(FOLDED))));
+        folded.map(|()| true)
     }
 }

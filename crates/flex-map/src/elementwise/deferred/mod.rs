@@ -21,6 +21,7 @@
 //! * `constant.rs`: tensors of one number;
 //! * `copy.rs`: row-major copies of views;
 //! * `node.rs`: operations that wait, and the thread that computes them;
+//! * `outcome.rs`: bytes that one thread computes and others wait for;
 //! * `postpone.rs`: results that go on waiting after a chain has computed them;
 //! * `program.rs`: from a chain to a list of steps over registers;
 //! * `stages.rs`: the stages and buffers that all tiles of a program share, found once;
@@ -31,6 +32,7 @@
 mod constant;
 mod copy;
 mod node;
+mod outcome;
 mod pass;
 mod postpone;
 mod program;
@@ -59,7 +61,6 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use node::{Call, Node, Todo};
 pub use rows::operand_of_reduction;
 use smallvec::SmallVec;
-use std::sync::OnceLock;
 
 /// A light f32 operation waits if it reads and writes at least this many bytes; [`set_least_bytes`] sets
 /// another number.
@@ -194,6 +195,15 @@ fn enlist<D>(list: &mut Vec<Weak<D>>, computation: &Arc<D>) {
     list.push(Arc::downgrade(computation));
 }
 
+/// Removes computations from a list of those that may wait.
+fn strike<D>(list: &mut Vec<Weak<D>>, computed: &[Weak<D>]) {
+    // Their addresses are not in use again, since `computed` refers to them.
+    let address = |computation: &Weak<D>| computation.as_ptr().addr();
+    let mut computed: Vec<usize> = computed.iter().map(address).collect();
+    computed.sort_unstable();
+    list.retain(|computation| computed.binary_search(&address(computation)).is_err());
+}
+
 /// The bytes of a computation, apart from it: its own where nothing else holds it, otherwise a copy. `result`
 /// takes the computation apart.
 ///
@@ -201,11 +211,11 @@ fn enlist<D>(list: &mut Vec<Weak<D>>, computation: &Arc<D>) {
 /// As [`Deferred::into_bytes`].
 fn bytes_apart<D: Deferred>(
     computation: Arc<D>,
-    result: impl FnOnce(D) -> OnceLock<Result<Bytes>>,
+    result: impl FnOnce(D) -> Option<Result<Bytes>>,
 ) -> Result<Bytes> {
     computation.bytes()?;
     match Arc::try_unwrap(computation) {
-        Ok(own) => result(own).into_inner().expect("computed"),
+        Ok(own) => result(own).expect("computed"),
         Err(shared) => copy_of("into_data", shared.bytes()?),
     }
 }

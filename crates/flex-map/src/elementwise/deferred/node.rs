@@ -5,8 +5,9 @@
 //! was claimed before; it waits for the node as for any operand. Threads wait for earlier claims alone, so
 //! they never wait for each other. Nothing is computed under the lock.
 
+use super::outcome::{FOLDED, LOST_IN_PANIC, Outcome, no_result};
 use super::program::{ChainProgram, LARGE};
-use super::{AnyOp, Extent, MAX_LEAVES, MAX_NODES, Operands, bytes_apart, enlist, rows};
+use super::{AnyOp, Extent, MAX_LEAVES, MAX_NODES, Operands, bytes_apart, enlist, rows, strike};
 use crate::error::{Error, Result};
 use crate::small::collected;
 use crate::storage::{Cut, Deferred, Lock, PieceReduction, Producer, RowReduction, process};
@@ -15,7 +16,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicUsize, Ordering};
 use smallvec::SmallVec;
 use std::sync::OnceLock;
 
@@ -61,15 +62,13 @@ pub(super) struct Call {
 pub(super) struct Node {
     /// Until a thread claims it.
     todo: Lock<Option<Todo>>,
-    result: OnceLock<Result<Bytes>>,
+    outcome: Outcome,
     /// Number of elements.
     count: usize,
     /// The chain at the call.
     extent: Extent,
     /// The chain since the result was first [postponed](super::postpone).
     postponed: OnceLock<Extent>,
-    /// The process that claimed the node; 0 before that.
-    process: AtomicU32,
     this: Weak<Node>,
 }
 
@@ -132,11 +131,10 @@ impl Node {
     pub(super) fn new(todo: Todo, count: usize, extent: Extent) -> Arc<Self> {
         let node = Arc::new_cyclic(|this| Self {
             todo: Lock::new(Some(todo)),
-            result: OnceLock::new(),
+            outcome: Outcome::new(),
             count,
             extent,
             postponed: OnceLock::new(),
-            process: AtomicU32::new(0),
             this: this.clone(),
         });
         let Some(mut nodes) = NODES.lock() else { return node };
@@ -177,7 +175,7 @@ impl Node {
     fn take(&self, process: u32) -> Option<Todo> {
         let mut todo = self.todo.lock()?;
         if todo.is_some() {
-            self.process.store(process, Ordering::Relaxed);
+            self.outcome.begin(process);
         }
         todo.take()
     }
@@ -193,19 +191,6 @@ impl Node {
         if let Some(mut todo) = self.todo.lock() {
             *todo = Some(Todo::Call(call));
         }
-    }
-
-    /// Waits for the thread that claimed the node.
-    ///
-    /// # Errors
-    /// The error of its computation; an error if the thread is not of this process, which was forked
-    /// meanwhile.
-    fn wait(&self) -> Result<&Bytes> {
-        if self.waits() && self.process.load(Ordering::Relaxed) != process::current() {
-            let why = "computed by a thread of the process that this one was forked from";
-            return Err(Error::argument("deferred", "result", why, "a result"));
-        }
-        self.result.wait().as_ref().map_err(Error::clone)
     }
 
     /// Claims the node's chain, which may [postpone](super::postpone) results. `None` if another thread did
@@ -260,7 +245,7 @@ impl Reductions {
 
 impl Deferred for Node {
     fn waits(&self) -> bool {
-        self.result.get().is_none()
+        self.outcome.is_awaited()
     }
 
     fn bytes(&self) -> Result<&[u8]> {
@@ -270,11 +255,11 @@ impl Deferred for Node {
             // The error is in the result.
             let _ = chain.compute();
         }
-        self.wait().map(|bytes| &bytes[..])
+        self.outcome.wait().map(|bytes| &bytes[..])
     }
 
     fn into_bytes(self: Arc<Self>) -> Result<Bytes> {
-        bytes_apart(self, |node| node.result)
+        bytes_apart(self, |node| node.outcome.into_bytes())
     }
 
     fn reduce(&self, operand: &Tensor, reduction: RowReduction) -> Option<Tensor> {
@@ -422,9 +407,9 @@ impl Chain {
                 return self.finish(result.map(|bytes| alloc::vec![Ok(bytes)]));
             }
             match producer.produce(None).and_then(Tensor::into_bytes) {
-                Ok(bytes) => drop(node.result.set(Ok(bytes))),
+                Ok(bytes) => node.outcome.set(Ok(bytes)),
                 Err(error) => {
-                    let _ = node.result.set(Err(error.clone()));
+                    node.outcome.set(Err(error.clone()));
                     return self.finish(Err(error));
                 }
             }
@@ -462,8 +447,7 @@ impl Chain {
             && let Some(Claimed { node, is_held, .. }) = self.0.last_mut()
         {
             *is_held = false;
-            let why = "folded for its only reader";
-            let _ = node.result.set(Err(Error::argument("deferred", "result", why, "a result")));
+            node.outcome.set(Err(no_result(FOLDED)));
         }
         self.finish(results)?;
         Ok(folded)
@@ -482,13 +466,13 @@ impl Chain {
     fn finish(&self, results: Result<Vec<Result<Bytes>>>) -> Result<()> {
         let results = results.inspect_err(|error| {
             for claimed in self.0.iter().filter(|claimed| !claimed.is_postponed) {
-                let _ = claimed.node.result.set(Err(error.clone()));
+                claimed.node.outcome.set(Err(error.clone()));
             }
         })?;
         let mut outcome = Ok(());
         for (claimed, result) in self.0.iter().filter(|claimed| claimed.is_held).zip(results) {
             outcome = result.as_ref().map(|_| ()).map_err(Error::clone);
-            let _ = claimed.node.result.set(result);
+            claimed.node.outcome.set(result);
         }
         outcome
     }
@@ -500,8 +484,7 @@ impl Drop for Chain {
             // Nobody holds a result that was not stored, unless its computation panicked, or `evaluate_all`
             // of another thread found the node meanwhile and waits for it.
             if !claimed.is_postponed && claimed.node.waits() {
-                let error = Error::argument("deferred", "result", "lost in a panic", "a result");
-                let _ = claimed.node.result.set(Err(error));
+                claimed.node.outcome.set(Err(no_result(LOST_IN_PANIC)));
             }
         }
     }
@@ -519,16 +502,12 @@ pub(super) fn evaluate_all() -> Result<()> {
         match node.claim(false) {
             Some(chain) => result = result.and(chain.compute()),
             // Its error belongs to the thread that computes it.
-            None => drop(node.wait()),
+            None => drop(node.outcome.wait()),
         }
     }
-    // Their addresses are not in use again, since `nodes` refers to them.
-    let address = |node: &Weak<Node>| node.as_ptr().addr();
-    let mut computed: Vec<usize> = nodes.iter().map(address).collect();
-    computed.sort_unstable();
-    if let Some(mut nodes) = NODES.lock() {
-        nodes.retain(|node| computed.binary_search(&address(node)).is_err());
-        LISTED.store(nodes.len(), Ordering::Release);
+    if let Some(mut listed) = NODES.lock() {
+        strike(&mut listed, &nodes);
+        LISTED.store(listed.len(), Ordering::Release);
     }
     result
 }
