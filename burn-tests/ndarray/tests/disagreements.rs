@@ -2,13 +2,14 @@
 //! stronger evidence for the oracle than the agreement of one. For each disagreement of `burn-ndarray`,
 //! `disagreements.txt` says why it happens and who is right. The list is checked both ways: a disagreement
 //! that no entry describes fails, and so does an entry that describes no disagreement.
+#![allow(missing_docs)]
 
 use burn_backend::{BoolStore, FloatDType, IntDType};
 use burn_ndarray::NdArray;
 use burn_tests::row::Record;
 use burn_tests::{Capabilities, run_all};
 
-const DISAGREEMENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/ndarray/disagreements.txt");
+const DISAGREEMENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/disagreements.txt");
 
 /// Which side of a disagreement is right, or that `burn-ndarray` lacks the feature.
 const VERDICTS: [&str; 4] = ["flex", "ndarray", "either", "missing"];

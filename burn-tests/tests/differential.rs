@@ -3,8 +3,9 @@
 //! (`matrixmultiply` multiplies its matrices, its convolutions are direct loops) and computes in f64 here.
 //! All operands are exact in every dtype, so its results are also valid for f32 and the half types.
 //!
-//! `disagreements.rs` lists the known disagreements of the two backends; such cases are not drawn here. A
-//! failure prints its seed. `BURN_TESTS_SEED` draws other cases, `BURN_TESTS_CASES` more of them.
+//! `ndarray/disagreements.txt` lists the known disagreements of the two backends; such cases are not drawn
+//! here. A failure prints its seed. `BURN_TESTS_SEED` draws other cases, `BURN_TESTS_CASES` more of them.
+#![allow(missing_docs)]
 
 use burn_backend::ops::{ConvOptions, ConvTransposeOptions, InterpolateMode, InterpolateOptions};
 use burn_backend::tensor::{BoolTensor, FloatTensor, IntTensor};
