@@ -387,35 +387,46 @@ fn one_case() {
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// Runs every case in a process that `command` starts, given the path of this program; returns what failed.
-fn failures(refuse: Option<usize>, command: &dyn Fn(&str) -> Command) -> Vec<String> {
+/// Cases take one or two cores, mostly one, so two of them run at a time.
+fn failures(refuse: Option<usize>, command: &(dyn Fn(&str) -> Command + Sync)) -> Vec<String> {
     let program = std::env::current_exe().expect("the path of this program");
     let program = program.to_str().expect("a path in UTF-8");
-    let mut failed = Vec::new();
-    for (name, ..) in CASES {
-        let mut command = command(program);
-        command.env(CASE, name).env("RAYON_NUM_THREADS", "2").env("RUST_BACKTRACE", "0").env_remove(REFUSE);
-        if let Some(size) = refuse {
-            command.env(REFUSE, size.to_string());
+    let next = AtomicUsize::new(0);
+    let run = || {
+        let mut failed = Vec::new();
+        while let Some((name, ..)) = CASES.get(next.fetch_add(1, Ordering::Relaxed)) {
+            failed.extend(failure(name, refuse, command(program)));
         }
-        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("a child");
-        let start = Instant::now();
-        while child.try_wait().expect("a child").is_none() && start.elapsed() < LONGEST {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        // Ends a child that takes too long, and does nothing to one that has ended.
-        child.kill().expect("a child");
-        let Output { status, stderr, .. } = child.wait_with_output().expect("a child");
-        let stderr = String::from_utf8_lossy(&stderr);
-        // Tasks cannot return an error. For requests below 1 MiB, which nobody made sure of, they panic.
-        let panicked_well = refuse == Some(SMALL_LIMIT)
-            && status.code() == Some(101)
-            && (stderr.contains("more than the system has left") || stderr.contains("bytes of memory left"));
-        if !status.success() && !panicked_well {
-            let text = stderr.trim().replace('\n', " | ");
-            failed.push(format!("{name}: {status} after {:?}: {text}", start.elapsed()));
-        }
+        failed
+    };
+    std::thread::scope(|scope| {
+        let threads = [(); 2].map(|()| scope.spawn(run));
+        threads.into_iter().flat_map(|thread| thread.join().expect("no panic")).collect()
+    })
+}
+
+/// Runs a case in a process that `command` starts; returns what failed.
+fn failure(name: &str, refuse: Option<usize>, mut command: Command) -> Option<String> {
+    command.env(CASE, name).env("RAYON_NUM_THREADS", "2").env("RUST_BACKTRACE", "0").env_remove(REFUSE);
+    if let Some(size) = refuse {
+        command.env(REFUSE, size.to_string());
     }
-    failed
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("a child");
+    let start = Instant::now();
+    while child.try_wait().expect("a child").is_none() && start.elapsed() < LONGEST {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // Ends a child that takes too long, and does nothing to one that has ended.
+    child.kill().expect("a child");
+    let Output { status, stderr, .. } = child.wait_with_output().expect("a child");
+    let stderr = String::from_utf8_lossy(&stderr);
+    // Tasks cannot return an error. For requests below 1 MiB, which nobody made sure of, they panic.
+    let panicked_well = refuse == Some(SMALL_LIMIT)
+        && status.code() == Some(101)
+        && (stderr.contains("more than the system has left") || stderr.contains("bytes of memory left"));
+    let text = stderr.trim().replace('\n', " | ");
+    let failed = !status.success() && !panicked_well;
+    failed.then(|| format!("{name}: {status} after {:?}: {text}", start.elapsed()))
 }
 
 #[test]
