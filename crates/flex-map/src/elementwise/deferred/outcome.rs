@@ -72,8 +72,8 @@ pub(super) fn no_result(why: &'static str) -> Error {
     Error::argument("deferred", "result", why, "a result")
 }
 
-/// The right to compute the bytes of an [`Outcome`]. There is an outcome afterwards, also after a panic, since
-/// other threads may wait for it.
+/// The right to compute the bytes of an [`Outcome`]. Once it is dropped there is an outcome, also after a
+/// panic, since other threads may wait for it.
 pub(super) struct Claim<'a>(&'a Outcome);
 
 impl Claim<'_> {
