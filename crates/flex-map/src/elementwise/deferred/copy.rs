@@ -99,10 +99,8 @@ impl RowMajor {
         Some(made)
     }
 
-    /// Folds pieces of the copy, which is not stored.
-    fn fold(&self, reduction: PieceReduction<'_>) -> Result<()> {
-        let source = self.source.lock().and_then(|mut source| source.take());
-        let source = source.ok_or_else(|| no_result("lost in a fork"))?;
+    /// Folds pieces of the copy, which is not stored. `source` is the tensor in the order of its buffer.
+    fn fold(&self, source: &mut Tensor, reduction: PieceReduction<'_>) -> Result<()> {
         let PieceReduction { cut, partials, partial, fold } = reduction;
         let (count, size) = (source.num_elements(), source.dtype().size());
         let of = |k: usize, run: &mut dyn FnMut(Range<usize>)| match cut {
@@ -110,7 +108,6 @@ impl RowMajor {
             Cut::Runs { of, .. } => of(k, &mut |range| self.runs(range, run)),
         };
         let longest = cut.longest(count);
-        let mut source = source.with_layout(Layout::contiguous(Shape::from([count])));
         if source.waits() && self.walk.inner().size >= LEAST_COMPUTED {
             let cut = Cut::Runs { of: &of, longest };
             let reduction = PieceReduction { cut, partials: &mut *partials, partial, fold };
@@ -170,8 +167,19 @@ impl Deferred for RowMajor {
             return Ok(false);
         }
         let Some(claim) = self.outcome.claim() else { return Ok(false) };
-        let folded = self.fold(reduction);
+        let source = self.source.lock().and_then(|mut source| source.take());
+        let in_order = |source: Tensor| {
+            let all = Shape::from([source.num_elements()]);
+            source.with_layout(Layout::contiguous(all))
+        };
+        let mut source = source.map(in_order).ok_or_else(|| no_result("lost in a fork"));
+        let folded = match &mut source {
+            Ok(source) => self.fold(source, reduction),
+            Err(error) => Err(error.clone()),
+        };
         let _ = claim.finish(Err(folded.clone().err().unwrap_or_else(|| no_result(FOLDED))));
+        // After the outcome is there: a user's destructor may compute what waits.
+        drop(source);
         folded.map(|()| true)
     }
 }
