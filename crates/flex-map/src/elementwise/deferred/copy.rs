@@ -3,13 +3,13 @@
 //! whose channels were moved to the front.
 
 use super::outcome::{FOLDED, Outcome, no_result};
-use super::{MOST_PRODUCED, bytes_apart, enlist, pays, strike, walk};
-use crate::error::Result;
+use super::pending::Pending;
+use super::{MOST_PRODUCED, bytes_apart, pays, walk};
+use crate::error::{Error, Result};
 use crate::storage::{self, Cut, Deferred, Lock, PieceReduction};
 use crate::walk::Walk;
 use crate::{Bytes, Layout, Shape, Tensor, parallel};
-use alloc::sync::{Arc, Weak};
-use alloc::vec::Vec;
+use alloc::sync::Arc;
 use core::ops::Range;
 use parallel::Work;
 
@@ -20,8 +20,7 @@ const LEAST_RUN: usize = 64;
 /// first.
 const LEAST_COMPUTED: usize = 512;
 
-/// Copies that may wait.
-static COPIES: Lock<Vec<Weak<RowMajor>>> = Lock::new(Vec::new());
+static COPIES: Pending<RowMajor> = Pending::new();
 
 /// The row-major copy of a tensor.
 struct RowMajor {
@@ -50,9 +49,7 @@ pub(crate) fn row_major(tensor: &Tensor, shape: &Shape) -> Option<Tensor> {
     }
     let source = Lock::new(Some(tensor.clone()));
     let copy = Arc::new(RowMajor { source, walk, outcome: Outcome::new() });
-    if let Some(mut copies) = COPIES.lock() {
-        enlist(&mut copies, &copy);
-    }
+    COPIES.add(&copy);
     Some(Tensor::deferred(shape.clone(), count, dtype, copy))
 }
 
@@ -66,27 +63,21 @@ pub(super) fn is_waiting_copy(tensor: &Tensor) -> bool {
 /// # Errors
 /// The first error of a copy; its readers get it too.
 pub(super) fn evaluate_all() -> Result<()> {
-    // They stay in the list until they are made: another thread that calls this meanwhile waits for them.
-    let copies = COPIES.lock().map(|copies| copies.clone()).unwrap_or_default();
-    let mut result = Ok(());
-    for copy in copies.iter().filter_map(Weak::upgrade) {
-        match copy.make() {
-            Some(made) => result = result.and(made),
+    COPIES.compute_all(|copy| {
+        copy.make().unwrap_or_else(|| {
             // Its error belongs to the thread that makes or folds it.
-            None => drop(copy.outcome.wait()),
-        }
-    }
-    if let Some(mut listed) = COPIES.lock() {
-        strike(&mut listed, &copies);
-    }
-    result
+            let _ = copy.outcome.wait();
+            Ok(())
+        })
+    })
 }
 
 impl RowMajor {
     /// Makes the copy. `None` if another thread makes or folds it, or did.
     ///
-    /// Threads that wait for a copy cannot keep its maker waiting: the maker waits for operations alone, and
-    /// an operation waits for no copy, since copies among its operands were made at its call.
+    /// Threads that wait for a copy cannot keep its maker waiting: the maker waits for operations, and for
+    /// copies that this one is a copy of. An operation waits for no copy, since copies among its operands
+    /// were made at its call.
     fn make(&self) -> Option<Result<()>> {
         let claim = self.outcome.claim()?;
         // Nothing is copied under the lock. The tensor stays for a process that is forked meanwhile, which
@@ -173,11 +164,10 @@ impl Deferred for RowMajor {
             source.with_layout(Layout::contiguous(all))
         };
         let mut source = source.map(in_order).ok_or_else(|| no_result("lost in a fork"));
-        let folded = match &mut source {
-            Ok(source) => self.fold(source, reduction),
-            Err(error) => Err(error.clone()),
-        };
-        let _ = claim.finish(Err(folded.clone().err().unwrap_or_else(|| no_result(FOLDED))));
+        let of_source = source.as_mut().map_err(|error| error.clone());
+        let folded = of_source.and_then(|source| self.fold(source, reduction));
+        let lost = folded.as_ref().map_or_else(Error::clone, |()| no_result(FOLDED));
+        let _ = claim.finish(Err(lost));
         // After the outcome is there: a user's destructor may compute what waits.
         drop(source);
         folded.map(|()| true)

@@ -22,6 +22,7 @@
 //! * `copy.rs`: row-major copies of views;
 //! * `node.rs`: operations that wait, and the thread that computes them;
 //! * `outcome.rs`: bytes that one thread computes and others wait for;
+//! * `pending.rs`: lists of computations that may wait;
 //! * `postpone.rs`: results that go on waiting after a chain has computed them;
 //! * `program.rs`: from a chain to a list of steps over registers;
 //! * `stages.rs`: the stages and buffers that all tiles of a program share, found once;
@@ -34,6 +35,7 @@ mod copy;
 mod node;
 mod outcome;
 mod pass;
+mod pending;
 mod postpone;
 mod program;
 mod rows;
@@ -53,8 +55,7 @@ use crate::storage::{Deferred, Producer, copy_of, environment};
 use crate::walk::Walk;
 use crate::{Bytes, DType, Shape, Tensor};
 use alloc::boxed::Box;
-use alloc::sync::{Arc, Weak};
-use alloc::vec::Vec;
+use alloc::sync::Arc;
 pub(super) use constant::{constant, number_of_constant, ones_of_product};
 pub(crate) use copy::row_major;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -181,27 +182,6 @@ pub fn set_least_bytes(bytes: usize) {
 pub fn evaluate_all() -> Result<()> {
     // Before the results of operations, which copies may be made of.
     copy::evaluate_all().and(node::evaluate_all())
-}
-
-/// Adds a computation to a list of those that may wait.
-fn enlist<D>(list: &mut Vec<Weak<D>>, computation: &Arc<D>) {
-    if list.len() == list.capacity() {
-        // Also those that are computed and held. To ask them, they would have to be held here, and the last
-        // holder runs destructors of operands, some of them a user's: not under the lock of the list.
-        list.retain(|computation| computation.strong_count() > 0);
-        let room = list.len().max(16);
-        list.reserve(room);
-    }
-    list.push(Arc::downgrade(computation));
-}
-
-/// Removes computations from a list of those that may wait.
-fn strike<D>(list: &mut Vec<Weak<D>>, computed: &[Weak<D>]) {
-    // Their addresses are not in use again, since `computed` refers to them.
-    let address = |computation: &Weak<D>| computation.as_ptr().addr();
-    let mut computed: Vec<usize> = computed.iter().map(address).collect();
-    computed.sort_unstable();
-    list.retain(|computation| computed.binary_search(&address(computation)).is_err());
 }
 
 /// The bytes of a computation, apart from it: its own where nothing else holds it, otherwise a copy. `result`

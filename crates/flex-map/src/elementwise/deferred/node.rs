@@ -5,9 +5,10 @@
 //! was claimed before; it waits for the node as for any operand. Threads wait for earlier claims alone, so
 //! they never wait for each other. Nothing is computed under the lock.
 
-use super::outcome::{FOLDED, LOST_IN_PANIC, Outcome, no_result};
+use super::outcome::{FOLDED, Outcome, no_result};
+use super::pending::Pending;
 use super::program::{ChainProgram, LARGE};
-use super::{AnyOp, Extent, MAX_LEAVES, MAX_NODES, Operands, bytes_apart, enlist, rows, strike};
+use super::{AnyOp, Extent, MAX_LEAVES, MAX_NODES, Operands, bytes_apart, rows};
 use crate::error::{Error, Result};
 use crate::small::collected;
 use crate::storage::{Cut, Deferred, Lock, PieceReduction, Producer, RowReduction, process};
@@ -16,7 +17,6 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicUsize, Ordering};
 use smallvec::SmallVec;
 use std::sync::OnceLock;
 
@@ -115,17 +115,13 @@ impl CountOnce {
 /// Held while a thread claims nodes.
 static CLAIMS: Lock<()> = Lock::new(());
 
-/// Nodes that may wait, the latest last.
-static NODES: Lock<Vec<Weak<Node>>> = Lock::new(Vec::new());
+static NODES: Pending<Node> = Pending::new();
 
 /// Reductions that may wait, the latest last, and how many of them wait at most.
 pub(super) struct Reductions {
     most: usize,
     nodes: Lock<VecDeque<Weak<Node>>>,
 }
-
-/// Length of [`NODES`], to be read without its lock.
-static LISTED: AtomicUsize = AtomicUsize::new(0);
 
 impl Node {
     pub(super) fn new(todo: Todo, count: usize, extent: Extent) -> Arc<Self> {
@@ -137,9 +133,7 @@ impl Node {
             postponed: OnceLock::new(),
             this: this.clone(),
         });
-        let Some(mut nodes) = NODES.lock() else { return node };
-        enlist(&mut nodes, &node);
-        LISTED.store(nodes.len(), Ordering::Release);
+        NODES.add(&node);
         node
     }
 
@@ -227,7 +221,7 @@ impl Reductions {
             }
             core::mem::take(&mut *nodes)
         };
-        // Not under the lock, for the reason that `enlist` gives.
+        // Not under the lock, for the reason that `Pending::add` gives.
         waiting.retain(|node| node.upgrade().is_some_and(|node| node.waits()));
         let oldest = if waiting.len() <= self.most { None } else { waiting.pop_front() };
         if let Some(mut nodes) = self.nodes.lock() {
@@ -483,31 +477,24 @@ impl Drop for Chain {
         for claimed in &self.0 {
             // Nobody holds a result that was not stored, unless its computation panicked, or `evaluate_all`
             // of another thread found the node meanwhile and waits for it.
-            if !claimed.is_postponed && claimed.node.waits() {
-                claimed.node.outcome.set(Err(no_result(LOST_IN_PANIC)));
+            if !claimed.is_postponed {
+                claimed.node.outcome.end();
             }
         }
     }
 }
 
-/// Nodes stay in the list until they are computed: another thread that calls this meanwhile waits for them.
+/// Computes the results that wait.
+///
+/// # Errors
+/// The first error of a computation; its readers get it too.
 pub(super) fn evaluate_all() -> Result<()> {
-    if LISTED.load(Ordering::Acquire) == 0 {
-        return Ok(());
-    }
-    let Some(nodes) = NODES.lock().map(|nodes| nodes.clone()) else { return Ok(()) };
-    // The latest first: it is a user of the others, some of which nobody else holds.
-    let mut result = Ok(());
-    for node in nodes.iter().rev().filter_map(Weak::upgrade) {
-        match node.claim(false) {
-            Some(chain) => result = result.and(chain.compute()),
+    NODES.compute_all(|node| match node.claim(false) {
+        Some(chain) => chain.compute(),
+        None => {
             // Its error belongs to the thread that computes it.
-            None => drop(node.outcome.wait()),
+            let _ = node.outcome.wait();
+            Ok(())
         }
-    }
-    if let Some(mut listed) = NODES.lock() {
-        strike(&mut listed, &nodes);
-        LISTED.store(listed.len(), Ordering::Release);
-    }
-    result
+    })
 }

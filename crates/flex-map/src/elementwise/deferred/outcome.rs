@@ -43,6 +43,13 @@ impl Outcome {
         let _ = self.bytes.set(bytes);
     }
 
+    /// Hands over an error if the computation ends without an outcome, by a panic.
+    pub(super) fn end(&self) {
+        if self.is_awaited() {
+            self.set(Err(no_result("lost in a panic")));
+        }
+    }
+
     /// Waits for the thread that computes the bytes.
     ///
     /// # Errors
@@ -60,9 +67,6 @@ impl Outcome {
         self.bytes.into_inner()
     }
 }
-
-/// What became of the bytes of a computation that panicked.
-pub(super) const LOST_IN_PANIC: &str = "lost in a panic";
 
 /// What became of bytes that were read while they were computed, and not stored.
 pub(super) const FOLDED: &str = "folded for its only reader";
@@ -87,8 +91,6 @@ impl Claim<'_> {
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
-        if self.0.is_awaited() {
-            self.0.set(Err(no_result(LOST_IN_PANIC)));
-        }
+        self.0.end();
     }
 }
