@@ -55,6 +55,25 @@ impl<T: Copy> Array<T> {
         self.data[self.flat(index)]
     }
 
+    /// The element at an index whose position on `axis` is `i` instead.
+    ///
+    /// # Panics
+    /// Panics if the index is outside of the shape.
+    #[inline]
+    pub fn at_on_axis(&self, index: &[usize], axis: usize, i: usize) -> T {
+        self.data[self.flat_on_axis(index, axis, i)]
+    }
+
+    /// The element whose position on each axis `position` computes from the axis and its size. Oracles ask for
+    /// the position of each element, where a list for its index would take longer than the rest.
+    ///
+    /// # Panics
+    /// Panics if a position is outside of the shape.
+    #[inline]
+    pub fn at_positions(&self, position: impl Fn(usize, usize) -> usize) -> T {
+        self.data[self.place(position)]
+    }
+
     /// Replaces the element at an index.
     ///
     /// # Panics
@@ -69,6 +88,12 @@ impl<T: Copy> Array<T> {
     fn flat(&self, index: &[usize]) -> usize {
         assert_eq!(index.len(), self.shape.len());
         self.place(|k, _| index[k])
+    }
+
+    #[inline]
+    fn flat_on_axis(&self, index: &[usize], axis: usize, i: usize) -> usize {
+        assert!(index.len() == self.shape.len() && axis < index.len());
+        self.place(|k, _| if k == axis { i } else { index[k] })
     }
 
     /// The place among the elements of an index that `at` computes for each axis and its size.
@@ -138,22 +163,18 @@ impl<T: Copy> Array<T> {
         });
         let mut shape = self.shape.clone();
         shape[axis] = len;
-        Array::from_fn(shape, |index| {
-            let mut first = index.to_vec();
-            first[axis] = 0;
-            results[lines.at(&first)][index[axis]]
-        })
+        Array::from_fn(shape, |index| results[lines.at_on_axis(index, axis, 0)][index[axis]])
     }
 
     /// The elements along `axis` through an index.
     pub fn line(&self, axis: usize, index: &[usize]) -> Vec<T> {
-        let mut index = index.to_vec();
-        (0..self.shape[axis])
-            .map(|i| {
-                index[axis] = i;
-                self.at(&index)
-            })
-            .collect()
+        let size = self.shape[axis];
+        if size == 0 {
+            return Vec::new();
+        }
+        let distance: usize = self.shape[axis + 1..].iter().product();
+        let first = self.flat_on_axis(index, axis, 0);
+        self.data[first..].iter().step_by(distance).take(size).copied().collect()
     }
 
     /// The same elements, in the same order, in another shape.
@@ -161,13 +182,16 @@ impl<T: Copy> Array<T> {
         Self::new(shape, self.data.clone())
     }
 
-    /// Axis `k` of the result is axis `axes[k]` of this array.
+    /// Axis `k` of the result is axis `axes[k]` of this array; `axes` has each axis once.
     pub fn permute(&self, axes: &[usize]) -> Self {
         let shape: Vec<usize> = axes.iter().map(|&a| self.shape[a]).collect();
+        let distances: Vec<usize> = axes.iter().map(|&a| self.shape[a + 1..].iter().product()).collect();
         Self::from_fn(shape, |index| {
-            let mut source = vec![0; index.len()];
-            axes.iter().zip(index).for_each(|(&a, &i)| source[a] = i);
-            self.at(&source)
+            let mut place = 0;
+            for k in 0..index.len() {
+                place += index[k] * distances[k];
+            }
+            self.data[place]
         })
     }
 }
@@ -203,7 +227,15 @@ mod tests {
     fn indexing_is_row_major() {
         let a = Array::new([2, 3], vec![0, 1, 2, 3, 4, 5]);
         assert_eq!(a.at(&[1, 0]), 3);
+        assert_eq!((a.at_on_axis(&[1, 9], 1, 2), a.at_on_axis(&[9, 1], 0, 0)), (5, 1));
+        assert_eq!((a.line(0, &[9, 1]), a.line(1, &[1, 9])), (vec![1, 4], vec![3, 4, 5]));
+        assert!(Array::<i32>::new([2, 0], vec![]).line(1, &[1, 0]).is_empty());
         assert_eq!(a.permute(&[1, 0]).data(), [0, 3, 1, 4, 2, 5]);
+        let b = Array::new([1, 2, 3], vec![0, 1, 2, 3, 4, 5]);
+        assert_eq!(
+            (b.permute(&[2, 0, 1]).shape(), b.permute(&[2, 0, 1]).data()),
+            (&[3, 1, 2][..], &[0, 3, 1, 4, 2, 5][..])
+        );
         assert_eq!(a.fold_axis(0, |l| l.iter().sum::<i32>()).data(), [3, 5, 7]);
         assert_eq!(a.zip(&Array::new([2, 1], vec![10, 20]), |x, y| x + y).data(), [10, 11, 12, 23, 24, 25]);
         assert_eq!(a.map_axis(1, 2, |l| vec![l[0], l[2]]).data(), [0, 2, 3, 5]);

@@ -4,7 +4,7 @@
 use crate::array::Array;
 use crate::compare::{Tolerance, compare, is_close};
 use crate::kind::Float;
-use crate::layout::{Laid, Layout, lay_out};
+use crate::layout::{Laid, Layout, Operand};
 use crate::row::Context;
 use crate::support::read_float;
 use burn_backend::tensor::FloatTensor;
@@ -120,16 +120,16 @@ fn over_operands_dyn<B: Backend, W>(
 ) {
     let contents: Vec<Array<f64>> = arrays.iter().map(|&a| a.clone()).collect();
     let plain = want(&contents);
+    let operands: Vec<Operand<'_, B, Float>> = arrays.iter().map(|&a| Operand::new(a, dtype)).collect();
     for layouts in assignments(&context.capabilities.layouts, arrays.len()) {
         // An operand whose shape does not allow the layout, such as a transposed bias, is contiguous instead.
         let laid = || -> Option<Vec<Laid<B, Float>>> {
             let mut any = layouts.iter().all(|&layout| layout == Layout::Contiguous);
-            let lay = |a: &Array<f64>, layout| lay_out(a, dtype, layout, &context.device);
-            let pairs = arrays.iter().zip(&layouts);
-            let all = pairs.map(|(&a, &layout)| {
-                let laid = lay(a, layout);
+            let lay = |operand: &Operand<'_, B, Float>, layout| operand.lay_out(layout, &context.device);
+            let all = operands.iter().zip(&layouts).map(|(operand, &layout)| {
+                let laid = lay(operand, layout);
                 any |= layout != Layout::Contiguous && laid.is_some();
-                laid.or_else(|| lay(a, Layout::Contiguous)).expect("any array can be contiguous")
+                laid.or_else(|| lay(operand, Layout::Contiguous)).expect("any array can be contiguous")
             });
             let all = all.collect();
             any.then_some(all)
@@ -185,10 +185,10 @@ fn assignments(layouts: &[Layout], n: usize) -> Vec<Vec<Layout>> {
 
 /// Equality of bits, so that NaN equals a NaN with the same bits.
 fn same(a: &[Array<f64>], b: &[Array<f64>]) -> bool {
-    a.iter().zip(b).all(|(a, b)| {
-        let bits = |array: &Array<f64>| array.data().iter().map(|x| x.to_bits()).collect::<Vec<_>>();
-        bits(a) == bits(b)
-    })
+    let same = |a: &Array<f64>, b: &Array<f64>| {
+        a.len() == b.len() && a.data().iter().zip(b.data()).all(|(a, b)| a.to_bits() == b.to_bits())
+    };
+    a.iter().zip(b).all(|(a, b)| same(a, b))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use crate::array::Array;
 use crate::compare::{Tolerance, compare_exact, compare_floats};
 use crate::kind::{Bool, Float, Int, Kind};
-use crate::layout::{Laid, Layout, lay_out};
+use crate::layout::{Laid, Layout, Operand};
 use crate::row::Context;
 pub use crate::samples::{SHAPES, Stream, bools, floats, int_range, ints, wrap};
 pub use crate::trace::check_dtype;
@@ -109,8 +109,9 @@ fn over_layouts_dyn<B: Backend, K: Kind<B>>(
     array: &Array<K::Value>,
     run: &dyn Fn(K::Tensor, &Array<K::Value>) -> Result<(), String>,
 ) {
+    let operand = Operand::<B, K>::new(array, dtype);
     for &layout in &context.capabilities.layouts {
-        let laid = || lay_out::<B, K>(array, dtype, layout, &context.device);
+        let laid = || operand.lay_out(layout, &context.device);
         let what = |owner| move || format!("{dtype:?} {:?} {layout:?} {owner}", array.shape());
         let mut present = false;
         context.attempt_if(what("shared"), || {
@@ -159,12 +160,11 @@ fn over_layouts2_dyn<B: Backend, K: Kind<B>, L: Kind<B>>(
         let contiguous = Layout::Contiguous;
         [(l, contiguous), (contiguous, l), (l, l)].into_iter().take(if l == contiguous { 1 } else { 3 })
     });
+    let operands = (Operand::<B, K>::new(a, a_dtype), Operand::<B, L>::new(b, b_dtype));
     for (a_layout, b_layout) in pairs {
         let laid = || -> Option<(Laid<B, K>, Laid<B, L>)> {
-            Some((
-                lay_out(a, a_dtype, a_layout, &context.device)?,
-                lay_out(b, b_dtype, b_layout, &context.device)?,
-            ))
+            let a = operands.0.lay_out(a_layout, &context.device)?;
+            Some((a, operands.1.lay_out(b_layout, &context.device)?))
         };
         let what = |owner| {
             move || {

@@ -50,7 +50,8 @@ fn attend(
     let [batch, heads, queries, depth] = of[0].shape().try_into().expect("four axes");
     let (keys, values) = (of[1].shape()[2], of[2].shape()[3]);
     let scale = options.scale.unwrap_or(1.0 / (depth as f64).sqrt());
-    let mut lines: Vec<(Vec<f64>, f64)> = Vec::new();
+    // Of each query: the weights of the keys and their sum, if it sees a key, and the error of the scores.
+    let mut queries_seen: Vec<(Option<(Vec<f64>, f64)>, f64)> = Vec::new();
     for p in 0..batch * heads {
         for i in 0..queries {
             let mut slip = 0.0f64;
@@ -74,21 +75,22 @@ fn attend(
                 slip = slip.max(if bias.is_finite() { bias.abs() } else { 0.0 });
                 score + bias
             };
-            lines.push(((0..keys).map(score).collect(), slip));
+            let scores: Vec<f64> = (0..keys).map(score).collect();
+            // NaN among the scores makes the weights and their sum NaN.
+            let spoilt = scores.iter().any(|s| s.is_nan());
+            let max = scores.iter().fold(f64::NEG_INFINITY, |m, &s| m.max(s));
+            let seen = (spoilt || max > f64::NEG_INFINITY).then(|| {
+                let weights: Vec<f64> = scores.iter().map(|s| (s - max).exp()).collect();
+                let total = weights.iter().sum();
+                (weights, total)
+            });
+            queries_seen.push((seen, slip));
         }
     }
     Array::from_fn([batch, heads, queries, values], |index| {
         let p = index[0] * heads + index[1];
-        let (scores, slip) = &lines[p * queries + index[2]];
-        if scores.iter().any(|s| s.is_nan()) {
-            return Mean { value: f64::NAN, scale: 0.0 };
-        }
-        let max = scores.iter().fold(f64::NEG_INFINITY, |m, &s| m.max(s));
-        if max == f64::NEG_INFINITY {
-            return Mean { value: 0.0, scale: 0.0 };
-        }
-        let weights: Vec<f64> = scores.iter().map(|s| (s - max).exp()).collect();
-        let total: f64 = weights.iter().sum();
+        let (seen, slip) = &queries_seen[p * queries + index[2]];
+        let Some((weights, total)) = seen else { return Mean { value: 0.0, scale: 0.0 } };
         let value = |j: usize| of[2].data()[(p * keys + j) * values + index[3]];
         let mean = |f: fn(f64) -> f64| (0..keys).map(|j| weights[j] * f(value(j))).sum::<f64>() / total;
         // An error of `slip` epsilons in the scores changes the weights by the same relative amount; so do

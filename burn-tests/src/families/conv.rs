@@ -115,15 +115,16 @@ impl Geometry {
             pairs = next;
         }
         let (group_ins, group_outs) = (ins / self.groups, outs / self.groups);
+        let [input, kernel, output] = [&self.input, &self.kernel, &output].map(|sizes| volume(sizes));
         for n in 0..self.batch {
             for oc in 0..outs {
                 for ic in 0..group_ins {
                     let channel = oc / group_outs * group_ins + ic;
                     for &(x, w, o) in &pairs {
                         f(
-                            (n * ins + channel) * volume(&self.input) + x,
-                            (oc * group_ins + ic) * volume(&self.kernel) + w,
-                            (n * outs + oc) * volume(&output) + o,
+                            (n * ins + channel) * input + x,
+                            (oc * group_ins + ic) * kernel + w,
+                            (n * outs + oc) * output + o,
                         );
                     }
                 }

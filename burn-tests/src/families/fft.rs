@@ -131,9 +131,7 @@ fn inverse<B: Backend>(context: &Context<'_, B>) {
             out[axis] = n;
             let want = |of: &[Array<f64>]| {
                 Array::from_fn(out.clone(), |index| {
-                    let mut first = index.to_vec();
-                    first[axis] = 0;
-                    let (re, im) = (of[0].line(axis, &first), of[1].line(axis, &first));
+                    let (re, im) = (of[0].line(axis, index), of[1].line(axis, index));
                     let bins = re.len().min(n / 2 + 1);
                     // Each bin also stands for its conjugate, except the first bin and, for even lengths, the
                     // middle bin, which are real.

@@ -124,7 +124,7 @@ fn gather<B: Backend, K: Kind<B>>(
                 let array = K::sample(dtype, shape, 1);
                 let index = indices(index_dtype, &with_axis(shape, axis, length), shape[axis], 2);
                 over_layouts2::<B, K, Int>(context, (dtype, &array), (index_dtype, &index), |t, ti, a, i| {
-                    let want = Array::from_fn(i.shape(), |at| a.at(&with_axis(at, axis, i.at(at) as usize)));
+                    let want = Array::from_fn(i.shape(), |at| a.at_on_axis(at, axis, i.at(at) as usize));
                     K::expect(run(axis, t, ti), dtype, &want).map_err(|e| format!("axis {axis}: {e}"))
                 });
             }
@@ -144,7 +144,7 @@ fn select<B: Backend, K: Kind<B>>(
                 let index = indices(index_dtype, &[length], shape[axis], 2);
                 over_layouts2::<B, K, Int>(context, (dtype, &array), (index_dtype, &index), |t, ti, a, i| {
                     let want = Array::from_fn(with_axis(a.shape(), axis, length), |at| {
-                        a.at(&with_axis(at, axis, i.at(&[at[axis]]) as usize))
+                        a.at_on_axis(at, axis, i.at(&[at[axis]]) as usize)
                     });
                     K::expect(run(t, axis, ti), dtype, &want).map_err(|e| format!("axis {axis}: {e}"))
                 });

@@ -61,14 +61,21 @@ where
         .collect();
     shape[rank - 2] = a.shape()[rank - 2];
     shape[rank - 1] = b.shape()[rank - 1];
-    Array::from_fn(shape, |index| {
-        let batch =
-            |of: &[usize]| (0..rank).map(|k| if of[k] == 1 { 0 } else { index[k] }).collect::<Vec<usize>>();
-        let (mut row, mut column) = (batch(a.shape()), batch(b.shape()));
-        row[rank - 2] = index[rank - 2];
-        column[rank - 1] = index[rank - 1];
-        dot(&a.line(rank - 1, &row), &b.line(rank - 2, &column))
-    })
+    let mut axes: Vec<usize> = (0..rank).collect();
+    axes.swap(rank - 2, rank - 1);
+    let columns = b.permute(&axes);
+    Array::from_fn(shape, |index| dot(row(a, index, index[rank - 2]), row(&columns, index, index[rank - 1])))
+}
+
+/// A row of a matrix, of the batch that broadcasts to `index`.
+fn row<'a, T: Copy>(of: &'a Array<T>, index: &[usize], number: usize) -> &'a [T] {
+    let (batch, matrix) = of.shape().split_at(of.shape().len() - 2);
+    let mut place = 0;
+    for (&size, &i) in batch.iter().zip(index) {
+        place = place * size + if size == 1 { 0 } else { i };
+    }
+    let first = (place * matrix[0] + number) * matrix[1];
+    &of.data()[first..first + matrix[1]]
 }
 
 fn dot(row: &[f64], column: &[f64]) -> Sum {

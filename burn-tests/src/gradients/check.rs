@@ -19,7 +19,7 @@
 
 use crate::array::Array;
 use crate::kind::{Float, Kind};
-use crate::layout::{Layout, lay_out};
+use crate::layout::{Layout, Operand};
 use crate::release::WRONG_DERIVATIVES;
 use crate::row::panic_text;
 use crate::support::Stream;
@@ -226,8 +226,8 @@ impl<B: AutodiffBackend> Case<B> {
         let device = Default::default();
         let leaves: Vec<FloatTensor<B>> = (self.inputs.iter().enumerate())
             .map(|(k, input)| {
-                let leaf = match lay_out::<B::InnerBackend, Float>(input, DType::F64, variant.layout, &device)
-                {
+                let operand = Operand::<B::InnerBackend, Float>::new(input, DType::F64);
+                let leaf = match operand.lay_out(variant.layout, &device) {
                     Some(laid) => B::from_inner(laid.unique().0),
                     None => upload::<B>(input),
                 };
