@@ -100,9 +100,11 @@ struct TapBlock {
 }
 
 impl Program {
-    /// Whether this is a depthwise convolution with a window, over one or two axes.
+    /// Whether this is a depthwise convolution with a window, over one or two axes. Over three axes, an output
+    /// of depth 1 may have windows that are deeper than one plane.
     fn is_depthwise(&self) -> bool {
         self.planes.channels == 1
+            && self.planes.axes[0].len == 1
             && self.rows == 1
             && self.out[0] == 1
             && self.turned.is_none()

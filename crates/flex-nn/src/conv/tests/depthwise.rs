@@ -108,6 +108,20 @@ fn one_axis() {
     check([1, 150], [3, 3], [[1, 1], [2, 1], [2, 1]]);
 }
 
+/// Channels of their own over three axes, also where windows are deeper than the output, which has one plane.
+#[test]
+fn three_axes() {
+    for (depth, padding) in [(1, [1, 1, 1]), (3, [0, 1, 1]), (4, [1, 0, 0])] {
+        for (groups, batch) in [(8, 1), (1, 8)] {
+            let x = [batch, groups, depth, 5, 6];
+            let w = [groups, 1, 3, 3, 3];
+            let options = options([1; 3], padding, [1; 3], groups);
+            check_conv::<f32, 3>(&x, &w, &options);
+            check_conv::<f16, 3>(&x, &w, &options);
+        }
+    }
+}
+
 /// Planes of more rows than a task holds at a time.
 #[test]
 fn bands() {
