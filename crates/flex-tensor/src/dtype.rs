@@ -4,6 +4,7 @@ use crate::{bf16, f16};
 use bytemuck::Pod;
 use core::fmt::Debug;
 use core::ops::RangeInclusive;
+use flex_math::half;
 use num_traits::AsPrimitive;
 
 /// The type of a tensor's elements.
@@ -150,7 +151,7 @@ pub trait Element: Pod + Send + Sync + Default + PartialEq + PartialOrd + Debug 
 }
 
 macro_rules! impl_element {
-    ($($ty:ty, $dtype:expr, $is_float:expr, $zero:expr, $one:expr, $min:expr, $max:expr;)*) => {$(
+    ($($ty:ty, $dtype:expr, $is_float:expr, $zero:expr, $one:expr, $min:expr, $max:expr, $from:ident;)*) => {$(
         impl Element for $ty {
             const DTYPE: DType = $dtype;
             const IS_FLOAT: bool = $is_float;
@@ -161,29 +162,40 @@ macro_rules! impl_element {
             #[inline(always)]
             fn to_i64(self) -> i64 { self.as_() }
             #[inline(always)]
-            fn from_f64(value: f64) -> Self { value.as_() }
+            fn from_f64(value: f64) -> Self { converted!($from, value, half::to_odd) }
             #[inline(always)]
-            fn from_i64(value: i64) -> Self { value.as_() }
+            fn from_i64(value: i64) -> Self { converted!($from, value, half::i64_to_odd) }
             #[inline(always)]
-            fn from_u64(value: u64) -> Self { value.as_() }
+            fn from_u64(value: u64) -> Self { converted!($from, value, half::u64_to_odd) }
             fn bounds() -> (Self, Self) { ($min, $max) }
         }
     )*};
 }
 
+/// A number in `Self`. Halves are rounded once: the crate `half` converts 64 bits by way of f32, or leaves out
+/// the low bits.
+macro_rules! converted {
+    (by_as, $value:expr, $to_odd:path) => {
+        $value.as_()
+    };
+    (once, $value:expr, $to_odd:path) => {
+        Self::from_bits(<Self as half::Half>::narrow($to_odd($value)))
+    };
+}
+
 impl_element! {
-    f64, DType::F64, true, 0.0, 1.0, f64::MIN, f64::MAX;
-    f32, DType::F32, true, 0.0, 1.0, f32::MIN, f32::MAX;
-    f16, DType::F16, true, f16::ZERO, f16::ONE, f16::MIN, f16::MAX;
-    bf16, DType::BF16, true, bf16::ZERO, bf16::ONE, bf16::MIN, bf16::MAX;
-    i64, DType::I64, false, 0, 1, i64::MIN, i64::MAX;
-    i32, DType::I32, false, 0, 1, i32::MIN, i32::MAX;
-    i16, DType::I16, false, 0, 1, i16::MIN, i16::MAX;
-    i8, DType::I8, false, 0, 1, i8::MIN, i8::MAX;
-    u64, DType::U64, false, 0, 1, u64::MIN, u64::MAX;
-    u32, DType::U32, false, 0, 1, u32::MIN, u32::MAX;
-    u16, DType::U16, false, 0, 1, u16::MIN, u16::MAX;
-    u8, DType::U8, false, 0, 1, u8::MIN, u8::MAX;
+    f64, DType::F64, true, 0.0, 1.0, f64::MIN, f64::MAX, by_as;
+    f32, DType::F32, true, 0.0, 1.0, f32::MIN, f32::MAX, by_as;
+    f16, DType::F16, true, f16::ZERO, f16::ONE, f16::MIN, f16::MAX, once;
+    bf16, DType::BF16, true, bf16::ZERO, bf16::ONE, bf16::MIN, bf16::MAX, once;
+    i64, DType::I64, false, 0, 1, i64::MIN, i64::MAX, by_as;
+    i32, DType::I32, false, 0, 1, i32::MIN, i32::MAX, by_as;
+    i16, DType::I16, false, 0, 1, i16::MIN, i16::MAX, by_as;
+    i8, DType::I8, false, 0, 1, i8::MIN, i8::MAX, by_as;
+    u64, DType::U64, false, 0, 1, u64::MIN, u64::MAX, by_as;
+    u32, DType::U32, false, 0, 1, u32::MIN, u32::MAX, by_as;
+    u16, DType::U16, false, 0, 1, u16::MIN, u16::MAX, by_as;
+    u8, DType::U8, false, 0, 1, u8::MIN, u8::MAX, by_as;
 }
 
 /// Whether elements of `dtype` can be read as `T`: the same type, a boolean read as `u8`, or an unsigned
@@ -361,5 +373,26 @@ mod tests {
         assert_eq!(Scalar::Float(f64::NAN).cast::<i32>(), 0);
         assert_eq!(Scalar::UInt(u64::MAX).cast::<u64>(), u64::MAX);
         assert_eq!(Scalar::Bool(true).cast::<f32>(), 1.0);
+    }
+
+    /// Numbers a little beyond the middle of two halves, by less than f32 tells.
+    #[test]
+    fn halves_are_rounded_once() {
+        let tie = 1.0 + 2f64.powi(-8);
+        let next = 1.0 + 2f32.powi(-7);
+        assert_eq!(<bf16 as Element>::from_f64(tie).to_f32(), 1.0);
+        assert_eq!(<bf16 as Element>::from_f64(tie + 2f64.powi(-40)).to_f32(), next);
+        assert_eq!(<bf16 as Element>::from_f64(-tie - 2f64.powi(-40)).to_f32(), -next);
+        let tie = 1.0 + 2f64.powi(-11);
+        assert_eq!(<f16 as Element>::from_f64(tie).to_f32(), 1.0);
+        assert_eq!(<f16 as Element>::from_f64(tie + 2f64.powi(-40)).to_f32(), 1.0 + 2f32.powi(-10));
+        let tie = (1i64 << 60) + (1 << 52);
+        let next = 2f32.powi(60) + 2f32.powi(53);
+        assert_eq!(<bf16 as Element>::from_i64(tie).to_f32(), 2f32.powi(60));
+        assert_eq!(<bf16 as Element>::from_i64(tie + 1).to_f32(), next);
+        assert_eq!(<bf16 as Element>::from_u64(tie as u64 + 1).to_f32(), next);
+        assert!(<f16 as Element>::from_f64(f64::NAN).is_nan());
+        assert_eq!(<f16 as Element>::from_f64(1e300), f16::INFINITY);
+        assert_eq!(<f16 as Element>::from_i64(-70_000), f16::NEG_INFINITY);
     }
 }

@@ -7,7 +7,7 @@ use super::kernel::{BLOCK, Kernel, Src, Typed, through_blocks};
 use crate::error::Result;
 use crate::{DType, Element, Tensor, bf16, f16};
 use core::marker::PhantomData;
-use flex_math::half::{Half, convert, from_f32, from_f64, to_f32, to_odd};
+use flex_math::half::{Half, convert, from_f32, from_f64, i64_to_odd, to_f32, to_odd, u64_to_odd};
 use flex_math::simd::Levels;
 use num_traits::AsPrimitive;
 
@@ -156,12 +156,11 @@ impl_integer_source! {
     i8: |x| x as f32;
     i16: |x| x as f32;
     i32: |x| to_odd(x as f64);
-    i64: |x| to_odd(if x.unsigned_abs() < 1 << 53 { x } else { x & !0x7ff | (((x & 0x7ff != 0) as i64) << 11) } as f64);
+    i64: |x| i64_to_odd(x);
     u8: |x| x as f32;
     u16: |x| x as f32;
     u32: |x| to_odd(x as f64);
-    // The low 11 bits, for which f64 has no room, are replaced by one bit: whether any of them is set.
-    u64: |x| to_odd(if x < 1 << 53 { x } else { x & !0x7ff | (((x & 0x7ff != 0) as u64) << 11) } as f64);
+    u64: |x| u64_to_odd(x);
 }
 
 macro_rules! impl_half_source {

@@ -7,7 +7,7 @@ mod vector;
 
 pub use ::half::{bf16, f16};
 pub use map::{convert, from_f32, from_f64, to_f32};
-pub use odd::to_odd;
+pub use odd::{i64_to_odd, to_odd, u64_to_odd};
 
 use crate::simd::{Simd, Vector};
 use crate::slice::{StoredFloat, lanes, same_len};

@@ -23,6 +23,20 @@ pub fn to_odd(x: f64) -> f32 {
     f32::from_bits(if inexact { down | 1 } else { near.to_bits() })
 }
 
+/// [`to_odd`] of an integer. Its low 11 bits, for which f64 has no room, are replaced by one bit: whether any
+/// of them is set.
+#[inline(always)]
+pub fn i64_to_odd(x: i64) -> f32 {
+    let fits = x.unsigned_abs() < 1 << 53;
+    to_odd(if fits { x } else { x & !0x7ff | (((x & 0x7ff != 0) as i64) << 11) } as f64)
+}
+
+/// [`to_odd`] of an unsigned integer, as [`i64_to_odd`].
+#[inline(always)]
+pub fn u64_to_odd(x: u64) -> f32 {
+    to_odd(if x < 1 << 53 { x } else { x & !0x7ff | (((x & 0x7ff != 0) as u64) << 11) } as f64)
+}
+
 /// [`to_odd`] of as many elements as a vector has lanes, for results of type `H`. Where `H` rounds all
 /// numbers below f32's normal numbers to zero, the results for such numbers may be any of them.
 ///
