@@ -18,7 +18,7 @@ pub(super) fn for_each_row<T: Send, const N: usize>(
     let task = parallel::rows_per_task(bytes_per_element);
     // Short rows stay whole.
     let task = if inner.size < task { task - task % inner.size } else { task };
-    let work = Work::Flops(FLOPS * out.len());
+    let work = Work::Flops(out.len().saturating_mul(FLOPS));
     parallel::for_each_chunk(out, task, work, |k, chunk| {
         let first = k * task;
         let rows = first / inner.size..(first + chunk.len()).div_ceil(inner.size);

@@ -131,7 +131,8 @@ fn update_rows<B: Element>(
     };
     if outer >= UPDATE_BLOCKS / 2 || inner == 1 || !work.is_parallel() {
         let blocks = parallel::rows_per_task(3 * block_values * size_of::<B>());
-        parallel::for_each_chunk(out, blocks * block, work, |k, out| {
+        // The blocks may exceed the address space where few of their rows are updated.
+        parallel::for_each_chunk(out, blocks.saturating_mul(block), work, |k, out| {
             let values = values[k * blocks * block_values..].chunks_exact(block_values);
             out.chunks_exact_mut(block).zip(values).for_each(|(out, values)| update_block(out, values));
         });

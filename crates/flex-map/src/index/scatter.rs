@@ -108,7 +108,7 @@ impl Scatter {
         let block = self.size * self.inner;
         let updates = self.count * self.update_inner;
         let outer = out.len() / block;
-        let work = Work::Flops(FLOPS * values.len());
+        let work = Work::Flops(values.len().saturating_mul(FLOPS));
         let [fewest, most] = TASK_SCATTER_COLUMNS;
         let columns = (COLUMN_BYTES / (self.size * size_of::<B>())).clamp(fewest, most);
         // Copying a column in and out must not cost more than updating it.
@@ -123,7 +123,8 @@ impl Scatter {
             return Ok(());
         }
         let blocks = parallel::rows_per_task(updates * BYTES);
-        parallel::for_each_chunk(out, blocks * block, work, |k, out| {
+        // The blocks may exceed the address space where few of their elements are updated.
+        parallel::for_each_chunk(out, blocks.saturating_mul(block), work, |k, out| {
             let first = k * blocks;
             let last = first + out.len() / block;
             let range = match &self.outer_at {

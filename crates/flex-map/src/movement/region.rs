@@ -71,7 +71,9 @@ pub(crate) fn copy_into_view<T: bytemuck::Pod + Send + Sync>(
         return;
     }
     let steps = parallel::rows_per_task(bytes / outermost.size);
-    parallel::for_each_chunk(&mut dst[first..end], steps * outer_step, Work::Bytes(bytes), |k, piece| {
+    // The steps may exceed the address space where few of their elements are written.
+    let chunk = steps.saturating_mul(outer_step);
+    parallel::for_each_chunk(&mut dst[first..end], chunk, Work::Bytes(bytes), |k, piece| {
         let from = k * steps;
         copy(from..(from + steps).min(outermost.size), first + from * outer_step, piece);
     });

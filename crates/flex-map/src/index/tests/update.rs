@@ -329,6 +329,25 @@ fn sums_are_the_same_bits_on_any_number_of_threads() {
     }
 }
 
+/// The blocks that a task updates have more bytes than 32 bits count, if one element of each changes.
+#[test]
+fn few_updates_of_long_blocks() {
+    let one = |shape: &[usize]| Tensor::full(shape, 1.0, DType::F32).unwrap();
+    for n in [524_288, 524_289, 1 << 20] {
+        let sevens = Tensor::from_slice(&[7i32], [1]).unwrap();
+        let got = scatter(0, one(&[n]), sevens.clone(), one(&[1]), Update::Add).unwrap();
+        let rows = select_update(one(&[n]), 0, sevens, one(&[1]), Update::Add).unwrap();
+        for got in [got, rows] {
+            let got = got.to_vec::<f32>();
+            assert!(got.iter().enumerate().all(|(i, x)| *x == if i == 7 { 2.0 } else { 1.0 }), "{n}");
+        }
+    }
+    let (wide, zeros) = (one(&[2, 262_144]), Tensor::full([2, 1], 0.0, DType::F32).unwrap());
+    let slices = [crate::Slice::full(), crate::Slice { start: 0, end: Some(1), step: 1 }];
+    let got = crate::movement::slice_assign(wide, &slices, zeros).unwrap().to_vec::<f32>();
+    assert!(got.iter().enumerate().all(|(i, x)| *x == if i % 262_144 == 0 { 0.0 } else { 1.0 }));
+}
+
 proptest! {
     #[test]
     fn scatter_then_gather_of_a_permutation_is_the_identity(
