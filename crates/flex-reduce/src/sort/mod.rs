@@ -203,7 +203,7 @@ fn largest(
         if shape.num_elements() == 0 {
             return Ok(());
         }
-        topk::check_memory::<B>(op, size, k)?;
+        topk::check_memory::<B>(op, shape.num_elements() / k, size, k)?;
         let rows = &tensor.storage::<B>()[tensor.layout().span()];
         let map = KeyMap::<B>::new(dtype, true);
         let bytes = indices.dense_bytes_mut().unwrap_or_default();

@@ -79,16 +79,16 @@ pub(super) fn topk_rows<B: SortKey>(
     });
 }
 
-/// `Ok` if there is memory for finding the `k` largest of rows of `n` elements.
-pub(super) fn check_memory<B: SortKey>(op: &'static str, n: usize, k: usize) -> Result<()> {
+/// `Ok` if there is memory for finding the `k` largest of `rows` rows of `n` elements.
+pub(super) fn check_memory<B: SortKey>(op: &'static str, rows: usize, n: usize, k: usize) -> Result<()> {
     // Keys, and pairs with room to grow. Long rows are cut into short ones unless `k` is large.
     let each = 2 * size_of::<B>() + 4 * size_of::<B::Packed>();
-    let (len, rows) = match (n >= LONG_TOPK_ROW, k <= SPLIT_TOPK) {
-        (true, true) => (n / TASK_TOPK_ELEMENTS * k, 1),
-        (true, false) => (n, 1),
-        (false, _) => (n, parallel::threads()),
+    let (len, at_a_time) = if n >= LONG_TOPK_ROW && k <= SPLIT_TOPK {
+        (n / TASK_TOPK_ELEMENTS * k, 1)
+    } else {
+        (n, parallel::threads().min(rows))
     };
-    storage::ensure(op, len.saturating_mul(each).saturating_mul(rows))
+    storage::ensure(op, len.saturating_mul(each).saturating_mul(at_a_time))
 }
 
 /// Finds the best elements of rows, one row after the other.
