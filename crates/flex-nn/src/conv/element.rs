@@ -1,6 +1,7 @@
 //! Operands and results in the type that a convolution is computed in.
 
 use crate::error::Result;
+use crate::parallel::{self, Work};
 use crate::storage::Scratch;
 use crate::stored::{Computing, Source};
 use crate::{Blank, DType, Shape, Tensor};
@@ -23,7 +24,12 @@ impl<'a, A: Computing> Values<'a, A> {
             Some(values) => Self::Borrowed(values),
             None => {
                 let mut copy = Scratch::new(op, values.len())?;
-                values.read(&mut copy);
+                let bytes = values.size() + size_of::<A>();
+                let task = parallel::rows_per_task(bytes);
+                let work = Work::Bytes(bytes.saturating_mul(values.len()));
+                parallel::for_each_chunk(&mut copy, task, work, |k, out: &mut [A]| {
+                    values.slice(k * task..k * task + out.len()).read(out);
+                });
                 Self::Owned(copy)
             }
         })
