@@ -32,7 +32,9 @@ pub struct AttentionOptions {
 ///
 /// Shapes: `query [batch, heads, queries, depth]`, `key [batch, heads, keys, depth]`, `value [batch, heads,
 /// keys, value_depth]`; `mask` and `bias` broadcast to `[batch, heads, queries, keys]`. The result has shape
-/// `[batch, heads, queries, value_depth]`.
+/// `[batch, heads, queries, value_depth]`. Keys and values may have fewer heads, by which the number of heads of
+/// queries can be divided: then neighbouring heads of queries share one (grouped-query attention, Ainslie et
+/// al. 2023).
 ///
 /// In this order, scores are scaled, soft-capped, set to `-inf` where the mask is true or the causal mask
 /// hides the key, and `bias` is added. The result of a query is zero if all its scores are `-inf` or there
@@ -128,14 +130,14 @@ fn run<A: Computing>(
     parallel::for_each_chunk(&mut tasks, 1, Work::Flops(flops), |_, tasks| {
         let mut scratch = TileScratch::<A>::new(plan);
         for task in tasks {
-            let head = |tensor, rows, cols| StoredMatrix {
+            let head = |tensor, [batch, head]: [usize; 2], sharing: usize, rows, cols| StoredMatrix {
                 data: Source::buffer(tensor),
-                layout: head_layout(tensor, task.head, rows, cols),
+                layout: head_layout(tensor, [batch, head / sharing], rows, cols),
             };
             let inputs = AttentionInputs {
-                query: head(query, plan.queries, plan.depth),
-                key: head(key, plan.depth, plan.keys),
-                value: head(value, plan.keys, plan.value_depth),
+                query: head(query, task.head, 1, plan.queries, plan.depth),
+                key: head(key, task.head, plan.sharing, plan.depth, plan.keys),
+                value: head(value, task.head, plan.sharing, plan.keys, plan.value_depth),
                 mask,
                 bias,
             };

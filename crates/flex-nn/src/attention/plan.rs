@@ -24,6 +24,8 @@ pub(super) const KEY_BLOCK: usize = 256;
 pub(super) struct AttentionPlan {
     pub batch: usize,
     pub heads: usize,
+    /// Neighbouring heads of queries that share a head of keys and values.
+    pub sharing: usize,
     /// Queries per head.
     pub queries: usize,
     /// Keys per head.
@@ -60,8 +62,11 @@ impl AttentionPlan {
         check_same_dtype(op, query.dtype(), key.dtype())?;
         check_same_dtype(op, query.dtype(), value.dtype())?;
         let (q, k, v) = (query.shape(), key.shape(), value.shape());
-        if q[..2] != k[..2] || q[3] != k[3] {
-            return Err(Error::shapes(op, q, k, "a query and a key that share batch, heads and depth"));
+        // Without heads of queries there may be heads of keys: nobody reads them.
+        let groups = q[1].checked_rem(k[1]).map_or(q[1] == 0, |rest| rest == 0);
+        if q[0] != k[0] || !groups || q[3] != k[3] {
+            let expected = "a query and a key that share batch and depth, and heads of keys that divide those of queries";
+            return Err(Error::shapes(op, q, k, expected));
         }
         if k[..3] != v[..3] {
             return Err(Error::shapes(op, k, v, "a key and a value that share batch, heads and keys"));
@@ -83,6 +88,7 @@ impl AttentionPlan {
         Ok(Self {
             batch: q[0],
             heads: q[1],
+            sharing: q[1].checked_div(k[1]).unwrap_or(1).max(1),
             queries: q[2],
             keys: k[2],
             depth: q[3],
@@ -151,6 +157,9 @@ mod tests {
         refused(AttentionPlan::new(&q.clone().reshape([6, 4, 8]).unwrap(), &k, &v, None, None, none));
         refused(AttentionPlan::new(&t([2, 3, 4, 7]), &k, &v, None, None, none));
         refused(AttentionPlan::new(&t([1, 3, 4, 8]), &k, &v, None, None, none));
+        // Heads of keys that do not divide those of queries, and no heads of keys at all.
+        refused(AttentionPlan::new(&t([2, 4, 4, 8]), &k, &v, None, None, none));
+        refused(AttentionPlan::new(&q, &t([2, 0, 5, 8]), &t([2, 0, 5, 6]), None, None, none));
         refused(AttentionPlan::new(&q, &k, &t([2, 3, 4, 6]), None, None, none));
         refused(AttentionPlan::new(
             &q,

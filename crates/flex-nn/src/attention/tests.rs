@@ -58,6 +58,31 @@ fn oracle<T: Element>(q: &Tensor, k: &Tensor, v: &Tensor, case: &Case) -> Vec<f6
     out
 }
 
+/// Keys or values of which several heads of queries share one, repeated.
+fn repeated(t: &Tensor, heads: usize) -> Tensor {
+    let [b, own, rows, cols] = *t.shape().as_slice() else { panic!() };
+    let times = heads / own;
+    let each = t.clone().reshape([b, own, 1, rows, cols]).unwrap().expand(&[b, own, times, rows, cols]);
+    each.unwrap().to_contiguous().unwrap().reshape([b, heads, rows, cols]).unwrap()
+}
+
+#[test]
+fn heads_of_queries_share_heads_of_keys() {
+    for (heads, shared) in [(6, 2), (6, 3), (4, 1), (3, 3)] {
+        for (queries, keys) in [(1, 9), (5, 7), (130, 40)] {
+            let q = sample::<f32>(&[2, heads, queries, 16], 1);
+            let (k, v) = (sample::<f32>(&[2, shared, keys, 16], 2), sample::<f32>(&[2, shared, keys, 5], 3));
+            let mask = Tensor::from_bools(&[false, true, false, false, true, false], [2, 3, 1, 1]).unwrap();
+            let mask = (heads == 3).then_some(mask);
+            let options = AttentionOptions { is_causal: true, ..Default::default() };
+            let got = attention(q.clone(), k.clone(), v.clone(), mask.clone(), None, options).unwrap();
+            let (k, v) = (repeated(&k, heads), repeated(&v, heads));
+            let want = attention(q, k, v, mask, None, options).unwrap();
+            assert_eq!(got.to_vec::<f32>(), want.to_vec::<f32>(), "{heads} {shared} {queries} {keys}");
+        }
+    }
+}
+
 fn check<T: Element>(q: Tensor, k: Tensor, v: Tensor, case: Case) {
     let want = oracle::<T>(&q, &k, &v, &case);
     let got = attention(q.clone(), k.clone(), v.clone(), case.mask.clone(), case.bias.clone(), case.options)
