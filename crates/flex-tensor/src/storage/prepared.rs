@@ -71,7 +71,10 @@ pub trait Key: Any + Eq + Send + Sync {}
 
 impl<T: Any + Eq + Send + Sync> Key for T {}
 
-/// A buffer's place for one form: the form of the key with which its bytes were first used.
+/// The most forms of a buffer. Some convolutions read another form for single images than for batches.
+const MOST_FORMS: usize = 2;
+
+/// A buffer's places for forms: of the first [`MOST_FORMS`] keys with which its bytes were used.
 ///
 /// Dropping a buffer asks whether there is a form. So `Slot` asks by one comparison that is inlined into the
 /// caller: the library's `OnceBox` asks in a function, which took 14 of the 1,000 instructions of a small
@@ -86,12 +89,14 @@ impl Drop for Slot {
     }
 }
 
-/// The first use, and the form that comes of it.
+/// The first use by a key, and the form that comes of it.
 struct Use {
     key: Box<dyn Any + Send + Sync>,
     /// Whether a thread prepares the form, or did.
     claimed: AtomicBool,
     form: OnceBox<Form>,
+    /// The first use by the next key.
+    next: OnceBox<Use>,
 }
 
 struct Form {
@@ -137,31 +142,43 @@ impl Slot {
 
     /// The first use by this key.
     fn of<K: Key>(&self, key: &K) -> Option<&Use> {
-        self.0.get().filter(|first| first.key.downcast_ref() == Some(key))
+        core::iter::successors(self.0.get(), |used| used.next.get())
+            .find(|used| used.key.downcast_ref() == Some(key))
+    }
+
+    /// Notes the first use by a key, if there is a place.
+    fn add(&self, key: Box<dyn Any + Send + Sync>) {
+        let mut place: &OnceBox<Use> = &self.0;
+        for _ in 0..MOST_FORMS {
+            let Some(used) = place.get() else {
+                let (claimed, form, next) = (AtomicBool::new(false), OnceBox::new(), OnceBox::new());
+                // If another thread was faster, its use is in this place.
+                let _ = place.set(Box::new(Use { key, claimed, form, next }));
+                return;
+            };
+            place = &used.next;
+        }
     }
 
     /// See [`Tensor::prepare`](crate::Tensor::prepare).
     pub fn prepare<K: Key>(&self, key: K, len: usize, write: impl FnOnce(&mut [u8])) -> Option<&[u8]> {
-        if self.0.get().is_none() {
+        let Some(used) = self.of(&key) else {
             if limit() >= len {
-                let first = Use { key: Box::new(key), claimed: AtomicBool::new(false), form: OnceBox::new() };
-                // If another thread was faster, its use is the first.
-                let _ = self.0.set(Box::new(first));
+                self.add(Box::new(key));
             }
             return None;
-        }
-        let first = self.of(&key)?;
-        if first.form.get().is_none() && !first.claimed.swap(true, Relaxed) {
+        };
+        if used.form.get().is_none() && !used.claimed.swap(true, Relaxed) {
             let memory = Share::take(len).and_then(|share| Some((share, try_alloc(len)?)));
             let Some((share, mut bytes)) = memory else {
-                first.claimed.store(false, Relaxed);
+                used.claimed.store(false, Relaxed);
                 return None;
             };
             write(&mut bytes);
             // Nobody else has claimed it.
-            let _ = first.form.set(Box::new(Form { bytes, _share: share }));
+            let _ = used.form.set(Box::new(Form { bytes, _share: share }));
         }
-        first.form.get().map(|form| &form.bytes[..])
+        used.form.get().map(|form| &form.bytes[..])
     }
 }
 
@@ -209,12 +226,15 @@ mod tests {
         let view = weight.clone().narrow(0, 5, 2).unwrap();
         assert_eq!(view.form(&3usize).unwrap().as_ptr(), form.as_ptr().cast());
         assert_eq!(prepare(&view, 3).unwrap().as_ptr(), form.as_ptr());
-        // Other keys, of this and of another type.
+        // The second key has a place; later ones, and others of this and of another type, have none.
+        assert!(prepare(&weight, 4).is_none());
+        assert_eq!(prepare(&weight, 4).expect("the second use"), reversed(&weight, 4));
         for _ in 0..3 {
-            assert!(prepare(&weight, 4).is_none() && weight.form(&3u32).is_none());
+            assert!(prepare(&weight, 5).is_none() && weight.form(&3u32).is_none());
         }
+        assert_eq!((prepare(&weight, 3).unwrap(), bytes()), (form, 4 * (97 + 96)));
         drop(weight);
-        assert_eq!(bytes(), 4 * 97);
+        assert_eq!(bytes(), 4 * (97 + 96));
         drop(view);
         assert_eq!(bytes(), 0);
     }

@@ -238,7 +238,7 @@ fn a_weight_that_is_used_again_gives_the_same_bits() {
                 let prepared = is_prepared(&w, &o, side);
                 assert_eq!(prepared, Some(call > 1 && !reversed), "{ws:?} {reversed}: call {call}");
             }
-            // The other direction has another form, which the buffer has no place for.
+            // The other direction has another form.
             let channels = if reversed { ws[1] * groups } else { ws[0] };
             let other = random::<f32>(&[1, channels, side, side], 3);
             let want = bits(&other, &fresh(&w), &o, !reversed);
