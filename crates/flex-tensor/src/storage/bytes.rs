@@ -123,9 +123,11 @@ impl Bytes {
     /// Puts the result of the computation, if there is one, in its place.
     ///
     /// # Errors
-    /// The errors of [`Deferred`]. The bytes are empty afterwards.
+    /// The errors of [`Deferred`]. If the computation failed, it stays. If only its result cannot be taken
+    /// over, for lack of memory, the bytes are empty afterwards.
     pub(super) fn settle(&mut self) -> Result<()> {
-        if let Owner::Deferred(_) = self.owner
+        if let Owner::Deferred(computation) = &self.owner
+            && computation.bytes().is_ok()
             && let Owner::Deferred(computation) = core::mem::replace(self, Self::number(&[])).owner
         {
             *self = computation.into_bytes()?;

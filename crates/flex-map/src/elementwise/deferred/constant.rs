@@ -70,7 +70,8 @@ fn number(tensor: &Tensor) -> Option<ScalarBytes> {
     if tensor.computation::<Constant>().is_some() {
         return number_of_constant(tensor);
     }
-    if !is_one_element(tensor) || tensor.waits() {
+    // A failed computation has no number; the operation reports it.
+    if !is_one_element(tensor) || tensor.waits() || tensor.evaluate().is_err() {
         return None;
     }
     let size = tensor.dtype().size();

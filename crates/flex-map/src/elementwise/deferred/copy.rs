@@ -5,7 +5,7 @@
 use super::outcome::{FOLDED, Outcome, no_result};
 use super::pending::Pending;
 use super::{MOST_PRODUCED, bytes_apart, pays, walk};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::storage::{self, Cut, Deferred, Lock, PieceReduction};
 use crate::walk::Walk;
 use crate::{Bytes, Layout, Shape, Tensor, parallel};
@@ -47,6 +47,11 @@ pub(crate) fn row_major(tensor: &Tensor, shape: &Shape) -> Option<Tensor> {
     if inner.strides[0] != 1 || inner.size < LEAST_RUN {
         return None;
     }
+    // A copy of a copy that waits would be made, and dropped, by recursion, as deep as a program likes. A copy
+    // that cannot be made is reported by the copy at once.
+    if is_waiting_copy(tensor) {
+        tensor.evaluate().ok()?;
+    }
     let source = Lock::new(Some(tensor.clone()));
     let copy = Arc::new(RowMajor { source, walk, outcome: Outcome::new() });
     COPIES.add(&copy);
@@ -75,10 +80,15 @@ pub(super) fn evaluate_all() -> Result<()> {
 impl RowMajor {
     /// Makes the copy. `None` if another thread makes or folds it, or did.
     ///
-    /// Threads that wait for a copy cannot keep its maker waiting: the maker waits for operations, and for
-    /// copies that this one is a copy of. An operation waits for no copy, since copies among its operands
-    /// were made at its call.
+    /// Threads that wait for a copy cannot keep its maker waiting: the maker waits for operations alone. Copies
+    /// among the operands of an operation, or that this one is a copy of, were made at the call.
     fn make(&self) -> Option<Result<()>> {
+        if self.outcome.is_awaited() {
+            // Before the claim: when the tensor is computed, its operands are dropped, and a user's destructor
+            // may compute what waits, which includes this copy. The error is found again below.
+            let source = self.source.lock().and_then(|source| source.clone());
+            let _ = source.map(|source| source.evaluate());
+        }
         let claim = self.outcome.claim()?;
         // Nothing is copied under the lock. The tensor stays for a process that is forked meanwhile, which
         // makes a copy of its own.
@@ -163,13 +173,10 @@ impl Deferred for RowMajor {
             let all = Shape::from([source.num_elements()]);
             source.with_layout(Layout::contiguous(all))
         };
-        let mut source = source.map(in_order).ok_or_else(|| no_result("lost in a fork"));
-        let of_source = source.as_mut().map_err(|error| error.clone());
-        let folded = of_source.and_then(|source| self.fold(source, reduction));
-        let lost = folded.as_ref().map_or_else(Error::clone, |()| no_result(FOLDED));
-        let _ = claim.finish(Err(lost));
-        // After the outcome is there: a user's destructor may compute what waits.
-        drop(source);
-        folded.map(|()| true)
+        // Nobody else reads the copy. Its outcome comes before anything is dropped: a user's destructor may
+        // compute what waits.
+        let _ = claim.finish(Err(no_result(FOLDED)));
+        let mut source = source.map(in_order).ok_or_else(|| no_result("lost in a fork"))?;
+        self.fold(&mut source, reduction).map(|()| true)
     }
 }

@@ -141,14 +141,14 @@ impl Node {
     #[cfg(test)]
     pub(super) fn passes(&self) -> usize {
         let mut chain = self.claim(true).expect("nobody else claims it");
-        ChainProgram::new(&mut chain.0).steps.iter().filter(|step| !step.continues).count()
+        ChainProgram::new(&mut chain.nodes).steps.iter().filter(|step| !step.continues).count()
     }
 
     /// The results of the chain below that are held, computed one by one. The nodes do not get them.
     #[cfg(test)]
     pub(super) fn computed_singly(&self) -> Vec<Bytes> {
         let mut chain = self.claim(true).expect("nobody else claims it");
-        ChainProgram::new(&mut chain.0).run_singly().into_iter().map(|result| result.unwrap()).collect()
+        ChainProgram::new(&mut chain.nodes).run_singly().into_iter().map(|result| result.unwrap()).collect()
     }
 
     pub(super) fn count(&self) -> usize {
@@ -195,7 +195,7 @@ impl Node {
         let claims = CLAIMS.lock();
         let process = process::current();
         let todo = self.take(process)?;
-        let mut chain = Chain(Vec::with_capacity(self.extent().nodes));
+        let mut chain = Chain::of(Vec::with_capacity(self.extent().nodes));
         chain.claim(self.this.upgrade()?, todo, process);
         chain.find_holders(may_postpone && claims.is_some());
         Some(chain)
@@ -335,9 +335,18 @@ pub(super) fn provider(claimed: &[Claimed], tensor: &Tensor) -> Option<usize> {
 /// The nodes that a thread computes, operands before their users; the last node is the one being read. Every
 /// node has a result afterwards, also after a panic, since other threads may wait for it, or has its call
 /// back and waits for its next reader.
-pub(super) struct Chain(pub(super) Vec<Claimed>);
+pub(super) struct Chain {
+    pub(super) nodes: Vec<Claimed>,
+    /// What computes the nodes. It holds their operands, which are dropped when all nodes have ended: memory
+    /// that a user lends may have a destructor that computes what waits.
+    program: Option<ChainProgram>,
+}
 
 impl Chain {
+    fn of(nodes: Vec<Claimed>) -> Self {
+        Self { nodes, program: None }
+    }
+
     /// Claims a node, whose work was taken, after the nodes below it. Operands that still wait are all part
     /// of the chain: the others were computed when the operation was called.
     fn claim(&mut self, node: Arc<Node>, todo: Todo, process: u32) {
@@ -349,7 +358,7 @@ impl Chain {
                 self.claim(below, todo, process);
             }
         }
-        self.0.push(Claimed { node, todo: Some(todo), is_held: false, is_postponed: false });
+        self.nodes.push(Claimed { node, todo: Some(todo), is_held: false, is_postponed: false });
     }
 
     /// Finds the nodes whose results are held by tensors outside of the chain. No result gets its first such
@@ -360,42 +369,44 @@ impl Chain {
     /// nodes wait again.
     fn find_holders(&mut self, may_postpone: bool) {
         // How many operands of the chain each result is, and how many tensors hold it.
-        let mut counts = alloc::vec![(0, 0); self.0.len()];
-        for k in (0..self.0.len()).rev() {
+        let mut counts = alloc::vec![(0, 0); self.nodes.len()];
+        for k in (0..self.nodes.len()).rev() {
             let (uses, holders) = counts[k];
             // The result that is being read is no operand.
-            let is_read = k + 1 == self.0.len();
+            let is_read = k + 1 == self.nodes.len();
             let is_held = is_read || holders > uses;
             let postponed =
                 (is_held && !is_read && may_postpone).then(|| self.extent_if_postponed(k)).flatten();
-            self.0[k].is_held = is_held && postponed.is_none();
-            let Some(todo) = &self.0[k].todo else { continue };
+            self.nodes[k].is_held = is_held && postponed.is_none();
+            let Some(todo) = &self.nodes[k].todo else { continue };
             for tensor in todo.tensors() {
-                if let Some(below) = provider(&self.0, tensor) {
+                if let Some(below) = provider(&self.nodes, tensor) {
                     // The call of a postponed result goes on holding its operands.
                     let uses = counts[below].0 + usize::from(postponed.is_none());
                     counts[below] = (uses, tensor.holders());
                 }
             }
             if let (Some(extent), Todo::Call(call)) = (postponed, todo) {
-                self.0[k].node.put_back(call, extent);
-                self.0[k].is_postponed = true;
+                self.nodes[k].node.put_back(call, extent);
+                self.nodes[k].is_postponed = true;
             }
         }
     }
 
     /// Computes the chain.
     fn compute(mut self) -> Result<()> {
-        if let Some(k) = self.0.iter().position(Claimed::is_producer) {
+        if let Some(k) = self.nodes.iter().position(Claimed::is_producer) {
             // A chain of its own, which leaves nobody waiting either if the kernel panics.
-            let mut kernel = Chain(alloc::vec![self.0.remove(k)]);
-            let [Claimed { node, todo, is_held, .. }] = &mut kernel.0[..] else { unreachable!("one node") };
+            let mut kernel = Chain::of(alloc::vec![self.nodes.remove(k)]);
+            let [Claimed { node, todo, is_held, .. }] = &mut kernel.nodes[..] else {
+                unreachable!("one node")
+            };
             let Some(Todo::Produce(producer, dtype)) = todo.take() else {
                 unreachable!("found for its kernel")
             };
             if !*is_held && self.completes(dtype) {
-                let program = ChainProgram::new(&mut self.0);
-                let reads = |tensor: &Tensor| provider(&kernel.0, tensor).is_some();
+                let program = self.program.insert(ChainProgram::new(&mut self.nodes));
+                let reads = |tensor: &Tensor| provider(&kernel.nodes, tensor).is_some();
                 let leaf = program.leaves.iter().position(|leaf| leaf.tensor.as_ref().is_some_and(reads));
                 let result = program.run_after(leaf.expect("an operand of the chain"), &*producer);
                 return self.finish(result.map(|bytes| alloc::vec![Ok(bytes)]));
@@ -408,7 +419,7 @@ impl Chain {
                 }
             }
         }
-        let results = match &mut self.0[..] {
+        let results = match &mut self.nodes[..] {
             [] => return Ok(()),
             [only] if only.runs_alone() => {
                 let call = only.take_call();
@@ -417,7 +428,7 @@ impl Chain {
                 let result = result.and_then(|()| call.op.run_alone(call.operands)?.into_bytes());
                 result.map(|bytes| alloc::vec![Ok(bytes)])
             }
-            claimed => ChainProgram::new(claimed).run(),
+            claimed => self.program.insert(ChainProgram::new(claimed)).run(),
         };
         self.finish(results)
     }
@@ -427,18 +438,19 @@ impl Chain {
     /// results are computed singly.
     fn fold_pieces(mut self, held: bool, reduction: PieceReduction<'_>) -> Result<bool> {
         let is_stored = |claimed: &Claimed| claimed.is_held;
-        let stores = held || self.0.split_last().is_some_and(|(_, before)| before.iter().any(is_stored));
+        let stores = held || self.nodes.split_last().is_some_and(|(_, before)| before.iter().any(is_stored));
         if stores && matches!(reduction.cut, Cut::Runs { .. }) {
             self.compute()?;
             return Ok(false);
         }
-        let (results, folded) = match ChainProgram::new(&mut self.0).fold_pieces(held, reduction) {
+        let program = self.program.insert(ChainProgram::new(&mut self.nodes));
+        let (results, folded) = match program.fold_pieces(held, reduction) {
             Ok((results, folded)) => (Ok(results), folded),
             Err(error) => (Err(error), false),
         };
         if folded
             && !held
-            && let Some(Claimed { node, is_held, .. }) = self.0.last_mut()
+            && let Some(Claimed { node, is_held, .. }) = self.nodes.last_mut()
         {
             *is_held = false;
             node.outcome.set(Err(no_result(FOLDED)));
@@ -451,7 +463,7 @@ impl Chain {
     /// its place.
     fn completes(&self, dtype: DType) -> bool {
         let fits = |todo: &Todo| todo.dtype().size() == dtype.size();
-        let Some((last, before)) = self.0.split_last() else { return false };
+        let Some((last, before)) = self.nodes.split_last() else { return false };
         last.is_held && last.todo.as_ref().is_some_and(fits) && before.iter().all(|claimed| !claimed.is_held)
     }
 
@@ -459,12 +471,12 @@ impl Chain {
     /// the node that is being read.
     fn finish(&self, results: Result<Vec<Result<Bytes>>>) -> Result<()> {
         let results = results.inspect_err(|error| {
-            for claimed in self.0.iter().filter(|claimed| !claimed.is_postponed) {
+            for claimed in self.nodes.iter().filter(|claimed| !claimed.is_postponed) {
                 claimed.node.outcome.set(Err(error.clone()));
             }
         })?;
         let mut outcome = Ok(());
-        for (claimed, result) in self.0.iter().filter(|claimed| claimed.is_held).zip(results) {
+        for (claimed, result) in self.nodes.iter().filter(|claimed| claimed.is_held).zip(results) {
             outcome = result.as_ref().map(|_| ()).map_err(Error::clone);
             claimed.node.outcome.set(result);
         }
@@ -474,7 +486,7 @@ impl Chain {
 
 impl Drop for Chain {
     fn drop(&mut self) {
-        for claimed in &self.0 {
+        for claimed in &self.nodes {
             // Nobody holds a result that was not stored, unless its computation panicked, or `evaluate_all`
             // of another thread found the node meanwhile and waits for it.
             if !claimed.is_postponed {

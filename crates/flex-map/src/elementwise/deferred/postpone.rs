@@ -33,7 +33,7 @@ impl Chain {
     /// The extent of the chain that computes the result of node `k` again, if the result should be postponed:
     /// if light functions compute it from one tensor of its size, and from numbers of rows and the like.
     pub(super) fn extent_if_postponed(&self, k: usize) -> Option<Extent> {
-        let claimed = &self.0[k];
+        let claimed = &self.nodes[k];
         let Some(Todo::Call(call)) = claimed.todo() else { return None };
         let (count, whole) = (claimed.count(), claimed.extent().whole);
         let is_done = call.times_postponed >= MOST_TIMES;
@@ -54,7 +54,7 @@ impl Chain {
                 return None;
             } else if source.is_none() {
                 source = Some(tensor);
-                match provider(&self.0, tensor) {
+                match provider(&self.nodes, tensor) {
                     Some(below) => {
                         let below = self.extent_if_postponed(below)?;
                         extent.nodes += below.nodes;

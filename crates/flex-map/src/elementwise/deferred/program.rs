@@ -220,7 +220,7 @@ pub(super) enum LeafForm {
     Moved,
 }
 
-/// A chain as a list of steps.
+/// A chain as a list of steps, with the operands.
 pub(super) struct ChainProgram {
     /// Number of elements of every result that is no row result.
     pub count: usize,
@@ -234,6 +234,8 @@ pub(super) struct ChainProgram {
     /// tile is one row, or registers repeat the numbers along the rows.
     pub by_row: Option<usize>,
     pub leaves: Vec<Leaf>,
+    /// Operands that other tensors stand for among the leaves.
+    replaced: Vec<Tensor>,
     pub steps: Vec<Step>,
     pub outputs: Vec<OutputForm>,
     pub registers: usize,
@@ -288,6 +290,7 @@ impl ChainProgram {
             unit: row.max(1),
             by_row: None,
             leaves,
+            replaced: Vec::new(),
             steps: Vec::new(),
             outputs: Vec::new(),
             registers: 0,
@@ -507,7 +510,7 @@ impl ChainProgram {
     /// # Errors
     /// An operand that could not be computed, or too little memory for the work on a tile. Where memory is
     /// missing for some outputs alone, these have the error.
-    pub(super) fn run(mut self) -> Result<Vec<Result<Bytes>>> {
+    pub(super) fn run(&mut self) -> Result<Vec<Result<Bytes>>> {
         match self.run_together(None)? {
             Some(results) => Ok(results.into_iter().map(Ok).collect()),
             None => Ok(self.run_singly()),
@@ -521,7 +524,7 @@ impl ChainProgram {
     /// # Errors
     /// As `run`.
     pub(super) fn fold_pieces(
-        mut self,
+        &mut self,
         held: bool,
         reduction: PieceReduction<'_>,
     ) -> Result<(Vec<Result<Bytes>>, bool)> {
@@ -570,7 +573,7 @@ impl ChainProgram {
 
     /// Computes the outputs one by one, where there is no room for all of them: each as if nobody held the
     /// other results.
-    pub(super) fn run_singly(mut self) -> Vec<Result<Bytes>> {
+    pub(super) fn run_singly(&mut self) -> Vec<Result<Bytes>> {
         let forms = core::mem::take(&mut self.outputs);
         let first = self.registers;
         self.registers += forms.len();
@@ -588,7 +591,7 @@ impl ChainProgram {
             }
             self.outputs = vec![forms[output]];
             let mut result = [self.try_alloc(0)?];
-            Plan::new(&self).run_tiles(&mut result, None);
+            Plan::new(self).run_tiles(&mut result, None);
             let [result] = result;
             Ok(result)
         };
@@ -642,7 +645,8 @@ impl ChainProgram {
             if let LeafForm::PerRow { apart, .. } = &mut leaf.form
                 && let (Some(walk), Some(row)) = (apart.take(), row)
             {
-                *tensor = numbers_of_rows(op, tensor, &walk, row, count)?;
+                let numbers = numbers_of_rows(op, tensor, &walk, row, count)?;
+                self.replaced.push(core::mem::replace(tensor, numbers));
             }
         }
         Ok(())
@@ -652,12 +656,12 @@ impl ChainProgram {
     ///
     /// # Errors
     /// The errors of the kernel; an operand that could not be computed.
-    pub(super) fn run_after(mut self, k: usize, producer: &dyn Producer) -> Result<Bytes> {
+    pub(super) fn run_after(&mut self, k: usize, producer: &dyn Producer) -> Result<Bytes> {
         self.ensure_working_memory(None)?;
         drop(self.move_leaf(k, 0));
         self.completes = true;
         self.evaluate_leaves()?;
-        let plan = Plan::new(&self);
+        let plan = Plan::new(self);
         let finish = |first: usize, piece: &mut [u8]| plan.complete(first, piece);
         producer.produce(Some(&finish))?.into_bytes()
     }

@@ -127,6 +127,7 @@ impl Deferred for ReadyRows {
     }
 
     fn bytes(&self) -> Result<&[u8]> {
+        self.tensor.evaluate()?;
         let size = self.tensor.dtype().size();
         let first = self.tensor.layout().offset() * size;
         Ok(&self.tensor.storage_bytes()[first..][..self.tensor.num_elements() * size])

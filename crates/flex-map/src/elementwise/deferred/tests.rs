@@ -11,7 +11,7 @@ use crate::elementwise::{
     leaky_relu, mask_fill, mask_where, prelu, unary,
 };
 use crate::error::Error;
-use crate::storage::{Cut, Finish, PieceReduction, RowReducer, RowReduction};
+use crate::storage::{Adopted, Cut, Finish, PieceReduction, RowReducer, RowReduction};
 use crate::{BoolStore, Element, Scalar, bf16, f16};
 use alloc::boxed::Box;
 use alloc::string::ToString;
@@ -346,6 +346,16 @@ fn an_operand_that_failed_is_an_error_of_its_readers() {
     for failed in [unary(Unary::Exp, few), binary(Binary::Pow, turned, values(&side, 1))] {
         assert!(matches!(failed, Err(Error::Memory { op: "kernel", .. })));
     }
+    // One element that stands for a number beside a tensor that may wait.
+    let one = x.clone().reshape(vec![IMAGES.iter().product()]).unwrap().narrow(0, 0, 1).unwrap();
+    let scaled_by_one = binary(Binary::Mul, values(&[1 << 18], 1), one);
+    let read = scaled_by_one.and_then(|tensor| tensor.evaluate());
+    assert!(matches!(read, Err(Error::Memory { op: "kernel", .. })));
+    // A buffer that is to be written.
+    let mut written = unary(Unary::Relu, x.clone()).unwrap();
+    let write = core::panic::AssertUnwindSafe(|| written.dense_bytes_mut().map(|bytes| bytes.len()));
+    assert!(std::panic::catch_unwind(write).is_err());
+    assert!(matches!(written.evaluate(), Err(Error::Memory { op: "kernel", .. })), "the error stays");
     // A chain whose pieces are to be folded.
     let (mut top, mut partials) = (scaled(x.clone(), 5.0), vec![0; IMAGES.iter().product()]);
     assert!(waits(&top));
@@ -500,6 +510,68 @@ fn pieces_are_folded_without_being_stored() {
     assert_eq!(sums_of_pieces(chain(), cut, 300), (doubled(&want), true));
     let held = chain();
     assert!(!sums_of_pieces(held.clone(), cut, 300).1 && !waits(&held), "computed for its other reader");
+}
+
+/// Lent memory whose owner computes what waits when it is given back.
+struct Owner(Vec<f32>);
+
+impl Adopted for Owner {
+    fn bytes(&self) -> &[u8] {
+        bytemuck::cast_slice(&self.0)
+    }
+
+    fn is_writable(&self) -> bool {
+        false
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        bytemuck::cast_slice_mut(&mut self.0)
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        evaluate_all().unwrap();
+    }
+}
+
+/// The results are there before the operands are dropped. Otherwise the thread would wait for itself.
+#[test]
+fn destructors_of_operands_may_compute_what_waits() {
+    let _alone = EVALUATING_ALL.write();
+    let (done, is_done) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let shape = [200, 3, 1000];
+        let lent = || {
+            let bytes = Bytes::adopt(Owner(vec![1.0; shape.iter().product()]));
+            Tensor::from_bytes(bytes, shape, DType::F32).unwrap()
+        };
+        let chain = scaled(scaled(lent(), 2.0), 3.0);
+        assert_eq!(chain.to_vec::<f32>()[7], 6.0);
+        let sums = sums_of_pieces(scaled(lent(), 2.0), Cut::Even(5000), 120);
+        assert_eq!(sums, (vec![10_000.0; 120], true));
+        let turned = scaled(lent(), 2.0).swap_axes(0, 1).unwrap();
+        let copy = row_major(&turned, &Shape::from([3, 200_000])).expect("it waits");
+        drop(turned);
+        assert_eq!(copy.to_vec::<f32>()[7], 2.0);
+        done.send(()).unwrap();
+    });
+    let patience = std::time::Duration::from_secs(60);
+    is_done.recv_timeout(patience).expect("the thread does not wait for itself, and does not panic");
+}
+
+/// Otherwise making or dropping the last of many copies would recurse through all of them.
+#[test]
+fn a_copy_of_a_copy_that_waits_is_taken_of_a_copy_that_is_made() {
+    let _others = EVALUATING_ALL.read();
+    let x = values(&[200, 3, 1000], 1);
+    let copy = |x: &Tensor| row_major(&x.clone().swap_axes(0, 1).unwrap(), &Shape::from([3, 200, 1000]));
+    let first = copy(&x).expect("it waits");
+    assert!(first.waits());
+    let second = copy(&first).expect("it waits");
+    assert!(!first.waits() && second.waits());
+    // The order of the elements is the first one again.
+    assert_eq!(second.to_vec::<f32>(), x.to_vec::<f32>());
 }
 
 /// A norm's centred and scaled elements, held as gradients hold them.
