@@ -38,20 +38,30 @@ fn inside<const N: usize>(sizes: &[usize], extra: &Extra<N>) -> Vec<Slice> {
     axes.collect()
 }
 
-/// `x` between the extra zeros.
-fn widened<const N: usize>(x: Tensor, extra: &Extra<N>) -> Result<Tensor> {
-    // The engine refuses a tensor of another rank.
+/// The sizes of `x` with the extra zeros; `None` if there are none, or if the rank is one that the engine
+/// refuses.
+///
+/// # Errors
+/// An axis that cannot be addressed.
+fn wide_sizes<const N: usize>(op: &'static str, x: &Tensor, extra: &Extra<N>) -> Result<Option<Vec<usize>>> {
     if x.rank() != N + 2 || extra.iter().all(|&ends| ends == (0, 0)) {
-        return Ok(x);
+        return Ok(None);
     }
     let mut sizes: Vec<usize> = x.shape().to_vec();
     for (size, (before, after)) in sizes[2..].iter_mut().zip(extra) {
         let wide = size.checked_add(*before).and_then(|size| size.checked_add(*after));
-        *size = wide.ok_or_else(|| Error::shape("conv", x.shape(), "a padded axis that can be addressed"))?;
+        *size = wide.ok_or_else(|| Error::shape(op, x.shape(), "a padded axis that can be addressed"))?;
     }
-    let zeros = Tensor::full(&sizes[..], 0.0, x.dtype())?;
+    Ok(Some(sizes))
+}
+
+/// `x` between the extra zeros.
+fn widened<const N: usize>(op: &'static str, x: Tensor, extra: &Extra<N>) -> Result<Tensor> {
+    let Some(sizes) = wide_sizes(op, &x, extra)? else { return Ok(x) };
     let inside = inside(x.shape(), extra);
-    movement::slice_assign(zeros, &inside, x)
+    let zeros = Tensor::full(&sizes[..], 0.0, x.dtype());
+    let wide = zeros.and_then(|zeros| movement::slice_assign(zeros, &inside, x));
+    wide.map_err(|error| error.named(op))
 }
 
 pub(super) fn conv<const N: usize>(
@@ -61,7 +71,7 @@ pub(super) fn conv<const N: usize>(
     options: ConvOptions<N>,
 ) -> Result<Tensor> {
     let (options, extra) = split(options);
-    engine::conv(widened(x, &extra)?, weight, bias, &options)
+    engine::conv(widened("conv", x, &extra)?, weight, bias, &options)
 }
 
 pub(super) fn conv_x_backward<const N: usize>(
@@ -71,13 +81,15 @@ pub(super) fn conv_x_backward<const N: usize>(
     options: ConvOptions<N>,
 ) -> Result<Tensor> {
     let (options, extra) = split(options);
-    let padded = x.rank() == N + 2 && extra.iter().any(|&ends| ends != (0, 0));
-    let inside = padded.then(|| inside(x.shape(), &extra));
-    let grad = engine::conv_x_backward(widened(x, &extra)?, weight, grad, &options)?;
-    match inside {
-        Some(inside) => grad.slice(&inside),
-        None => Ok(grad),
-    }
+    const OP: &str = "conv_x_backward";
+    let Some(sizes) = wide_sizes(OP, &x, &extra)? else {
+        return engine::conv_x_backward(x, weight, grad, &options);
+    };
+    let inside = inside(x.shape(), &extra);
+    // Of the padded tensor only the shape is used.
+    let wide = Tensor::full(alloc::vec![1; N + 2], 0.0, x.dtype()).and_then(|zero| zero.expand(&sizes));
+    let wide = wide.map_err(|error| error.named(OP))?;
+    engine::conv_x_backward(wide, weight, grad, &options)?.slice(&inside)
 }
 
 pub(super) fn conv_weight_backward<const N: usize>(
@@ -87,5 +99,5 @@ pub(super) fn conv_weight_backward<const N: usize>(
     options: ConvOptions<N>,
 ) -> Result<Tensor> {
     let (options, extra) = split(options);
-    engine::conv_weight_backward(widened(x, &extra)?, weight, grad, &options)
+    engine::conv_weight_backward(widened("conv_weight_backward", x, &extra)?, weight, grad, &options)
 }
