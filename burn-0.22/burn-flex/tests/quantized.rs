@@ -8,6 +8,7 @@ use burn_backend::quantization::{
 };
 use burn_backend::{Backend, DType, FloatDType, TensorData, TensorMetadata};
 use burn_flex::{Flex, FlexDevice, FlexQTensor, FlexTensor};
+use burn_tensor::quantization::quantized_data_len;
 use burn_tensor::{Device, Tensor};
 use futures_lite::future::block_on;
 
@@ -25,11 +26,11 @@ const VALUES: [QuantValue; 9] = [
 const SCALES: [ScaleDtype; 5] =
     [ScaleDtype::F32, ScaleDtype::F16, ScaleDtype::BF16, ScaleDtype::UE8M0, ScaleDtype::UE4M3];
 
-/// Every scheme with this store that the backend takes for a tensor whose axes are divided by 4 and by 8.
-fn schemes(store: QuantStore) -> Vec<QuantScheme> {
+/// Every scheme that the backend takes for a tensor whose axes are divided by 4 and by 8.
+fn schemes() -> Vec<QuantScheme> {
     let mut all = Vec::new();
     for value in VALUES {
-        let scheme = QuantScheme::default().with_value(value).with_store(store);
+        let scheme = QuantScheme::default().with_value(value).with_store(QuantStore::Native);
         all.push(scheme);
         for dtype in SCALES {
             all.push(scheme.per_tensor(dtype));
@@ -69,15 +70,50 @@ fn parts(tensor: &FlexQTensor) -> (Vec<i8>, Vec<f32>, Option<f32>) {
 fn all_schemes_that_burn_can_quantize_are_taken() {
     // The codes of 9 kinds; one scale of 5 dtypes, named or not; 2 blocks of scales of 5 dtypes, and of the
     // 2 that fit a scale of the tensor.
-    assert_eq!(schemes(QuantStore::Native).len(), 9 * (1 + 5 + 2 * (5 + 2)));
-    // Integers are packed too.
-    assert_eq!(schemes(QuantStore::PackedU32(0)).len(), 6 * (1 + 5 + 2 * (5 + 2)));
+    assert_eq!(schemes().len(), 9 * (1 + 5 + 2 * (5 + 2)));
+}
+
+/// Tensors are stored with one byte for each code, whatever store is asked for.
+#[test]
+fn packed_schemes_give_tensors_of_bytes() {
+    for scheme in schemes() {
+        let native = quantized(&scheme);
+        for store in [QuantStore::PackedU32(0), QuantStore::PackedNative(0)] {
+            let packed = scheme.with_store(store);
+            assert!(!Flex::supports_dtype(&FlexDevice, DType::QFloat(packed)), "{packed:?}");
+            let got = quantized(&packed);
+            assert_eq!(TensorMetadata::dtype(&got), DType::QFloat(scheme));
+            assert_eq!(parts(&got), parts(&native), "{packed:?}");
+        }
+        // Bytes with packed codes, which other backends write.
+        let is_float = matches!(scheme.value, QuantValue::E4M3 | QuantValue::E5M2 | QuantValue::E2M1);
+        if !is_float {
+            let packed = scheme.with_store(QuantStore::PackedU32(0));
+            let (codes, scales, global) = parts(&native);
+            let bytes = QuantizedBytes::new(codes, SHAPE, packed, &scales, global).bytes;
+            let data = TensorData::from_bytes(bytes, SHAPE, DType::QFloat(packed));
+            let read = Flex::q_from_data(data, &FlexDevice);
+            assert_eq!(TensorMetadata::dtype(&read), DType::QFloat(scheme));
+            assert_eq!(parts(&read), parts(&native), "{packed:?}");
+        }
+    }
+}
+
+/// What saves a tensor asks Burn for the number of its bytes first. Rows of three codes are no whole words.
+#[test]
+fn the_bytes_are_as_many_as_burn_counts() {
+    for scheme in [QuantScheme::default(), QuantScheme::default().with_value(QuantValue::Q4S)] {
+        let numbers = FlexTensor::from_data(TensorData::new(vec![0.5f32; 9], [3, 3]));
+        let data = block_on(Flex::q_into_data(Flex::quantize_dynamic(numbers, &scheme))).expect("data");
+        let DType::QFloat(stored) = data.dtype() else { panic!("{:?}", data.dtype()) };
+        assert_eq!(data.as_bytes().len(), quantized_data_len(&stored, &[3, 3].into()), "{scheme:?}");
+    }
 }
 
 #[test]
 fn codes_and_scales_by_definition() {
     let numbers = numbers();
-    for scheme in schemes(QuantStore::Native) {
+    for scheme in schemes() {
         let (low, high) = scheme.value.range();
         let blocks = scheme.block_size().map(|block| BlockLayout::new(&SHAPE.into(), &block));
         let block_of = |i| blocks.as_ref().map_or(0, |blocks| blocks.block_of(i));
@@ -145,28 +181,24 @@ fn scales_follow_the_blocks_of_a_view() {
 
 #[test]
 fn bytes_are_those_of_burn() {
-    for store in [QuantStore::Native, QuantStore::PackedU32(0)] {
-        for scheme in schemes(store) {
-            let tensor = quantized(&scheme);
-            let (codes, scales, global) = parts(&tensor);
-            let data = block_on(Flex::q_into_data(tensor.clone())).expect("data");
-            assert_eq!(data.dtype(), DType::QFloat(scheme));
-            if store == QuantStore::Native {
-                let written = QuantizedBytes::new(codes.clone(), SHAPE, scheme, &scales, global).bytes;
-                assert_eq!(data.as_bytes(), &written[..], "{scheme:?}");
-            }
-            let read = QuantizedBytes { bytes: data.clone().into_bytes(), scheme, shape: SHAPE.into() };
-            let (read_codes, read_scales) = read.into_vec_i8();
-            assert_eq!(
-                (&read_codes, &read_scales.block, read_scales.global),
-                (&codes, &scales, global),
-                "{scheme:?}"
-            );
-            let back = Flex::q_from_data(data.clone(), &FlexDevice);
-            assert_eq!(parts(&back), (codes, scales, global), "{scheme:?}");
-            assert_eq!(TensorMetadata::dtype(&back), DType::QFloat(scheme));
-            assert_eq!(floats(back), floats(tensor));
-        }
+    for scheme in schemes() {
+        let tensor = quantized(&scheme);
+        let (codes, scales, global) = parts(&tensor);
+        let data = block_on(Flex::q_into_data(tensor.clone())).expect("data");
+        assert_eq!(data.dtype(), DType::QFloat(scheme));
+        let written = QuantizedBytes::new(codes.clone(), SHAPE, scheme, &scales, global).bytes;
+        assert_eq!(data.as_bytes(), &written[..], "{scheme:?}");
+        let read = QuantizedBytes { bytes: data.clone().into_bytes(), scheme, shape: SHAPE.into() };
+        let (read_codes, read_scales) = read.into_vec_i8();
+        assert_eq!(
+            (&read_codes, &read_scales.block, read_scales.global),
+            (&codes, &scales, global),
+            "{scheme:?}"
+        );
+        let back = Flex::q_from_data(data.clone(), &FlexDevice);
+        assert_eq!(parts(&back), (codes, scales, global), "{scheme:?}");
+        assert_eq!(TensorMetadata::dtype(&back), DType::QFloat(scheme));
+        assert_eq!(floats(back), floats(tensor));
     }
 }
 

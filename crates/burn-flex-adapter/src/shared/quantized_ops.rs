@@ -14,11 +14,11 @@ macro_rules! quantized_ops {
             quantize(tensor: T, scheme: &QuantScheme, qparams: QuantizationParametersPrimitive<Self>) =>
                 convert::scheme("quantize", scheme).and_then(|scheme| {
                     let (scales, global) = convert::parameters(qparams)?;
-                    quant::quantize(tensor.0, scales, global, scheme)
+                    quant::quantize(tensor.0, scales, global, convert::stored(scheme))
                 });
             quantize_dynamic(tensor: T, scheme: &QuantScheme) =>
                 convert::scheme("quantize_dynamic", scheme)
-                    .and_then(|scheme| quant::quantize_dynamic(tensor.0, scheme));
+                    .and_then(|scheme| quant::quantize_dynamic(tensor.0, convert::stored(scheme)));
         }
 
         ops! {
@@ -40,7 +40,7 @@ macro_rules! quantized_ops {
             q_expand(tensor: Q, shape: Shape) => tensor.into_core().expand(&shape);
             q_transpose(tensor: Q) => match tensor.as_core().rank() {
                 rank @ 2.. => tensor.into_core().swap_axes(rank - 2, rank - 1),
-                _ => Err(flex_core::Error::shape("transpose", tensor.as_core().shape(), "at least two axes")),
+                _ => Ok(tensor.into_core()),
             };
             q_swap_dims(tensor: Q, dim1: usize, dim2: usize) => tensor.into_core().swap_axes(dim1, dim2);
             q_permute(tensor: Q, axes: &[usize]) => tensor.into_core().permute(axes);

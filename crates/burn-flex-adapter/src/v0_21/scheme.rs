@@ -49,6 +49,11 @@ pub fn to_engine(op: &'static str, scheme: &burn::QuantScheme) -> Result<QuantSc
     })
 }
 
+/// The scheme of a tensor that is asked for in this scheme: the same.
+pub fn stored(scheme: QuantScheme) -> QuantScheme {
+    scheme
+}
+
 /// How Burn's bytes store scales: as `f32`, whatever their precision.
 pub fn stored_scales(_: &QuantScheme) -> QuantParam {
     QuantParam::F32

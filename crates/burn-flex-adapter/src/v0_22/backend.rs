@@ -98,8 +98,9 @@ impl Backend for Flex {
             // Quantized arithmetic works too: on the codes where they suffice, otherwise on dequantized
             // floats.
             DType::QFloat(scheme)
-                if convert::scheme("dtype_usage", &scheme)
-                    .is_ok_and(|scheme| quant::is_supported(&scheme)) =>
+                if convert::scheme("dtype_usage", &scheme).is_ok_and(|scheme| {
+                    scheme == convert::stored(scheme) && quant::is_supported(&scheme)
+                }) =>
             {
                 DTypeUsage::general()
             }

@@ -4,7 +4,7 @@ mod bytes;
 pub(super) mod dtype;
 
 use super::scheme::stored_scales;
-pub(super) use super::scheme::{parameters, to_burn as burn_scheme, to_engine as scheme};
+pub(super) use super::scheme::{parameters, stored, to_burn as burn_scheme, to_engine as scheme};
 
 use super::data::parts;
 use super::{FlexQTensor, FlexTensor, burn_backend, burn_std};
@@ -160,7 +160,8 @@ pub(super) fn from_quantized_data(data: TensorData) -> Result<QTensor> {
     let (bytes, shape, dtype) = parts(data);
     match dtype {
         burn_backend::DType::QFloat(burn) => scheme("quantized from_data", &burn)
-            .and_then(|scheme| QTensor::from_bytes(&bytes, shape, scheme, stored_scales(&scheme))),
+            .and_then(|scheme| QTensor::from_bytes(&bytes, shape, scheme, stored_scales(&scheme)))
+            .map(|tensor| QTensor { scheme: stored(tensor.scheme), ..tensor }),
         other => Err(dtype::refusal("q_from_data", other, "a quantized dtype")),
     }
 }
@@ -177,11 +178,11 @@ pub(super) fn execution_error(error: Error) -> ExecutionError {
     ExecutionError::WithContext { reason: error.to_string() }
 }
 
-/// Swaps the last two axes.
+/// Swaps the last two axes. A tensor of fewer axes stays as it is, as in upstream's backends.
 pub(super) fn transpose(tensor: FlexTensor) -> Result<Tensor> {
     match tensor.0.rank() {
         rank @ 2.. => tensor.0.swap_axes(rank - 2, rank - 1),
-        _ => Err(Error::shape("transpose", tensor.0.shape(), "at least two axes")),
+        _ => Ok(tensor.0),
     }
 }
 
