@@ -64,8 +64,8 @@ impl<T: Copy> Array<T> {
         self.data[self.flat_on_axis(index, axis, i)]
     }
 
-    /// The element whose position on each axis `position` computes from the axis and its size. Oracles ask for
-    /// the position of each element, where a list for its index would take longer than the rest.
+    /// The element whose position on each axis `position` computes from the axis and its size. Oracles ask
+    /// for the position of each element, where a list for its index would take longer than the rest.
     ///
     /// # Panics
     /// Panics if a position is outside of the shape.

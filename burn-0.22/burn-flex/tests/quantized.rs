@@ -89,9 +89,17 @@ fn packed_schemes_give_tensors_of_bytes() {
         let is_float = matches!(scheme.value, QuantValue::E4M3 | QuantValue::E5M2 | QuantValue::E2M1);
         if !is_float {
             let packed = scheme.with_store(QuantStore::PackedU32(0));
-            let (codes, scales, global) = parts(&native);
-            let bytes = QuantizedBytes::new(codes, SHAPE, packed, &scales, global).bytes;
-            let data = TensorData::from_bytes(bytes, SHAPE, DType::QFloat(packed));
+            let bits = scheme.value.size_bits();
+            let pack = |codes: &[i8]| {
+                let mask = (1u32 << bits) - 1;
+                codes.iter().rev().fold(0u32, |word, &code| word << bits | (code as u32 & mask))
+            };
+            let (codes, ..) = parts(&native);
+            let words = codes.chunks(32 / bits).map(pack);
+            let mut bytes: Vec<u8> = words.flat_map(u32::to_ne_bytes).collect();
+            let written = block_on(Flex::q_into_data(native.clone())).expect("data");
+            bytes.extend(&written.as_bytes()[codes.len()..]);
+            let data = TensorData::from_bytes_vec(bytes, SHAPE, DType::QFloat(packed));
             let read = Flex::q_from_data(data, &FlexDevice);
             assert_eq!(TensorMetadata::dtype(&read), DType::QFloat(scheme));
             assert_eq!(parts(&read), parts(&native), "{packed:?}");

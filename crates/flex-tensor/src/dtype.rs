@@ -172,8 +172,8 @@ macro_rules! impl_element {
     )*};
 }
 
-/// A number in `Self`. Halves are rounded once: the crate `half` converts 64 bits by way of f32, or leaves out
-/// the low bits.
+/// A number in `Self`. Halves are rounded once: the crate `half` converts 64 bits by way of f32, or leaves
+/// out the low bits.
 macro_rules! converted {
     (by_as, $value:expr, $to_odd:path) => {
         $value.as_()

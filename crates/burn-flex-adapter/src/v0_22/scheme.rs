@@ -55,9 +55,9 @@ pub fn to_engine(op: &'static str, scheme: &burn::QuantScheme) -> Result<QuantSc
     })
 }
 
-/// The scheme of a tensor that is asked for in this scheme: with one byte for each code, as upstream's backend
-/// has it. Burn counts the bytes of packed codes row by row, and reads them as one row, so packed tensors
-/// whose rows are no multiple of a word could not be saved.
+/// The scheme of a tensor that is asked for in this scheme: with one byte for each code, as upstream's
+/// backend has it. Burn counts the bytes of packed codes row by row, and reads them as one row, so packed
+/// tensors whose rows are no multiple of a word could not be saved.
 pub fn stored(scheme: QuantScheme) -> QuantScheme {
     QuantScheme { store: QuantStore::Native, ..scheme }
 }

@@ -32,9 +32,9 @@ pub struct AttentionOptions {
 ///
 /// Shapes: `query [batch, heads, queries, depth]`, `key [batch, heads, keys, depth]`, `value [batch, heads,
 /// keys, value_depth]`; `mask` and `bias` broadcast to `[batch, heads, queries, keys]`. The result has shape
-/// `[batch, heads, queries, value_depth]`. Keys and values may have fewer heads, by which the number of heads of
-/// queries can be divided: then neighbouring heads of queries share one (grouped-query attention, Ainslie et
-/// al. 2023).
+/// `[batch, heads, queries, value_depth]`. Keys and values may have fewer heads, by which the number of heads
+/// of queries can be divided: then neighbouring heads of queries share one (grouped-query attention, Ainslie
+/// et al. 2023).
 ///
 /// In this order, scores are scaled, soft-capped, set to `-inf` where the mask is true or the causal mask
 /// hides the key, and `bias` is added. The result of a query is zero if all its scores are `-inf` or there

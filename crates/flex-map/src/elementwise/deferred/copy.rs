@@ -47,8 +47,8 @@ pub(crate) fn row_major(tensor: &Tensor, shape: &Shape) -> Option<Tensor> {
     if inner.strides[0] != 1 || inner.size < LEAST_RUN {
         return None;
     }
-    // A copy of a copy that waits would be made, and dropped, by recursion, as deep as a program likes. A copy
-    // that cannot be made is reported by the copy at once.
+    // A copy of a copy that waits would be made, and dropped, by recursion, as deep as a program likes. A
+    // copy that cannot be made is reported by the copy at once.
     if is_waiting_copy(tensor) {
         tensor.evaluate().ok()?;
     }
@@ -80,12 +80,12 @@ pub(super) fn evaluate_all() -> Result<()> {
 impl RowMajor {
     /// Makes the copy. `None` if another thread makes or folds it, or did.
     ///
-    /// Threads that wait for a copy cannot keep its maker waiting: the maker waits for operations alone. Copies
-    /// among the operands of an operation, or that this one is a copy of, were made at the call.
+    /// Threads that wait for a copy cannot keep its maker waiting: the maker waits for operations alone.
+    /// Copies among the operands of an operation, or that this one is a copy of, were made at the call.
     fn make(&self) -> Option<Result<()>> {
         if self.outcome.is_awaited() {
-            // Before the claim: when the tensor is computed, its operands are dropped, and a user's destructor
-            // may compute what waits, which includes this copy. The error is found again below.
+            // Before the claim: when the tensor is computed, its operands are dropped, and a user's
+            // destructor may compute what waits, which includes this copy. The error is found again below.
             let source = self.source.lock().and_then(|source| source.clone());
             let _ = source.map(|source| source.evaluate());
         }

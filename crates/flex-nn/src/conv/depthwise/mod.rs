@@ -100,8 +100,8 @@ struct TapBlock {
 }
 
 impl Program {
-    /// Whether this is a depthwise convolution with a window, over one or two axes. Over three axes, an output
-    /// of depth 1 may have windows that are deeper than one plane.
+    /// Whether this is a depthwise convolution with a window, over one or two axes. Over three axes, an
+    /// output of depth 1 may have windows that are deeper than one plane.
     fn is_depthwise(&self) -> bool {
         self.planes.channels == 1
             && self.planes.axes[0].len == 1
