@@ -126,11 +126,11 @@ impl Bytes {
     /// The errors of [`Deferred`]. If the computation failed, it stays. If only its result cannot be taken
     /// over, for lack of memory, the bytes are empty afterwards.
     pub(super) fn settle(&mut self) -> Result<()> {
-        if let Owner::Deferred(computation) = &self.owner
-            && computation.bytes().is_ok()
-            && let Owner::Deferred(computation) = core::mem::replace(self, Self::number(&[])).owner
-        {
-            *self = computation.into_bytes()?;
+        if let Owner::Deferred(computation) = &self.owner {
+            computation.bytes()?;
+            if let Owner::Deferred(computation) = core::mem::replace(self, Self::number(&[])).owner {
+                *self = computation.into_bytes()?;
+            }
         }
         Ok(())
     }

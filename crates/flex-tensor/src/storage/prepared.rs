@@ -147,15 +147,19 @@ impl Slot {
     }
 
     /// Notes the first use by a key, if there is a place.
-    fn add(&self, key: Box<dyn Any + Send + Sync>) {
+    fn add<K: Key>(&self, key: K) {
         let mut place: &OnceBox<Use> = &self.0;
         for _ in 0..MOST_FORMS {
             let Some(used) = place.get() else {
                 let (claimed, form, next) = (AtomicBool::new(false), OnceBox::new(), OnceBox::new());
                 // If another thread was faster, its use is in this place.
-                let _ = place.set(Box::new(Use { key, claimed, form, next }));
+                let _ = place.set(Box::new(Use { key: Box::new(key), claimed, form, next }));
                 return;
             };
+            // Another thread came first with this key.
+            if used.key.downcast_ref() == Some(&key) {
+                return;
+            }
             place = &used.next;
         }
     }
@@ -164,7 +168,7 @@ impl Slot {
     pub fn prepare<K: Key>(&self, key: K, len: usize, write: impl FnOnce(&mut [u8])) -> Option<&[u8]> {
         let Some(used) = self.of(&key) else {
             if limit() >= len {
-                self.add(Box::new(key));
+                self.add(key);
             }
             return None;
         };
