@@ -40,7 +40,7 @@ macro_rules! quantized_ops {
             q_expand(tensor: Q, shape: Shape) => tensor.into_core().expand(&shape);
             q_transpose(tensor: Q) => match tensor.as_core().rank() {
                 rank @ 2.. => tensor.into_core().swap_axes(rank - 2, rank - 1),
-                _ => Ok(tensor.into_core()),
+                _ => Err(flex_core::Error::shape("transpose", tensor.as_core().shape(), "at least two axes")),
             };
             q_swap_dims(tensor: Q, dim1: usize, dim2: usize) => tensor.into_core().swap_axes(dim1, dim2);
             q_permute(tensor: Q, axes: &[usize]) => tensor.into_core().permute(axes);

@@ -178,11 +178,11 @@ pub(super) fn execution_error(error: Error) -> ExecutionError {
     ExecutionError::WithContext { reason: error.to_string() }
 }
 
-/// Swaps the last two axes. A tensor of fewer axes stays as it is, as in upstream's backends.
+/// Swaps the last two axes.
 pub(super) fn transpose(tensor: FlexTensor) -> Result<Tensor> {
     match tensor.0.rank() {
         rank @ 2.. => tensor.0.swap_axes(rank - 2, rank - 1),
-        _ => Ok(tensor.0),
+        _ => Err(Error::shape("transpose", tensor.0.shape(), "at least two axes")),
     }
 }
 
