@@ -3,7 +3,9 @@
 
 use super::Flex;
 use burn_backend_22::quantization as burn;
-use flex_core::quant::{BlockSize, QuantLevel, QuantMode, QuantParam, QuantScheme, QuantStore, QuantValue};
+use flex_core::quant::{
+    BlockSize, QuantLevel, QuantMode, QuantParam, QuantScheme, QuantStore, QuantValue, is_supported,
+};
 use flex_core::{DType, Error, Result, Tensor};
 
 /// Burn's scheme as the engine's.
@@ -57,9 +59,10 @@ pub fn to_engine(op: &'static str, scheme: &burn::QuantScheme) -> Result<QuantSc
 
 /// The scheme of a tensor that is asked for in this scheme: with one byte for each code, as upstream's
 /// backend has it. Burn counts the bytes of packed codes row by row, and reads them as one row, so packed
-/// tensors whose rows are no multiple of a word could not be saved.
+/// tensors whose rows are no multiple of a word could not be saved. A scheme that the engine does not support
+/// stays as it is, and the engine refuses it.
 pub fn stored(scheme: QuantScheme) -> QuantScheme {
-    QuantScheme { store: QuantStore::Native, ..scheme }
+    if is_supported(&scheme) { QuantScheme { store: QuantStore::Native, ..scheme } } else { scheme }
 }
 
 /// How Burn's bytes store scales: in their own precision.
