@@ -24,7 +24,7 @@ pub(super) const KEY_BLOCK: usize = 256;
 pub(super) struct AttentionPlan {
     pub batch: usize,
     pub heads: usize,
-    /// Neighbouring heads of queries that share a head of keys and values.
+    /// Neighbouring heads of queries that share a head of keys and values; 0 without heads of queries.
     pub sharing: usize,
     /// Queries per head.
     pub queries: usize,
@@ -62,9 +62,8 @@ impl AttentionPlan {
         check_same_dtype(op, query.dtype(), key.dtype())?;
         check_same_dtype(op, query.dtype(), value.dtype())?;
         let (q, k, v) = (query.shape(), key.shape(), value.shape());
-        // Without heads of queries there may be heads of keys: nobody reads them.
-        let groups = q[1].checked_rem(k[1]).map_or(q[1] == 0, |rest| rest == 0);
-        if q[0] != k[0] || !groups || q[3] != k[3] {
+        let sharing = q[1].checked_div(k[1]).unwrap_or(0);
+        if q[0] != k[0] || q[1] != sharing * k[1] || q[3] != k[3] {
             let expected = "a query and a key that share batch and depth, and heads of keys that divide those of queries";
             return Err(Error::shapes(op, q, k, expected));
         }
@@ -88,7 +87,7 @@ impl AttentionPlan {
         Ok(Self {
             batch: q[0],
             heads: q[1],
-            sharing: q[1].checked_div(k[1]).unwrap_or(1).max(1),
+            sharing,
             queries: q[2],
             keys: k[2],
             depth: q[3],

@@ -83,16 +83,17 @@ impl RowMajor {
     /// Threads that wait for a copy cannot keep its maker waiting: the maker waits for operations alone.
     /// Copies among the operands of an operation, or that this one is a copy of, were made at the call.
     fn make(&self) -> Option<Result<()>> {
-        if self.outcome.is_awaited() {
-            // Before the claim: when the tensor is computed, its operands are dropped, and a user's
-            // destructor may compute what waits, which includes this copy. The error is found again below.
-            let source = self.source.lock().and_then(|source| source.clone());
-            let _ = source.map(|source| source.evaluate());
+        // Every read of the copy comes by here.
+        if !self.outcome.is_awaited() {
+            return None;
         }
-        let claim = self.outcome.claim()?;
         // Nothing is copied under the lock. The tensor stays for a process that is forked meanwhile, which
         // makes a copy of its own.
         let source = self.source.lock().and_then(|source| source.clone());
+        // Computed before the claim: afterwards its operands are dropped, and a user's destructor may compute
+        // what waits, which includes this copy. The error is found again below.
+        let _ = source.as_ref().map(Tensor::evaluate);
+        let claim = self.outcome.claim()?;
         let Some(source) = source else { return Some(claim.finish(Err(no_result("lost in a fork")))) };
         let made = claim.finish(source.materialise().and_then(Tensor::into_bytes));
         let held = self.source.lock().and_then(|mut source| source.take());
